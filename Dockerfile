@@ -24,13 +24,15 @@ COPY --from=build /opt/heliograph /opt/heliograph
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/heliograph --shell /usr/sbin/nologin heliograph \
     && install -d -m 0700 -o heliograph -g heliograph /var/lib/heliograph \
     && install -d -m 0755 /etc/heliograph \
-    && printf '%s\n' 'listeners.tcp.default.bind = "0.0.0.0:1883"' > /etc/heliograph/base.hocon
+    && printf '%s\n' 'listeners.tcp.default.bind = "0.0.0.0:1883"' \
+        'dashboard.listeners.http.bind = "0.0.0.0:18083"' \
+        'authentication = [{ mechanism = password_based, backend = built_in_database }]' > /etc/heliograph/base.hocon
 ENV PATH="/opt/heliograph/bin:${PATH}"
 USER 10001:10001
 # Data is in ./data, where every command looks for it.
 WORKDIR /var/lib/heliograph
 VOLUME /var/lib/heliograph
-EXPOSE 1883 8883 8083 8084
+EXPOSE 1883 8883 8083 8084 18083
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
     CMD ["heliograph", "ctl", "status"]

@@ -6,17 +6,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Files of tests run side by side: many wait for Spark, a server or a clock that ticks.
-TEST_WORKERS ?= 2
+TEST_WORKERS ?= 3
 # When a whole run of tests is ended, whatever it hangs in; each test has its own limit in the suite.
 TEST_LIMIT ?= 40m
 PYTEST = timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
-COMPILED_SOURCES := $(wildcard $(foreach package,mqtt broker session channel retainer bench,src/heliograph/$(package)/*.py)) \
-	src/heliograph/transport/frames.py src/heliograph/transport/sockets.py
-BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path control
+COMPILED_SOURCES := $(wildcard $(foreach package,mqtt broker session channel retainer,src/heliograph/$(package)/*.py)) \
+	$(shell sed -n 's|^    "\([a-z_/]*\.py\)",$$|src/heliograph/\1|p' setup.py)
+BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path control access_slow_backend access_connect access_publish tracing dashboard
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup docs demo test test-long lint wheel conformance bench fuzz crash kills sim attack clean format
+.PHONY: --before help setup docs demo demo-live test test-long lint lint-page screenshots wheel conformance bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,17 +26,27 @@ setup: $(VENV)/compiled ## virtual environment, dependencies, compiled modules (
 demo: setup ## a year of real weather from MQTT to tables, alerts and a picture
 	@$(BIN)/python examples/weather/demo.py
 
+demo-live: setup ## the same stations at a pace, with rules, a pipeline and the dashboard, until Ctrl-C
+	@$(BIN)/python examples/weather/live.py
+
 test: setup ## the test suite
 	@$(PYTEST) -m "not long" $(PYTEST_ARGS)
 
-test-long: setup ## what `make test` has in a short form only: kills, clusters, the whole demo
-	@$(PYTEST) -m long $(PYTEST_ARGS)
+test-long: setup ## what `make test` has in a short form only: kills, clusters, more seeds and examples, the whole demo
+	@HELIOGRAPH_TESTS=whole $(PYTEST) -m "long or hypothesis" $(PYTEST_ARGS)
 
-lint: setup ## ruff, mypy --strict, import layers
+lint: setup ## ruff, mypy --strict, import layers, types of the dashboard's modules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy src tests benchmarks scripts examples/weather
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/lint_page.py
+
+lint-page: setup ## types of the dashboard's modules, by TypeScript (where npm is installed)
+	@$(BIN)/python scripts/lint_page.py
+
+screenshots: setup ## pictures of every page of the dashboard, in docs/images/dashboard
+	@$(BIN)/python scripts/screenshots.py $(SCREENSHOTS_ARGS)
 
 wheel: setup ## build wheel and sdist, install them elsewhere, publish through a broker there
 	@$(BIN)/python scripts/check_wheel.py

@@ -20,9 +20,14 @@ from setuptools.command.build_ext import build_ext
 # Compiled packages: all their modules form one unit, so that calls between them are C calls.
 COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 
-# Single modules of other packages: what handles every connection, every read or every WebSocket frame, and the load
-# tool's packets and clients.
+# Single modules of other packages: what handles every connection, every read or every WebSocket frame, what finds the
+# rule that decides about an action, what is done for a message in a trace, and the load tool's packets and clients.
 ALSO_COMPILED = (
+    "access/acl/index.py",
+    "access/acl/rules.py",
+    "access/acl/topics.py",
+    "access/authorization/chain.py",
+    "access/authorization/entries.py",
     "transport/connections.py",
     "transport/direct.py",
     "transport/frames.py",
@@ -36,6 +41,18 @@ ALSO_COMPILED = (
     "bench/publisher.py",
     "bench/subscriber.py",
     "bench/websocket.py",
+    "observe/histogram.py",
+    "observe/ring.py",
+    "tracing/spans/message_records.py",
+    "tracing/spans/message_trace.py",
+    "tracing/spans/messages.py",
+    "tracing/spans/sampling.py",
+    "tracing/spans/span.py",
+    "tracing/spans/trace_context.py",
+    "tracing/ways/recorder.py",
+    "tracing/ways/scope.py",
+    "tracing/ways/under_way.py",
+    "tracing/ways/way.py",
 )
 
 # Nothing outside the unit calls its functions by name: so calls within it are direct, and short ones are inlined. Each
@@ -87,8 +104,8 @@ def compiled_extensions() -> list[Extension]:
         opt_level=os.environ.get("HELIOGRAPH_OPT_LEVEL", "3"),
         group_name="heliograph",
     )
-    for extension in extensions:
-        extension.extra_compile_args += _COMPILER_ARGS
+    for extension in extensions:  # several of them share one list
+        extension.extra_compile_args = [*extension.extra_compile_args, *_COMPILER_ARGS]
     return extensions
 
 

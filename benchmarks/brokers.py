@@ -21,6 +21,8 @@ _STOP_TIMEOUT_S: Final = 20.0
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _HERE: Final = Path(__file__).parent
 
+# A process of its own, which other brokers do not have; benchmarks of it start it.
+_WITHOUT_MANAGEMENT: Final = {"HELIOGRAPH_MANAGEMENT__ENABLE": "false"}
 _STORING: Final = 'durable_storage.messages.topics = ["#"]\n'
 _SECURED: Final = '{{ bind = "127.0.0.1:0", ssl_options {{ certfile = "{cert}", keyfile = "{key}" }} }}\n'
 _LISTENERS: Final = {
@@ -47,6 +49,7 @@ class Kind:
         transport: What the load comes over: tcp, tls, ws or wss.
         environment: Variables to set for its process.
         settings: Lines for its configuration file.
+        is_guarded: Whether it authorizes everything by a callback that allows all (benchmarks/guarded_node.py).
     """
 
     name: str
@@ -55,6 +58,7 @@ class Kind:
     transport: str = "tcp"
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: str = ""
+    is_guarded: bool = True
 
 
 HELIOGRAPH: Final = Kind("heliograph")
@@ -118,6 +122,11 @@ class Broker:
     def data(self) -> Path:
         """Where it keeps what it stores; another broker of the same folder goes on with that."""
         return self._folder / "data"
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def __enter__(self) -> "Broker":
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -194,7 +203,8 @@ class Broker:
         config = self._folder / "heliograph.conf"
         storing = _STORING if self.kind.storing else ""
         config.write_text((_HERE / "heliograph.conf").read_text() + listener + storing + self.kind.settings)
-        command = [sys.executable, str(_HERE / "guarded_node.py"), "start", "--config", str(config)]
+        program = [str(_HERE / "guarded_node.py")] if self.kind.is_guarded else ["-m", "heliograph.cli.main"]
+        command = [sys.executable, *program, "start", "--config", str(config)]
         line = self._launch(
             [*command, "--data-dir", str(self._folder / "data")], stdout=True, is_ready=lambda line: "is ready" in line
         )
@@ -248,7 +258,7 @@ class Broker:
                 pinned(command, self._core),
                 stdout=subprocess.PIPE if stdout else log,
                 stderr=log if stdout else subprocess.PIPE,
-                env={**os.environ, **self.kind.environment},
+                env={**os.environ, **_WITHOUT_MANAGEMENT, **self.kind.environment},
                 text=True,
             )
         stream = self._process.stdout if stdout else self._process.stderr

@@ -8,15 +8,13 @@ the median. The command runs at a low priority: what is measured is the node, no
 """
 
 import argparse
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,16 +22,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import brokers
 from benchmarks.brokers import HELIOGRAPH, Broker, BrokerError
-from benchmarks.findings import Finding, report
+from benchmarks.findings import Finding, add_report_options, machine, report
+from benchmarks.noticed import noticed
 from benchmarks.peers import PeerError, crowd
-from benchmarks.scale import Traffic
 
 OUTPUT: Final = Path("bench-output")
 _EXPIRY_S: Final = 86_400
 _AT_ONCE: Final = 5_000
 _RATIO_MAX: Final = 1.5
 _IDLE_S: Final = 5.0
-_LOAD: Final = ("--clients", 10, "--rate", 100, "--qos", 1)
 
 
 class Listing:
@@ -76,29 +73,28 @@ def measure(broker: Broker, sessions: int, pairs: int, seconds: float) -> list[F
     idle = _idle_share(broker)
     with Listing(broker.data, sessions):
         pass  # the first asker has the node load what can be asked, once
-    ratios, alone, beside, lists = [], [], [], []
-    for _ in range(pairs):
-        alone.append(_p99_ms(broker, lambda: time.sleep(seconds)))
-        with Listing(broker.data, sessions) as listing:
-            beside.append(_p99_ms(broker, lambda: time.sleep(seconds)))
-        if listing.fault:
-            raise BrokerError(listing.fault)
-        lists += listing.seconds
-        ratios.append(beside[-1] / alone[-1])
+    listings: list[Listing] = []
+    found = noticed(
+        broker,
+        lambda: _added(listings, Listing(broker.data, sessions)),
+        pairs,
+        seconds,
+        ("p99 of QoS 1 messages, nothing asked", f"the same while {sessions:,} sessions are listed over and over"),
+        _RATIO_MAX,
+    )
+    if faults := [listing.fault for listing in listings if listing.fault]:
+        raise BrokerError(faults[0])
+    lists = [took for listing in listings for took in listing.seconds]
     return [
-        Finding("p99 of QoS 1 messages, nothing asked", statistics.median(alone), " ms"),
-        Finding(f"the same while {sessions:,} sessions are listed over and over", statistics.median(beside), " ms"),
-        Finding("the latter beside the former, median", statistics.median(ratios), "x", _RATIO_MAX),
+        *found,
         Finding(f"one list of {sessions:,} sessions", statistics.median(lists), " s"),
         Finding("CPU time of a node with these sessions that nothing asks, of a core", idle * 100, " %"),
     ]
 
 
-def _p99_ms(broker: Broker, meanwhile: Callable[[], None]) -> float:
-    with Traffic(broker.port, *_LOAD) as traffic:
-        meanwhile()
-        latency = traffic()["latency_us"]
-    return float(latency["p99"]) / 1000
+def _added(listings: list[Listing], listing: Listing) -> Listing:
+    listings.append(listing)
+    return listing
 
 
 def _idle_share(broker: Broker) -> float:
@@ -107,7 +103,7 @@ def _idle_share(broker: Broker) -> float:
     return (broker.cpu_seconds() - before) / _IDLE_S
 
 
-def _leave_sessions(port: int, count: int) -> None:
+def leave_sessions(port: int, count: int) -> None:
     """Connect so many clients, whose sessions stay when they go."""
     for first in range(0, count, _AT_ONCE):
         names = [f"idle-{number}" for number in range(first, min(first + _AT_ONCE, count))]
@@ -126,12 +122,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
         try:
             with Broker(HELIOGRAPH, Path(folder), broker_core) as broker:
-                _leave_sessions(broker.port, args.sessions)
+                leave_sessions(broker.port, args.sessions)
                 findings = measure(broker, args.sessions, args.pairs, args.seconds)
         except (BrokerError, PeerError, OSError) as error:
             notes.append(f"FAILED: {error}")
     told = f"{args.pairs} pairs of {args.seconds:g} s"
-    conditions = f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, {told}"
+    conditions = f"{machine()}, {told}"
     return report(args, "control", "", findings, conditions, notes)
 
 
@@ -140,9 +136,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=100_000, help="idle sessions (default: %(default)s)")
     parser.add_argument("--pairs", type=int, default=5, help="of runs without and with lists (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each run (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there too")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into docs/benchmarks.md")
-    parser.add_argument("--check", action="store_true", help="exit 1 if a limit is broken")
+    add_report_options(parser)
     return parser.parse_args(argv)
 
 

@@ -4,8 +4,6 @@
 """
 
 import argparse
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -18,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import brokers, durable_rates, durable_sizes
 from benchmarks.brokers import BrokerError
 from benchmarks.durable_load import Stand
-from benchmarks.findings import Finding, report
+from benchmarks.findings import Finding, add_report_options, machine, report
 from benchmarks.load import Generator, LoadError
 from benchmarks.peers import PeerError
 
@@ -63,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(args: argparse.Namespace, findings: list[Finding], notes: list[str]) -> int:
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}"
-    conditions = f"{machine}, rates: median of {args.runs} runs of {args.seconds:g} s, fsync on unless said"
+    here = machine()
+    conditions = f"{here}, rates: median of {args.runs} runs of {args.seconds:g} s, fsync on unless said"
     if args.divisor > 1:
         notes.append(f"counts were divided by {args.divisor}: these are no figures")
     return report(args, "durable", "beside", findings, conditions, notes)
@@ -77,9 +75,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3.0, help="length of a run (default: %(default)g)")
     parser.add_argument("--runs", type=int, default=3, help="runs of a rate; the median counts (default: %(default)s)")
     parser.add_argument("--divisor", type=int, default=1, help="divide all counts, to try the programs out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there too")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into docs/benchmarks.md")
-    parser.add_argument("--check", action="store_true", help="exit 1 if a limit is broken")
+    add_report_options(parser)
     return parser.parse_args(argv)
 
 

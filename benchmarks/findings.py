@@ -2,9 +2,12 @@
 
 import argparse
 import json
+import os
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from benchmarks import table
 
@@ -104,6 +107,18 @@ def report(
         args.json.write_text(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
     code = checked(args.check, [finding.title for finding in findings if finding.met is False])
     return 1 if any("FAILED" in note for note in notes) else code
+
+
+def add_report_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `report` takes of the command line."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there too")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a limit is broken")
+
+
+def machine() -> str:
+    """What is measured on, in a few words."""
+    return f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}"
 
 
 def checked(check: bool, missed: Sequence[str]) -> int:

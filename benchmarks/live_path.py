@@ -117,7 +117,7 @@ def measure(directory: Path, rate: int, seconds: float, warm_s: float, trigger: 
     config, rules, output = directory / "node.conf", directory / "pipeline.hocon", directory / "output"
     config.write_text(
         f'listeners.tcp.default.bind = "127.0.0.1:{mqtt}"\n'
-        f'durable_storage.flight.bind = "127.0.0.1:{flight}"\nlog.console.level = warning\n'
+        f'durable_storage.flight.bind = "127.0.0.1:{flight}"\nmanagement.enable = false\nlog.console.level = warning\n'
     )
     rules.write_text(_RULES)
     node = subprocess.Popen([_HELIOGRAPH, "start", "--config", config, "--data-dir", directory / "data"])

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import brokers, load, table
 from benchmarks.checkout import checkout
 from benchmarks.figures import FIGURES, Bench, Outcome
-from benchmarks.findings import checked
+from benchmarks.findings import checked, machine
 
 OUTPUT = Path("bench-output")
 
@@ -85,9 +85,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _conditions(args: argparse.Namespace, generator: str, peer: bool) -> str:
     missing = "" if peer or args.no_peer else "; mosquitto is not installed, so nothing is compared"
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}"
+    here = machine()
     return (
-        f"{machine}, Python {platform.python_version()}; "
+        f"{here}, Python {platform.python_version()}; "
         f"median of {args.runs} runs of {args.seconds:g} s, load by {generator}, 64-byte payloads, MQTT 3.1.1{missing}"
     )
 

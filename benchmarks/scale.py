@@ -5,8 +5,6 @@
 
 import argparse
 import json
-import os
-import platform
 import random
 import re
 import signal
@@ -24,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import brokers
 from benchmarks.brokers import HELIOGRAPH, MOSQUITTO, Broker, BrokerError, Kind
-from benchmarks.findings import Finding, report
+from benchmarks.findings import Finding, add_report_options, machine, report
 from benchmarks.peers import Peer, PeerError, crowd, publish, timed
 
 from heliograph.bench import packets
@@ -255,7 +253,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(args: argparse.Namespace, findings: list[Finding], notes: list[str]) -> int:
-    conditions = f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, one run of each"
+    conditions = f"{machine()}, one run of each"
     return report(args, "scale", "mosquitto", findings, conditions, notes)
 
 
@@ -264,9 +262,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=tuple(CASES), metavar="NAME", help=f"these: {', '.join(CASES)}")
     parser.add_argument("--connections", type=int, default=15_000, help="idle connections (default: %(default)s)")
     parser.add_argument("--no-peer", action="store_true", help="leave mosquitto out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there too")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into docs/benchmarks.md")
-    parser.add_argument("--check", action="store_true", help="exit 1 if a limit is broken")
+    add_report_options(parser)
     return parser.parse_args(argv)
 
 

@@ -53,7 +53,7 @@ class Node:
     def __init__(self, strategy: str = "random") -> None:
         self.broker = Broker(Router(_LEVELS_MAX, _ROUTES_MAX), Hooks(), SharedOptions(strategy))
         self.broker.begin_turn(1_700_000_000_000_000)
-        self.flusher = Flusher(lambda callback: None, self.broker.counters, self.broker.faults)
+        self.flusher = Flusher(lambda callback: None, self.broker.counters, self.broker.faults, self.broker.times)
         self.options = SessionOptions()
 
     def session(self, clientid: str) -> Session:

@@ -35,6 +35,13 @@ import pyspark_heliograph
 import heliograph.pipeline.running.driver
 from heliograph.pipeline.datasource.source import HeliographDataSource
 """
+# The page that the management process serves; its modules are no Python.
+DASHBOARD: Final = """
+from heliograph.management.dashboard.files import DashboardFiles
+files = DashboardFiles()
+missing = {"index.html", "main.js", "pages/overview.js", "vendor/preact.mjs", "vendor/README.md"} - files.names
+assert not missing, missing
+"""
 
 
 class WheelError(Exception):
@@ -112,6 +119,7 @@ def _check_broker(python: Path, folder: Path, kind: str) -> None:
     version = _run([heliograph, "--version"], cwd=folder)
     if f"({kind})" not in version:
         raise WheelError(f"`heliograph --version` says {version.strip()!r} instead of {kind!r}")
+    _run([python, "-c", DASHBOARD], cwd=folder)
     with _broker(heliograph, folder) as port:
         load = ["pair", "-p", port, "-t", "wheel/%i", "-q", "1", "-n", str(MESSAGES), "--json", "--quiet"]
         result = _run([heliograph, "bench", *load], cwd=folder)

@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import gc
 import logging
 import os
 import shutil
@@ -11,18 +12,24 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from support.forms import examples
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Java processes live for seconds here: the second compiler and the parallel collector cost a third of their CPU time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-pytest_plugins = ["support.watchdog", "support.skips"]
+# Nodes that tests start have no management process beside them; tests of that one say otherwise.
+os.environ.setdefault("HELIOGRAPH_MANAGEMENT__ENABLE", "false")
+
+pytest_plugins = ["support.watchdog", "support.skips", "support.scheduling"]
 
 # How long an example takes says more about the machine than about the code. To explain a failure, Hypothesis traces
 # each line, which makes finding its smallest example twenty times slower.
 settings.register_profile(
     "heliograph",
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[phase for phase in Phase if phase is not Phase.explain],
@@ -45,14 +52,22 @@ def pytest_configure() -> None:
         tempfile.tempdir = None  # so that it is found anew
 
 
+@pytest.hookimpl(trylast=True)  # behind what leaves tests out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with tests that take long come first, so that workers end together with what takes little."""
     weights: dict[Path, int] = {}
     for item in items:
         names = {mark.name for mark in item.iter_markers()}
-        weight = ("slow" in names) + 2 * ("spark" in getattr(item, "fixturenames", ())) + 4 * ("long" in names)
+        fixtures = getattr(item, "fixturenames", ())
+        weight = ("slow" in names or "browser" in fixtures) + 2 * ("spark" in fixtures) + 4 * ("long" in names)
         weights[item.path] = max(weights.get(item.path, 0), weight)
     items.sort(key=lambda item: -weights[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: who collects garbage in a test need not look through millions of objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

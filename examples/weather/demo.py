@@ -7,7 +7,6 @@ draws a picture. It ends with 0 if nothing differs, else with 1 after naming wha
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 from chart import draw
 from observations import Expected, Observation, expect, read_weather, to_messages
-from processes import Node, PipelineDriver, ProcessError
+from processes import Node, PipelineDriver, ProcessError, prepare_output
 from report import Report, check_tables
 from stations import AlertSubscriber, replay
 from tqdm import tqdm
@@ -28,8 +27,6 @@ _HERE = Path(__file__).parent
 _QUERIES = 3
 _DRAIN_DEADLINE_S = 300
 _ALERT_DEADLINE_S = 30
-# Left by this program in the directory it writes to, so that it never clears a directory of somebody else.
-_MARK = ".heliograph-demo"
 
 
 def main() -> int:
@@ -40,7 +37,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where everything goes (demo-output)")
     parser.add_argument("--days", type=int, default=0, metavar="N", help="replay the first N days only")
     args = parser.parse_args()
-    output = _prepare(args.output)
+    output = prepare_output(args.output)
     report = Report()
     weather = read_weather()
     if args.days:
@@ -57,6 +54,7 @@ def main() -> int:
         return 130
     print(f"\n{report.text()}\n")
     print(f"tables  {output / 'tables'}\npicture {output / 'temperatures.png'}\nlogs    {output / 'logs'}")
+    print("The same in a dashboard that moves: make demo-live, which tells its address and how to log in.")
     for mismatch in report.mismatches:
         print(f"MISMATCH {mismatch}", file=sys.stderr)
     return 1 if report.mismatches else 0
@@ -123,15 +121,6 @@ def _stage(report: Report, name: str) -> Iterator[None]:
     begin = time.monotonic()
     yield
     report.stages.append((name, time.monotonic() - begin))
-
-
-def _prepare(output: Path) -> Path:
-    if output.exists() and any(output.iterdir()) and not (output / _MARK).exists():
-        raise SystemExit(f"{output} holds files that are not this demo's: give another directory with --output")
-    shutil.rmtree(output, ignore_errors=True)
-    (output / "logs").mkdir(parents=True)
-    (output / _MARK).touch()
-    return output.resolve()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,9 +24,26 @@ durable_storage {
 }
 """
 
+# Left in the directory that a demo writes to, so that it never clears a directory of somebody else.
+_MARK = ".heliograph-demo"
+
 
 class ProcessError(Exception):
     """A process of the demo ended, or did not get ready; the message names its log."""
+
+
+def prepare_output(output: Path) -> Path:
+    """An empty directory for a demo, with one for logs in it.
+
+    Raises:
+        SystemExit: It holds files that are none of a demo's.
+    """
+    if output.exists() and any(output.iterdir()) and not (output / _MARK).exists():
+        raise SystemExit(f"{output} holds files that are not this demo's: give another directory with --output")
+    shutil.rmtree(output, ignore_errors=True)
+    (output / "logs").mkdir(parents=True)
+    (output / _MARK).touch()
+    return output.resolve()
 
 
 class Process:
@@ -79,11 +97,11 @@ class Process:
 
 
 class Node(Process):
-    """One Heliograph node."""
+    """One Heliograph node; of the demo, unless it is given another configuration."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, settings: str = _NODE_CONFIG) -> None:
         config = output / "node.hocon"
-        config.write_text(_NODE_CONFIG)
+        config.write_text(settings)
         arguments = ["start", "--config", str(config), "--data-dir", str(output / "data")]
         super().__init__("the node", arguments, output / "logs" / "node.log")
         try:

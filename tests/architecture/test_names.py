@@ -28,6 +28,7 @@ def test_what_an_object_calls_itself_is_the_name_of_its_class() -> None:
 
 # Class names that stand twice, each for one idea of another package or of the specification.
 TWICE = {
+    "Action": "what a client may want to do, and what was asked of a node",
     "Call": "a call of a function in a rule, and a request to a node",
     "Disconnect": "a packet of MQTT, and a message between borrower and leader",
     "MessageDatabase": "what two packages need of the database of messages",

@@ -1,5 +1,5 @@
 """Every module with attacks; importing this one registers them."""
 
-from attack import later, memory, work
+from attack import later, memory, strangers, work
 
-__all__ = ["later", "memory", "work"]
+__all__ = ["later", "memory", "strangers", "work"]

@@ -20,6 +20,7 @@ PROGRAMS = [
     "rules",
     "pipeline_read",
     "live_path",
+    "dashboard",
 ]
 
 

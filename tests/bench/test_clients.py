@@ -14,6 +14,7 @@ from heliograph.bench.publisher import Publisher
 from heliograph.bench.subscriber import Receiver
 from heliograph.bench.workload import Shape, Workload
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
+from support.forms import examples
 
 CONNACK = {4: b"\x20\x02\x00\x00", 5: b"\x20\x03\x00\x00\x00"}
 SUBACK = {4: b"\x90\x03\x00\x01", 5: b"\x90\x04\x00\x01\x00"}
@@ -236,7 +237,7 @@ def test_a_refused_qos_2_message_ends_with_its_pubrec() -> None:
 
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32))
 def test_every_message_arrives_and_is_acknowledged_however_the_streams_are_cut(
     version: int, qos: int, seed: int

@@ -12,6 +12,7 @@ from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping
 from heliograph.bench.packets import BrokerRefusedError
 from heliograph.bench.websocket import Frames, OpeningHandshake
 from heliograph.mqtt.errors import MalformedPacketError
+from support.forms import examples
 
 
 def server() -> Connection:
@@ -65,7 +66,7 @@ def test_frames_out_are_understood(payloads: list[bytes]) -> None:
     assert got == b"".join(payloads)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.tuples(st.binary(max_size=200) | st.sampled_from([b"", bytes(70_000)]), st.integers(1, 20), st.booleans()),

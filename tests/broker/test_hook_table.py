@@ -86,7 +86,7 @@ def test_what_is_public() -> None:
     constants = {name.replace(".", "_").upper() for name in hooks.NAMES}
     assert set(hooks.__all__) == PUBLIC | constants
     assert all(hasattr(hooks, name) for name in hooks.__all__)
-    assert authentication.__all__ == ["AuthAttempt", "AuthOutcome", "AuthStep"]
+    assert authentication.__all__ == ["AuthAttempt", "AuthOutcome", "AuthStep", "Grants"]
     assert pending.__all__ == ["Pending"]
 
 

@@ -210,6 +210,7 @@ def test_hook_points_of_a_conversation_in_their_order() -> None:
         "delivery.completed",
         "client.unsubscribe",
         "session.unsubscribed",
+        "client.check_authz_complete",  # remembered
         "message.publish",
         "message.dropped",
         "session.terminated",

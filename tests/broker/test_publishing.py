@@ -276,3 +276,17 @@ def test_a_message_that_raises_keeps_none_behind_it_from_being_published(maker: 
     assert [message.topic for _, message in kernel.sink.messages] == ["t"]
     assert [boundary for boundary, _ in faults] == ["publishing"]
     assert len(messages) == len(delayed) == 0
+
+
+def test_a_split_turn_tells_what_was_received_before_and_runs_ahead_of_the_clock_by_messages_only() -> None:
+    kernel = Kernel()
+    broker = kernel.broker
+    began = broker.now_us
+    publish(broker, message_to(kernel, "t"))
+    assert [broker.split_turn() for _ in range(3)] == [began] * 3
+    later = message_to(kernel, "t")
+    assert later.id_high > began
+    publish(broker, later)
+    assert broker.split_turn() == later.id_high
+    broker.begin_turn(began)
+    assert broker.now_us > later.id_high

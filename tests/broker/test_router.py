@@ -14,6 +14,7 @@ from heliograph.broker.router import Route, Router
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
+from support.forms import examples
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
 
@@ -74,7 +75,7 @@ operations = st.lists(
 
 
 @pytest.mark.parametrize("routes_max", [1, 3, 1000])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(operations=operations)
 def test_routes_agree_with_the_naive_matcher(routes_max: int, operations: list[Operation]) -> None:
     router = Router(128, routes_max)

@@ -14,6 +14,7 @@ from heliograph.broker.router import Router
 from heliograph.broker.shared import SharedGroups
 from heliograph.broker.shared_options import INITIAL_STICKY_PICKS, STRATEGIES, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
+from support.forms import examples
 
 READY, AWAY, FULL = "ready", "away", "full"
 
@@ -89,7 +90,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps=steps, seed=st.integers(0, 2**40), initial=st.sampled_from(INITIAL_STICKY_PICKS))
 def test_every_message_goes_to_exactly_one_member_that_can_take_it(
     strategy: str, steps: list[tuple[str, int, str, str]], seed: int, initial: str

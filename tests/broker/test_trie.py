@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from heliograph.broker.subscription import FilterEntry, Subscriber, Subscription
 from heliograph.broker.trie import TopicTrie, TrieNode, filter_matches
+from support.forms import examples
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
 
@@ -66,7 +67,7 @@ def made_of(filters: set[str]) -> TopicTrie:
     return trie
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["add", "add", "remove", "match"]), long_filters(), long_names, st.integers(0, 30)),

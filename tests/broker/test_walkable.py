@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from heliograph.broker.exclusive import ExclusiveTopics
 from heliograph.broker.subscription import Subscriber
 from heliograph.broker.walkable import Listed, ListWalk, WalkableList
+from support.forms import examples
 
 
 class Watched:
@@ -27,7 +28,7 @@ class ChangingList(RuleBasedStateMachine):
         self.present: list[Listed] = []
         self.walks: list[Watched] = []
 
-    @rule(count=st.integers(1, 6))
+    @rule(count=st.one_of(st.integers(1, 6), st.just(300)))
     def join(self, count: int) -> None:
         for _ in range(count):
             entry = Listed()
@@ -74,17 +75,32 @@ class ChangingList(RuleBasedStateMachine):
             rest = watched.walk.take(1_000_000)
             assert {id(one) for one in rest} == {id(one) for one in watched.must}
             assert len(rest) == len(watched.must)
-        watched.walk.end()
-        assert watched.walk.take(1) == []
+            assert watched.walk.take(1) == []
+
+    @precondition(lambda self: self.walks)
+    @rule(which=st.integers(0, 3), count=st.integers(0, 12))
+    def pass_over(self, which: int, count: int) -> None:
+        watched = self.walks[which % len(self.walks)]
+        newest_first = sorted(watched.must, key=lambda entry: entry.serial, reverse=True)
+        watched.walk.skip(count)
+        watched.must = newest_first[count:]
+
+    @precondition(lambda self: self.walks)
+    @rule(which=st.integers(0, 3))
+    def come_back_with_the_number_only(self, which: int) -> None:
+        watched = self.walks[which % len(self.walks)]
+        watched.walk = self.listed.walk(watched.walk.before)
 
     @invariant()
-    def every_entry_knows_its_place(self) -> None:
+    def chunks_are_in_order_and_none_is_empty(self) -> None:
+        serials = [entry.serial for chunk in self.listed.chunks for entry in chunk]
+        assert serials == sorted(entry.serial for entry in self.present)
         assert len(self.listed) == len(self.present)
-        assert all(self.listed.entries[entry.place] is entry for entry in self.present)
+        assert all(self.listed.chunks)
 
 
 TestChangingList = ChangingList.TestCase
-TestChangingList.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestChangingList.settings = settings(max_examples=examples(30), stateful_step_count=40, deadline=None)
 
 
 def test_an_exclusive_topic_is_released_by_its_holder_only() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
@@ -24,9 +25,9 @@ class Rules:
         self.denied = set(denied)
         self.asked: list[str] = []
 
-    def __call__(self, client: ClientInfo, action: str, topic: str, verdict: object) -> tuple[str, str] | None:
-        self.asked.append(f"{client.clientid} {action} {topic}")
-        return (hooks.STOP, "deny") if {topic, f"{action} {topic}"} & self.denied else None
+    def __call__(self, client: ClientInfo, action: Action, topic: str, verdict: object) -> tuple[str, str] | None:
+        self.asked.append(f"{client.clientid} {action.kind} {topic}")
+        return (hooks.STOP, "deny") if {topic, f"{action.kind} {topic}"} & self.denied else None
 
 
 def kernel_with(rules: Callable[..., object], options: ChannelOptions | None = None) -> Kernel:
@@ -176,7 +177,7 @@ def test_a_wildcard_over_a_denied_topic_gets_all_but_that(version: int) -> None:
 def test_a_shared_message_goes_to_a_member_that_may_have_it() -> None:
     kernel = Kernel()
 
-    def only_two(client: ClientInfo, action: str, topic: str, verdict: object) -> tuple[str, str] | None:
+    def only_two(client: ClientInfo, action: Action, topic: str, verdict: object) -> tuple[str, str] | None:
         return (hooks.STOP, "deny") if topic == "d/x" and client.clientid == "one" else None
 
     kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(only_two)
@@ -268,14 +269,21 @@ def test_every_decision_that_was_made_is_told() -> None:
     told: list[str] = []
     kernel = kernel_with(Rules("subscribe no"))
     kernel.broker.hooks.point(hooks.CLIENT_CHECK_AUTHZ_COMPLETE).add(
-        lambda client, action, topic, verdict, _: told.append(f"{client.clientid} {action} {topic} {verdict}")
+        lambda client, action, topic, verdict, _: told.append(
+            f"{client.clientid} {action.kind} {topic} {verdict.result} {verdict.source}"
+        )
     )
     peer = kernel.connect()
     peer.subscribe("no")
     peer.subscribe("yes")
     peer.publish("yes")
     peer.publish("yes")
-    assert told == ["c subscribe no deny", "c subscribe yes allow", "c publish yes allow"]
+    assert told == [
+        "c subscribe no deny plugin",
+        "c subscribe yes allow default",
+        "c publish yes allow default",
+        "c publish yes allow cache",
+    ]
 
 
 # --- who is not asked, and what does not answer

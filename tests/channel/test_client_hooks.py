@@ -133,7 +133,7 @@ def test_a_callback_may_end_the_client_that_it_hears_of(point: str, heard: list[
     assert session is None or not session.attached
     kernel.advance(61)
     assert kernel.sessions.statistics() == {"sessions.count": 0, "sessions.away": 0}
-    assert kernel.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
+    assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
 
 
 @pytest.mark.parametrize("point", [hooks.CLIENT_CONNACK, hooks.CLIENT_CONNECTED, hooks.SESSION_RESUMED])
@@ -202,7 +202,7 @@ def test_a_client_is_subscribed_and_unsubscribed_by_others(version: int) -> None
 def test_what_is_done_on_its_behalf_keeps_to_limits_and_mountpoint_and_nobody_is_asked() -> None:
     kernel = Kernel(ChannelOptions(max_subscriptions=2, mountpoint="m/"))
     kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(
-        lambda client, action, topic, _: (hooks.STOP, "deny") if action == "subscribe" else None
+        lambda client, action, topic, _: (hooks.STOP, "deny") if action.kind == "subscribe" else None
     )
     peer = kernel.connect()
     channel = kernel.context.channels.find("c")

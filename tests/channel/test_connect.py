@@ -40,7 +40,7 @@ def test_a_client_is_let_in(version: int) -> None:
     peer.connect("c")
     assert peer.heard() == ["CONNACK 0x00"]
     assert not peer.closed()
-    assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
+    assert kernel.context.channels.statistics() == {"connections.open": 1, "live_connections.count": 1}
     assert repr(peer.channel) == "Channel('c' at 192.0.2.1:50000, connected)"
 
 
@@ -169,7 +169,7 @@ def test_what_a_first_packet_is_answered_with(data: str, answer: str) -> None:
     assert peer.closed()
     assert len(kernel.reports) == 1
     assert kernel.broker.counters.protocol_errors == 1
-    assert kernel.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
+    assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
 
 
 @pytest.mark.parametrize("version", [p.V3_1_1, p.V5])

@@ -3,6 +3,7 @@
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.hooks import DeferredAck
 from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
@@ -311,7 +312,7 @@ def test_a_client_that_goes_while_its_rights_are_asked_is_asked_no_more() -> Non
     peer.send_subscribe(*(p.SubscribeEntry(f"f{number}", 0, False, False, 0) for number in range(20_000)))
     peer.drop()
 
-    def authorize(client: object, action: str, topic: str, accumulator: object) -> object:
+    def authorize(client: object, action: Action, topic: str, accumulator: object) -> object:
         if topic != "f0":
             return None
         pending: Pending[object] = Pending()

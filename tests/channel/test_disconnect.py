@@ -19,7 +19,7 @@ def test_disconnect_closes_without_an_answer(version: int) -> None:
     assert peer.closed()
     assert peer.received() == []
     assert kernel.reports == []
-    assert kernel.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
+    assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
     assert len(kernel.sessions) == 0
 
 
@@ -139,7 +139,7 @@ def test_a_peer_that_does_not_read_its_last_words_is_cut(how: str) -> None:
     kernel.advance(10)
     assert not peer.lost
     kernel.advance(1)
-    assert kernel.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
+    assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
 
 
 def test_ping() -> None:

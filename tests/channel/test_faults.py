@@ -444,7 +444,7 @@ def test_a_session_that_cannot_be_left_leaves_no_connection_behind() -> None:
     outbox = session.outbox
     session.dispatcher = FaultyDispatcher()
     peer.drop()
-    assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
+    assert kernel.context.channels.statistics() == {"connections.open": 1, "live_connections.count": 1}
     assert kernel.sessions.find("c") is None
     assert kernel.broker.statistics()["subscriptions.count"] == 1
     assert payloads(watcher) == [b"gone"]

@@ -3,6 +3,7 @@
 import pytest
 
 from heliograph.broker import hooks, publishing
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.message import make_message
 from heliograph.broker.pending import Pending
@@ -23,10 +24,10 @@ class Oracle:
         self._pending: dict[str, Pending[object]] = {}
         kernel.broker.hooks.client_authorize.add(self._authorize)
 
-    def _authorize(self, client: ClientInfo, action: str, topic: str, decision: str) -> object:
+    def _authorize(self, client: ClientInfo, action: Action, topic: str, decision: object) -> object:
         if topic[0] not in "?!":
             return hooks.STOP, "allow"
-        asked = f"{client.clientid} {action} {topic}"
+        asked = f"{client.clientid} {action.kind} {topic}"
         self.asked.append(asked)
         pending: Pending[object] = Pending()
         pending.on_cancel(lambda: self.cancelled.append(asked))
@@ -328,7 +329,7 @@ def test_a_callback_that_raises_when_its_answer_is_not_wanted_any_more_keeps_no_
     def fail() -> None:
         raise ValueError
 
-    def authorize(client: ClientInfo, action: str, topic: str, decision: str) -> object:
+    def authorize(client: ClientInfo, action: Action, topic: str, decision: object) -> object:
         if topic != "?":
             return None
         pending: Pending[object] = Pending()
@@ -420,7 +421,7 @@ def test_the_rights_of_a_session_with_very_many_subscriptions_are_asked_for_in_s
     peer.drop()
     asked: list[str] = []
 
-    def authorize(client: ClientInfo, action: str, topic: str, decision: str) -> object:
+    def authorize(client: ClientInfo, action: Action, topic: str, decision: object) -> object:
         asked.append(topic)
         return hooks.STOP, "deny" if topic == "19/999" else "allow"
 
@@ -444,7 +445,7 @@ def test_a_session_loses_no_subscription_because_a_callback_fails(is_late: bool)
     kernel, oracle = world()
     left(kernel, oracle, "?a", "b")
 
-    def fail(client: ClientInfo, action: str, topic: str, decision: str) -> object:
+    def fail(client: ClientInfo, action: Action, topic: str, decision: object) -> object:
         raise ValueError(topic)
 
     hook = kernel.broker.hooks.client_authorize

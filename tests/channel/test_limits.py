@@ -52,7 +52,7 @@ def test_a_connection_for_which_too_much_waits_is_cut(options: ChannelOptions) -
     assert sub.closed()
     assert heard == ["force_shutdown"]
     assert kernel.broker.counters.snapshot()["connections.force_shutdown"] == 1
-    assert kernel.context.channels.statistics()["connections.count"] == 0
+    assert kernel.context.channels.statistics()["connections.open"] == 0
     assert kernel.sessions.find("sub") is not None
 
 

@@ -135,7 +135,7 @@ def test_authorizers_and_hooks_hear_the_names_that_the_client_knows_and_the_brok
     kernel = Kernel()
     asked: list[str] = []
     kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(
-        lambda client, action, topic, _: asked.append(f"{client.mountpoint} {action} {topic}")
+        lambda client, action, topic, _: asked.append(f"{client.mountpoint} {action.kind} {topic}")
     )
     published: list[str] = []
     kernel.broker.hooks.point(hooks.MESSAGE_PUBLISH).add(lambda message: published.append(message.topic))

@@ -10,7 +10,8 @@ from support.kernel import Kernel
 def short(kernel: Kernel, *heavy: str) -> None:
     """As the node does from the third stage on."""
     pressure = kernel.broker.pressure
-    pressure.is_on = pressure.sheds_qos0 = pressure.refuses_growth = True
+    pressure.is_on = pressure.refuses_growth = True
+    pressure.shed_for_memory(True)
     pressure.heavy = dict.fromkeys(heavy, 1)
 
 

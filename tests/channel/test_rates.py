@@ -145,7 +145,7 @@ def test_who_is_gone_before_it_may_send_again() -> None:
     for _ in range(10):
         kernel.advance(1)
     assert taken(sub) == [0, 1]
-    assert kernel.context.channels.statistics()["connections.count"] == 1
+    assert kernel.context.channels.statistics()["connections.open"] == 1
 
 
 def test_a_client_that_waits_gets_what_others_send() -> None:

@@ -21,7 +21,7 @@ def test_the_first_connection_is_told_and_closed(version: int, said: list[str]) 
     assert first.closed()
     assert second.heard() == ["CONNACK 0x00"]
     assert not second.closed()
-    assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
+    assert kernel.context.channels.statistics() == {"connections.open": 1, "live_connections.count": 1}
 
 
 def test_the_session_goes_on_with_the_second_connection_alone() -> None:
@@ -259,7 +259,7 @@ def test_two_clients_wait_for_the_same_connection_and_the_last_one_stays() -> No
     assert first.heard() == ["CONNACK 0x00", "DISCONNECT 0x8e"]
     assert second.heard() == ["CONNACK 0x00", "PINGRESP"]
     assert elsewhere.asked == [False, False]
-    assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
+    assert kernel.context.channels.statistics() == {"connections.open": 1, "live_connections.count": 1}
 
 
 def test_a_session_that_came_back_meanwhile_goes_on() -> None:

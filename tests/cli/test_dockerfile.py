@@ -9,6 +9,7 @@ import pytest
 
 from heliograph.cli.main import whole_parser
 from heliograph.config import load_config
+from heliograph.config.open_listeners import open_listener_faults
 
 _ROOT = Path(__file__).parents[2]
 
@@ -81,7 +82,8 @@ def test_its_base_configuration_is_valid_and_reachable_from_outside(tmp_path: Pa
     base = tmp_path / "base.hocon"
     base.write_text("\n".join(words[at + 2 : words.index(">")]))
     assert words[-1] == json.loads(only("CMD"))[2]
-    config = load_config(None, {}, base=base)
+    config = load_config(None, {}, base=base, checks=(open_listener_faults,))
+    assert [type(one).__name__ for one in config.authentication] == ["BuiltInDatabaseConfig"]
     assert (config.node.data_dir, str(config.listeners.tcp["default"].bind)) == ("data", "0.0.0.0:1883")
 
 

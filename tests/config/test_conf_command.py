@@ -12,6 +12,7 @@ from heliograph.cli.main import main
 def node_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small file with an include, in the working directory."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HELIOGRAPH_MANAGEMENT__ENABLE")  # which holds for all tests
     (tmp_path / "mqtt.conf").write_text("max_inflight = 7\nmax_qos_allowed = ${max_inflight}\n")
     (tmp_path / "node.conf").write_text(
         'node.data_dir = "/data"\nmqtt {include mqtt.conf}\nmqtt {"a.b" = []}\nlist = [1, {x = y}]\n'
@@ -101,3 +102,30 @@ pipeline {{ enable = true, file = "{tmp_path}/p.hocon" }}
     ):
         assert wanted in told, told
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["node.conf", "p.hocon", "taken"]
+
+
+def test_a_pipeline_needs_no_file_where_there_are_actions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    path = tmp_path / "node.conf"
+    path.write_text(f'node.data_dir = "{tmp_path}/data"\npipeline.enable = true\nconnectors.parquet.here {{}}\n')
+    assert main(["conf", "check", str(path)]) == 0, capsys.readouterr().err
+
+
+def test_check_reads_the_files_of_users_keys_and_bans(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, users = tmp_path / "node.conf", tmp_path / "users.csv"
+    users.write_text("user_id,password\nann\n")
+    path.write_text(
+        f"""
+        node.data_dir = "{tmp_path}/data"
+        authentication = [
+          {{ mechanism = password_based, backend = built_in_database, bootstrap_file = "{users}" }}
+          {{ mechanism = jwt, algorithm = public-key, public_key = "/nowhere.pem" }}
+        ]
+        banned.bootstrap_file = "/nowhere.csv"
+        """
+    )
+    assert main(["conf", "check", str(path)]) == 1
+    told = capsys.readouterr().err
+    assert f"authentication.1.bootstrap_file: {users}: line 2 has 1 fields" in told
+    assert "authentication.2.public_key: the file '/nowhere.pem' of a public key cannot be read" in told
+    assert "banned.bootstrap_file: banned.bootstrap_file '/nowhere.csv' cannot be read" in told

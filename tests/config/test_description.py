@@ -1,6 +1,7 @@
 """The reference in the documentation is the one that the code describes."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,8 +29,8 @@ def test_every_default_in_the_reference_can_be_written_in_a_file(tmp_path: Path)
         if row.startswith("| `"):
             cells = row.split(" | ")
             setting = cells[0].removeprefix("| ").strip("`").replace("NAME", "default")
-            # Those of zones are as elsewhere, and a list is empty by default.
-            if not setting.endswith(".*") and ".N." not in setting:
+            # Those of zones are as elsewhere, and a list is empty by default; a connector or action has no default.
+            if not setting.endswith(".*") and not re.search(r"\.N[.\[]|^(connectors|actions)\.", setting):
                 lines.append(f"{setting} = {cells[1].strip('`')}")
     assert len(lines) > 30
     path = tmp_path / "defaults.conf"

@@ -81,8 +81,8 @@ from heliograph.config import ConfigError, load_config
             "each an integer of at least 1",
         ),
         ("mqtt = 5", "mqtt: found 5, expected an object with settings such as idle_timeout"),
-        ("listeners.tcp = [1]", "listeners.tcp: found a list of 1, expected an object with a name for each entry"),
-        ("listeners.tcp.x = 1883", "listeners.tcp.x: found 1883, expected an object with settings such as enable"),
+        ("listeners.tcp = [1]", "listeners.tcp: found a list, expected an object with a name for each entry"),
+        ("listeners.tcp.x = 1883", "listeners.tcp.x: found a number, expected an object with settings such as enable"),
         (
             'listeners.tcp {"a b" {}}',
             'listeners.tcp.a b: "a b" is no valid name: expected letters, digits, _ and -, beginning with a letter or '

@@ -7,10 +7,15 @@ from heliograph.config.storage import METRIC_NAMES
 from heliograph.node.metrics.storage import COMMITS, MESSAGES
 
 
-@pytest.mark.parametrize("name", ["delayed", "messages", "retained", "sessions", "shared_groups"])
+@pytest.mark.parametrize(
+    "name", ["bans", "built_in_rules", "delayed", "messages", "retained", "sessions", "shared_groups"]
+)
 def test_a_further_database_has_no_name_of_the_brokers_own(write: Write, name: str) -> None:
     (mistake,) = mistakes_in(write(f'durable_storage.databases.{name}.topics = ["a/#"]'))
-    assert f"durable_storage.databases.{name}: the broker has databases of its own: delayed, messages" in mistake
+    assert (
+        f"durable_storage.databases.{name}: the broker has databases of its own: bans, built_in_rules, delayed"
+        in mistake
+    )
 
 
 @pytest.mark.parametrize("name", ["commit_time", "compaction", "offload", "topics"])

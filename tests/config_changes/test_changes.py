@@ -106,6 +106,11 @@ async def test_what_a_higher_layer_hides_is_refused_with_its_line(live: LiveNode
     ]
     # What the higher layer says itself is no change that it hides.
     assert (await live.manager.change(values(mqtt__max_topic_levels="10"), ALICE)).revision == 2
+    # Nor is a group that says nothing any more: layers merge.
+    assert (await live.manager.change(values(mqtt__max_inflight="7"), ALICE)).revision == 3
+    assert (
+        await live.manager.change(values(mqtt__max_inflight="null", mqtt__max_topic_levels="null"), ALICE)
+    ).revision == 4
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from conformance.dialogue import V5, Client, World, both_versions
 from conformance.statements import proves
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
+from support.forms import examples
 from support.strategies import VERSIONS  # sets the profile of properties
 
 TOPICS = ("a/x", "a/y", "b")
@@ -106,7 +107,7 @@ def publish(pub: Client, topic: str, qos: int, number: int) -> None:
 
 
 @both_versions
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     steps=st.lists(
         st.one_of(

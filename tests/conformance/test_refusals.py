@@ -5,13 +5,14 @@ import pytest
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 
 
 def world_with_secrets(version: int) -> World:
     """A broker that lets nobody at `secret`."""
 
-    def authorize(client: ClientInfo, action: str, topic: str, verdict: object) -> tuple[str, str] | None:
+    def authorize(client: ClientInfo, action: Action, topic: str, verdict: object) -> tuple[str, str] | None:
         return (hooks.STOP, "deny") if topic.startswith("secret") else None
 
     world = World(version)

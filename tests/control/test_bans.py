@@ -2,7 +2,7 @@
 
 import pytest
 
-from heliograph.access.banned import BanList
+from heliograph.access.bans.ban_list import BanList
 from heliograph.broker.hook_order import ACCESS
 from heliograph.control import bans
 from heliograph.control.proto_v1.bans import BanName, BanRow, BansWanted, NewBan
@@ -43,6 +43,18 @@ def test_a_client_that_is_banned_by_its_id_is_kicked_and_kept_out() -> None:
     world.kernel.connect("c")
 
 
+def test_a_ban_takes_the_place_of_another_only_if_that_is_wanted() -> None:
+    world = World(entries_max=1)
+    world.asked.ask("banned.add", NewBan("username", "u", "floods"))
+    with pytest.raises(RpcError, match="username 'u' is banned already"):
+        world.asked.ask("banned.add", NewBan("username", "u", "again"))
+    answer = world.asked.ask("banned.add", NewBan("username", "u", "again", replaces=True))
+    assert (answer.ban.reason, world.listed()) == ("again", ["u"])
+    with pytest.raises(RpcError, match="has ended already"):
+        world.asked.ask("banned.add", NewBan("username", "u", until=1, replaces=True))
+    assert world.asked.ask("banned.show", BanName("username", "u")) == answer.ban
+
+
 def test_every_kind_is_listed_and_lifted_by_its_name() -> None:
     world = World()
     names = {
@@ -59,7 +71,9 @@ def test_every_kind_is_listed_and_lifted_by_its_name() -> None:
     assert world.listed("peerhost_net") == ["203.0.113.0/24"]
     assert len(world.listed(limit=2)) == 2
     assert world.asked.ask("banned.delete", BanName("peerhost_net", "203.0.113.9/24")).who == "203.0.113.0/24"
-    assert world.asked.ask("banned.clear").count == 5
+    assert world.asked.ask("banned.clear", BansWanted("peerhost")).count == 1
+    assert world.asked.ask("banned.clear", BansWanted(by="nobody")).count == 0
+    assert world.asked.ask("banned.clear", BansWanted(by="ops")).count == 4
     assert (world.listed(), len(world.bans)) == ([], 0)
 
 

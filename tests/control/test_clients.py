@@ -20,6 +20,7 @@ from heliograph.session.options import SessionOptions
 from heliograph.session.session import Session
 from support.asking import Asker
 from support.durable import DurableKernel, leave
+from support.forms import examples
 from support.kernel import Kernel, Peer
 from support.packets import properties
 
@@ -46,8 +47,21 @@ def test_a_client_is_listed_with_what_is_known_of_it() -> None:
     (row,) = asked(kernel).rows("clients.list", ClientsWanted())
     assert row == ClientRow(
         "c", "u", True, "192.0.2.1", 50000, "tcp:default", "default", "", 5, 30, True, 60,
-        row.created_at, row.created_at, None, 1, 0, 0, 0, 0, 0, False, False,
+        row.created_at, row.created_at, None, 1, 0, 0, 0, 0, 0, False, False, 0, 0,
     )  # fmt: skip
+
+
+def test_who_publishes_most_is_seen_in_the_list() -> None:
+    kernel = Kernel()
+    loud, quiet = kernel.connect("loud"), kernel.connect("quiet", session_expiry_interval=60)
+    quiet.subscribe("t", 1)
+    for qos in (0, 1, 1):
+        loud.publish("t", b"x", qos)
+    counts = {row.clientid: (row.recv_msg, row.send_msg) for row in asked(kernel).rows("clients.list", ClientsWanted())}
+    assert counts == {"loud": (3, 0), "quiet": (0, 3)}
+    quiet.drop()
+    (row,) = asked(kernel).rows("clients.list", ClientsWanted(connected=False))
+    assert (row.recv_msg, row.send_msg) == (None, None)
 
 
 def test_filters_leave_out_the_others() -> None:
@@ -251,4 +265,4 @@ class ChangingClients(RuleBasedStateMachine):
 
 
 TestChangingClients = ChangingClients.TestCase
-TestChangingClients.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+TestChangingClients.settings = settings(max_examples=examples(20), stateful_step_count=30, deadline=None)

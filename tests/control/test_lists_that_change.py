@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.control import delayed, retained
+from heliograph.control.proto_v1.delayed import DelayedPage
 from heliograph.control.proto_v1.retained import RetainedTopics
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.retainer import Retainer
@@ -52,10 +53,10 @@ def test_what_is_delayed_all_the_time_is_listed_once(seed: int) -> None:
     peer = node.connect()
     for number in range(400):
         peer.publish(f"$delayed/{1 if number % 4 == 0 else 1000}/t/{number}")
-    asker = Asker(delayed.methods(node.delayed, node.broker))
+    asker = Asker(delayed.methods(node.delayed))
     removed: set[str] = set()
     told: list[str] = []
-    for rows in asker.slices("delayed.list"):
+    for rows in asker.slices("delayed.list", DelayedPage()):
         assert len(rows) <= SLICE
         told += [row.topic for row in rows]
         if len(told) < 600:

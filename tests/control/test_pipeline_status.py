@@ -26,8 +26,12 @@ class Driver:
         return {"pipeline.restarts": 2, "pipeline.failures": 3}
 
 
+def no_tools() -> pipeline.AskedPipelineTools:
+    raise AssertionError("the status needs no command")
+
+
 def status(driver: Driver | None) -> PipelineStatus:
-    answer = Asker(pipeline.methods(lambda: driver)).ask("pipeline.status")
+    answer = Asker(pipeline.methods(lambda: driver, no_tools)).ask("pipeline.status")
     assert isinstance(answer, PipelineStatus)
     return answer
 

@@ -38,7 +38,8 @@ class Broker:
         self._config.write_text(
             f'listeners.tcp.default.bind = "127.0.0.1:{self.port}"\ndurable_storage.flight.enable = false\n{settings}\n'
         )
-        self._environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
+        without_management = {"HELIOGRAPH_MANAGEMENT__ENABLE": "false"}  # what it would do is no promise to clients
+        self._environment = {**os.environ, **without_management, **environment, "PYTHONUNBUFFERED": "1"}
         self._process: asyncio.subprocess.Process | None = None
 
     @property

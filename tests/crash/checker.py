@@ -42,7 +42,7 @@ def check(history: History, *, retained: bool = True) -> list[Violation]:
             if matching:
                 violations += _missing(reader, topic, matching, messages, got)
                 violations += _surplus(reader, topic, matching, messages, got)
-                violations += [] if reader.startswith(GROUP) else _disordered(reader, topic, messages, got)
+                violations += [] if reader.startswith(GROUP) else _disordered(reader, topic, matching, messages, got)
     violations += _phantoms(history)
     if retained:
         for view in history.retained_views:
@@ -133,19 +133,35 @@ def _may_come(span: Span, message: Published, delivery: Delivery) -> bool:
     return span.end_acknowledged_at < 0 or message.sent_at < span.end_acknowledged_at
 
 
-def _disordered(reader: str, topic: str, messages: list[Published], got: list[Delivery]) -> Iterator[Violation]:
+def _disordered(
+    reader: str, topic: str, spans: list[Span], messages: list[Published], got: list[Delivery]
+) -> Iterator[Violation]:
     seen: set[int] = set()
     newest = -1
     for delivery in got:
         if delivery.number in seen or delivery.number >= len(messages):
             continue
         seen.add(delivery.number)
-        if delivery.number < newest and not messages[delivery.number].is_late:
+        message = messages[delivery.number]
+        if delivery.number < newest and not message.is_late and not _is_repeated_for(spans, message, delivery):
             yield Violation(
                 f"order: {reader} got {topic} {delivery.number} for the first time after {newest}",
                 _around(messages, got, delivery.number),
             )
         newest = max(newest, delivery.number)
+
+
+def _is_repeated_for(spans: list[Span], message: Published, delivery: Delivery) -> bool:
+    """Whether the subscription may have begun behind a message, and before its publisher sent it again.
+
+    Then newer messages may have come by it, and what comes behind them is the repetition.
+    """
+    asked = [span for span in spans if span.asked_at < delivery.at]
+    if not asked:
+        return False
+    span = asked[-1]
+    may_be_younger = span.acknowledged_at < 0 or message.sent_at < span.acknowledged_at
+    return may_be_younger and span.asked_at < message.resent_at < delivery.at
 
 
 def _phantoms(history: History) -> Iterator[Violation]:

@@ -21,9 +21,10 @@ class Published:
         is_late: Whether it was sent again after the disk had failed. The broker may have refused it the first time
             without its client hearing of that, so its place among the others is that of its repetition; and a refused
             commit may be on the disk all the same, so it may be there twice.
+        resent_at: When it was sent again, the last time; -1 if it was not.
     """
 
-    __slots__ = ("acknowledged_at", "is_clear", "is_late", "number", "qos", "refused", "sent_at")
+    __slots__ = ("acknowledged_at", "is_clear", "is_late", "number", "qos", "refused", "resent_at", "sent_at")
 
     def __init__(self, number: int, qos: int, sent_at: int, is_clear: bool) -> None:
         self.number = number
@@ -33,6 +34,7 @@ class Published:
         self.refused = False
         self.is_clear = is_clear
         self.is_late = False
+        self.resent_at = -1
 
 
 class Delivery:
@@ -145,6 +147,7 @@ class History:
     def resend(self, message: Published) -> None:
         """A publisher is about to send a message again."""
         self.count("resent")
+        message.resent_at = self.tick()
         message.is_late |= self._disk_fails or self._disk_failed_at >= message.sent_at
 
     def acknowledge(self, message: Published, code: int) -> None:

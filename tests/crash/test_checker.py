@@ -1,5 +1,7 @@
 """The checker's own test: each promise broken on purpose in a small history is found, and nothing in a good one."""
 
+import pytest
+
 from crash.checker import check, is_complete, matches
 from crash.history import History, Published
 
@@ -48,6 +50,25 @@ def test_an_acknowledged_message_that_never_came() -> None:
     story.deliver(2)
     assert not is_complete(story.history)
     assert story.found == ["lost"]
+
+
+@pytest.mark.parametrize(
+    ("is_subscribed", "is_repeated", "found"),
+    [(False, True, []), (False, False, ["order"]), (True, True, ["order"])],
+    ids=["repeated for a younger subscription", "not repeated", "subscribed before"],
+)
+def test_an_older_message_behind_a_newer_one(is_subscribed: bool, is_repeated: bool, found: list[str]) -> None:
+    story = Story()
+    if not is_subscribed:
+        story.span.acknowledged_at = -1
+    older = story.publish(1, acknowledged=not is_repeated)
+    story.publish(1)
+    story.span.acknowledged_at = max(story.span.acknowledged_at, 0) or story.history.tick()
+    story.deliver(1, 1)
+    if is_repeated:
+        story.history.resend(older)
+    story.deliver(0, 1)
+    assert story.found == found
 
 
 def test_a_message_that_was_not_acknowledged_may_come_or_not() -> None:

@@ -9,6 +9,7 @@ import pytest
 from durable.test_random import World
 from support.clients import Actor, Publisher, Subscriber
 from support.durable import DurableKernel, got, leave
+from support.forms import seeds
 from support.histories import History
 from support.packets import publish
 
@@ -57,7 +58,7 @@ def finish(kernel: DurableKernel) -> None:
         step(kernel)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, 4))
 def test_everybody_gets_everything(tmp_path: Path, seed: int) -> None:
     world = SpreadWorld(tmp_path, seed)
     world.run(250)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.durable import DurableKernel
@@ -189,8 +190,8 @@ def test_rights_are_asked_for_after_the_crash(tmp_path: Path) -> None:
     kernel = kernel.crash()
     asked = []
 
-    def deny(client: object, action: str, topic: str, _: object) -> tuple[str, str]:
-        asked.append((action, topic))
+    def deny(client: object, action: Action, topic: str, _: object) -> tuple[str, str]:
+        asked.append((action.kind, topic))
         return hooks.STOP, "deny"
 
     remove = kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from heliograph.access.ban_table import Ban
+from heliograph.access.bans.ban_table import Ban
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
@@ -14,9 +14,11 @@ from heliograph.session.options import SessionOptions
 from support.kernel import Peer
 from support.services import Node
 
+_LOGGERS = ("heliograph.clients", "heliograph.observe.alarms")
+
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in caplog.records if record.name == "heliograph.clients"]
+    found = [record.getMessage() for record in caplog.records if record.name in _LOGGERS]
     caplog.clear()
     return found
 
@@ -109,8 +111,11 @@ def test_a_full_queue_is_told_once_while_it_is_full_with_an_alarm_that_clears(
         assert [alarm.name for alarm in node.alarms.active()] == ["mqueue_overflow/slow"], second
     told = [line for line in lines(caplog) if "slow" in line]
     assert len(told) == 2
-    assert told[0].startswith("client 'slow' takes its messages too slowly or is away: its queue is full")
+    assert told[0].startswith(
+        "alarm mqueue_overflow/slow has begun: client 'slow' takes its messages too slowly or is away: its queue is"
+    )
     assert told[1] == "3 messages for client 'slow' were dropped: queue_full"
+    assert not node.alarms.active()[0].degrades  # the node does its work
     node.advance(11)
     assert node.alarms.active() == []
     assert [line for line in lines(caplog) if "slow" in line] == [
@@ -166,7 +171,7 @@ def test_clients_that_fight_over_an_id_raise_an_alarm_until_they_stop(caplog: py
     (alarm,) = node.alarms.active()
     assert alarm.name == "clientid_conflict/twin"
     assert "give each a client id of its own" in alarm.message
-    assert len([line for line in lines(caplog) if line.startswith("several clients use the client id 'twin'")]) == 1
+    assert len([line for line in lines(caplog) if ": several clients use the client id 'twin'" in line]) == 1
     node.advance(31)
     assert node.alarms.active() == []
     assert lines(caplog) == ["alarm clientid_conflict/twin has ended"]

@@ -9,6 +9,7 @@ from typing import Final
 
 from fuzz.source import Source
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
@@ -171,7 +172,7 @@ class World(Kernel):
             raise PlannedError
         return hooks.OK
 
-    def _authorize(self, client: ClientInfo, action: str, topic: str, _verdict: object) -> object:
+    def _authorize(self, client: ClientInfo, action: Action, topic: str, _verdict: object) -> object:
         if topic == "/":
             raise PlannedError
         first = topic.split("/")[0]
@@ -279,7 +280,7 @@ class World(Kernel):
         self.advance(1.0)
         # What a connection left to be called later would keep it in memory.
         assert not self._later, f"something is to be called in {(self._later[0][0] - self.now_us) / 1e6} s"
-        assert self.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
+        assert self.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
         self.advance(_FOR_EVER_S)
         for clientid in [one.clientid for one in self.sessions.all()]:  # those that never expire
             session, _ = self.sessions.open(clientid, False, self.options.session)

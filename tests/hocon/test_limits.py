@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from heliograph.hocon import HoconError, MemoryFiles, ParsingLimits, parse_text, to_json, to_plain
 from hocon.reading import error_of, value_of
+from support.forms import examples
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(_PIECES, max_size=30).map("".join))
 def test_any_mixture_of_pieces_is_read_or_refused(text: str) -> None:
     try:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from heliograph.hocon import Plain
 from hocon.reading import error_of, field_of, value_of
+from support.forms import examples
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.dictionaries(_TEXT, _JSON, max_size=4))
 def test_any_json_object_reads_as_itself(document: dict[str, Plain]) -> None:
     assert value_of(json.dumps(document)) == document

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from heliograph.hocon import Node, Plain, SourcePosition, parse_text, to_json, to_plain
 from hocon.reading import value_of
+from support.forms import examples
 
 
 @pytest.mark.parametrize("indent", [None, 0, 2, 4])
@@ -39,7 +40,7 @@ def node_of(value: Plain) -> Node:
     return Node(value, place)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(_PLAIN)
 def test_json_and_plain_values_agree(value: Plain) -> None:
     node = node_of(value)

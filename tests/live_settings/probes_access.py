@@ -2,14 +2,17 @@
 
 from collections.abc import AsyncIterator
 
-from heliograph.access.ban_table import Ban
+from heliograph.access.bans.ban_table import Ban
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import PLUGINS
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.clock import uptime_us
+from heliograph.node.disconnects import DisconnectsPart
 from live_settings.table import World, probe, probe_text, zoned_probe_text
 from support.running import MqttClient
+from support.waiting import until
 
 
 @probe("authorization.no_match", "deny")
@@ -30,21 +33,21 @@ async def deny_action(world: World) -> AsyncIterator[None]:
     assert disconnect.code == rc.NOT_AUTHORIZED
 
 
-@probe("authorization.check_retained_source", "false")
+@probe("authorization.check_retained_source", "true")
 async def check_retained_source(world: World) -> AsyncIterator[None]:
     hooks = world.running.node.broker.hooks
 
-    def deny(client: ClientInfo, action: str, topic: str, decision: str) -> object:
-        return "stop", "deny" if action == "publish" and topic == "kept" else decision
+    def deny(client: ClientInfo, action: Action, topic: str, decision: object) -> object:
+        return "stop", "deny" if action.kind == "publish" and topic == "kept" else decision
 
     client = await world.connect()
     await client.publish("kept", b"x", 1, retain=True)
     hooks.client_authorize.add(deny, PLUGINS)
     await client.subscribe("kept")
-    assert await client.payloads() == []
+    assert await client.payloads() == [b"x"]
     yield
     await client.subscribe("kept")
-    assert await client.payloads() == [b"x"]
+    assert await client.payloads() == []
     hooks.client_authorize.remove(deny)
     await client.publish("kept", b"", 1, retain=True)
 
@@ -53,7 +56,7 @@ async def _asked(world: World, topics: tuple[str, ...]) -> AsyncIterator[int]:
     """How often callbacks are asked about these publishes of one client, before and after the change."""
     hooks, asked = world.running.node.broker.hooks, 0
 
-    def count(client: ClientInfo, action: str, topic: str, decision: str) -> object:
+    def count(client: ClientInfo, action: Action, topic: str, decision: object) -> object:
         nonlocal asked
         asked += 1
         return "ok", decision
@@ -94,6 +97,32 @@ async def cache_ttl(world: World) -> AsyncIterator[None]:
     assert await anext(asked) > 1
 
 
+@probe("authorization.cache.excludes", '["a", "x/#"]')
+async def cache_excludes(world: World) -> AsyncIterator[None]:
+    asked = _asked(world, ("a", "b", "a", "b"))
+    assert await anext(asked) == 2
+    yield
+    assert await anext(asked) == 3
+
+
+@probe("authorization.check_deliveries", "true")
+async def check_deliveries(world: World) -> AsyncIterator[None]:
+    hooks = world.running.node.broker.hooks
+
+    def deny(client: ClientInfo, action: Action, topic: str, decision: object) -> object:
+        return "stop", "deny" if action.kind == "subscribe" and topic == "in/secret" else decision
+
+    hooks.client_authorize.add(deny, PLUGINS)
+    client = await world.connect()
+    await client.subscribe("in/+")
+    await client.publish("in/secret", b"before")
+    assert await client.payloads() == [b"before"]
+    yield
+    await client.publish("in/secret", b"after")
+    assert await client.payloads() == []
+    hooks.client_authorize.remove(deny)
+
+
 @probe("broker.route_cache_size", "1")
 async def route_cache_size(world: World) -> AsyncIterator[None]:
     client = await world.connect()
@@ -113,6 +142,16 @@ async def max_disconnected_sessions(world: World) -> AsyncIterator[None]:
     client = await world.open()
     client.send_connect("another", session_expiry_interval=60)
     assert (await client.take(p.Connack)).code == rc.QUOTA_EXCEEDED
+
+
+@probe("broker.disconnect_history_size", "1")
+async def disconnect_history_size(world: World) -> AsyncIterator[None]:
+    history = world.running.node.parts.get(DisconnectsPart).history
+    for name in ("first", "second"):
+        await (await world.connect(name)).leave()
+    await until(lambda: len(history) > 1)
+    yield
+    assert len(history) == 1
 
 
 @probe("node.max_clock_jump", "2s")

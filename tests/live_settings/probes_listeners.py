@@ -172,6 +172,32 @@ async def enable_authn(world: World) -> AsyncIterator[None]:
     await world.connect(username="joe")
 
 
+@listener_probe(
+    _KINDS,
+    "authentication",
+    "authentication { mechanism = cinfo, checks = [ { is_match = \"str_eq(username, 'joe')\", result = allow } ] }",
+)
+async def authentication(world: World) -> AsyncIterator[None]:
+    before = await world.connect("before")
+    yield
+    client = await world.open()
+    client.send_connect("probe", username="ann")
+    assert (await client.take(p.Connack)).code == rc.NOT_AUTHORIZED
+    await world.connect(username="joe")
+    await world.connect("elsewhere", listener="tcp:default")
+    await before.ping()
+
+
+@listener_probe(
+    _KINDS, "allow_anonymous_network", 'bind = "0.0.0.0:0", allow_anonymous_network = true, enable_authn = false'
+)
+async def allow_anonymous_network(world: World) -> AsyncIterator[None]:
+    assert _listening(world).getsockname()[0] == "127.0.0.1"
+    yield
+    assert _listening(world).getsockname()[0] == "0.0.0.0"
+    await world.connect()
+
+
 @listener_probe(_KINDS, "tcp_options.backlog", "tcp_options.backlog = 7")
 async def backlog(world: World) -> AsyncIterator[None]:
     client = await world.connect()

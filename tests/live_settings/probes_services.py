@@ -1,9 +1,13 @@
 """Probes of the services behind the kernel: retained and delayed messages, events, memory."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.message_ways import MessageWaysPart
+from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
+from heliograph.node.topic_metrics import TopicMetricsPart
 from live_settings.table import Run, World, probe, probe_text
 from support.packets import properties
 
@@ -106,6 +110,56 @@ def _comes(topic: str) -> Run:
             await client.take(p.Publish)
 
     return run
+
+
+async def _is_slow(world: World) -> bool:
+    """Whether a receiver that acknowledges later than in the turn of the publish is listed as slow."""
+    publisher, receiver = await world.connect("publisher"), await world.connect("receiver")
+    await receiver.subscribe("slow", 1)
+    await publisher.publish("slow", b"x", 1)
+    packet = await receiver.take(p.Publish)
+    await asyncio.sleep(0.01)  # what makes it slow
+    receiver.acknowledge(packet)
+    await receiver.ping()
+    return len(world.running.node.parts.get(SlowSubscriptionsPart).found) > 0
+
+
+@probe_text(
+    "slow_subs",
+    "slow_subs { enable = true, threshold = 5ms, expire_interval = 1m, top_k_num = 1, stats_type = response }",
+)
+async def slow_subs(world: World) -> AsyncIterator[None]:
+    assert not await _is_slow(world)
+    yield
+    assert await _is_slow(world)
+
+
+@probe_text(
+    "diagnose.messages",
+    'diagnose.messages { enable = true, topics = ["followed/#"], clients = [publisher], rate = "100/1m", '
+    "settle_time = 30s, retention = 2h, max_bytes = 16MB, max_memory = 8MB }",
+)
+async def message_ways(world: World) -> AsyncIterator[None]:
+    part = world.running.node.parts.get(MessageWaysPart)
+    publisher, other = await world.connect("publisher"), await world.connect("other")
+    await publisher.publish("followed/1", b"x", 1)
+    recorded = {one.name: one.value for one in part.samples()}["message_ways.recorded"]
+    yield
+    for client, topic in ((publisher, "followed/1"), (publisher, "another"), (other, "followed/1")):
+        await client.publish(topic, b"x", 1)
+    await world.running.change()  # which has all that is under way written
+    assert {one.name: one.value for one in part.samples()}["message_ways.recorded"] == recorded + 1
+
+
+@probe_text("topic_metrics", 'topic_metrics = [{ topic = "counted" }]')
+async def topic_metrics(world: World) -> AsyncIterator[None]:
+    counted = world.running.node.parts.get(TopicMetricsPart).counted
+    publisher = await world.connect("publisher")
+    await publisher.publish("counted", b"x", 1)
+    assert list(counted) == []
+    yield
+    await publisher.publish("counted", b"x", 1)
+    assert [one.counts[0] for one in counted] == [1]
 
 
 probe("sys_topics.sys_msg_interval", "1s")(_comes("$SYS/brokers/+/version"))

@@ -86,13 +86,20 @@ class World:
         clean_start: bool = True,
         keepalive_s: int = 0,
         username: str | None = None,
+        password: bytes | None = None,
         will: p.Will | None = None,
         **named: PropertyValue,
     ) -> MqttClient:
         """A client that is let in."""
         client = await self.open(version=version, listener=listener, tls=tls)
         client.send_connect(
-            clientid, clean_start=clean_start, keepalive_s=keepalive_s, username=username, will=will, **named
+            clientid,
+            clean_start=clean_start,
+            keepalive_s=keepalive_s,
+            username=username,
+            password=password,
+            will=will,
+            **named,
         )
         connack = await client.take(p.Connack)
         assert connack.code == 0, hex(connack.code)

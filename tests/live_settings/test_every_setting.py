@@ -27,12 +27,55 @@ _PROBES_IN = (
     *(probes_access, probes_listeners, probes_mqtt, probes_policies, probes_sessions, probes_tls),
     *(probes_services, probes_rules, probes_storage),
 )
+_ROOT = Path(__file__).parents[2]
 _CLIENTS = 100
-# Shown elsewhere on a node that runs: what a process, a file or the control socket shows, and no client.
+_ACCESS = "tests/access"
+# Shown elsewhere on a node that runs: what a process, a file, the control socket or another server shows. An
+# authenticator or a source of which any setting is another one is made anew, so its file need not have each of them.
 _ELSEWHERE = {
     "log": "tests/node/test_log.py, tests/config_changes/test_audit.py",
+    "opentelemetry": "tests/node/test_opentelemetry.py, tests/tracing/test_spans.py",
     "pipeline": "tests/node/test_pipeline_process.py",
+    "connectors": "tests/actions/test_pipeline_file.py, tests/management/test_actions.py",
+    "actions": "tests/actions/test_pipeline_file.py, tests/management/test_actions.py",
     "node.control_group": "tests/node/test_control.py",
+    "management": "tests/management/test_process.py",
+    "dashboard": "tests/management/test_process.py",
+    "api_key": "tests/management/test_process.py",
+    "prometheus": "tests/management/test_monitoring.py",
+    "address_limits": f"{_ACCESS}/bans/test_address_limits.py",
+    "authentication.N[password_based:built_in_database]": f"{_ACCESS}/users/test_users_command.py",
+    "authentication.N[password_based:mysql]": f"{_ACCESS}/test_sql_backends.py",
+    "authentication.N[password_based:postgresql]": f"{_ACCESS}/test_sql_backends.py",
+    "authentication.N[password_based:http]": f"{_ACCESS}/authentication/test_http.py",
+    "authentication.N[password_based:mongodb]": f"{_ACCESS}/backends/test_mongodb.py",
+    "authentication.N[password_based:redis]": f"{_ACCESS}/backends/test_redis.py",
+    "authentication.N[password_based:ldap]": f"{_ACCESS}/backends/test_ldap.py",
+    "authentication.N[jwt]": f"{_ACCESS}/authentication/test_live.py, {_ACCESS}/authentication/test_jwks.py",
+    "authentication.N[scram:built_in_database]": f"{_ACCESS}/users/test_users_command.py",
+    "authentication.N[scram:http]": f"{_ACCESS}/authentication/test_http.py",
+    "authentication.N[cinfo]": f"{_ACCESS}/authentication/test_chain.py",
+    "authentication.N[gssapi:kerberos]": f"{_ACCESS}/authentication/test_gssapi.py",
+    "authentication_settings.timeout": f"{_ACCESS}/authentication/test_http.py",
+    "authentication_settings.on_failure": f"{_ACCESS}/authentication/test_http.py",
+    "authentication_settings.hide_reasons": f"{_ACCESS}/authentication/test_chain.py",
+    "authentication_settings.node_cache": f"{_ACCESS}/authentication/test_http.py, {_ACCESS}/test_node_cache.py",
+    "authentication_settings.password_checks": f"{_ACCESS}/users/test_users_command.py",
+    "authorization.sources.N[file]": f"{_ACCESS}/authorization/test_live.py",
+    "authorization.sources.N[built_in_database]": "tests/control/test_ctl_authz.py",
+    "authorization.sources.N[http]": f"{_ACCESS}/test_http_source.py",
+    "authorization.sources.N[mysql]": f"{_ACCESS}/test_sql_backends.py",
+    "authorization.sources.N[postgresql]": f"{_ACCESS}/test_sql_backends.py",
+    "authorization.sources.N[mongodb]": f"{_ACCESS}/backends/test_mongodb.py",
+    "authorization.sources.N[redis]": f"{_ACCESS}/backends/test_redis.py",
+    "authorization.sources.N[ldap]": f"{_ACCESS}/backends/test_ldap.py",
+    "alarm": "tests/node/test_sysmon.py",
+    "sysmon": "tests/node/test_sysmon.py, tests/node/test_overload.py",
+    "conn_congestion": "tests/node/test_sysmon.py",
+    "overload_protection": "tests/node/test_overload.py",
+    "zones.NAME.conn_congestion": "tests/node/test_sysmon.py",
+    "zones.NAME.overload_protection": "tests/node/test_overload.py",
+    "authorization.node_cache": f"{_ACCESS}/test_http_source.py",
 }
 
 ALWAYS = """
@@ -64,6 +107,8 @@ def test_every_setting_that_needs_no_restart_has_a_probe() -> None:
     probed = {probe.path for probe in PROBES} | set(_ELSEWHERE)
     missing = [path for path in wanted if not any(f"{path}.".startswith(f"{one}.") for one in probed)]
     assert missing == []
+    files = [file for text in _ELSEWHERE.values() for file in text.split(", ")]
+    assert [file for file in files if not (_ROOT / file).is_file()] == []
     named = {".".join(path.split(".")[:count]) for path in found for count in range(1, 9)}
     assert [one for one in probed if not one.startswith("zones.") and one not in named] == []
 

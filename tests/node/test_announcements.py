@@ -10,27 +10,8 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.config import load_config
 from heliograph.node import Node
-from heliograph.node.announcements import is_public
 
 LOUD = "EVERY CLIENT THAT REACHES"
-
-
-@pytest.mark.parametrize(
-    ("host", "is_one"),
-    [
-        ("127.0.0.1", False),
-        ("::1", False),
-        ("localhost", False),
-        ("127.8.0.1", False),
-        (None, False),
-        ("0.0.0.0", True),
-        ("::", True),
-        ("192.0.2.1", True),
-        ("broker.example.org", True),
-    ],
-)
-def test_which_addresses_others_reach(host: str | None, is_one: bool) -> None:
-    assert is_public(host) is is_one
 
 
 async def lines_of(

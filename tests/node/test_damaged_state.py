@@ -45,12 +45,13 @@ async def test_the_broker_serves_what_needs_no_damaged_database(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("place", "told"), [("state", "delayed messages are refused"), ("pipeline", "the pipeline cannot be started")]
+    ("place", "told"),
+    [("state/delayed", "delayed messages are refused"), ("pipeline", "the pipeline cannot be started")],
 )
 async def test_the_broker_serves_what_needs_no_directory_that_cannot_be_used(
     tmp_path: Path, place: str, told: str
 ) -> None:
-    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / place).parent.mkdir(parents=True)
     (tmp_path / "data" / place).write_text("no directory")
     settings = f'pipeline {{ enable = true, file = "{tmp_path}/rules.hocon" }}\nretainer.enable = false\n'
     with NodeProcess(tmp_path, settings) as node:

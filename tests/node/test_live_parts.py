@@ -294,10 +294,12 @@ async def test_a_pipeline_whose_file_is_not_valid_refuses_the_change(
     pytest.importorskip("pyspark")
     file = tmp_path / "pipeline.conf"
     file.write_text("rules.one { nonsense = 1 }")
-    always = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+    always = (
+        'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight { enable = true, bind = "127.0.0.1:0" }\n'
+    )
     async with RunningNode(tmp_path, always) as running:
         assert not await running.change(f'pipeline {{ enable = true, file = "{file}" }}\n')
-        assert "nothing is applied [pipeline_refused]: pipeline.file: " in "\n".join(caplog.messages)
+        assert "nothing is applied [pipeline_refused]: the pipeline: " in "\n".join(caplog.messages)
         assert "nonsense" in "\n".join(caplog.messages)
 
 
@@ -307,7 +309,9 @@ async def test_the_pipeline_comes_changes_and_goes(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.conf"
     file.write_text('rules.obs { sql = "SELECT payload.n AS n FROM \\"a/#\\"", sink { type = parquet, path = obs } }')
     settings = f'pipeline {{ enable = true, file = "{file}", master = "local[1]", trigger = TRIGGER }}\n'
-    always = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+    always = (
+        'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight { enable = true, bind = "127.0.0.1:0" }\n'
+    )
     async with RunningNode(tmp_path, always) as running:
         part = running.node.parts.get(PipelinePart)
 

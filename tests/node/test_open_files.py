@@ -32,7 +32,7 @@ async def test_storage_goes_on_while_connections_take_every_open_file(tmp_path: 
             messages = aiter(client.messages)
             writers = await flood(node.port, LIMIT)
             async with asyncio.timeout(30):
-                assert json.loads(await payload(messages))["name"] == "too_many_open_files"
+                assert json.loads(await payload(messages))["name"] == "open_files_exhausted"
             for number in range(40):
                 await client.publish("t/1", bytes(500_000 + number), qos=1)
             for writer in writers:

@@ -22,10 +22,25 @@ durable_sessions.enable = true
 delayed.storage_type = disc
 """
 NAMES = [
-    *("log", "data_dir", "kernel", "bans", "databases", "delayed", "environment", "sessions", "commits", "retained"),
-    *("authorization", "flapping", "rewrite", "auto_subscribe", "known_clients", "sys_topics", "event_messages"),
-    *("client_log", "sparkplug", "schema_validation", "message_transformation", "rules", "memory", "listeners"),
-    *("ticker", "config_changes", "control", "tracing", "reader_launch", "reader", "pipeline"),
+    *("log", "data_dir", "kernel", "bans", "stored_bans", "databases", "delayed", "environment", "people", "sessions"),
+    *("commits", "retained", "backends", "users", "authentication", "built_in_rules"),
+    *("authorization", "address_limits", "flapping", "rewrite", "auto_subscribe", "known_clients", "sys_topics"),
+    *("event_messages", "client_log", "sparkplug", "schema_validation", "message_transformation", "rules"),
+    *("memory", "listeners"),
+    *("ticker", "config_changes", "control", "tracing", "sysmon", "overload", "conn_congestion", "alarm_webhook"),
+    *(
+        "reader_launch",
+        "reader",
+        "pipeline",
+        "actions",
+        "management",
+        "peaks",
+        "slow_subscriptions",
+        "disconnects",
+        "message_ways",
+        "opentelemetry",
+        "topic_metrics",
+    ),
 ]
 
 

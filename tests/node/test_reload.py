@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.access.banned import BanList
-from heliograph.access.bootstrap import load_bans
+from heliograph.access.bans.ban_list import BanList
+from heliograph.access.bans.bootstrap import load_bans
 from heliograph.broker.hook_order import PLUGINS
 from heliograph.config import Config, load_config
 from heliograph.config.description import describe
@@ -265,7 +265,7 @@ async def test_rewriting_automatic_subscriptions_and_flapping_change(tmp_path: P
     assert await receiver.subscribe("to") == 1
     rewrite = 'rewrite = [{ action = publish, source_topic = in, re = "^in$", dest_topic = DEST }]\n'
     settings = 'auto_subscribe.topics = [{ topic = "own/${clientid}" }]\n'
-    settings += "flapping_detect { enable = true, max_count = 1 }\nsys_topics.sys_msg_interval = 1s\n"
+    settings += "flapping_detect { enable = true, max_count = 2 }\nsys_topics.sys_msg_interval = 1s\n"
     assert await running.reload(rewrite.replace("DEST", "to") + settings)
     assert await client.publish("in", b"x") == rc.SUCCESS
     assert "PUBLISH to 'x'" in say(await receiver.packet())
@@ -280,6 +280,7 @@ async def test_rewriting_automatic_subscriptions_and_flapping_change(tmp_path: P
     running.node.broker.hooks.client_disconnected.add(lambda *told: gone.set(), PLUGINS)
     second.writer.close()
     await gone.wait()
+    assert (await (await running.connect("d")).connack()).code == rc.SUCCESS
     assert (await (await running.connect("d")).connack()).code == rc.BANNED
     assert await running.reload("")
     third = await running.connect("e")
@@ -299,7 +300,7 @@ async def test_bans_and_the_last_word_on_access_change(tmp_path: Path, monkeypat
         assert threading.current_thread() is not threading.main_thread()  # clients do not wait for a large file
         return load_bans(bans, file, now_s)
 
-    monkeypatch.setattr("heliograph.access.parts.load_bans", load)
+    monkeypatch.setattr("heliograph.access.bans.parts.load_bans", load)
     file = tmp_path / "bans.csv"
     file.write_text("as,who\nclientid,bad\n")
     settings = f'banned.bootstrap_file = "{file}"\nauthorization.no_match = deny\n'

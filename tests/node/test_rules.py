@@ -46,7 +46,10 @@ def test_a_text_that_is_no_rule_is_refused_with_its_place(tmp_path: Path) -> Non
     [
         ("{ actions = [console] }", "a rule needs sql"),
         ('{ sql = "SELECT * FROM t", actions = [email] }', 'there is no "email", but republish, console, pipeline'),
-        ('{ sql = "SELECT * FROM t", actions = ["kafka:x"] }', "leaves through the pipeline"),
+        (
+            '{ sql = "SELECT * FROM t", actions = ["kafka:x"] }',
+            "type:name of an action; types are http",
+        ),
         ('{ sql = "SELECT * FROM t", actions = [republish] }', "republish, needs args with topic"),
         (
             '{ sql = "SELECT * FROM t", actions = [{ function = republis, args { topic = x } }] }',

@@ -108,6 +108,15 @@ def test_a_wrong_value_stops_the_start_with_file_and_line(tmp_path: Path) -> Non
     assert "Traceback" not in result.stderr
 
 
+def test_authenticators_that_cannot_be_used_stop_the_start_without_a_traceback(tmp_path: Path) -> None:
+    keys = [f'{{ mechanism = jwt, algorithm = public-key, public_key = "/nowhere{n}.pem" }}' for n in (1, 2)]
+    result = start_and_fail(tmp_path, f"authentication = {keys[0]}\nlisteners.tcp.default.authentication = {keys[1]}\n")
+    assert result.returncode == 1
+    assert "[authenticator_invalid] authentication.1: the file '/nowhere1.pem'" in result.stderr
+    assert "[authenticator_invalid] listeners.tcp.default.authentication.1: the file '/nowhere2.pem'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_environment_overrides_the_file(tmp_path: Path) -> None:
     result = start_and_fail(tmp_path, "", HELIOGRAPH_LISTENERS__TCP__DEFAULT__BIND="nowhere at all")
     assert result.returncode == 1

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow import flight
 
 from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.pipeline.errors import ReaderRefusedError, ReaderUnavailableError
@@ -69,3 +70,19 @@ def test_a_reader_that_is_not_there_is_named() -> None:
     with StorageClient("127.0.0.1:9") as client, pytest.raises(ReaderUnavailableError) as caught:
         client.info()
     assert str(caught.value).startswith("the storage reader at 127.0.0.1:9 does not answer (info)")
+
+
+class EndingReader(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
+    """Answers as a reader does that was told to end while it was asked."""
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[bytes]:
+        raise flight.FlightCancelledError(action.type)
+
+
+def test_a_reader_that_ends_meanwhile_does_not_answer() -> None:
+    with (
+        EndingReader("grpc://127.0.0.1:0") as reader,
+        StorageClient(f"127.0.0.1:{reader.port}") as client,
+        pytest.raises(ReaderUnavailableError, match="does not answer"),
+    ):
+        client.info()

@@ -1,23 +1,21 @@
 """Dead letters: what a rule or a sink refuses is kept with its reason and position, and comes back when mended."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.side_outputs.retention import Retention, count_table, keep_within
-from heliograph.pipeline.sinks import KINDS, MicroBatch, Written
+from heliograph.pipeline.sinks import KINDS
 from heliograph.pipeline.sinks import parquet as parquet_sinks
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.processes.backoff import Backoff
+from pipeline.refusing_sink import RefusingSink
 from support.pipeline_run import Run
 
 if TYPE_CHECKING:
@@ -33,27 +31,6 @@ rules.obs {
   sink { type = parquet, path = obs }
 }
 """
-
-
-@dataclass(frozen=True)
-class PickySink(parquet_sinks.ParquetSink):
-    """A Parquet sink that will not have some names."""
-
-    refused: ClassVar[set[str]] = set()
-    fails_once: ClassVar[list[str]] = []
-
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        kept = rows.where(~rows["name"].isin(list(self.refused))) if self.refused else rows
-        given = ArrowRows(rows)
-        for chunk in given.chunks(10) if self.refused else ():
-            for index in range(chunk.num_rows):
-                values: Mapping[str, Any] = given.row(chunk, index)
-                if values["name"] in self.refused:
-                    batch.refuse(values, f"the name {values['name']} is taken")
-        written = super().write(kept, batch)
-        if self.fails_once:
-            raise RuntimeError(self.fails_once.pop())
-        return written
 
 
 @pytest.fixture
@@ -95,6 +72,9 @@ def test_messages_that_fail_or_lack_something_are_kept_and_replayed_once_the_rul
     again = replay_letters(spark, load_pipeline(run.file), "obs", run.settings())
     assert (again.letters, again.rows, again.kept) == (0, 0, 2)
     assert run.table("obs").num_rows == 2
+    # Spark reads the table also behind a replay.
+    table_of_spark = spark.read.option("recursiveFileLookup", "true").parquet(str(run.output / "dead_letters"))
+    assert sum(row["replayed_at"] is not None for row in table_of_spark.collect()) == 1
 
     counts = {count.cause: (count.waiting, count.replayed) for count in count_letters(run.output / "dead_letters")}
     assert counts == {"required": (1, 0), "rule": (1, 1)}
@@ -112,7 +92,7 @@ def test_messages_that_fail_or_lack_something_are_kept_and_replayed_once_the_rul
 def test_a_row_that_the_sink_refuses_keeps_its_message_also_when_the_batch_runs_again(
     spark: SparkSession, run: Run, stored: "Stored", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    picky = dict(KINDS) | {"picky": ("picky", "PickySink")}
+    picky = dict(KINDS) | {"picky": ("picky", "RefusingSink")}
     monkeypatch.setattr("heliograph.pipeline.sinks.KINDS", picky)
     monkeypatch.setattr("heliograph.pipeline.sinks.import_module", lambda name: _Modules(name))
     # A time and bytes, which sinks have in other forms than Spark's rows.
@@ -120,25 +100,25 @@ def test_a_row_that_the_sink_refuses_keeps_its_message_also_when_the_batch_runs_
     timed = timed.replace("name = string }", "name = string, at = timestamp, raw = binary }")
     run.write_rules(timed.replace("type = parquet", "type = picky"))
     stored.put("a/1", [b'{"n": 4, "by": 2, "name": "x"}', b'{"n": 8, "by": 2, "name": "y"}', b"no JSON"])
-    PickySink.refused.update({"y"})
-    PickySink.fails_once.append("killed behind the sink's commit")
+    RefusingSink.refused["name"] = {"y"}
+    RefusingSink.fails_once.append("killed behind the sink's commit")
     try:
         figures = run.once(spark)["obs"]
         assert (figures.restarts, figures.dead_letters, figures.rows_written) == (1, 2, 1)
         assert run.table("obs").column("name").to_pylist() == ["x"]
         not_json, refused = _letters(run)
         assert not_json["cause"] == "rule"
-        assert (refused["cause"], refused["reason"]) == ("sink", "the name y is taken")
+        assert (refused["cause"], refused["reason"]) == ("sink", "y is taken")
         assert (refused["topic"], refused["payload"]) == ("a/1", b'{"n": 8, "by": 2, "name": "y"}')
         kept = replay_letters(spark, load_pipeline(run.file), "obs", run.settings())
         assert (kept.letters, kept.rows, kept.kept) == (0, 0, 2)
-        PickySink.refused.clear()
+        RefusingSink.refused.clear()
         replayed = replay_letters(spark, load_pipeline(run.file), "obs", run.settings())
         assert (replayed.letters, replayed.rows, replayed.kept) == (1, 1, 1)
         assert sorted(run.table("obs").column("name").to_pylist()) == ["x", "y"]
     finally:
-        PickySink.refused.clear()
-        PickySink.fails_once.clear()
+        RefusingSink.refused.clear()
+        RefusingSink.fails_once.clear()
 
 
 def test_a_letter_of_which_nothing_can_be_made_again_waits_on(spark: SparkSession, run: Run, stored: "Stored") -> None:
@@ -160,5 +140,5 @@ class _Modules:
     """The module of a kind of sink: of Parquet's, or this one."""
 
     def __init__(self, name: str) -> None:
-        self.PickySink = PickySink
+        self.RefusingSink = RefusingSink
         self.ParquetSink = parquet_sinks.ParquetSink

@@ -3,9 +3,12 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +16,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import JavaNotFoundError, OptionError, SparkStartError
 from heliograph.pipeline.spark.gateway import MODULE_OPTIONS, launch_gateway
 from heliograph.pipeline.spark.jre import JavaRuntime, find_java, java_version
+from support.sessions_of_processes import children_of
 
 
 def _program(directory: Path, name: str, text: str) -> Path:
@@ -59,6 +63,22 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
     java = _program(tmp_path, "java", "echo 'openjdk version \"11.0.2\"' >&2; exit 1")
     with pytest.raises(SparkStartError, match=r"\(from PATH\) is Java 11, but Spark needs 17 or newer"):
         launch_gateway(JavaRuntime(java, "PATH"), {}, log_file=tmp_path / "log")
+
+
+def test_an_interrupt_while_java_starts_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = _program(tmp_path, "java", "exec sleep 1000.25")
+    ours, set_handler = os.getpid(), signal.signal
+
+    def interrupt_who_waits(number: int, handler: Any) -> Any:
+        if os.getpid() != ours:  # between fork and exec
+            os.kill(ours, signal.SIGINT)
+            time.sleep(0.1)  # so that the interrupt comes while the caller waits for this process to begin
+        return set_handler(number, handler)
+
+    monkeypatch.setattr(signal, "signal", interrupt_who_waits)
+    with pytest.raises(KeyboardInterrupt):
+        launch_gateway(JavaRuntime(java, "PATH"), {}, log_file=tmp_path / "log")
+    assert children_of(ours, "sleep 1000.25") == []
 
 
 @pytest.mark.service

@@ -26,7 +26,7 @@ print("rows", rows.where("topic = 'a/1'").count())
 """
 
 
-@pytest.mark.parametrize("how", ["found", "register"])
+@pytest.mark.parametrize("how", ["found", pytest.param("register", marks=pytest.mark.long)])
 def test_the_source_works_in_a_session_of_ones_own(stored: "Stored", how: str) -> None:
     stored.put("a/1", [b"1", b"2"])
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}

@@ -1,14 +1,23 @@
 """Stream SQL: several views, joins, deduplication and sessions; and late rows, compared with what Spark has dropped."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.errors import DefinitionChangedError
+from heliograph.cli.main import main
+from heliograph.pipeline.errors import DefinitionChangedError, OptionError
+from heliograph.pipeline.files.definition import Pipeline
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.side_outputs.late_replay import late_target, replay_late_rows
+from heliograph.pipeline.sinks.parquet import ParquetSink
+from pipeline.refusing_sink import RefusingSink
 from support.pipeline_run import Run
 
 if TYPE_CHECKING:
@@ -83,7 +92,9 @@ def test_views_join_tables_and_one_another(spark: SparkSession, run: Run, stored
     assert figures["alerted"].rows_read == 7
 
 
-def test_rows_that_spark_drops_as_late_are_kept_exactly(spark: SparkSession, run: Run, stored: "Stored") -> None:
+def test_rows_that_spark_drops_as_late_are_kept_exactly(
+    spark: SparkSession, run: Run, stored: "Stored", capsys: pytest.CaptureFixture[str]
+) -> None:
     job = """
     stream_sql.hourly {
       sql = "SELECT n, window.end AS till, count(*) AS rows FROM obs GROUP BY n, window(at, '1 hour')"
@@ -97,6 +108,7 @@ def test_rows_that_spark_drops_as_late_are_kept_exactly(spark: SparkSession, run
         _PLAIN
         + updated
         + single.replace("columns = [id] }", "columns = [id] }\n  sink { type = parquet, path = once }")
+        + "sinks.elsewhere { type = parquet, path = elsewhere }"
     )
     stored.put("obs/1", [_observation("a", 1, 10), _observation("b", 2, 100)])
     run.once(spark)  # the watermark comes to 1:39 behind this batch
@@ -112,11 +124,81 @@ def test_rows_that_spark_drops_as_late_are_kept_exactly(spark: SparkSession, run
     assert (once.rows_late, once.late_kept) == (4, 4)
     assert {json.loads(row["row"])["n"] for row in _late(run, "once")} == {3, 4, 5, 7}
     assert {row["n"] for row in run.table("hourly").to_pylist()} == {1, 2, 5, 6, 7}
+    capsys.readouterr()
+    output = ["--output", str(run.output)]
+    assert main(["pipeline", "late", "ls", *output]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["hourly", "obs", "2", "0", "2026-01-01T00:00:00+00:00"]
+    assert main(["pipeline", "late", "show", "hourly", *output, "--limit", "1", "--json"]) == 0
+    (shown,) = capsys.readouterr().out.splitlines()
+    assert json.loads(shown)["event_time"] == "2026-01-01T00:00:00+00:00"
+    _replay_late_rows(spark, run, load_pipeline(run.file))
+    capsys.readouterr()
+    assert main(["pipeline", "late", "ls", *output]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["hourly", "obs", "0", "2"],
+        ["once", "once", "0", "4"],
+    ]
+    assert main(["pipeline", "late", "show", "hourly", *output]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["pipeline", "late", "show", "hourly", *output, "--all"]) == 0
+    assert capsys.readouterr().out.count(", replayed 20") == 2
+    _see_which_late_rows_are_not_replayed(spark, run, load_pipeline(run.file))
 
     run.write_rules(_PLAIN + updated.replace("count(*)", "sum(1)"))
     told = "its SQL changed, on which its state depends.* version = 2 in hourly"
     with pytest.raises(DefinitionChangedError, match=told):
         run.once(spark)
+
+
+def _replay_late_rows(spark: SparkSession, run: Run, pipeline: Pipeline) -> None:
+    """Replay them with a sink that fails behind its commit, and with one that refuses a row."""
+    RefusingSink.fails_once.append("killed behind the sink's commit")
+    place = RefusingSink("once_late")
+    with pytest.raises(RuntimeError, match="killed"):
+        replay_late_rows(spark, pipeline, "once", run.settings(), place)
+    assert run.table("once_late").num_rows == 4
+    for rows in (4, 0):
+        done = replay_late_rows(spark, pipeline, "once", run.settings(), place)
+        assert (done.rows, done.kept) == (rows, 0)
+    found = sorted(run.table("once_late").to_pylist(), key=lambda row: int(row["n"]))
+    assert [(row["n"], row["station"]) for row in found] == [(3, "c"), (4, "d"), (5, "e"), (7, "g")]
+    assert found[0]["at"].replace(tzinfo=UTC) == datetime(2026, 1, 1, 0, 59, tzinfo=UTC)
+    # Spark reads what was marked, too.
+    late = spark.read.option("recursiveFileLookup", "true").parquet(str(run.output / "late" / "once"))
+    assert [row["replayed_at"] is not None for row in late.collect()] == [True] * 4
+
+    RefusingSink.refused["n"] = {4}
+    try:
+        done = replay_late_rows(spark, pipeline, "hourly", run.settings(), RefusingSink("hourly_late"))
+        assert (done.rows, done.kept, done.reason) == (1, 1, "4 is taken")
+    finally:
+        RefusingSink.refused.clear()
+    done = replay_late_rows(spark, pipeline, "hourly", run.settings(), late_target(pipeline, "hourly_late", None))
+    assert (done.rows, done.kept, done.target) == (1, 0, "Parquet table hourly_late")
+    hours = {row["n"]: row["window"]["start"].replace(tzinfo=UTC) for row in run.table("hourly_late").to_pylist()}
+    assert hours == dict.fromkeys((3, 4), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def _see_which_late_rows_are_not_replayed(spark: SparkSession, run: Run, pipeline: Pipeline) -> None:
+    assert late_target(pipeline, None, "elsewhere").target == "Parquet table elsewhere"
+    for table, sink, told in (
+        ("hourly", None, "hourly writes the table hourly"),
+        ("late", None, "keeps what was left out there"),
+        ("a/b", None, "the name of a table"),
+        (None, "nowhere", "there are: elsewhere"),
+    ):
+        with pytest.raises(OptionError, match=told):
+            late_target(pipeline, table, sink)
+    (file, *_) = (run.output / "late" / "hourly").rglob("*.parquet")
+    of_views = [{"view": view, "replayed_at": None} for view in ("obs", "alerts")]
+    place = run.output / "late" / "hourly" / "0123abcd-00000099"
+    place.mkdir()
+    pq.write_table(
+        pa.Table.from_pylist(of_views, pa.schema([("view", "string"), ("replayed_at", "timestamp[us]")])),
+        place / file.name,
+    )
+    with pytest.raises(OptionError, match="--view is '', but must be one of alerts, obs"):
+        replay_late_rows(spark, pipeline, "hourly", run.settings(), ParquetSink("hourly_late"))
 
 
 def test_a_batch_that_only_the_sink_knows_is_not_repeated_and_keeps_its_state(

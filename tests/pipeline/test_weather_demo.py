@@ -1,14 +1,18 @@
 """The weather example: the demo as a newcomer runs it, and its path with the broker killed while stations publish."""
 
 import contextlib
+import itertools
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
@@ -49,6 +53,29 @@ def test_the_demo_ends_well_and_leaves_nothing_running(tmp_path: Path) -> None:
     assert re.search(r"^published +4,2\d\d +4,2\d\d$", run.stdout, re.MULTILINE)
     assert (tmp_path / "out" / "temperatures.png").stat().st_size > 10_000
     assert not _processes_that_name(tmp_path)
+
+
+def test_the_live_demo_tells_how_to_log_in_and_moves_until_it_is_interrupted(tmp_path: Path) -> None:
+    command = [sys.executable, str(_EXAMPLE / "live.py"), "--output", str(tmp_path / "out"), "--pace", "0.05"]
+    without = {name: value for name, value in os.environ.items() if name != "HELIOGRAPH_MANAGEMENT__ENABLE"}
+    with subprocess.Popen([*command, "--without-pipeline"], stdout=subprocess.PIPE, text=True, env=without) as live:
+        assert live.stdout is not None
+        try:
+            told = "".join(itertools.takewhile(lambda line: "Ctrl-C" not in line, live.stdout))
+            url, token = re.findall(r"^(?:dashboard|set-up token) +(\S+)", told, re.MULTILINE)
+            with httpx.Client(base_url=f"{url}api/v5", timeout=30) as api:
+                made = {"token": token, "username": "admin", "password": "first-password-1"}
+                api.headers["authorization"] = f"Bearer {api.post('/heliograph/set_up', json=made).json()['token']}"
+                wait_until(lambda: "station-JFK" in api.get("/clients").text, "the stations are connected")
+                wait_until(lambda: _republished(api) > 0, "the rule has republished strong wind")
+        finally:
+            live.send_signal(signal.SIGINT)
+        assert live.wait(60) == 0
+    assert not _processes_that_name(tmp_path)
+
+
+def _republished(api: httpx.Client) -> int:
+    return int(api.get("/rules/strong_wind/metrics").json()["metrics"]["actions.success"])
 
 
 def test_the_demo_does_not_clear_a_directory_that_is_not_its_own(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ import logging
 
 import pytest
 
-from heliograph.access.ban_table import Ban
+from heliograph.access.bans.ban_table import Ban
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -232,9 +233,9 @@ def test_a_delay_is_no_way_around_authorization(topic: str) -> None:
     node = Node()
     asked: list[object] = []
 
-    def decide(client: ClientInfo, action: str, topic: str, _accumulator: object) -> object:
+    def decide(client: ClientInfo, action: Action, topic: str, _accumulator: object) -> object:
         asked.append(topic)
-        return hooks.STOP, "deny" if action == "publish" and topic.startswith("secret/") else "allow"
+        return hooks.STOP, "deny" if action.kind == "publish" and topic.startswith("secret/") else "allow"
 
     node.broker.hooks.client_authorize.add(decide)
     watcher = node.connect("watcher")

@@ -13,6 +13,7 @@ from heliograph.broker.retained import RetainedMatches
 from heliograph.retainer.disk import DiskRetainer
 from heliograph.retainer.options import RetainerOptions
 from retainer.retaining import clear, close, make_retainer, retain, settle, topics
+from support.forms import examples
 from support.kernel import START_US
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
@@ -147,7 +148,7 @@ class DiscStore(Store):
         self.retainer.table.open()
 
 
-_SETTINGS = settings(max_examples=50, stateful_step_count=40, deadline=None)
+_SETTINGS = settings(max_examples=examples(50), stateful_step_count=40, deadline=None)
 TestStore = Store.TestCase
 TestStore.settings = _SETTINGS
 DiscStore.TestCase.settings = _SETTINGS

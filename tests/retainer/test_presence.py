@@ -90,7 +90,8 @@ def test_what_was_forgotten_is_excluded_in_the_end(tmp_path: Path) -> None:
                 retain(retainer, f"{gone}/a", b"")
             settle(retainer)
             learn(retainer)
-    assert sum(retainer.may_match(f"{number}/a") for number in range(10_000)) < 1000
+    # A filter is made anew when half of its bits are set: at most a fourth of what is looked up in vain is let pass.
+    assert sum(retainer.may_match(f"{number}/a") for number in range(10_000)) < 2500
     close(retainer)
 
 

@@ -98,7 +98,7 @@ def test_no_more_topics_than_the_operator_wants(make: MakeRetainer) -> None:
     retain(retainer, "c")
     assert topics(retainer) == ["a", "c"]
     assert retainer.statistics()["retained.dropped.full"] == 1
-    assert retainer.statistics()["retained.max"] == 2
+    assert retainer.statistics()["retained.limit"] == 2
 
 
 def test_no_more_bytes_than_the_operator_wants(make: MakeRetainer) -> None:

@@ -9,7 +9,7 @@ from heliograph.rpc.frames import FrameError, RpcFrameReader, encoded, from_aske
 FROZEN = [
     (proto.Hello([1], "asker"), "0000000a93009101a561736b6572"),
     (proto.Welcome(1, "node"), "00000008930101a46e6f6465"),
-    (proto.Request(7, "a.b", msgspec.Raw(b"\x80"), 1500), "0000000b950207a3612e6280cd05dc"),
+    (proto.Request(7, "a.b", msgspec.Raw(b"\x80"), 1500), "0000000c960207a3612e6280cd05dca0"),
     (proto.Cancel(7), "00000003920307"),
     (proto.Answer(7, msgspec.Raw(b"\x2a")), "000000049304072a"),
     (proto.Slice(7, msgspec.Raw(b"\x91\x01")), "000000059305079101"),

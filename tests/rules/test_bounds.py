@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from heliograph.rules.bounded_pattern import BoundedPattern
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.evaluator import LIVE, Bounds, CompiledRule
-from heliograph.rules.functions import FUNCTIONS, patterns
+from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.kept_values import KeptValues
 
 HALF: int = 500_000
@@ -51,6 +52,13 @@ def test_little_does_not_become_much(expression: str, payload: str, told: str) -
         applied(expression, payload)
 
 
+@pytest.mark.parametrize("twice", ["x{0}+x{0}", "concat(x{0}, x{0})"])
+def test_fields_that_double_each_other_end(twice: str) -> None:
+    fields = ", ".join(f"{twice.format(number)} AS x{number + 1}" for number in range(40))
+    with pytest.raises(RuleEvaluationError, match="16,777,216 characters"):
+        CompiledRule(f'SELECT payload AS x0, {fields} FROM "t"').apply({"payload": "a" * 1000})
+
+
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
@@ -83,7 +91,7 @@ def test_what_is_expanded_has_an_end() -> None:
 
 
 def test_a_pattern_that_is_slow_on_some_texts_gets_less_time_and_then_more_again() -> None:
-    pattern = patterns.BoundedPattern(b"^(a|aa)+$")
+    pattern = BoundedPattern(b"^(a|aa)+$")
     slow = b"a" * 60 + b"!"
     allowed = [pattern.allowed_s(slow)]
     for _ in range(5):

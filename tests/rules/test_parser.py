@@ -241,3 +241,11 @@ def refusal_or_none(text: str) -> RuleSyntaxError | None:
     except RuleSyntaxError as error:
         return error
     return None
+
+
+def test_a_rule_is_no_longer_than_a_broker_has_time_for() -> None:
+    text = "SELECT " + ", ".join(f"1 as a{number}" for number in range(10_000)) + ' FROM "t"'
+    error = refusal_or_none(text)
+    assert error is not None
+    assert "at most 65,536" in error.problem
+    assert len(str(error)) < 1_000

@@ -229,3 +229,14 @@ def test_explanation_shows_every_kind_of_node() -> None:
 )
 def test_functions_are_native_where_they_cannot_fail(expression: str, engine: str) -> None:
     assert planned(f"{expression} AS x") == engine
+
+
+def test_long_sums_are_planned_at_once() -> None:
+    plan = plan_rule(f'SELECT {"1 + " * 60}1 AS x FROM "t"')
+    assert plan.native
+    assert dict(plan.outputs) == {"x": "bigint"}
+
+
+def test_fields_that_double_each_other_are_left_to_the_brokers_engine() -> None:
+    fields = ", ".join(f"x{number} + x{number} AS x{number + 1}" for number in range(60))
+    assert not plan_rule(f'SELECT 0 AS x0, {fields} FROM "t"').native

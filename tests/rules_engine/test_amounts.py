@@ -11,8 +11,9 @@ from heliograph.broker.internal_publish_queue import PublishCounters
 from heliograph.broker.message import make_message
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import RuleEngineConfig
+from heliograph.parts.threads import Threads
 from heliograph.rules.engine.engine import RuleEngine
-from heliograph.rules.engine.strands import Strand, Threads
+from heliograph.rules.engine.strands import Strand
 from heliograph.rules.environment import Environment
 from heliograph.rules.evaluator import LIVE
 from support.services import Node
@@ -79,7 +80,7 @@ def test_messages_wait_in_so_many_bytes() -> None:
 
 
 def test_items_wait_for_threads_in_so_many_bytes() -> None:
-    threads = Threads(1)
+    threads = Threads(1, "rules")
     threads.stop()  # nothing is taken
     strand: Strand[str, str] = Strand(threads, str, lambda item, result: None, lambda callback: None, 1000)
     assert strand.put("larger than all", 100 * MIB), "one always finds a place"

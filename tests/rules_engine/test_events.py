@@ -8,6 +8,7 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.broker.message import make_message
 from heliograph.channel.options import ChannelOptions
+from heliograph.config import RuleConfig
 from heliograph.mqtt import packets as p
 from heliograph.rules.events import COMMON_COLUMNS, EVENTS
 from heliograph.session.options import SessionOptions
@@ -196,8 +197,9 @@ def test_only_hook_points_that_rules_name_have_callbacks() -> None:
     before = len(point(hooks.CLIENT_CONNECTED).callbacks)
     node.change_rules(r1=None)
     assert len(point(hooks.CLIENT_CONNECTED).callbacks) == before - 1
-    without = Node("")
-    assert not without.broker.hooks.point(hooks.CLIENT_CHECK_AUTHN_COMPLETE).callbacks
+    decisions = len(point(hooks.CLIENT_CHECK_AUTHN_COMPLETE).callbacks)  # failed logins are counted by address
+    node.change_rules(r2=RuleConfig(sql='SELECT * FROM "$events/auth/check_authn_complete"'))
+    assert len(point(hooks.CLIENT_CHECK_AUTHN_COMPLETE).callbacks) == decisions + 1
 
 
 def test_a_filter_may_name_several_events() -> None:

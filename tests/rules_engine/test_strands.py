@@ -4,7 +4,8 @@ import queue
 import threading
 from collections.abc import Callable
 
-from heliograph.rules.engine.strands import Strand, Threads
+from heliograph.parts.threads import Threads
+from heliograph.rules.engine.strands import Strand
 
 WAIT_S = 30
 
@@ -23,7 +24,7 @@ class Loop:
 
 
 def test_a_strand_works_in_order_and_tells_in_the_loop() -> None:
-    loop, threads, told = Loop(), Threads(4), list[tuple[int, int]]()
+    loop, threads, told = Loop(), Threads(4, "rules"), list[tuple[int, int]]()
     here = threading.get_ident()
     workers: set[int] = set()
 
@@ -44,7 +45,7 @@ def test_a_strand_works_in_order_and_tells_in_the_loop() -> None:
 
 
 def test_a_strand_that_hangs_holds_up_itself_alone_and_takes_so_many() -> None:
-    loop, threads, told = Loop(), Threads(2), list[str]()
+    loop, threads, told = Loop(), Threads(2, "rules"), list[str]()
     begun, free = threading.Event(), threading.Event()
 
     def hang(item: str) -> str:
@@ -70,7 +71,7 @@ def test_a_strand_that_hangs_holds_up_itself_alone_and_takes_so_many() -> None:
 
 
 def test_of_a_strand_that_was_closed_nobody_is_told() -> None:
-    loop, threads, told = Loop(), Threads(1), list[str]()
+    loop, threads, told = Loop(), Threads(1, "rules"), list[str]()
     begun, free = threading.Event(), threading.Event()
 
     def hang(item: str) -> str:

@@ -106,3 +106,8 @@ def test_a_type_that_holds_itself_is_read_to_a_bounded_depth() -> None:
 def test_a_source_that_is_no_schema(source: str, problem: str) -> None:
     with pytest.raises(SchemaSourceError, match=problem):
         AvroSchema("bad", source)
+
+
+def test_a_source_that_is_nested_too_deeply() -> None:
+    with pytest.raises(SchemaSourceError, match="too deeply"):
+        AvroSchema("bad", '{"type": "array", "items": ' * 400 + '"int"' + "}" * 400)

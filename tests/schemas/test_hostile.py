@@ -10,6 +10,7 @@ from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.schemas.sparkplug import EdgeTopic, sparkplug_schema
 from heliograph.rules.schemas.sparkplug_births import Births
 from heliograph.rules.values import Value
+from support.forms import examples
 
 AVRO = """{"type": "record", "name": "r", "fields": [
   {"name": "a", "type": {"type": "array", "items": ["null", "string", "bytes"]}},
@@ -37,7 +38,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.binary(max_size=80))
 def test_any_bytes(schema: Schema, data: bytes) -> None:
     try:
@@ -50,7 +51,7 @@ def test_any_bytes(schema: Schema, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(value=VALUES)
 def test_any_value(schema: Schema, value: Value) -> None:
     problem = ""
@@ -61,7 +62,7 @@ def test_any_value(schema: Schema, value: Value) -> None:
     assert len(problem) < 1000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.lists(st.tuples(st.sampled_from(["NBIRTH", "NDEATH", "NDATA"]), st.binary(max_size=60)), max_size=5))
 def test_any_births(data: list[tuple[str, bytes]]) -> None:
     births = Births(aliases_max=2)

@@ -9,6 +9,7 @@ import logging
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.handles import CommitWaiter, ReaderHandle
 from heliograph.channel.options import ChannelOptions
@@ -40,8 +41,8 @@ class Acl:
         self.denied: set[str] = set()
         kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(self._decide)
 
-    def _decide(self, client: ClientInfo, action: str, topic: str, _verdict: object) -> tuple[str, str] | None:
-        return (hooks.STOP, "deny") if f"{client.clientid} {action} {topic}" in self.denied else None
+    def _decide(self, client: ClientInfo, action: Action, topic: str, _verdict: object) -> tuple[str, str] | None:
+        return (hooks.STOP, "deny") if f"{client.clientid} {action.kind} {topic}" in self.denied else None
 
 
 def heard_by(peer: Peer) -> list[str]:
@@ -268,7 +269,8 @@ def test_acknowledgements_of_nothing(kind: int, version: int) -> None:
     for packet_id in (1, 2, 65_535, 1):
         peer.ack(kind, packet_id)
     assert not peer.closed()
-    assert kernel.broker.counters.snapshot()["packets.ack.missed"] == 4
+    names = {p.PUBACK: "puback", p.PUBREC: "pubrec", p.PUBREL: "pubrel", p.PUBCOMP: "pubcomp"}
+    assert kernel.broker.counters.snapshot()[f"packets.{names[kind]}.missed"] == 4
     session = kernel.sessions.find("c")
     assert session is not None
     assert session.statistics()["inflight_cnt"] == 0
@@ -315,7 +317,7 @@ def test_a_first_packet_that_claims_too_much_or_is_no_connect(first_bytes: bytes
     assert peer.closed()
     assert bytes(peer.wire.written) == b""
     assert kernel.broker.counters.snapshot()["packets.protocol_errors"] == 1
-    assert kernel.context.channels.statistics()["connections.count"] == 0
+    assert kernel.context.channels.statistics()["connections.open"] == 0
 
 
 @pytest.mark.parametrize(
@@ -507,7 +509,7 @@ def test_a_will_with_as_many_levels_as_are_allowed_behind_a_mountpoint() -> None
     fitting.connect("fitting", will=p.Will("a/b/c", b"", 0, False, properties()))
     assert fitting.heard() == ["CONNACK 0x00"]
     fitting.drop()
-    assert kernel.context.channels.statistics()["connections.count"] == 0
+    assert kernel.context.channels.statistics()["connections.open"] == 0
     assert kernel.sessions.statistics()["sessions.count"] == 0
 
 
@@ -615,7 +617,7 @@ def test_a_client_that_comes_and_goes_leaves_nothing_behind() -> None:
         kernel.commit()
         kernel.advance(11)
     assert kernel.sessions.statistics() == {"sessions.count": 0, "sessions.away": 0}
-    assert kernel.context.channels.statistics()["connections.count"] == 0
+    assert kernel.context.channels.statistics()["connections.open"] == 0
     statistics = kernel.broker.statistics()
     assert (statistics["topics.count"], statistics["subscriptions.shared.count"]) == (0, 0)
     assert count(kernel.context.commits, CommitWaiter) == count(kernel.context.commits, ReaderHandle) == 0

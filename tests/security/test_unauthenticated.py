@@ -107,7 +107,7 @@ class Target:
     def wait_until_empty(self) -> None:
         """Wait until it knows that all are gone."""
         end = time.monotonic() + WAIT_S
-        while self.numbers().get("connections.count", 0):
+        while self.numbers().get("connections.open", 0):
             assert time.monotonic() < end
 
 

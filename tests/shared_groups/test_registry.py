@@ -24,6 +24,7 @@ from heliograph.shared_groups.protocol import (
     UpdateProgress,
 )
 from heliograph.shared_groups.registry import LeaderRegistry
+from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Position, Rank, StreamId
 from heliograph.storage.state.interface import StateBatch
 from support.durable import FakeState
@@ -127,6 +128,32 @@ def test_a_lease_that_is_renewed_is_kept_and_one_that_ran_out_is_taken_over() ->
     assert leads(nodes.two)
     nodes.one.tick()
     assert not leads(nodes.one)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_leader_goes_on_after_a_renewal_was_refused_by_a_disk_that_cannot_be_read_either(is_stored: bool) -> None:
+    nodes = led_by_one()
+    fault = StorageError("the disk fails", database="shared_groups")
+    nodes.now_us += 20_000_000
+    nodes.one.tick()
+    before = dict(nodes.state.durable)
+    nodes.state.fault = fault
+    nodes.state.commit(fault)
+    nodes.one.go_on()
+    nodes.one.tick()
+    assert leads(nodes.one)
+    nodes.state.fault = None
+    if not is_stored:
+        nodes.state.values = before
+    nodes.one.tick()
+    nodes.commit()
+    nodes.now_us += 20_000_000
+    nodes.one.tick()
+    nodes.commit()
+    assert leads(nodes.one)
+    found = nodes.one.database.find(GROUP)
+    assert found is not None
+    assert found.lease_until_us > nodes.now_us
 
 
 def test_what_a_deposed_leader_saves_is_refused() -> None:

@@ -36,6 +36,7 @@ class Clock:
     def module(self) -> SimpleNamespace:
         """What `import time` gives the code under test."""
         return SimpleNamespace(
+            thread_time=lambda: self.uptime_us / 1e6,
             monotonic=lambda: self.uptime_us / 1e6,
             monotonic_ns=lambda: self.uptime_us * 1000,
             perf_counter=lambda: self.uptime_us / 1e6,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from heliograph.storage.engine import new_batch, open_primary, records
 from sim.disk import FakeBatch, FakeRocks, SimulatedDisk, Walk
+from support.forms import examples
 
 KEYS = st.binary(min_size=1, max_size=2)
 CHANGE = st.one_of(
@@ -52,7 +53,7 @@ def place(walk: Walk) -> tuple[bytes, bytes] | None:
     return (walk.key(), walk.value()) if walk.valid() else None
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(CHANGE, max_size=6), max_size=6), at=KEYS)
 def test_it_is_a_rocksdb(real: Any, batches: list[list[tuple[Any, ...]]], at: bytes) -> None:
     empty = new_batch()

@@ -17,6 +17,7 @@ from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.extent import extent_until, newest
+from heliograph.storage.columnar.newest_plan import plan_newest
 from heliograph.storage.columnar.plan import ReadLimits, plan_read
 from heliograph.storage.columnar.replay import block_slices, select
 from heliograph.storage.engine import Rdict, records
@@ -181,6 +182,32 @@ def test_a_reader_that_goes_on_by_plans_reads_everything_once_while_blocks_are_m
             assert len(rows) == step.rows
             found += [row["guid"] for row in rows if isinstance(row, dict)]
             positions[stream] = step.position
+    assert sorted(int.from_bytes(guid[8:], "big") for guid in found) == wanted
+    database.close()
+
+
+def test_a_reader_that_goes_back_reads_everything_once_while_blocks_are_merged_and_come(
+    data_dir: Path, make_message: MakeMessage
+) -> None:
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, 9)
+    wanted = sorted(message.id_low for rows in everything(database, "#").values() for _, message in rows)
+    compactor = Compactor(database, AT_ONCE)
+    end: int | None = None
+    found: list[bytes] = []
+    is_whole = False
+    while not is_whole:
+        compactor.step(time.time_ns() // 1000)
+        contents = database.contents()[0]
+        plan = plan_newest(contents, catalog_of(database), [TopicFilter("#")], None, end, ReadLimits(messages=9))
+        store_batch(database, [make_message("fleet/7/pos")])
+        for stream, taken in plan.streams.items():
+            compactor.step(time.time_ns() // 1000)
+            span = Position.before(plan.since), Position.before(plan.until)
+            rows = as_arrow(database, stream, "#", *span)
+            assert len(rows) == taken.rows
+            found += [row["guid"] for row in rows if isinstance(row, dict)]
+        end, is_whole = plan.since, not plan.remaining_rows
     assert sorted(int.from_bytes(guid[8:], "big") for guid in found) == wanted
     database.close()
 

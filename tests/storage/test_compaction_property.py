@@ -9,6 +9,7 @@ from hypothesis.stateful import rule
 
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from storage.test_replay_property import Replay
+from support.forms import examples
 
 
 class CompactedReplay(Replay):
@@ -20,5 +21,7 @@ class CompactedReplay(Replay):
             compactor.step(time.time_ns() // 1000)
 
 
-CompactedReplay.TestCase.settings = settings(Replay.TestCase.settings, max_examples=40, stateful_step_count=30)
+CompactedReplay.TestCase.settings = settings(
+    Replay.TestCase.settings, max_examples=examples(40), stateful_step_count=30
+)
 TestCompactedReplay = pytest.mark.slow(CompactedReplay.TestCase)

@@ -36,6 +36,7 @@ from heliograph.storage.reader.request import Request
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage
 from support.databases import open_database, store_batch
+from support.forms import seeds
 
 STREAM = StreamId("messages", 0, 1, 1)
 END = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
@@ -146,7 +147,7 @@ def _is_readable(database: LocalDatabase, topic_filter: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, 4))
 def test_whatever_is_damaged_the_rest_is_read_and_plans_are_made(
     seed: int, data_dir: Path, make_message: MakeMessage
 ) -> None:

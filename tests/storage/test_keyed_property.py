@@ -18,6 +18,7 @@ from heliograph.storage.keyed.records import due_key, stored_message, times, top
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
 from heliograph.storage.keyed.walk import KeyedWalk
 from storage.topics import filters_over, topics_over
+from support.forms import examples
 from support.naive import matches
 
 LEVELS = st.sampled_from(["", "a", "b", "c", "d", "$x", "a!", "é"])
@@ -28,7 +29,7 @@ LAYOUTS = st.sampled_from(
     [KeyedOptions((2, 1), 40), KeyedOptions((2, 1)), KeyedOptions((8,)), KeyedOptions((1,)), KeyedOptions((3, 2), 3)]
 )
 _SETTINGS = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(40), stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

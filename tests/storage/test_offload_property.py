@@ -16,6 +16,7 @@ from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.topic_filter import topic_filter
 from storage.offloading import offload
 from storage.test_compaction_property import CompactedReplay
+from support.forms import examples
 
 
 class OffloadedReplay(CompactedReplay):
@@ -55,5 +56,5 @@ class OffloadedReplay(CompactedReplay):
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
 
-OffloadedReplay.TestCase.settings = settings(CompactedReplay.TestCase.settings, max_examples=30)
+OffloadedReplay.TestCase.settings = settings(CompactedReplay.TestCase.settings, max_examples=examples(30))
 TestOffloadedReplay = pytest.mark.slow(OffloadedReplay.TestCase)

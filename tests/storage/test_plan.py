@@ -11,6 +11,7 @@ import pytest
 from heliograph.storage.columnar.block import read_header
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.extent import Extent
+from heliograph.storage.columnar.newest_plan import NewestPlan, plan_newest
 from heliograph.storage.columnar.plan import ReadLimits, StreamPlan, plan_read
 from heliograph.storage.columnar.replay import BlockSlice, Selection, block_slices, select
 from heliograph.storage.columnar.split import split_range
@@ -28,6 +29,14 @@ from storage.messages import MakeMessage, message_maker
 from support.databases import open_database
 
 EVERYTHING = [TopicFilter("#")]
+ALL_LIMITS = [
+    ReadLimits(),
+    ReadLimits(messages=1),
+    ReadLimits(messages=50),
+    ReadLimits(messages=400),
+    ReadLimits(None, 3_000),
+    ReadLimits(300, 900),
+]
 
 
 class History:
@@ -59,6 +68,9 @@ class History:
     ) -> StreamPlan:
         return plan_read(self.rocks, self.catalog, EVERYTHING, start, end, positions, limits)
 
+    def plan_newest(self, limits: ReadLimits, start: int | None = None, end: int | None = None) -> NewestPlan:
+        return plan_newest(self.rocks, self.catalog, EVERYTHING, start, end, limits)
+
     def slices(self, stream: StreamId, after: Position, to: Position) -> Sequence[BlockSlice]:
         selection = select(self.catalog, stream, EVERYTHING)
         assert isinstance(selection, Selection)
@@ -81,17 +93,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     return History(tmp_path_factory.mktemp("history"))
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        ReadLimits(),
-        ReadLimits(messages=1),
-        ReadLimits(messages=50),
-        ReadLimits(messages=400),
-        ReadLimits(None, 3_000),
-        ReadLimits(300, 900),
-    ],
-)
+@pytest.mark.parametrize("limits", ALL_LIMITS)
 def test_reading_plan_by_plan_reads_everything_once(history: History, limits: ReadLimits) -> None:
     positions: dict[StreamId, Position] = {}
     planned = 0
@@ -120,6 +122,44 @@ def test_a_plan_keeps_to_its_limits_unless_one_commit_is_larger(history: History
         positions = {stream: step.position for stream, step in plan.steps.items()}
     assert max(sizes) <= 100
     assert len(sizes) < history.rows / 30
+
+
+@pytest.mark.parametrize("limits", ALL_LIMITS)
+def test_reading_back_plan_by_plan_reads_everything_once(history: History, limits: ReadLimits) -> None:
+    end: int | None = None
+    planned = 0
+    while True:
+        plan = history.plan_newest(limits, end=end)
+        assert end is None or plan.until <= end
+        for stream in history.plan({}, ReadLimits()).steps:
+            rows = history.rows_between(stream, Position.before(plan.since), Position.before(plan.until))
+            assert rows == plan.streams.get(stream, Extent(0, 0)).rows
+        planned += sum(taken.rows for taken in plan.streams.values())
+        assert planned + plan.remaining_rows == history.rows
+        if not plan.remaining_rows:
+            break
+        end = plan.since
+    assert planned == history.rows
+    assert history.plan_newest(limits, end=plan.since) == NewestPlan(0, 0, {}, 0)
+
+
+def test_a_plan_that_goes_back_keeps_to_its_limits_and_times(history: History) -> None:
+    end: int | None = None
+    sizes: list[int] = []
+    ends: list[int] = []
+    while end is None or sizes[-1]:
+        plan = history.plan_newest(ReadLimits(messages=100), end=end)
+        sizes.append(sum(taken.rows for taken in plan.streams.values()))
+        end = plan.since
+        ends.append(end)
+    assert max(sizes) <= 100
+    assert len(sizes) < history.rows / 30
+    start = ends[len(ends) // 2]
+    between = history.plan_newest(ReadLimits(), start, ends[0])
+    assert between.since == start < between.until <= ends[0]
+    assert sum(taken.rows for taken in between.streams.values()) == sum(sizes[1 : len(ends) // 2 + 1])
+    assert between.remaining_rows == 0
+    assert history.plan_newest(ReadLimits(), start=2**60).streams == {}
 
 
 def test_all_streams_come_to_the_same_time(history: History) -> None:

@@ -179,7 +179,7 @@ async def test_a_new_generation_seals_the_old_streams(
         ("plan", {"database": MESSAGES, "topics": ["#"], "max_messages": -1}, "a whole number from 0 up"),
         ("plan", {"database": MESSAGES, "topics": ["#"], "positions": {"x": ""}}, "'x' is not a stream id"),
         ("get_streams", {"database": MESSAGES, "topics": ["#"], "start": "now"}, "the field 'start' is 'now'"),
-        ("drop", {}, "there is no action 'drop'; there are: get_streams, plan, split, offloaded, info"),
+        ("drop", {}, "there is no action 'drop'; there are: get_streams, plan, plan_newest, split, offloaded, info"),
     ],
 )
 async def test_wrong_requests_are_answered_in_words(

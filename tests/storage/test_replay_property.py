@@ -25,6 +25,7 @@ from reference.databases import ReferenceDatabase
 from reference.storage import ReadDatabase, replayed
 from storage.topics import filters_over, topics_over
 from support.databases import open_database, store_batch
+from support.forms import examples
 
 LEVELS = st.sampled_from(["", "a", "b", "c", "d", "$x"])
 TOPICS = topics_over(LEVELS, 3)
@@ -183,6 +184,6 @@ class Replay(RuleBasedStateMachine):
 
 
 Replay.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(25), stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestReplay = pytest.mark.slow(Replay.TestCase)

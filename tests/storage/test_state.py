@@ -17,6 +17,7 @@ from heliograph.storage.errors import PreconditionFailedError, StorageClosedErro
 from heliograph.storage.state.interface import StateBatch, StateDatabase
 from heliograph.storage.state.local import LocalState
 from reference.state import MemoryState
+from support.forms import examples
 
 
 class Answers:
@@ -305,7 +306,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(lives=st.lists(STEPS, min_size=1, max_size=3))  # between two, a restart: some fsyncs, so few of them
 def test_any_order_of_changes_and_restarts_reads_as_memory_does(
     lives: list[list[tuple[str, bytes]]], tmp_path: Path

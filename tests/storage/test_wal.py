@@ -46,6 +46,17 @@ def test_a_log_file_that_is_gone_needs_no_sync(tmp_path: Path) -> None:
     logs.close()
 
 
+def test_a_log_file_that_rocksdb_deletes_while_it_is_looked_for_needs_no_sync(tmp_path: Path) -> None:
+    (tmp_path / "000004.log").symlink_to(tmp_path / "gone")  # stands in the directory and cannot be opened
+    (tmp_path / "000009.log").touch()
+    logs = LogFiles(tmp_path)
+    logs.written()
+    request = logs.sync_request()
+    assert len(request.descriptors) == 1
+    request.run()
+    logs.close()
+
+
 @pytest.mark.slow
 def test_no_commit_is_left_out_when_rocksdb_begins_a_new_log(
     database: LocalDatabase, make_message: MakeMessage

@@ -2,14 +2,14 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from heliograph.rpc.methods import Call, Method, NoArgs
 
-CALL = Call("tester (uid 0)", "a test")
+CALL = Call("tester (uid 0)", "a test", is_ours=True)
 
 
 class Asker:
@@ -37,6 +37,14 @@ class Asker:
             assert msgspec.msgpack.decode(msgspec.msgpack.encode(row), type=type(row)) == row
         return found
 
+    def streamed(self, name: str, args: msgspec.Struct) -> list[Any]:
+        """All rows of a list that waits between its slices."""
+        answered = self._methods[name].handler(args, CALL)
+        assert isinstance(answered, AsyncIterator)
+        rows: list[Any] = []
+        asyncio.run(self._awaited(_gathered(answered, rows)))
+        return rows
+
     def ask(self, name: str, args: msgspec.Struct = NoArgs()) -> Any:  # noqa: B008
         """The answer of a method that gives one."""
         answered = self._methods[name].handler(args, CALL)
@@ -48,3 +56,8 @@ class Asker:
             await asyncio.sleep(0)
             self._run()
         return await task
+
+
+async def _gathered(slices: AsyncIterator[Sequence[Any]], rows: list[Any]) -> None:
+    async for taken in slices:
+        rows.extend(taken)

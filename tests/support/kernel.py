@@ -251,6 +251,7 @@ class Kernel:
         self.broker.begin_turn(self.now_us)
         while self.context.channels.tick(self.now_us):
             pass
+        self.context.rechecks.tick(self.now_us)
         self.sessions.expire(self.now_us)
         due = [callback for at, callback in self._later if at <= self.now_us]
         self._later = [(at, callback) for at, callback in self._later if at > self.now_us]

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,7 @@ class NodeProcess:
         file_bytes_max: The largest file that the process may write, to have its disk run full.
         open_files_max: How many files the process may have open.
         cgroup: The cgroup that it runs in; None for that of the test.
+        without: Environment variables of the test that it does not get.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class NodeProcess:
         file_bytes_max: int | None = None,
         open_files_max: int | None = None,
         cgroup: Path | None = None,
+        without: Collection[str] = (),
     ) -> None:
         self.directory = directory
         self.settings = settings
@@ -39,6 +42,7 @@ class NodeProcess:
         self.file_bytes_max = file_bytes_max
         self.open_files_max = open_files_max
         self.cgroup = cgroup
+        self.without = without
         self.log = directory / "node.log"
         self.ready_line = ""
         self._process: subprocess.Popen[str] | None = None
@@ -75,7 +79,7 @@ class NodeProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env=self._environment(),
             )
         assert self._process.stdout is not None
         self.ready_line = self._process.stdout.readline().strip()
@@ -101,6 +105,11 @@ class NodeProcess:
     ) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+    def _environment(self) -> dict[str, str]:
+        return {name: value for name, value in os.environ.items() if name not in self.without} | {
+            "PYTHONUNBUFFERED": "1"
+        }
 
     def _end(self, number: signal.Signals) -> int:
         process = self._process

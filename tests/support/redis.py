@@ -9,8 +9,9 @@ from pathlib import Path
 
 import redis
 
+from support.certificates import Authority
 from support.mosquitto import free_port
-from support.servers import KeptRunning, kept_running, program, running
+from support.servers import KeptRunning, Stoppable, kept_running, program, running
 from support.waiting import wait_until
 
 _PASSWORD = "p'ss-wörd"
@@ -24,6 +25,9 @@ class RedisServer:
     port: int
     password: str = _PASSWORD
     server: KeptRunning | None = None
+    stoppable: Stoppable | None = None
+    tls_port: int = 0
+    cafile: Path | None = None
 
     def client(self) -> redis.Redis:
         """A client that gives texts."""
@@ -59,6 +63,12 @@ class RedisSentinel:
     primary: "subprocess.Popen[str]"
     replica: RedisServer
 
+    def client(self) -> redis.Redis:
+        """A client of the primary that gives texts."""
+        with redis.Redis(port=self.port, decode_responses=True) as sentinel:
+            _, port = sentinel.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME weather")
+        return RedisServer(int(port)).client()
+
     def section(self, more: str) -> str:
         """The section of a sink that writes to the primary, whichever it is."""
         return (
@@ -73,6 +83,18 @@ def redis_server(folder: Path) -> Iterator[RedisServer]:
     port, command = _command(folder, "appendonly yes", "appendfsync no")
     with kept_running(command, _READY) as server:
         yield RedisServer(port, server=server)
+
+
+@contextmanager
+def stoppable_redis(folder: Path) -> Iterator[RedisServer]:
+    """A server until the block ends, which `stoppable` stops and starts again; it forgets nothing, and has TLS."""
+    authority, tls_port = Authority(folder), free_port()
+    certificate = authority.server()
+    tls = (f"tls-port {tls_port}", f'tls-cert-file "{certificate}"', f'tls-key-file "{certificate}"')
+    trusted = (f'tls-ca-cert-file "{authority.cafile}"', "tls-auth-clients no")
+    port, command = _command(folder, "appendonly yes", "appendfsync no", *tls, *trusted)
+    with Stoppable(command, _READY) as server:
+        yield RedisServer(port, stoppable=server, tls_port=tls_port, cafile=authority.cafile)
 
 
 @contextmanager

@@ -5,10 +5,13 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
+
+from support.waiting import wait_until
 
 _STARTS_MAX = 500
 _PATH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
@@ -31,6 +34,8 @@ class KeptRunning:
         self._command = command
         self._ready = ready
         self._is_over = False
+        self._may_start = threading.Event()
+        self._may_start.set()
         self._process = self._start()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
@@ -39,6 +44,20 @@ class KeptRunning:
     def pid(self) -> int:
         """The server's process, as it is now."""
         return self._process.pid
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Not there while the block runs; behind it, started again."""
+        starts = self.starts
+        self._may_start.clear()
+        process = self._process
+        process.kill()
+        process.wait(30)
+        try:
+            yield
+        finally:
+            self._may_start.set()
+            wait_until(lambda: self.starts > starts, "the server, which was stopped", deadline_s=60)
 
     def end(self) -> None:
         """End it for good."""
@@ -49,6 +68,7 @@ class KeptRunning:
     def _keep(self) -> None:
         while True:
             self._process.communicate()
+            self._may_start.wait()
             if self._is_over:
                 return
             self._process = self._start()
@@ -75,6 +95,39 @@ def kept_running(command: Sequence[str], ready: str) -> Iterator[KeptRunning]:
         yield kept
     finally:
         kept.end()
+
+
+class Stoppable:
+    """A server that a test stops and starts again; a context, in which it runs at first.
+
+    Args:
+        command: What starts it, always on the same port.
+        ready: What stands in the line of its output that says that it is ready.
+        is_killed: Whether it is ended by a kill, since it takes its time otherwise.
+    """
+
+    def __init__(self, command: Sequence[str], ready: str, *, is_killed: bool = False) -> None:
+        self._command = command
+        self._ready = ready
+        self._is_killed = is_killed
+        self._running = ExitStack()
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        process = self._running.enter_context(running(self._command, self._ready))
+        if self._is_killed:
+            self._running.callback(process.kill)
+
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
+        self._running.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from heliograph.access.banned import BanList
-from heliograph.access.parts import BansPart
+from heliograph.access.bans.ban_list import BanList
+from heliograph.access.bans.parts import BansPart
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config, RuleConfig, load_config
 from heliograph.message_policies.parts import TransformationPart, ValidationPart

@@ -1,8 +1,7 @@
-"""Hypothesis strategies for everything that stands in packets. Importing this sets the profile of all properties."""
+"""Hypothesis strategies for everything that stands in packets."""
 
 from typing import Final
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from heliograph.mqtt import packets as p
@@ -10,9 +9,6 @@ from heliograph.mqtt import properties as props
 from heliograph.mqtt.encode import encode_publish
 from heliograph.mqtt.properties import Properties, encode_properties
 from support.packets import decode_one
-
-settings.register_profile("heliograph", deadline=None, max_examples=100)
-settings.load_profile("heliograph")
 
 VERSIONS: Final = (p.V3_1, p.V3_1_1, p.V5)
 

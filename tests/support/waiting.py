@@ -3,11 +3,14 @@
 Where there is an event, a line of output or a message to wait for, wait for that: this looks again and again.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Final
 
 _LOOK_S: Final = 0.02
+_LOOK_MAX_S: Final = 0.25
+_WAITED_FOR_EACH: Final = 16  # pauses grow with the time that was waited: what takes long is asked about less often
 
 
 def wait_until(
@@ -28,9 +31,25 @@ def wait_until(
     Raises:
         AssertionError: It did not come.
     """
-    end = time.monotonic() + deadline_s
+    begin = time.monotonic()
     while not condition():
-        told = what if isinstance(what, str) else what()
-        assert is_alive(), f"it has ended before: {told}"
-        assert time.monotonic() < end, f"not within {deadline_s:g} s: {told}"
-        time.sleep(_LOOK_S)  # the other side cannot say that it is done
+        waited = time.monotonic() - begin
+        has_ended = not is_alive()
+        if has_ended or waited >= deadline_s:
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(
+                f"it has ended before: {told}" if has_ended else f"not within {deadline_s:g} s: {told}"
+            )
+        pause = min(_LOOK_MAX_S, max(_LOOK_S, waited / _WAITED_FOR_EACH))
+        time.sleep(pause)  # the other side cannot say that it is done
+
+
+async def until(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
+    """Wait until a condition holds that other tasks of this event loop bring about.
+
+    Raises:
+        TimeoutError: It did not come to hold.
+    """
+    async with asyncio.timeout(deadline_s):
+        while not condition():  # noqa: ASYNC110 - what is awaited has no event
+            await asyncio.sleep(0.001)  # other tasks go on

@@ -3,7 +3,7 @@
 import gzip
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -46,31 +46,37 @@ class Webhook:
 
 
 @contextmanager
-def webhook() -> Iterator[Webhook]:
-    """A service until the block ends."""
+def webhook(port: int = 0) -> Iterator[Webhook]:
+    """A service until the block ends.
+
+    Args:
+        port: Where; any free one by default.
+    """
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             request = Posted(self.command, self.path, dict(self.headers.items()), raw)
             with lock:
                 service.requests.append(request)
-                answer = service.answer(request)
+            answer = service.answer(request)
             self.send_response(answer.status)
             for name, value in {**answer.headers, "Content-Length": str(len(answer.body))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer.body)
+            with suppress(ConnectionError):  # who asked takes no more of it
+                self.wfile.write(answer.body)
 
+        do_GET = do_POST  # noqa: N815 (the name that the server looks for)
         do_PUT = do_POST  # noqa: N815 (the name that the server looks for)
 
         def log_message(self, format: str, *args: object) -> None:
             return
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         service = Webhook(server.server_port)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

@@ -130,7 +130,7 @@ async def test_a_wrong_argument_is_told_with_what_is_valid(ctl: Ctl) -> None:
     for words, code, said in (
         (("start", "x", "topic", "a/#/b"), 1, "[trace] 'a/#/b' is no topic filter"),
         (("start", "x", "ip_address", "localhost"), 1, "192.0.2.0/24"),
-        (("start", "x", "rule", "r"), 2, "invalid choice: 'rule'"),
+        (("start", "x", "ruleid", "r"), 2, "invalid choice: 'ruleid'"),
         (("start", "x", "client", "c", "--duration", "ten"), 2, "expected one such as 30s, 10m or 1h"),
         (("start", "x", "client", "c", "--max-size", "1"), 2, "expected one such as 500KB or 16MB"),
         (("start", "x", "client", "c", "../file"), 1, "'../file' is no file of a trace"),

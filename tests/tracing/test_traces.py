@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from heliograph.broker import hooks
-from heliograph.broker.hook_order import NO_MATCH, VALIDATION
+from heliograph.broker.actions import DENIED_BY_DEFAULT
+from heliograph.broker.hook_order import VALIDATION
 from heliograph.broker.hooks import Refusal
 from heliograph.broker.message import Message
 from heliograph.mqtt import packets as p
@@ -19,8 +20,8 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
 from heliograph.tracing.stored import lines_of
-from heliograph.tracing.trace import Trace
-from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, TraceOrder, Traces
+from heliograph.tracing.trace import Trace, TraceOrder
+from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, Traces
 from support.durable import DurableKernel
 from support.kernel import Kernel
 
@@ -110,9 +111,7 @@ async def test_a_full_queue_says_whose_and_how_full(tmp_path: Path) -> None:
     assert [outcome for _, outcome, _ in deliveries(records)] == ["sent", "queued", "queued", "queued", "dropped"]
     (dropped,) = of(records, "delivery", outcome="dropped")
     assert dropped["reason"] == "queue_full"
-    assert dropped["why"] == (
-        "the message queue is full: 2 of 2 wait, 1 messages are unacknowledged, which is its limit"
-    )
+    assert dropped["why"] == ("the message queue is full: 2 of 2 wait, 1 message is unacknowledged, which is its limit")
     assert dropped["message"] == of(records, "message")[1]["message"]  # the oldest one that waited
 
 
@@ -140,7 +139,7 @@ async def test_a_client_that_is_away_queues_and_gets_what_waited(world: World) -
 
 async def test_refused_by_authorization_names_the_callback(world: World) -> None:
     kernel = world.kernel
-    kernel.broker.hooks.client_authorize.add(lambda *_: (hooks.STOP, "deny"), NO_MATCH)
+    kernel.broker.rights.set_no_match(DENIED_BY_DEFAULT)
     publisher = kernel.connect("p")
     await world.start("t", "topic", "a")
     await world.start("c", "client", "p")
@@ -157,7 +156,10 @@ async def test_refused_by_authorization_names_the_callback(world: World) -> None
 async def test_no_local_and_rights_of_the_receiver(world: World) -> None:
     kernel = world.kernel
     kernel.broker.hooks.client_authorize.add(
-        lambda _client, action, topic, _: (hooks.STOP, "deny" if (action, topic) == ("subscribe", "a/x") else "allow")
+        lambda _client, action, topic, _: (
+            hooks.STOP,
+            "deny" if (action.kind, topic) == ("subscribe", "a/x") else "allow",
+        )
     )
     one, two = kernel.connect("one"), kernel.connect("two")
     one.subscribe("+/y", 1, no_local=True)
@@ -434,7 +436,7 @@ async def test_following_tells_what_comes_until_the_end(world: World) -> None:
 async def test_what_cannot_be_traced_says_what_is_valid(world: World) -> None:
     for order, said in (
         (TraceOrder("../x", "client", "c"), "beginning with a letter or digit"),
-        (TraceOrder("x", "ruleid", "c"), "one of client, topic, ip_address, not 'ruleid'"),
+        (TraceOrder("x", "ruleid", "c"), "one of client, topic, ip_address, rule, not 'ruleid'"),
         (TraceOrder("x", "topic", "a/#/b"), "'a/#/b' is no topic filter"),
         (TraceOrder("x", "ip_address", "here"), "192.0.2.0/24"),
         (TraceOrder("x", "client", "c", duration_s=0), "1 to 86400 seconds"),

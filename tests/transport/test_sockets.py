@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from heliograph.broker.pressure import Pressure
 from heliograph.transport.protocol_transport import ProtocolTransport
 from heliograph.transport.sockets import Poller, SocketTransport
 from support.listening import PINGREQ, PINGRESP, listening
@@ -68,7 +69,7 @@ async def connected() -> AsyncIterator[tuple[Recorder, socket.socket]]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
-    poller, protocol = Poller(lambda: None), Recorder()
+    poller, protocol = Poller(lambda: None, Pressure()), Recorder()
     poller.connect(ProtocolTransport(poller, ours, protocol))
     assert protocol.told == ["made"]
     with theirs:
@@ -198,7 +199,7 @@ async def test_last_words_arrive_though_not_all_was_read(sent_before: bytes, sen
     listening.close()
     ours.setblocking(False)
     theirs.setblocking(False)
-    poller, protocol = Poller(lambda: None), Recorder()
+    poller, protocol = Poller(lambda: None, Pressure()), Recorder()
     poller.connect(ProtocolTransport(poller, ours, protocol))
     with theirs:
 

@@ -159,7 +159,7 @@ def test_a_client_of_mqtt_3_ends_the_flow_of_a_message_that_was_dropped() -> Non
     assert counts(node, "v") == (1, 0, 1)
     peer.ack(p.PUBREL, 7)
     assert peer.heard() == ["PUBCOMP #7"]
-    assert node.statistics()["packets.ack.missed"] == 0
+    assert node.statistics()["packets.pubrel.missed"] == 0
 
 
 @pytest.mark.parametrize(("version", "answers"), [(p.V5, ["DISCONNECT 0x83"]), (V3, [])])

@@ -1,4 +1,5 @@
-"""Which clients are banned, also for coming and going all the time, and the default decision of authorization.
+"""Access control: who may connect, and what clients may do.
 
-The limits on connections, before anybody knows whose they are, are in `transport.limits`.
+One folder for each idea; they import downwards only: `authentication` and `authorization`; then the users and rules of
+the built-in database and the connections to other services; then `acl`, `templates`, `passwords` and `bans`.
 """

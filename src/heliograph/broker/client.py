@@ -1,5 +1,6 @@
 """The identity of a client, as hooks, access control and events see it."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -33,7 +34,12 @@ class ClientInfo:
         client_attrs: What the operator has made of it by name (`mqtt.client_attrs_init`); an authenticator may replace
             it by more.
         will_topic: The topic of the will that it connected with, without the mountpoint; None if it has none.
-        is_superuser: Set by an authenticator: what it does is not asked about.
+        is_superuser: Granted by an authenticator: what it does is not asked about.
+        acl: Granted by an authenticator: the rules that it carries; None for none.
+        expires_at_us: When it is disconnected, in microseconds since the epoch; 0 for never.
+        kept_rights: What the node's authorization keeps about it, such as rules that it fetched; dropped when what the
+            client is changes.
+        certificate: The certificate that it showed, in DER; None if it showed none.
     """
 
     def __init__(self, clientid: str, username: str | None, peername: str) -> None:
@@ -54,6 +60,26 @@ class ClientInfo:
         self.client_attrs: Mapping[str, str] = _NO_ATTRS
         self.will_topic: str | None = None
         self.is_superuser = False
+        self.acl: object = None
+        self.expires_at_us: i64 = 0
+        self.kept_rights: object = None
+        self.certificate: bytes | None = None
+
+    @property
+    def proto_name(self) -> str:
+        """The protocol's name in its CONNECT."""
+        return "MQIsdp" if self.version == 3 else "MQTT"
+
+    @property
+    def peerport(self) -> int:
+        """The peer's port; 0 where it has none, or is not known any more."""
+        _, colon, port = self.peername.rpartition(":")
+        return int(port) if colon and port.isdigit() else 0
+
+    @property
+    def cert_pem(self) -> str | None:
+        """The certificate that it showed, in Base64 without lines; None if it showed none."""
+        return None if self.certificate is None else b64encode(self.certificate).decode()
 
     @property
     def peerhost(self) -> str:

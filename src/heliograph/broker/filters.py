@@ -35,7 +35,7 @@ class FilterTable:
                 known = FilterEntry(topic_filter)
                 self._exact[topic_filter] = known
             entry = known
-        if entry.place < 0:
+        if entry.serial == 0:
             self._listed.add(entry)
             self._sys_count += i64(topic_filter.startswith(SYS_PREFIX))
         return entry
@@ -55,9 +55,9 @@ class FilterTable:
         else:
             del self._exact[topic_filter]
 
-    def walk(self) -> ListWalk[FilterEntry]:
-        """Begin a walk through the entries of all filters."""
-        return self._listed.walk()
+    def walk(self, before: i64 = 0) -> ListWalk[FilterEntry]:
+        """Begin a walk through the entries of all filters, or of those with lower numbers."""
+        return self._listed.walk(before)
 
     def named(self, topic_filter: str) -> FilterEntry | None:
         """The entry of a filter by its name, if it has one."""

@@ -180,7 +180,9 @@ class HookPoint(Chain, Generic[CallbackT]):
         Args:
             wants: At `message.publish`, which topics the callback is for; None for all. It is asked when a topic is
                 routed for the first time, so that messages of other topics pay nothing. A chain that runs because one
-                callback wants the topic runs whole: each must look for itself too.
+                callback wants the topic runs whole: each must look for itself too. At
+                `client.check_authz_complete` it is asked once for "allow", "deny" and "cache": whether the callback is
+                for decisions that allow or deny something, and for those that a connection remembered.
             rewrite_only: At `message.publish`, for a callback that changes messages: returns the changed message, or
                 None if the callback drops it, without side effects. Called when a client repeats a QoS 2 message, to
                 find out whether it was stored before a crash.
@@ -214,6 +216,13 @@ class HookPoint(Chain, Generic[CallbackT]):
     def priority_of(self, callback: Callback) -> int | None:
         """The priority that a callback was added with; None if it is not in the chain."""
         return self._priorities[self.callbacks.index(callback)] if callback in self.callbacks else None
+
+    def is_for(self, callback: Callback, topic: str) -> bool:
+        """Whether a callback of the chain is for messages of that topic; False if it is not in the chain."""
+        if callback not in self.callbacks:
+            return False
+        wants = self._wants[self.callbacks.index(callback)]
+        return wants is None or wants(topic)
 
     def is_wanted(self, topic: str) -> bool:
         """Whether a callback of the chain is for messages of that topic."""

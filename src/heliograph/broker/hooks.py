@@ -20,7 +20,8 @@ in `hook_chain`.
 from collections.abc import Callable
 from typing import Final
 
-from heliograph.broker.authentication import AuthAttempt, AuthOutcome, AuthStep
+from heliograph.broker.actions import Action, AuthzOutcome, Decision
+from heliograph.broker.authentication import AuthAttempt, AuthOutcome
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_chain import (
     CLOSED,
@@ -148,9 +149,9 @@ ClientAuthenticateCallback = Callable[[ClientInfo, AuthAttempt, AuthOutcome], ob
 ClientConnackCallback = Callable[[ClientInfo, int, Properties], object]
 ClientConnectedCallback = Callable[[ClientInfo, Connect, None], object]
 ClientDisconnectedCallback = Callable[[ClientInfo, str, Properties, None], object]
-AuthnCompleteCallback = Callable[[ClientInfo, AuthStep | None, int, None], object]
-ClientAuthorizeCallback = Callable[[ClientInfo, str, str, str], object]
-AuthzCompleteCallback = Callable[[ClientInfo, str, str, str, None], object]
+AuthnCompleteCallback = Callable[[ClientInfo, int, bool, bool, None], object]
+ClientAuthorizeCallback = Callable[[ClientInfo, Action, str, AuthzOutcome], object]
+AuthzCompleteCallback = Callable[[ClientInfo, Action, str, Decision, None], object]
 ClientSubscribeCallback = Callable[[ClientInfo, Properties, list[SubscribeEntry]], object]
 ClientUnsubscribeCallback = Callable[[ClientInfo, Properties, list[str]], object]
 SessionCallback = Callable[[str, None], object]
@@ -208,13 +209,20 @@ HOOK_POINTS: Final = (
         may_wait=True,
     ),
     HookSpec(CLIENT_CONNACK, ClientConnackCallback, "client code", "those of the broker"),
-    HookSpec(CLIENT_AUTHORIZE, ClientAuthorizeCallback, "client action topic", '"allow"', CLOSED, may_wait=True),
+    HookSpec(
+        CLIENT_AUTHORIZE,
+        ClientAuthorizeCallback,
+        "client action topic",
+        "the decision of authorization.no_match",
+        CLOSED,
+        may_wait=True,
+    ),
     HookSpec(CLIENT_SUBSCRIBE, ClientSubscribeCallback, "client properties", "the packet's"),
     HookSpec(CLIENT_UNSUBSCRIBE, ClientUnsubscribeCallback, "client properties", "the packet's"),
     HookSpec(MESSAGE_PUBLISH, MessagePublishCallback, "", "the message", may_wait=True),
     HookSpec(CLIENT_CONNECTED, ClientConnectedCallback, "client connect"),
     HookSpec(CLIENT_DISCONNECTED, ClientDisconnectedCallback, "client reason properties"),
-    HookSpec(CLIENT_CHECK_AUTHN_COMPLETE, AuthnCompleteCallback, "client step code"),
+    HookSpec(CLIENT_CHECK_AUTHN_COMPLETE, AuthnCompleteCallback, "client code is_superuser is_anonymous"),
     HookSpec(CLIENT_CHECK_AUTHZ_COMPLETE, AuthzCompleteCallback, "client action topic decision"),
     HookSpec(SESSION_CREATED, SessionCallback, "clientid"),
     HookSpec(SESSION_RESUMED, SessionCallback, "clientid"),

@@ -12,6 +12,7 @@ from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.fanout import Spreader
 from heliograph.broker.faults import PUBLISHING
 from heliograph.broker.hooks import STOP, PendingChain, Refusal
+from heliograph.broker.kernel_times import SAMPLED
 from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
@@ -98,13 +99,16 @@ def publish(
             broker.tracer.follow(message, PUBLISHED)
         if route.is_sys and broker.refuses(message, route.topic):
             return _deny(broker, message)
-    broker.counters.messages_published += 1
+    published = broker.counters.messages_published + 1
+    broker.counters.messages_published = published
+    if published & SAMPLED == 0:
+        broker.times.read_us = broker.uptime_us
     if may_refuse and broker.is_refusing:
         code = _refusal_code(broker, route, message)
         if code != rc.SUCCESS:
             return _unkept(broker, message, code)
     if route.hooked and not directly:
-        if broker.tracer is not None:  # topics that a trace is about are hooked
+        if broker.tracer is not None and broker.tracer.watches_topics:  # topics that a trace is about are hooked
             broker.tracer.follow(message, PUBLISHED)
         verdict, hooked = broker.hooks.message_publish.run((), message)
         if isinstance(hooked, PendingChain):

@@ -10,13 +10,16 @@ from mypy_extensions import i64
 
 from heliograph.broker.clock import Clock
 from heliograph.broker.counters import Counters
+from heliograph.broker.delivery_times import DeliveryTimes
 from heliograph.broker.drops import DropLedger
 from heliograph.broker.durable_sink import NOT_STORED, DurableSink
 from heliograph.broker.exclusive import ExclusiveTopics
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
 from heliograph.broker.faults import DELIVERIES, PUBLISHING, Faults
 from heliograph.broker.hooks import Hooks
+from heliograph.broker.kernel_times import KernelTimes
 from heliograph.broker.message import Message
+from heliograph.broker.node_rights import NodeRights
 from heliograph.broker.pending import Wait
 from heliograph.broker.pressure import Pressure
 from heliograph.broker.retained import RetainedStore
@@ -25,6 +28,7 @@ from heliograph.broker.shared import SharedGroups
 from heliograph.broker.shared_options import SharedOptions
 from heliograph.broker.subscription import FilterEntry, Subscription
 from heliograph.broker.tracer import Tracer
+from heliograph.broker.tracers import Tracers
 from heliograph.mqtt.topic import SYS_PREFIX
 
 # Subscriptions that a message is handed to in one go, 0.1 to 0.3 us each; the flusher spreads the writes they cost.
@@ -58,6 +62,7 @@ class Broker:
     ) -> None:
         self.router = router
         self.hooks = hooks
+        self.rights = NodeRights(hooks)
         router.set_publish_hook(hooks.message_publish)
         self.faults = Faults()
         self.shared = SharedGroups(router, shared_options or SharedOptions(), self.faults, seed)
@@ -66,8 +71,12 @@ class Broker:
         self.fanouts.on_unheard = self.tell_unheard
         self.counters = Counters()
         self.drops = DropLedger()
+        self.times = KernelTimes()
+        self.delivery_times: DeliveryTimes | None = None  # while slow subscriptions are looked for
         self.pressure = Pressure()
-        self.tracer: Tracer | None = None  # while a trace is on; see `set_tracer`
+        self.tracer: Tracers | None = None  # while a trace is on; see `join_tracer`
+        self._tracers = Tracers()
+        self._told_points: dict[str, list[Tracer]] = {}  # those that verdicts at hook points are told
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.
@@ -81,6 +90,7 @@ class Broker:
         self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on the monotonic clock; what times out runs on it
         self.newest_ticket: i64 = NOT_STORED  # of the last message that sessions can replay
+        self._split_after: i64 = -1  # how many messages were published before the turn was split
         self._waits: list[Wait] = []  # messages that wait for the answer of a callback
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
 
@@ -109,17 +119,40 @@ class Broker:
             now = self.now_us + 1
         self.now_us = now
 
+    def split_turn(self) -> i64:
+        """The time up to which everything was received that was published so far; what is received now is later."""
+        published = self.counters.messages_published
+        if published != self._split_after:
+            self._split_after = published
+            self.now_us += 1
+        return self.now_us - 1
+
     def set_sink(self, sink: DurableSink | None) -> None:
         """Set what stores messages."""
         self.sink = sink
         self.router.set_sink(sink)
 
-    def set_tracer(self, tracer: Tracer | None, points: Sequence[str]) -> None:
-        """Have a tracer told of what becomes of messages, and of the verdicts at some hook points; None for no more."""
-        self.tracer = tracer
-        self.shared.tracer = tracer
+    def join_tracer(self, tracer: Tracer, is_on: bool, points: Sequence[str] = ()) -> None:
+        """Tell a tracer what becomes of messages, and the verdicts at some hook points, or do so no more.
+
+        Called again when what it wants has changed.
+        """
+        tracers = self._tracers
+        tracers.sync()
+        if tracer in tracers.members:
+            tracers.members.remove(tracer)
+        if is_on:
+            tracers.members.append(tracer)
+        tracers.renew()
+        self.tracer = tracers if tracers.members else None
+        self.shared.tracer = self.tracer
         for name in points:
-            self.hooks.point(name).tracer = tracer
+            tellers = self._told_points.setdefault(name, [])
+            if tracer in tellers:
+                tellers.remove(tracer)
+            if is_on:
+                tellers.append(tracer)
+            self.hooks.point(name).tracer = tracers if tellers else None
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet.

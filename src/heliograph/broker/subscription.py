@@ -85,6 +85,7 @@ class Subscription:
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.is_new = True  # until its retained messages were looked at
+        self.is_denied = False  # dropped since the client may not have it: what waits for it is not sent any more
         self.is_wild: bool = has_wildcard(topic_filter)
         # Nothing about it changes the packet, so that its receivers share one encoding.
         self.plain: bool = not retain_as_published and subscription_id == 0

@@ -1,18 +1,18 @@
 """Lists that change while they are walked through: a step costs the same however long the list is.
 
-A list of a million clients is told in slices, and between two of them clients come and go. A copy of it would take
-milliseconds, and a dictionary cannot be entered in its middle. So everything that is listed knows its place in a dense
-list, and a walk goes from its end to its beginning. What joins stands behind every walk. What leaves is replaced by an
-entry that every walk sees on the same side as before: where a walk has yet to pass the place, by the entry that it
-would meet next, whose place then goes to one that it has met. So each walk meets what was there the whole time, and
-nothing twice.
+A list of a million clients is told in slices and in pages, and between two of them clients come and go. A copy of it
+would take milliseconds, and a dictionary cannot be entered in its middle. So everything that is listed gets a serial
+number, higher than those of all before it, and stands in its order in chunks of a few hundred. A walk goes from the
+newest to the oldest, and all that it needs to go on, now or in an hour, is the number of the entry that it met last:
+it meets what was there the whole time once, and nothing twice. To pass over many entries costs a step for each chunk.
 """
 
 from typing import Final, Generic, TypeVar
 
-from mypy_extensions import i32, i64, mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
-_NO_PLACE: Final = -1
+_CHUNK: Final = 256
+_MERGED: Final = 128  # two chunks that have no more together become one
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -20,107 +20,141 @@ class Listed:
     """What may stand in one list.
 
     Attributes:
-        place: Where it stands there; the list's. -1 while it stands in none.
+        serial: Its number there; the list's. 0 while it stands in none.
     """
 
     def __init__(self) -> None:
-        self.place: i32 = _NO_PLACE
+        self.serial: i64 = 0
 
 
 Entry = TypeVar("Entry", bound=Listed)
 
 
 class ListWalk(Generic[Entry]):
-    """A walk through a list; whoever began it goes on until it is over, or ends it.
+    """A walk through a list, from the newest entry to the oldest; owned by whoever began it, and simply dropped.
 
     Attributes:
-        left: How many entries are yet to come.
+        before: The entries with lower numbers are yet to come.
     """
 
-    def __init__(self, listed: "WalkableList[Entry]", count: i64) -> None:
+    def __init__(self, listed: "WalkableList[Entry]", before: i64) -> None:
         self._listed = listed
-        self.left: i64 = count
+        self.before: i64 = before
 
     def take(self, count_max: i64) -> list[Entry]:
         """The next entries, so many at the most; none at the end."""
         taken: list[Entry] = []
-        entries = self._listed.entries
-        while self.left > 0 and count_max > 0:
-            self.left -= 1
-            count_max -= 1
-            taken.append(entries[self.left])
-        if self.left == 0:
-            self.end()
+        chunks = self._listed.chunks
+        at = _chunk_of(chunks, self.before - 1)
+        while at >= 0 and count_max > 0:
+            chunk = chunks[at]
+            index = _index_before(chunk, self.before) - 1
+            while index >= 0 and count_max > 0:
+                taken.append(chunk[index])
+                index -= 1
+                count_max -= 1
+            at -= 1
+        if taken:
+            self.before = taken[len(taken) - 1].serial
         return taken
 
-    def end(self) -> None:
-        """Go no further; harmless if it is over."""
-        self.left = 0
-        self._listed.forget(self)
+    def skip(self, count: i64) -> None:
+        """Pass over so many entries."""
+        chunks = self._listed.chunks
+        at = _chunk_of(chunks, self.before - 1)
+        while at >= 0 and count > 0:
+            chunk = chunks[at]
+            index = _index_before(chunk, self.before)
+            if index > count:
+                self.before = chunk[index - count].serial
+                return
+            if index > 0:
+                self.before = chunk[0].serial
+                count -= index
+            at -= 1
 
 
 class WalkableList(Generic[Entry]):
     """Everything of one kind; owned by what adds and removes it.
 
     Attributes:
-        entries: All of it, in no order; for its walks.
+        chunks: All of it, by serial number; for its walks. No chunk is empty.
+        last_serial: The number of what was added last.
     """
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self._walks: list[ListWalk[Entry]] = []
+        self.chunks: list[list[Entry]] = []
+        self.last_serial: i64 = 0
+        self._count: i64 = 0
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return int(self._count)
 
     def add(self, entry: Entry) -> None:
-        """List something that stands in no list; walks under way pass it over."""
-        entry.place = i32(len(self.entries))
-        self.entries.append(entry)
+        """List something that stands in no list; walks under way do not meet it."""
+        self.last_serial += 1
+        entry.serial = self.last_serial
+        self._count += 1
+        chunks = self.chunks
+        if chunks:
+            last = chunks[len(chunks) - 1]
+            if len(last) < _CHUNK:
+                last.append(entry)
+                return
+        chunks.append([entry])
 
     def replace(self, entry: Entry, other: Entry) -> None:
         """Let something take the place of something that is listed."""
-        other.place = entry.place
-        entry.place = _NO_PLACE
-        self.entries[other.place] = other
+        chunk = self.chunks[_chunk_of(self.chunks, entry.serial)]
+        other.serial = entry.serial
+        chunk[_index_before(chunk, entry.serial)] = other
+        entry.serial = 0
 
     def remove(self, entry: Entry) -> None:
         """Take out what is listed."""
-        entries = self.entries
-        place = i64(entry.place)
-        entry.place = _NO_PLACE
-        if self._walks:
-            place = self._close_gap(place)
-        last = entries.pop()
-        if place < len(entries):
-            entries[place] = last
-            last.place = i32(place)
+        chunks = self.chunks
+        at = _chunk_of(chunks, entry.serial)
+        chunk = chunks[at]
+        del chunk[_index_before(chunk, entry.serial)]
+        entry.serial = 0
+        self._count -= 1
+        if not chunk:
+            del chunks[at]
+        elif at + 1 < len(chunks) and len(chunk) + len(chunks[at + 1]) <= _MERGED:
+            chunk.extend(chunks.pop(at + 1))
+        elif at > 0 and len(chunk) + len(chunks[at - 1]) <= _MERGED:
+            chunks[at - 1].extend(chunks.pop(at))
 
-    def walk(self) -> ListWalk[Entry]:
-        """Begin a walk through what is listed now."""
-        walk = ListWalk(self, i64(len(self.entries)))
-        if self.entries:
-            self._walks.append(walk)
-        return walk
+    def walk(self, before: i64 = 0) -> ListWalk[Entry]:
+        """Begin a walk through what is listed now.
 
-    def forget(self, walk: ListWalk[Entry]) -> None:
-        """A walk is over."""
-        if walk in self._walks:
-            self._walks.remove(walk)
-
-    def _close_gap(self, place: i64) -> i64:
-        """Move the gap at a place behind every walk that has yet to pass it: where it is then."""
-        self._walks.sort(key=_left_of)
-        for walk in self._walks:
-            if place < walk.left:
-                walk.left -= 1
-                if place != walk.left:
-                    moved = self.entries[walk.left]
-                    self.entries[place] = moved
-                    moved.place = i32(place)
-                    place = walk.left
-        return place
+        Args:
+            before: Only what has a lower number; 0 for everything.
+        """
+        return ListWalk(self, before if before > 0 else self.last_serial + 1)
 
 
-def _left_of(walk: ListWalk[Entry]) -> int:
-    return int(walk.left)
+def _chunk_of(chunks: list[list[Entry]], serial: i64) -> i64:
+    """Which chunk has an entry of that number, or would have it: the last that begins at it or below; -1 for none."""
+    low: i64 = 0
+    high: i64 = len(chunks)
+    while low < high:
+        middle = (low + high) >> 1
+        if chunks[middle][0].serial <= serial:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+def _index_before(chunk: list[Entry], serial: i64) -> i64:
+    """How many entries of a chunk have a lower number."""
+    low: i64 = 0
+    high: i64 = len(chunk)
+    while low < high:
+        middle = (low + high) >> 1
+        if chunk[middle].serial < serial:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,7 +1,5 @@
 """From an authenticated client to its open session: reads the session, checks rights, takes the session over."""
 
-from typing import Final
-
 from mypy_extensions import i64
 
 from heliograph.broker.authentication import AuthStep
@@ -13,17 +11,12 @@ from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.handles import ChannelHandle
 from heliograph.channel.options import ChannelOptions
-from heliograph.channel.rights import RightsCheck
+from heliograph.channel.subscription_check import SubscriptionCheck
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.topic import bare_filter
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
-
-# What asking about a subscription costs, in deliveries, and how many are asked about whatever they cost.
-_RIGHT_WORK: Final = 8
-_ASKED_AT_ONCE: Final = 16
 
 
 class Admission:
@@ -51,10 +44,7 @@ class Admission:
         self._options = options
         self._clean_start = connect.clean_start
         self._is_looked_up = False  # what the disk has of its session was read
-        self._rights: RightsCheck | None = None  # made when its session has subscriptions whose rights are checked
-        self._names: list[str] = []  # of these subscriptions,
-        self._known: set[str] = set()  # the same,
-        self._asked_count = 0  # and how many of them were asked about
+        self._check: SubscriptionCheck | None = None  # made when its session has subscriptions that are checked
         self._awaits_rights = False
         self._parting: ChannelHandle | None = None  # what parts with the client now,
         self._parted: ChannelHandle | None = None  # and what has
@@ -76,7 +66,7 @@ class Admission:
         known = sessions.find(client.clientid)
         # Subscriptions of another mountpoint are not this client's.
         self._clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
-        if known is not None and not self._clean_start and self._context.broker.hooks.client_authorize.callbacks:
+        if known is not None and not self._clean_start and self._context.broker.rights.is_checked:
             rights = self._ask_rights(known)
             if rights is not None:
                 self._awaits_rights = True
@@ -112,8 +102,8 @@ class Admission:
 
     def cancel(self) -> None:
         """The client is gone: nothing is asked for it any more."""
-        if self._rights is not None:
-            self._rights.cancel()
+        if self._check is not None:
+            self._check.cancel()
 
     def open(self, outbox: Outbox) -> tuple[Session, bool]:
         """Open the session, for what is sent by `outbox`; whether it was there before.
@@ -152,36 +142,18 @@ class Admission:
         Raises:
             ProtocolError: The answer is missing; no subscription is dropped for that.
         """
-        broker, rights, count = self._context.broker, self._rights, 0
-        if rights is None:
-            rights = RightsCheck(self.authorizer, self._options.due_us(broker.uptime_us))
-            self._rights = rights
-        while True:
-            while self._asked_count < len(self._names) and rights.has_room:
-                if count >= _ASKED_AT_ONCE and broker.work > self._context.turns.work_max:
-                    self.turn = Pending()
-                    return self.turn
-                broker.work += _RIGHT_WORK
-                rights.ask(self._asked_count, bare_filter(self._names[self._asked_count]), broker.uptime_us)
-                self._asked_count += 1
-                count += 1
-            awaited = rights.awaited()
-            if awaited is not None:
-                return awaited
-            if rights.has_failed:
-                detail = f"nobody can say now what {self.client.clientid!r} may still have"
+        context, check = self._context, self._check
+        if check is None:
+            check = SubscriptionCheck(context.broker, self.authorizer, self._options.due_us(context.broker.uptime_us))
+            self._check = check
+        awaited = check.advance(session, context.turns.work_max)
+        self.turn = check.turn
+        if awaited is None:
+            if check.failed:
+                detail = f"nothing can say now what {self.client.clientid!r} may still have"
                 raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
-            if self._asked_count == len(self._names) and not self._find_names(session):
-                break
-        self.denied = [self._names[number] for number in rights.denied]
-        return None
-
-    def _find_names(self, session: Session) -> bool:
-        """Find subscriptions that were not asked about, such as came meanwhile; whether there are any."""
-        found = [name for name in session.subscriptions if name not in self._known]
-        self._names.extend(found)
-        self._known.update(found)
-        return len(found) > 0
+            self.denied = check.denied
+        return awaited
 
 
 def _held() -> ProtocolError:

@@ -7,8 +7,10 @@ The decisions here send nothing; the channel sends what they say. A connected cl
 through the same steps (MQTT 5 section 4.12).
 """
 
+from mypy_extensions import i64
+
 from heliograph.broker import hooks
-from heliograph.broker.authentication import AuthAttempt, AuthStep, as_step
+from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants, as_step
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import PendingChain
 from heliograph.broker.pending import Pending
@@ -57,8 +59,12 @@ class Handshake:
         self._attempt = AuthAttempt(self.method, data, client.username, connect.password)
         self.is_running = True
         self._is_banned = False  # refused before authentication
+        self._has_granted = False
+        self._attrs = client.client_attrs  # those that nothing granted
+        self._named = client.username  # as bans were asked
         self._is_anonymous = True  # no authenticator checked it
         self._awaited: PendingStep | None = None
+        self._began_us: i64 = broker.uptime_us
 
     def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> AuthStep | PendingStep:
         """The answer to CONNECT, which is not kept: it may hold a password."""
@@ -68,7 +74,9 @@ class Handshake:
         if isinstance(code, int) and code != rc.SUCCESS:
             self._is_banned = True
             return AuthStep(code)
-        if deny_anonymous and self.method is None and self._client.username is None:
+        self._broker.counters.authentications += 1
+        if deny_anonymous and self.method is None and not self._client.username:
+            self._is_anonymous = False
             return AuthStep(rc.NOT_AUTHORIZED)
         if not enable_authn and self.method is None:
             return AuthStep(rc.SUCCESS)
@@ -100,14 +108,45 @@ class Handshake:
         data = auth.properties.binaries.get(props.AUTHENTICATION_DATA)
         self._attempt = AuthAttempt(self.method, data, self._client.username, None)
         self._attempt.renews = True
+        self._began_us = self._broker.uptime_us
         self.is_running = True
+        self._broker.counters.authentications += 1
         return self._ask()
 
-    def tell(self, step: AuthStep, code: int) -> None:
-        """Run the callbacks for the end of an authentication."""
-        if not self._is_banned:
-            told = (self._client, None if self._is_anonymous else step, code)
-            self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, told)
+    @property
+    def is_renamed(self) -> bool:
+        """Whether the authentication gives the client a user name that bans were not asked about."""
+        return self._client.username != self._named
+
+    def conclude(self, step: AuthStep, code: int) -> None:
+        """The authentication has ended: grant an accepted client what its authenticator says, and run the callbacks."""
+        if self._is_banned:
+            return
+        client, counters = self._client, self._broker.counters
+        self._broker.times.on_authenticated(self._began_us)
+        if code == rc.SUCCESS:
+            self._grant(step.grants)
+            self._named = client.username
+            counters.authentications_succeeded += 1
+            if self._is_anonymous:
+                counters.authentications_anonymous += 1
+        else:
+            counters.authentications_failed += 1
+        told = (client, code, client.is_superuser, self._is_anonymous)
+        self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, told)
+
+    def _grant(self, grants: Grants | None) -> None:
+        """Give the client what it is granted, in the place of what it was granted before."""
+        if grants is None:
+            if not self._has_granted:
+                return
+            grants = Grants()
+        self._has_granted = True
+        client = self._client
+        client.is_superuser = grants.is_superuser
+        client.acl = grants.acl
+        client.expires_at_us = grants.expire_at_ms * 1000
+        client.client_attrs = {**self._attrs, **grants.client_attrs} if grants.client_attrs else self._attrs
 
     def _check_method(self, auth: p.Auth) -> None:
         method = auth.properties.strings.get(props.AUTHENTICATION_METHOD)
@@ -120,13 +159,12 @@ class Handshake:
     def _ask(self) -> AuthStep | PendingStep:
         point = self._broker.hooks.point(hooks.CLIENT_AUTHENTICATE)
         # Without a method no answer means yes; a method needs an authenticator.
-        self._is_anonymous = self.method is None and not point.callbacks
         begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD  # [MQTT-4.12.0-1]
         verdict, outcome = point.run((self._client, self._attempt), begins_with)
         if isinstance(outcome, PendingChain):
             self._awaited = PendingStep(outcome)
             return self._awaited
-        return _step(verdict, outcome)
+        return self._step(verdict, outcome)
 
     def awaited_step(self) -> AuthStep:
         """What the step comes to that was waited for."""
@@ -134,9 +172,9 @@ class Handshake:
         self._awaited = None
         if awaited is None or awaited.outcome is None:
             return AuthStep(rc.SERVER_UNAVAILABLE)
-        return _step(awaited.outcome[0], awaited.outcome[1])
+        return self._step(awaited.outcome[0], awaited.outcome[1])
 
-
-def _step(verdict: str, outcome: object) -> AuthStep:
-    """What the outcome of the chain means."""
-    return AuthStep(rc.SERVER_UNAVAILABLE) if verdict == hooks.FAILED else as_step(outcome)
+    def _step(self, verdict: str, outcome: object) -> AuthStep:
+        """What the outcome of the chain means."""
+        self._is_anonymous = verdict == hooks.OK and isinstance(outcome, int)
+        return AuthStep(rc.SERVER_UNAVAILABLE) if verdict == hooks.FAILED else as_step(outcome)

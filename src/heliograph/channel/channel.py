@@ -20,6 +20,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.channel.conversation import ConnectedClient, Conversation
 from heliograph.channel.filter_request import DECODED_AT_ONCE, FilterRequest
 from heliograph.channel.filter_work import subscribe_now, unsubscribe_now
+from heliograph.channel.limiter import is_over_ceiling
 from heliograph.channel.option_changes import OptionChanges
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
@@ -64,12 +65,11 @@ class Channel(Conversation):
         self._ids = IdSource(context.node, self._number)
         self._peer: Peer | None = None
         self._flow: ConnectFlow | None = None  # until the CONNACK; for a client that may authenticate again for ever
-        self._silence_us_max: i64 = options.idle_timeout_us
         self._version: i64 = p.V3_1_1
         # While the client is connected:
         self._connected: ConnectedClient | None = None
         self._session: Session | None = None
-        self._publishing: Publishing | None = None
+        self._publishing: Publishing | None = None  # made by the first PUBLISH
         self._subscribing: Subscribing | None = None  # made by the first SUBSCRIBE
         self._request: FilterRequest | None = None  # a SUBSCRIBE or UNSUBSCRIBE that is not answered yet
 
@@ -122,13 +122,17 @@ class Channel(Conversation):
             if uptime_us - reader.heard_at_us > _LINGER_US:
                 self._wire.abort()
             return
-        if self._outbox.congested and _is_over_ceiling(self._options, self._outbox, self._wire, self._session):
+        if self._outbox.congested and is_over_ceiling(self._options, self._outbox, self._wire, self._session):
             self._broker.counters.connections_cut += 1
             self.report("more waits for it than force_shutdown allows, and it does not read")
             self.end(rc.QUOTA_EXCEEDED, "force_shutdown")
             self.abort()
             return
-        session = self._session
+        session, connected = self._session, self._connected
+        if connected is not None and 0 < connected.client.expires_at_us <= self._broker.now_us:
+            self.report("what its authenticator granted has ended")
+            self.end(rc.NOT_AUTHORIZED, "expired")
+            return
         if session is not None:
             session.pump()  # what was more than a turn may write
             if session.options.retry_interval_us > 0:
@@ -139,7 +143,7 @@ class Channel(Conversation):
                 self._publishing.on_tick(uptime_us)
         if reader.on_tick(uptime_us):
             return
-        if self._silence_us_max != 0 and uptime_us - reader.heard_at_us > self._silence_us_max:
+        if reader.silence_us_max != 0 and uptime_us - reader.heard_at_us > reader.silence_us_max:
             if reader.state == CONNECTED:
                 self.end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22] 3.1.1 [MQTT-3.1.2-24]
             else:
@@ -216,11 +220,12 @@ class Channel(Conversation):
         reader.set_options(options)
         if self._flow is not None:
             self._flow.set_options(options)
-        if connected is None or self._publishing is None:
-            self._silence_us_max = options.idle_timeout_us
+        if connected is None:
+            reader.silence_us_max = options.idle_timeout_us
             return
-        self._silence_us_max = options.silence_us_max(connected.client.keepalive_s)
-        self._publishing.set_options(options)
+        reader.silence_us_max = options.silence_us_max(connected.client.keepalive_s)
+        if self._publishing is not None:
+            self._publishing.set_options(options)
         if self._subscribing is not None:
             self._subscribing.options = options
         connected.set_options(options)
@@ -234,10 +239,9 @@ class Channel(Conversation):
         self._connected = connected
         self._session = session
         self._version = client.version
-        self._publishing = Publishing(context, options, self.reader, self._outbox, self._ids, connected)
         self.reader.state = CONNECTED
         self.reader.heard_at_us = self._broker.uptime_us
-        self._silence_us_max = options.silence_us_max(client.keepalive_s)
+        self.reader.silence_us_max = options.silence_us_max(client.keepalive_s)
         if self._flow is not None and not self._flow.is_kept:
             self._flow = None
         if session.keeps_wills():
@@ -248,12 +252,16 @@ class Channel(Conversation):
     def dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
         """Act on one packet; the most frequent ones first."""
         kind: i64 = data[pos] >> 4
-        session, publishing = self._session, self._publishing
-        if session is None or publishing is None:
+        session, connected = self._session, self._connected
+        if session is None or connected is None:
             if self._flow is not None:
                 self._flow.on_packet(data, pos, body, stop)
             return
         if kind == p.PUBLISH:
+            publishing = self._publishing
+            if publishing is None:
+                publishing = Publishing(self._context, self._options, self.reader, self._outbox, self._ids, connected)
+                self._publishing = publishing
             publishing.on_publish(decode_publish(data, pos, body, stop, self._version))
             return
         if (
@@ -285,6 +293,7 @@ class Channel(Conversation):
         elif packet.kind == p.PINGREQ:
             counters.pingreq_received += 1
             counters.pingresp_sent += 1
+            self._outbox.pings_count += 1
             self._outbox.put(PINGRESP)  # [MQTT-3.12.4-1] 3.1.1 [MQTT-3.12.4-1]
         elif isinstance(packet, (p.Subscribe, p.Unsubscribe)):
             subscribing = self._subscriber()
@@ -373,7 +382,7 @@ class Channel(Conversation):
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
         self._context.sessions.leave(connected.session, will, end)
         told = Properties() if properties is None else properties
-        self._broker.counters.clients_disconnected += 1
+        self._broker.counters.count_disconnect(client.listener, reason)
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason, told))
 
     def report(self, detail: str) -> None:
@@ -387,10 +396,3 @@ class Channel(Conversation):
         peername = "nowhere" if self._peer is None else self._peer.peername
         client = self.client_info()
         return f"Channel({'' if client is None else client.clientid!r} at {peername}, {state})"
-
-
-def _is_over_ceiling(options: ChannelOptions, outbox: Outbox, wire: Wire, session: Session | None) -> bool:
-    count = outbox.waiting_count + (0 if session is None else session.queued_count)
-    return (0 < options.unsent_bytes_max < outbox.waiting_bytes + wire.unsent_bytes()) or (
-        0 < options.unsent_packets_max < count
-    )

@@ -97,4 +97,4 @@ class ChannelTable:
 
     def statistics(self) -> dict[str, int]:
         """Counts, named as EMQX names them."""
-        return {"connections.count": len(self._all), "live_connections.count": len(self._connected)}
+        return {"connections.open": len(self._all), "live_connections.count": len(self._connected)}

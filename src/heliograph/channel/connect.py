@@ -58,7 +58,7 @@ def client_info(
     """Who the client is, by its CONNECT, its certificate and the operator's settings.
 
     Raises:
-        ProtocolError: Its client id is too long, or it, its user name or its will has no place in the mountpoint.
+        ProtocolError: Its client id is too long.
     """
     username = connect.username if peer.username is None else peer.username
     clientid = connect.clientid
@@ -71,6 +71,7 @@ def client_info(
     client.sockname = peer.sockname
     client.common_name = peer.common_name
     client.subject = peer.subject
+    client.certificate = peer.certificate
     client.listener = options.listener
     client.zone = options.zone
     client.version = connect.version
@@ -80,10 +81,18 @@ def client_info(
     client.connected_at_us = now_us
     if options.attributes_of is not None:
         client.client_attrs = options.attributes_of(client, connect)
+    return client
+
+
+def mount(client: ClientInfo, connect: p.Connect, options: ChannelOptions) -> None:
+    """Give an authenticated client its mountpoint, which may be made of attributes that it was granted.
+
+    Raises:
+        ProtocolError: It or its will has no place there.
+    """
     client.mountpoint = _mountpoint(options.mountpoint, client)
     if connect.will is not None and client.mountpoint:
         _check_mounted(client.mountpoint + connect.will.topic, options)
-    return client
 
 
 def _check_mounted(topic: str, options: ChannelOptions) -> None:
@@ -244,4 +253,4 @@ def will(
     )
     if message.expiry_s == NEVER:
         message.expiry_s = options.message_expiry_interval_s
-    return Will(message, delay_s, access_check)
+    return Will(message, delay_s, access_check, client.peerhost)

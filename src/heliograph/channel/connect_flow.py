@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.pending import Pending
 from heliograph.channel import answers
 from heliograph.channel import connect as decide
 from heliograph.channel.admission import Admission
@@ -18,6 +19,7 @@ from heliograph.channel.conversation import ConnectedClient, Conversation
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.channel.reader import AUTHENTICATING, CLOSED, CONNECTED, IDLE, Reader
+from heliograph.channel.subscription_check import drop_denied
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
@@ -122,6 +124,28 @@ class ConnectFlow:
             raise ProtocolError("memory is short: no client is let in", rc.QUOTA_EXCEEDED)
         self.client = client
         self._reader.state = AUTHENTICATING
+        if broker.pressure.holds_connections and options.overload_delay_us >= 0:
+            pending = Pending[bool]()
+            self._reader.wait_for(pending, self._on_held)
+            self._context.call_later(float(options.overload_delay_us) / 1e6, lambda: pending.resolve(True))
+        else:
+            self._begin_handshake(client, connect)
+
+    def _on_held(self, _: bool) -> None:
+        """It has waited since the node was overloaded: let it in if there is time again."""
+        pressure, client, connect = self._broker.pressure, self.client, self._connect
+        if pressure.holds_connections:
+            pressure.delays_timed_out += 1
+            if self._options.overload_refuses:
+                pressure.overload_refused += 1
+                raise ProtocolError("the node is overloaded: no client is let in", rc.QUOTA_EXCEEDED)
+        else:
+            pressure.delays_ended += 1
+        if client is not None and connect is not None:
+            self._begin_handshake(client, connect)
+
+    def _begin_handshake(self, client: ClientInfo, connect: p.Connect) -> None:
+        options, broker = self._options, self._broker
         handshake = Handshake(broker, client, connect)
         self._handshake = handshake
         self._take_step(handshake.begin(connect, options.enable_authn, options.deny_anonymous))
@@ -158,16 +182,25 @@ class ConnectFlow:
             self._send_auth(handshake.method, step)  # [MQTT-4.12.0-2]
             return
         code = rc.NOT_AUTHORIZED if step.code == rc.CONTINUE_AUTHENTICATION else step.code
-        handshake.tell(step, code)
+        if code == rc.SUCCESS and handshake.is_renamed and self._is_banned(client):
+            code = rc.BANNED
+        handshake.conclude(step, code)
         if code != rc.SUCCESS:
-            self._broker.counters.authentications_failed += 1
+            self._broker.counters.connack_auth_error += 1
             raise ProtocolError(f"client {client.clientid!r} is refused: {rc.name_of(code)}", code)  # [MQTT-4.12.0-4]
         handshake.is_running = False
         if self._reader.state == CONNECTED and handshake.method is not None:
             self._send_auth(handshake.method, step)
+            self._context.rechecks.check(client.clientid, is_another=True)
         elif connect is not None:
+            decide.mount(client, connect, self._options)
             self._admission = Admission(self._context, self._options, client, connect, step)
             self._admit(self._admission)
+
+    def _is_banned(self, client: ClientInfo) -> bool:
+        """Whether a client is banned by the user name that its authentication gave it."""
+        is_banned = self._context.sessions.wills.is_banned
+        return is_banned is not None and is_banned(client.clientid, client.username, client.peerhost)
 
     def _send_auth(self, method: str, step: AuthStep) -> None:
         auth = answers.auth(method, step, self._packet_bytes_max)
@@ -215,7 +248,7 @@ class ConnectFlow:
             self._context.sessions.leave(session, None)
             return
         if present:
-            _drop_denied(session, admission.denied)
+            drop_denied(session, admission.denied)
         bytes_max = self._packet_bytes_max
         connack = answers.connack(present, rc.SUCCESS, properties, connect.version, bytes_max)
         if connack is None:
@@ -289,12 +322,3 @@ class ConnectFlow:
         connack = answers.connack(False, code, properties, self._reader.version, self._packet_bytes_max)
         if connack is not None:
             self._outbox.put(connack)
-
-
-def _drop_denied(session: Session, names: list[str]) -> None:
-    """Drop the subscriptions that a client may not have any more."""
-    for name in names:
-        subscription = session.unsubscribe(name)
-        if subscription is not None:
-            told = (session.clientid, name, subscription.qos, Properties())
-            session.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)

@@ -6,6 +6,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.channel.channel_table import ChannelTable
 from heliograph.channel.commits import Commits
 from heliograph.channel.handles import TapSource
+from heliograph.channel.rechecks import Rechecks
 from heliograph.channel.turns import Turns
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
@@ -37,14 +38,17 @@ class ChannelContext:
         self.node = node
         self.broker = broker
         self.sessions = sessions
-        self.flusher = Flusher(defer, broker.counters, broker.faults)
+        self.flusher = Flusher(defer, broker.counters, broker.faults, broker.times)
         self.clock = clock
+        broker.times.clock = clock
         self.defer = defer
         self.call_later = call_later
         self.new_clientid = new_clientid
         self.report = report
         self.commits = Commits(broker.faults)
         self.channels = ChannelTable(broker.faults)
+        self.rechecks = Rechecks(broker, sessions, clock, defer)
+        broker.rights.on_dropped = self.rechecks.check_all
         self.turns = Turns(broker, self.flusher, clock, defer)
         self.taps: TapSource | None = None  # while a trace is on
         self._last_number: int = 0

@@ -51,6 +51,8 @@ class FilterRequest:
             subscribing.broker.counters.subscribe_received += 1
         else:
             subscribing.broker.counters.unsubscribe_received += 1
+        if subscribing.broker.tracer is not None:
+            subscribing.broker.tracer.on_filters(subscribing.connected.client, packet)
 
     def go_on(self) -> bool:
         """Take as many filters as the turn allows, and answer when all are done.
@@ -123,6 +125,9 @@ class FilterRequest:
 
     def _answer(self, work: FilterWork) -> None:
         codes, counters, connected = work.codes, self._subscribing.broker.counters, self._subscribing.connected
+        tracer = self._subscribing.broker.tracer
+        if tracer is not None:
+            tracer.on_filters_done(connected.client, self._packet, codes)
         if work.kind == p.SUBACK:
             counters.suback_sent += 1
         else:

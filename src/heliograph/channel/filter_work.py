@@ -12,6 +12,8 @@ from heliograph.channel.options import INFINITE
 from heliograph.channel.rights import RightsCheck
 from heliograph.channel.subscribing import Subscribing
 from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 
 # What deciding a filter costs, in deliveries, and how many are decided whatever they cost.
@@ -75,6 +77,9 @@ class FilterWork:
         for number in rights.denied:
             subscribing.deny(entries[number])
         self.rights = None
+        if rights.denied and subscribing.options.authz_disconnects:
+            name = entries[rights.denied[0]].topic_filter
+            raise ProtocolError(f"{name[:200]!r} is refused: not_authorized", rc.NOT_AUTHORIZED)
         return True
 
     def advance(self, work_max: i64) -> bool:
@@ -111,7 +116,7 @@ class FilterWork:
 def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:
     """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
     work = FilterWork(subscribing, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
-    if subscribing.broker.hooks.client_authorize.callbacks:
+    if subscribing.broker.rights.is_checked:
         due_us = subscribing.options.due_us(subscribing.broker.uptime_us)
         work.rights = RightsCheck(subscribing.connected.authorizer, due_us)
     return work
@@ -126,12 +131,21 @@ def unsubscribe_work(subscribing: Subscribing, packet: p.Unsubscribe) -> FilterW
 def subscribe_now(subscribing: Subscribing, entries: list[p.SubscribeEntry]) -> list[int]:
     """Subscribe on a client's behalf, whatever it may do itself: a reason code for each filter."""
     work = FilterWork(subscribing, p.SUBACK, 0, entries, [], Properties())
-    work.advance(INFINITE)
-    return work.codes
+    return _traced_now(subscribing, work, p.Subscribe(0, entries, Properties()))
 
 
 def unsubscribe_now(subscribing: Subscribing, topic_filters: list[str]) -> list[int]:
     """Unsubscribe on a client's behalf: a reason code for each filter."""
-    work = unsubscribe_work(subscribing, p.Unsubscribe(0, topic_filters, Properties()))
+    packet = p.Unsubscribe(0, topic_filters, Properties())
+    return _traced_now(subscribing, unsubscribe_work(subscribing, packet), packet)
+
+
+def _traced_now(subscribing: Subscribing, work: FilterWork, packet: p.Packet) -> list[int]:
+    """Carry out all filters of a packet that nobody sent, and tell tracers of it."""
+    client, tracer = subscribing.connected.client, subscribing.broker.tracer
+    if tracer is not None:
+        tracer.on_filters(client, packet)
     work.advance(INFINITE)
+    if tracer is not None:
+        tracer.on_filters_done(client, packet, work.codes)
     return work.codes

@@ -9,6 +9,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.channel.options import ChannelOptions
+from heliograph.session.outbox import Outbox, Wire
+from heliograph.session.session import Session
 
 _SECOND_US: Final = 1_000_000.0
 
@@ -54,3 +56,11 @@ class RateLimiter:
 
 def _bucket(rate: float, burst: float, uptime_us: i64) -> TokenBucket | None:
     return None if rate <= 0.0 else TokenBucket(rate, burst, uptime_us)
+
+
+def is_over_ceiling(options: ChannelOptions, outbox: Outbox, wire: Wire, session: Session | None) -> bool:
+    """Whether more waits for a peer that does not read than `force_shutdown` allows."""
+    count = outbox.waiting_count + (0 if session is None else session.queued_count)
+    return (0 < options.unsent_bytes_max < outbox.waiting_bytes + wire.unsent_bytes()) or (
+        0 < options.unsent_packets_max < count
+    )

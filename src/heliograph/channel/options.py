@@ -54,9 +54,12 @@ class ChannelOptions:
         unsent_packets_max: Packets that may wait for such a peer; 0 for no limit.
         authz_cache_size: Decisions that a connection remembers; 0 for none.
         authz_cache_ttl_us: How long it remembers one.
+        authz_cache_excludes: Topic filters that decisions are not remembered about.
         authz_disconnects: Whether a client that is denied loses its connection.
         attributes_of: Makes the attributes of its clients; None for none.
         max_user_properties: User properties that one packet may have.
+        overload_delay_us: How long a CONNECT waits while the node is overloaded; -1 where it is let in at once.
+        overload_refuses: Whether one that has waited in vain is refused.
     """
 
     session: SessionOptions = field(default_factory=SessionOptions)
@@ -92,9 +95,12 @@ class ChannelOptions:
     unsent_packets_max: i64 = 100_000
     authz_cache_size: i64 = 32
     authz_cache_ttl_us: i64 = 60_000_000
+    authz_cache_excludes: tuple[str, ...] = ()
     authz_disconnects: bool = False
     attributes_of: AttributesOf | None = None
     max_user_properties: i64 = 256
+    overload_delay_us: i64 = -1
+    overload_refuses: bool = False
 
     def due_us(self, uptime_us: i64) -> i64:
         """The deadline of an answer that is asked for now; 0 for none."""

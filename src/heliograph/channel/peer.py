@@ -11,6 +11,7 @@ class Peer:
         subject: The distinguished name of the peer's certificate, or None.
         username: The user name that the certificate gives, by `peer_cert_as_username`, or None.
         clientid: The client id that the certificate gives, by `peer_cert_as_clientid`, or None.
+        certificate: The peer's certificate in DER, or None.
     """
 
     def __init__(
@@ -21,6 +22,7 @@ class Peer:
         subject: str | None = None,
         username: str | None = None,
         clientid: str | None = None,
+        certificate: bytes | None = None,
     ) -> None:
         self.peername = peername
         self.sockname = sockname
@@ -28,3 +30,4 @@ class Peer:
         self.subject = subject
         self.username = username
         self.clientid = clientid
+        self.certificate = certificate

@@ -36,16 +36,24 @@ def check_publish(publish: p.Publish, options: ChannelOptions, mountpoint_bytes:
     """
     if not publish.topic:
         raise ProtocolError("PUBLISH with neither a topic name nor a topic alias")
-    if publish.qos > options.max_qos_allowed:  # [MQTT-3.2.2-11]
-        detail = f"PUBLISH at QoS {int(publish.qos)}; {int(options.max_qos_allowed)} is allowed"
-        raise ProtocolError(detail, rc.QOS_NOT_SUPPORTED)
-    if publish.retain and not options.retain_available:  # [MQTT-3.2.2-14]
-        raise ProtocolError("PUBLISH with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
     if options.strict_mode:
         _refuse_fault(strict_fault(publish.topic.decode("utf-8", "replace")))
     if mountpoint_bytes > 0 and mountpoint_bytes + len(publish.topic) > MAX_TOPIC_BYTES:
         detail = f"topic of {len(publish.topic)} bytes, which leaves no room for the mountpoint"
         raise ProtocolError(detail, rc.TOPIC_NAME_INVALID)
+
+
+def check_capabilities(publish: p.Publish, options: ChannelOptions) -> None:
+    """Refuse a PUBLISH that its client may send, but not at this QoS, or not with the retain flag.
+
+    Raises:
+        ProtocolError: With the reason code.
+    """
+    if publish.qos > options.max_qos_allowed:  # [MQTT-3.2.2-11]
+        detail = f"PUBLISH at QoS {int(publish.qos)}; {int(options.max_qos_allowed)} is allowed"
+        raise ProtocolError(detail, rc.QOS_NOT_SUPPORTED)
+    if publish.retain and not options.retain_available:  # [MQTT-3.2.2-14]
+        raise ProtocolError("PUBLISH with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
 
 
 def _refuse_fault(fault: str | None) -> None:

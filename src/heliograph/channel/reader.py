@@ -62,6 +62,7 @@ class Reader(ReaderHandle):
         state: What the conversation waits for; set by the modules that advance it.
         version: The protocol version, once CONNECT was read.
         heard_at_us: When the last packet came, or the conversation ended.
+        silence_us_max: How long after that the peer may be silent; 0 for ever.
         has_stored: Something that it read went to storage; set by the modules that publish.
         waits_for_turn: Whether it goes on in a later turn.
         awaited: The answer without which nothing more is handled.
@@ -89,6 +90,7 @@ class Reader(ReaderHandle):
         self._began_work: i64 = 0  # the broker's, when it was given what it reads
         context.begin_turn()
         self.heard_at_us: i64 = self._broker.uptime_us
+        self.silence_us_max: i64 = options.idle_timeout_us
         if options.messages_rate > 0.0 or options.bytes_rate > 0.0:
             self._rate = RatePause(self, context, options)
 
@@ -116,6 +118,7 @@ class Reader(ReaderHandle):
             return
         self._broker.counters.bytes_received += len(data)
         self.outbox.received_bytes += len(data)
+        self.outbox.received_count += 1
         if self._inbox is not None:
             joined = self._inbox.join(data)
             if joined is None:
@@ -161,6 +164,7 @@ class Reader(ReaderHandle):
                     wanted = stop - pos
                     break
                 broker.work += _PACKET_WORK + ((stop - pos) >> 10)
+                self.outbox.received_packets += 1
                 conversation.dispatch(data, pos, body, stop)
                 if self._rate is not None:
                     self._rate.take(data[pos] >> 4 == p.PUBLISH, stop - pos)

@@ -17,14 +17,22 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
     two sides may remember different things.
     """
     counters = session.broker.counters
-    known = True
     if kind == p.PUBACK:
         counters.puback_received += 1
         known = session.on_puback(packet_id)
+        if not known:
+            if packet_id in session.window.deliveries:
+                counters.puback_inuse += 1
+            else:
+                counters.puback_missed += 1
     elif kind == p.PUBREC:
         counters.pubrec_received += 1
         known = session.on_pubrec(packet_id, code >= rc.UNSPECIFIED_ERROR)
         if not known:
+            if packet_id in session.window.deliveries:
+                counters.pubrec_inuse += 1
+            else:
+                counters.pubrec_missed += 1
             _answer(outbox, counters, p.PUBREL, packet_id, rc.PACKET_IDENTIFIER_NOT_FOUND, version)
         elif code < rc.UNSPECIFIED_ERROR:
             # [MQTT-4.3.3-4] 3.1.1 [MQTT-4.3.3-1] 3.1.1 [MQTT-4.6.0-4]
@@ -32,13 +40,20 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
     elif kind == p.PUBREL:
         counters.pubrel_received += 1
         known = session.awaiting_rel.release(packet_id)  # [MQTT-4.3.3-12] 3.1.1 [MQTT-4.3.3-2]
-        code = rc.SUCCESS if known else rc.PACKET_IDENTIFIER_NOT_FOUND
+        if session.broker.tracer is not None:
+            session.broker.tracer.on_released(session.clientid, packet_id)
+        code = rc.SUCCESS
+        if not known:
+            counters.pubrel_missed += 1
+            code = rc.PACKET_IDENTIFIER_NOT_FOUND
         _answer(outbox, counters, p.PUBCOMP, packet_id, code, version)  # [MQTT-4.3.3-11]
     else:
         counters.pubcomp_received += 1
-        known = session.on_pubcomp(packet_id)
-    if not known:
-        counters.ack_missed += 1
+        if not session.on_pubcomp(packet_id):
+            if packet_id in session.window.deliveries:
+                counters.pubcomp_inuse += 1
+            else:
+                counters.pubcomp_missed += 1
 
 
 # Under the identifier of what it answers: 3.1.1 [MQTT-2.3.1-6]

@@ -57,12 +57,14 @@ class RightsCheck:
 
     Attributes:
         denied: The numbers of the filters that the client may not subscribe to.
-        has_failed: Whether one of them is denied because a callback raised or did not answer in time.
+        failed: Of these, those that are denied because something could not be asked.
+        is_unsure: Whether something could not be asked that might have decided otherwise about any filter.
     """
 
     def __init__(self, authorizer: Authorizer, due_us: i64) -> None:
         self.denied: list[int] = []
-        self.has_failed = False
+        self.failed: list[int] = []
+        self.is_unsure = False
         self._authorizer = authorizer
         self._due_us = due_us
         self._asked: list[tuple[int, PendingDecision]] = []  # that are not answered yet, or were not looked at
@@ -72,15 +74,15 @@ class RightsCheck:
         """Whether one more may be asked for before the answers that are not there yet."""
         return len(self._asked) < _ASKED_MAX
 
-    def ask(self, number: int, topic_filter: str, uptime_us: i64) -> None:
-        """Ask about a filter, in the words of the client."""
+    def ask(self, number: int, topic_filter: str, qos: int, uptime_us: i64) -> None:
+        """Ask about a filter, in the words of the client, and the QoS that it asks for."""
         authorizer = self._authorizer
-        if authorizer.may_subscribe(topic_filter):
+        if authorizer.may_subscribe(qos, topic_filter):
+            self.is_unsure = self.is_unsure or authorizer.has_failed
             return
         decision = authorizer.awaited
         if decision is None:
-            self.denied.append(number)
-            self.has_failed = self.has_failed or authorizer.has_failed
+            self._deny(number, authorizer.has_failed)
             return
         while self._due_us != 0 and uptime_us >= self._due_us and not decision.is_resolved:
             decision.expire()  # the time for all of them is up; each callback of the chain has its own word
@@ -95,11 +97,17 @@ class RightsCheck:
                 awaited.add(decision)
             return awaited
         for number, decision in self._asked:
+            self.is_unsure = self.is_unsure or decision.has_failed
             if not decision.answer:
-                self.denied.append(number)
-                self.has_failed = self.has_failed or decision.has_failed
+                self._deny(number, decision.has_failed)
         self._asked = []
         return None
+
+    def _deny(self, number: int, has_failed: bool) -> None:
+        self.denied.append(number)
+        if has_failed:
+            self.is_unsure = True
+            self.failed.append(number)
 
     def cancel(self) -> None:
         """Stop asking: the client is gone."""

@@ -68,7 +68,10 @@ class Subscribing:
         if subscription is None:
             fault = subscription_fault(topic_filter, self.options.max_topic_levels)
             # [MQTT-3.11.3-2] 3.1.1 [MQTT-3.10.4-5]
-            return rc.NO_SUBSCRIPTION_EXISTED if fault is None else rc.TOPIC_FILTER_INVALID
+            if fault is None:
+                return rc.NO_SUBSCRIPTION_EXISTED
+            self.broker.counters.unsubscribe_error += 1
+            return rc.TOPIC_FILTER_INVALID
         self._leaves_group = self._leaves_group or subscription.group != ""
         told = (self._client.clientid, topic_filter, subscription.qos, properties)
         self.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)
@@ -109,7 +112,7 @@ class Subscribing:
     def ask(self, entry: p.SubscribeEntry, number: int, rights: RightsCheck) -> None:
         """Ask whether the client may subscribe to a filter, by the name that it gave, without a group before it."""
         if subscription_fault(entry.topic_filter, self.options.max_topic_levels) is None:
-            rights.ask(number, bare_filter(entry.topic_filter), self.broker.uptime_us)
+            rights.ask(number, bare_filter(entry.topic_filter), entry.qos, self.broker.uptime_us)
 
     def deny(self, entry: p.SubscribeEntry) -> None:
         """Refuse a filter that the client may not subscribe to."""
@@ -129,10 +132,13 @@ class Subscribing:
 
     def _refused(self, entry: p.SubscribeEntry) -> int:
         code = entry.code
+        is_denied = code == rc.NOT_AUTHORIZED
         if code not in rc.SUBSCRIBE_FAILURES and code != rc.SUCCESS:
             code = rc.UNSPECIFIED_ERROR
         if code == rc.SUCCESS:
             code = self._not_allowed(entry.topic_filter)
+        if code != rc.SUCCESS and not is_denied:
+            self.broker.counters.subscribe_error += 1
         if code != rc.SUCCESS and not self.fault:
             self.fault = f"{entry.topic_filter[:200]!r} is refused: {rc.name_of(code)}"
         return code

@@ -24,11 +24,8 @@ from heliograph.hocon import (
     scalar_json,
     to_json,
 )
-from heliograph.message_policies.faults import policy_faults
-from heliograph.rules.client_attrs import client_attribute_faults
-from heliograph.rules.engine.faults import rule_faults
+from heliograph.node.checked_config import language_faults
 from heliograph.rules.json_text import encode_exactly
-from heliograph.rules.schemas.configured import schema_faults
 from heliograph.rules.values import string_of
 from heliograph.settings.masking import masked
 
@@ -66,7 +63,7 @@ def add_parser(subparsers: Actions) -> None:
         "check",
         help="check that a node can start with the file",
         description="Check the file and the HELIOGRAPH_ variables as `heliograph start` does, and the certificates, "
-        "the data directory and the pipeline file that they name; tell every mistake.",
+        "the files of rules, the data directory and the pipeline file that they name; tell every mistake.",
     )
     check.add_argument("file", metavar="FILE", type=Path)
     _add_layers(check)
@@ -97,8 +94,7 @@ def run(args: argparse.Namespace) -> int:
         options = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
         sources = Sources(args.file, os.environ, options, args.base)
         if args.action == "check":
-            checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults, start_faults)
-            config_of(sources.read(), checks, os.environ)
+            config_of(sources.read(), (language_faults, start_faults), os.environ)
             print(f"{args.file}: no mistakes")
         else:
             _show(sources, origins=args.origins)

@@ -30,6 +30,8 @@ _COMMANDS: Final = {
     "schema": "list schemas, and check data against them",
     "message": "try validations and transformations on a message",
     "variform": "evaluate variform expressions",
+    "authz": "try rules of authorization, and find mistakes in a file of rules",
+    "authn": "try what authenticators do with credentials",
     "topic": "match, parse and validate topics and topic filters",
     "pipeline": "run rules on stored messages with Apache Spark",
     "bench": "load any MQTT broker and measure it",

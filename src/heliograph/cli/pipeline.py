@@ -30,8 +30,10 @@ def add_parser(subparsers: Actions) -> None:
         "Bring what is stored now through each rule and job",
     )
     _add_backfill(actions)
+    _add_probe(actions)
     _add_status(actions)
     _add_dlq(actions)
+    _add_late(actions)
     pipeline.set_defaults(run=run)
 
 
@@ -106,6 +108,19 @@ def _add_backfill(actions: Actions) -> None:
     parser.add_argument("--json", action="store_true", help="print the figures at the end as one line of JSON")
 
 
+def _add_probe(actions: Actions) -> None:
+    parser = actions.add_parser(
+        "probe",
+        help="see whether the targets of sinks can be reached",
+        description="Connect to the target of each sink, log in, and write nothing; a target whose kind has no "
+        "such test passes. Needs no Spark. The exit code is 1 if one cannot be reached.",
+    )
+    _add_file(parser)
+    parser.add_argument(
+        "--mqtt", default="127.0.0.1:1883", metavar="H:P", help="MQTT for sinks (default: 127.0.0.1:1883)"
+    )
+
+
 def _add_status(actions: Actions) -> None:
     parser = actions.add_parser(
         "status",
@@ -152,8 +167,48 @@ def _add_dlq(actions: Actions) -> None:
     replay.add_argument("--json", action="store_true", help="print one line of JSON")
 
 
+def _add_late(actions: Actions) -> None:
+    late = actions.add_parser(
+        "late",
+        help="late rows: what came later than a watermark allows",
+        description="Look at rows that came later than the watermark of their query allows, and were left out; bring "
+        "them to a table or sink of their own.",
+    )
+    rows = late.add_subparsers(dest="rows", required=True, metavar="ACTION")
+    ls = rows.add_parser("ls", help="count them by query and view", description="Count late rows by query and view.")
+    show = rows.add_parser(
+        "show", help="show those of a query", description="Show the late rows of a query, the newest batches first."
+    )
+    replay = rows.add_parser(
+        "replay",
+        help="bring them to a table or sink of their own",
+        description="Bring the late rows of a query, as they arrived, to a Parquet table or a sink that has a name in "
+        "the file. They do not go to the sink of the query, whose results are final. Rows that the sink refuses stay. "
+        "The pipeline itself may run meanwhile.",
+    )
+    for parser in (show, replay):
+        parser.add_argument("query", metavar="QUERY", help="name of the rule or job")
+    show.add_argument("--limit", type=_count, default=20, metavar="N", help="rows at most (default: 20)")
+    show.add_argument("--all", action="store_true", help="those that were replayed, too")
+    for parser in (ls, show):
+        _add_output(parser)
+        parser.add_argument("--path", default="late", metavar="DIR", help="late.path of the pipeline's file")
+        parser.add_argument("--json", action="store_true", help="print lines of JSON")
+    _add_file(replay)
+    target = replay.add_mutually_exclusive_group(required=True)
+    target.add_argument("--table", metavar="NAME", help="to this Parquet table below --output")
+    target.add_argument("--sink", metavar="NAME", help="to this sink of the file, one under `sinks`")
+    replay.add_argument("--view", metavar="NAME", help="those of this view (needed where several have any)")
+    _add_places(replay)
+    _add_source(replay)
+    _add_spark(replay)
+    replay.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
 def _add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="pipeline file, or directory of pipeline files")
+    # What a node makes of its actions, beside the file of its operator.
+    parser.add_argument("--actions", type=Path, help=argparse.SUPPRESS)
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
@@ -214,6 +269,8 @@ def run(args: argparse.Namespace) -> int:
     # The driver logs what goes wrong in a query; these would repeat it with stack traces.
     for name in ("py4j", "SQLQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # It logs the whole address of each request, in which there may be a secret.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
         return ACTIONS[args.action](args)
     except PipelineError as error:

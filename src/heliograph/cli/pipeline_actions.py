@@ -33,7 +33,10 @@ from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.running.validation import check_pipeline
 from heliograph.pipeline.running.watch import FileWatch
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
+from heliograph.pipeline.side_outputs.late_replay import late_target, replay_late_rows
+from heliograph.pipeline.side_outputs.late_table import count_late_rows, show_late_rows
 from heliograph.pipeline.sinks.libraries import library_fault
+from heliograph.pipeline.sinks.probing import target_fault
 from heliograph.pipeline.spark.session import start_session, stop_session
 
 _log = logging.getLogger("heliograph.pipeline")
@@ -42,7 +45,7 @@ _TOKEN_VARIABLE: Final = "HELIOGRAPH_PIPELINE_TOKEN"
 
 
 def _validate(args: argparse.Namespace) -> int:
-    pipeline = load_pipeline(args.file)
+    pipeline = load_pipeline(*_files(args))
     if args.no_spark:
         return _validate_without_spark(pipeline)
     with _session(args) as session:
@@ -62,8 +65,19 @@ def _validate_without_spark(pipeline: Pipeline) -> int:
     return 2 if faults else 0
 
 
+def _probe(args: argparse.Namespace) -> int:
+    pipeline = load_pipeline(*_files(args))
+    faults = 0
+    for name in pipeline.query_names:
+        fault = target_fault(pipeline.sink(name), args.mqtt)
+        faults += fault is not None
+        text = f"{name}: {fault or 'can be reached'}"
+        print(text, file=sys.stdout if fault is None else sys.stderr)
+    return 1 if faults else 0
+
+
 def _plan(args: argparse.Namespace) -> int:
-    pipeline = load_pipeline(args.file)
+    pipeline = load_pipeline(*_files(args))
     names = _names(pipeline, args.rule)
     with _session(args) as session:
         for preview in preview_queries(session, pipeline, names, _source(args), args.last):
@@ -73,22 +87,22 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     settings = _settings(args, args.trigger)
-    watch = None if args.no_reload else FileWatch(args.file)
-    pipeline = load_pipeline(args.file)
+    watch = None if args.no_reload else FileWatch(*_files(args))
+    pipeline = load_pipeline(*_files(args))
     with checkpoint_lock(settings.checkpoint) as lock:
         claim_output(settings.checkpoint, settings.output)
         return _drive(args, pipeline, settings, lock, watch=watch)
 
 
 def _once(args: argparse.Namespace) -> int:
-    pipeline, settings = load_pipeline(args.file), _settings(args, None)
+    pipeline, settings = load_pipeline(*_files(args)), _settings(args, None)
     with checkpoint_lock(settings.checkpoint) as lock:
         claim_output(settings.checkpoint, settings.output)
         return _drive(args, pipeline, settings, lock)
 
 
 def _backfill(args: argparse.Namespace) -> int:
-    pipeline = load_pipeline(args.file)
+    pipeline = load_pipeline(*_files(args))
     settings = _settings(args, None)
     names = _names(pipeline, args.rule)
     # A backfill has checkpoints of its own, so the pipeline may run beside it; two backfills may not.
@@ -162,9 +176,9 @@ def _dlq_show(args: argparse.Namespace) -> int:
 
 
 def _dlq_replay(args: argparse.Namespace) -> int:
-    pipeline = load_pipeline(args.file)
+    pipeline = load_pipeline(*_files(args))
     settings = _settings(args, None)
-    # Two replays at once would bring the same letters twice.
+    # Two replays at once would bring the same letters twice, or the same late rows.
     with checkpoint_lock(settings.checkpoint / REPLAYS) as lock:
         claim_output(settings.checkpoint, settings.output)
         with _session(args, [lock]) as session:
@@ -176,14 +190,50 @@ def _dlq_replay(args: argparse.Namespace) -> int:
     return 0
 
 
+def _late(args: argparse.Namespace) -> int:
+    return {"ls": _late_ls, "show": _late_show, "replay": _late_replay}[args.rows](args)
+
+
+def _late_ls(args: argparse.Namespace) -> int:
+    counts = count_late_rows(args.output / args.path)
+    if args.json:
+        for count in counts:
+            print(json.dumps(count.to_json()))
+        return 0
+    print(_table([("query", "view", "waiting", "replayed", "newest"), *(count.cells() for count in counts)]))
+    return 0
+
+
+def _late_show(args: argparse.Namespace) -> int:
+    for row in show_late_rows(args.output / args.path, args.query, args.limit, args.all):
+        replayed = f", replayed {row['replayed_at']}" if row["replayed_at"] else ""
+        print(json.dumps(row) if args.json else f"{row['event_time']}  {row['view']}: {row['row']}{replayed}")
+    return 0
+
+
+def _late_replay(args: argparse.Namespace) -> int:
+    pipeline = load_pipeline(*_files(args))
+    settings = _settings(args, None)
+    (name,) = _names(pipeline, args.query)
+    target = late_target(pipeline, args.table, args.sink)
+    with checkpoint_lock(settings.checkpoint / REPLAYS) as lock:
+        claim_output(settings.checkpoint, settings.output)
+        with _session(args, [lock]) as session:
+            replayed = replay_late_rows(session, pipeline, name, settings, target, args.view)
+    print(json.dumps(replayed.to_json()) if args.json else replayed.to_text())
+    return 0
+
+
 ACTIONS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "validate": _validate,
     "plan": _plan,
+    "probe": _probe,
     "run": _run,
     "once": _once,
     "backfill": _backfill,
     "status": _status,
     "dlq": _dlq,
+    "late": _late,
 }
 
 
@@ -254,6 +304,10 @@ def _read_text(option: str, file: Path) -> str:
 def _settings(args: argparse.Namespace, trigger_s: float | None) -> RunSettings:
     parse_endpoint("--mqtt", args.mqtt, "127.0.0.1:1883")
     return RunSettings(args.checkpoint, args.output, args.mqtt, _source(args), trigger_s)
+
+
+def _files(args: argparse.Namespace) -> list[Path]:
+    return [args.file] if args.actions is None else [args.file, args.actions]
 
 
 def _names(pipeline: Pipeline, rule: str | None) -> list[str]:

@@ -15,7 +15,8 @@ from heliograph.cli.ctl.times import time_of
 from heliograph.cli.data_dir import add_action, run_in_data_dir
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
-from heliograph.rpc.client import RpcClient, UnreachableError
+from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.client import RpcClient
 from heliograph.rpc.methods import RpcError
 from heliograph.rpc.socket_path import CONTROL_SOCKET
 from heliograph.storage.errors import UnknownDatabaseError

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heliograph.cli.usage import Actions, UsageError
+from heliograph.cli.usage import Actions, UsageError, add_node_options
 
 if TYPE_CHECKING:
     from heliograph.rules.schemas.settings import SchemaSettings
@@ -24,6 +24,7 @@ def add_parser(subparsers: Actions) -> None:
     actions = rule.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_test(actions)
     _add_explain(actions)
+    _add_replay(actions)
     actions.add_parser(
         "functions", help="list the functions", description="Print every function of the language with its meaning."
     )
@@ -80,6 +81,41 @@ def _add_explain(actions: Actions) -> None:
     _add_schemas(parser)
 
 
+def _add_replay(actions: Actions) -> None:
+    parser = actions.add_parser(
+        "replay",
+        help="run a rule over the stored messages of a node",
+        description="Run a rule over what a running node stored within a stretch of time, without doing anything with "
+        "its rows: their number, failures and rates, and the first of them. With --compare, another rule runs over the "
+        "same messages, and the rows that are added, gone and changed are told. Ctrl-C ends it.",
+    )
+    parser.add_argument(
+        "rule", metavar="RULE_OR_SQL", help="a rule of the broker, one of the pipeline (pipeline:NAME), or SQL"
+    )
+    parser.add_argument(
+        "--from",
+        dest="since",
+        required=True,
+        metavar="T",
+        help="earliest, or a time of storing such as 2026-01-31T00:00 (UTC)",
+    )
+    parser.add_argument("--to", dest="until", default="now", metavar="T", help="the time to stop before (default: now)")
+    parser.add_argument(
+        "--engine", choices=("broker", "spark"), default="broker", help="which engine evaluates (default: broker)"
+    )
+    parser.add_argument(
+        "--compare", default="", metavar="RULE_OR_SQL", help="the rule, or SQL, that it is compared with"
+    )
+    parser.add_argument("--rows", type=_count, default=20, metavar="N", help="rows that are shown (default: 20)")
+    parser.add_argument(
+        "--seconds", type=_count, default=600, metavar="S", help="when it ends by itself (default: 600)"
+    )
+    parser.add_argument(
+        "--start", action="store_true", help="then have the pipeline bring all rows since --from to the rule's sink"
+    )
+    add_node_options(parser)
+
+
 def _add_schemas(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schemas",
@@ -102,6 +138,12 @@ def _property(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 3600")
+    return int(text)
+
+
 def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
     # Imported here so that the other commands start without the rule language.
@@ -111,6 +153,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.action == "functions":
             return _functions()
+        if args.action == "replay":
+            from heliograph.cli.rule_replay import run_replay_command
+
+            return run_replay_command(args)
         if args.action == "explain":
             return _explain(_rule_text(args.rule, args.file), _schemas(args.schemas))
         schemas = _schemas(args.schemas)

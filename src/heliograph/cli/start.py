@@ -70,14 +70,22 @@ def run(args: argparse.Namespace) -> int:
     try:
         return uvloop.run(_serve_beside_reader(config, partial(_load, layers)))
     except Exception as error:
-        if not hasattr(error, "code"):
+        if not all(hasattr(one, "code") for one in _single(error)):
             raise
         return _fail(error)
 
 
 def _fail(error: Exception) -> int:
-    print(f"heliograph: [{getattr(error, 'code', '')}] {error}", file=sys.stderr)
+    for one in _single(error):
+        print(f"heliograph: [{getattr(one, 'code', '')}] {one}", file=sys.stderr)
     return 1
+
+
+def _single(error: Exception) -> list[Exception]:
+    """The exceptions in a group, or the one that is none."""
+    if isinstance(error, ExceptionGroup):
+        return [one for inner in error.exceptions for one in _single(inner)]
+    return [error]
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, str]:
@@ -155,6 +163,7 @@ async def _serve(load: Callable[[], Loaded], asked: _Signals, reader_process: as
         reloading = asyncio.create_task(_reload_when_asked(node, asked.reload, manager), name="reload")
         print(node.ready_line(), flush=True)
         manager.tell_ready(node.ready_line())
+        node.begin_management()
         await asked.stop.wait()
         reloading.cancel()
     except asyncio.CancelledError:

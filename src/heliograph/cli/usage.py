@@ -70,7 +70,8 @@ def commands_of(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argpars
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             summaries = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            found |= {name: (summaries.get(name, ""), inner) for name, inner in action.choices.items()}
+            named = {id(inner): (name, inner) for name, inner in reversed(action.choices.items())}  # without aliases
+            found |= {name: (summaries.get(name, ""), inner) for name, inner in reversed(named.values())}
     return found
 
 

@@ -1,46 +1,18 @@
 """The typed configuration: its schema, its layers, and its description.
 
-`settings` holds every setting; the language that files are written in is `heliograph.hocon`.
+`settings` holds every setting; the language of files is `heliograph.hocon`. What is exported is imported
+at its first use: the process of the HTTP API reads a few settings, and does not pay for the memory of all.
 """
 
-from heliograph.config.access import Authorization, AuthorizationCache
-from heliograph.config.client_attrs import ClientAttribute
-from heliograph.config.description import describe
-from heliograph.config.layers import Layers, Sources
-from heliograph.config.listeners import Listeners, TcpListener
-from heliograph.config.loading import config_of, environment_name, load_config
-from heliograph.config.log import LogConfig, LogFileConfig, LogTargetConfig
-from heliograph.config.message_policies import LogFailure, MessagePolicy
-from heliograph.config.message_transformation import (
-    MessageTransformationConfig,
-    Operation,
-    PayloadCoding,
-    Transformation,
-)
-from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
-from heliograph.config.pipeline import PipelineConfig
-from heliograph.config.retainer import RetainerConfig
-from heliograph.config.rules import ConsoleAction, PipelineAction, RepublishAction, RuleConfig, RuleEngineConfig
-from heliograph.config.schema_validation import SchemaValidationConfig, Validation, ValidationCheck
-from heliograph.config.schemas import SchemaConfig, SchemaRegistryConfig, SparkplugConfig
-from heliograph.config.services import (
-    AutoSubscribe,
-    AutoSubscribeTopic,
-    Banned,
-    Delayed,
-    EventMessage,
-    FlappingDetect,
-    RewriteRule,
-    SysEventMessages,
-    SysTopics,
-)
-from heliograph.config.settings import Config, NodeConfig, Zone
-from heliograph.config.storage import DurableStorageConfig, FlightConfig, LayoutConfig, MessagesConfig, StateConfig
-from heliograph.settings.errors import ConfigError, Problem
-from heliograph.settings.units import Address
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from heliograph.config.names import *
 
 __all__ = [
     "Address",
+    "AddressLimits",
     "Authorization",
     "AuthorizationCache",
     "AutoSubscribe",
@@ -68,6 +40,7 @@ __all__ = [
     "MessageTransformationConfig",
     "MessagesConfig",
     "MqttConfig",
+    "NamedAction",
     "NodeConfig",
     "Operation",
     "PayloadCoding",
@@ -82,12 +55,14 @@ __all__ = [
     "SchemaConfig",
     "SchemaRegistryConfig",
     "SchemaValidationConfig",
+    "SlowSubs",
     "Sources",
     "SparkplugConfig",
     "StateConfig",
     "SysEventMessages",
     "SysTopics",
     "TcpListener",
+    "TopicMetric",
     "Transformation",
     "Validation",
     "ValidationCheck",
@@ -97,3 +72,12 @@ __all__ = [
     "environment_name",
     "load_config",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A name that is exported; all of them are imported with the first."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    names = import_module("heliograph.config.names")
+    globals().update({one: getattr(names, one) for one in __all__})
+    return globals()[name]

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+from heliograph.config.actions.roots import action_faults
 from heliograph.config.client_attrs import empty_attributes
+from heliograph.config.delivery_stats import COUNTED_TOPICS_MAX
 from heliograph.config.listeners import ListenerConfig, enabled
 from heliograph.config.mqtt import MqttConfig
 from heliograph.config.rules import RuleConfig
@@ -52,8 +54,9 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
     for name, rule in config.rule_engine.rules.items():
         if not rule.sql and rule != RuleConfig():
             yield ("rule_engine", "rules", name), "a rule needs sql"
-    if config.pipeline.enable and not config.pipeline.file:
-        yield ("pipeline", "file"), 'found "", where the pipeline is enabled: give the file that says what it does'
+    yield from action_faults(config.connectors, config.actions)
+    if len(config.topic_metrics) > COUNTED_TOPICS_MAX:
+        yield ("topic_metrics",), f"found {len(config.topic_metrics)} topics, at most {COUNTED_TOPICS_MAX} are counted"
     if config.pipeline.enable and not config.durable_storage.flight.enable:
         told = "a pipeline reads from the storage reader: set durable_storage.flight.enable, or disable the pipeline"
         yield ("pipeline", "enable"), told

@@ -10,11 +10,12 @@ from heliograph.config.layers import DEFAULTS, KeyPath, Layers
 from heliograph.config.settings import Config
 from heliograph.hocon import Node, SourcePosition, to_json
 from heliograph.hocon.writing import key_text
-from heliograph.settings.fields import AnyKind, ListOf, Named, Overlays, Section, settings_of
+from heliograph.settings.fields import NOTHING, AnyKind, ListOf, ListOfVariants, Named, Overlays, Section, settings_of
 from heliograph.settings.how import How
 from heliograph.settings.kinds import Kind
 from heliograph.settings.masking import masked
 
+_ENABLE: Final = "enable"
 _NOTHING: Final = Node({}, SourcePosition(DEFAULTS))
 
 
@@ -46,14 +47,18 @@ def _in_group(layers: Layers, model: type[Any], node: Node, path: KeyPath, how: 
         if child is not None and child.value is None:  # null: what is the default
             child = None
         place, changes = (*path, name), setting.how or how
-        if child is not None or not isinstance(setting.kind, Kind | ListOf):
+        if child is not None or not isinstance(setting.kind, Kind | ListOf | ListOfVariants):
             yield from _of(layers, setting.kind, child, place, changes)
         elif not setting.is_required:
             yield EffectiveSetting(_dotted(place), _default(setting.kind, setting.default), DEFAULTS, changes)
 
 
 def _of(layers: Layers, kind: AnyKind, node: Node | None, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
-    if isinstance(kind, Section) and (node is not None or not kind.has_switch):
+    if isinstance(kind, Section) and node is not None and node.value == NOTHING:
+        yield _set(layers, node, path, how)
+    elif isinstance(kind, Section) and (node is not None or not kind.has_switch):
+        if kind.has_switch and node is not None:
+            yield _switch(layers, node, (*path, _ENABLE), how)
         yield from _in_group(layers, kind.model, node or _NOTHING, path, how)
     elif isinstance(kind, Named | Overlays):
         found = node.value if node is not None and isinstance(node.value, dict) else {}
@@ -69,6 +74,12 @@ def _of(layers: Layers, kind: AnyKind, node: Node | None, path: KeyPath, how: Ho
         yield EffectiveSetting(_dotted(path), "[]" if not isinstance(kind, Section) else "none", DEFAULTS, how)
 
 
+def _switch(layers: Layers, node: Node, path: KeyPath, how: How) -> EffectiveSetting:
+    """Whether a group is used that has a switch and is there."""
+    said = node.value.get(_ENABLE) if isinstance(node.value, dict) else None
+    return EffectiveSetting(_dotted(path), "true", DEFAULTS, how) if said is None else _set(layers, said, path, how)
+
+
 def _said(layers: Layers, node: Node, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
     """What a group of an overlay says itself."""
     if isinstance(node.value, dict) and node.value:
@@ -82,9 +93,11 @@ def _set(layers: Layers, node: Node, path: KeyPath, how: How) -> EffectiveSettin
     return EffectiveSetting(_dotted(path), to_json(node, None), str(layers.origin(path) or DEFAULTS), how)
 
 
-def _default(kind: Kind[Any] | ListOf[Any], value: Any) -> str:
+def _default(kind: Kind[Any] | ListOf[Any] | ListOfVariants, value: Any) -> str:
     if isinstance(kind, ListOf):
         return f"[{', '.join(kind.kind.show(one) for one in value)}]"
+    if isinstance(kind, ListOfVariants):
+        return kind.show(value)
     return "none" if value is None and not hasattr(kind, "words") else kind.show(value)
 
 

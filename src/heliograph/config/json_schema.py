@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from heliograph.config.kinds import AccessRuleText, Bind, ListenerBind, PriorityTable, RateLimit, SizeOrPart
+from heliograph.config.actions.databases import CommandTemplate
+from heliograph.config.address_limits import NetworkText
+from heliograph.config.authentication.cinfo import Expressions
+from heliograph.config.authentication.jwt import WantedClaims
+from heliograph.config.backends.mongodb import MongoFilter, Unsupported
+from heliograph.config.backends.redis import RedisCommandText
+from heliograph.config.kinds import AccessRuleText, Bind, ListenerBind, PartOfAll, PriorityTable, RateLimit, SizeOrPart
 from heliograph.config.message_transformation import OperationKey
+from heliograph.config.opentelemetry import SHARE_PATTERN, SampleRatio
 from heliograph.config.pipeline import SparkConf
-from heliograph.config.rules import Actions
+from heliograph.config.rules import Actions, JsonObject
 from heliograph.config.schemas import Headers, SchemaType, SourceText
 from heliograph.config.services import RegularExpression
 from heliograph.config.settings import Config
@@ -24,6 +31,7 @@ from heliograph.settings.json_schema import (
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
+_PART: Final = "(?:[1-9][0-9]?|100)%"
 _ADDRESS: Final = {"type": ["string", "integer"], "minimum": 0, "maximum": 65_535, "minLength": 1, "x-kind": "address"}
 
 
@@ -39,7 +47,19 @@ def json_schema() -> Shape:
 
 @shape_of.register
 def _(kind: SizeOrPart) -> Shape:
-    return alternatives(shape_of(kind.size), text_shape("(?:[1-9][0-9]?|100)%", **{"x-kind": "part"}))
+    return alternatives(shape_of(kind.size), text_shape(_PART, **{"x-kind": "part"}))
+
+
+@shape_of.register
+def _(kind: PartOfAll) -> Shape:
+    fraction = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+    return alternatives(text_shape(_PART, **{"x-kind": "part"}), fraction)
+
+
+@shape_of.register
+def _(kind: SampleRatio) -> Shape:
+    number = {"type": "number", "minimum": 0, "maximum": 1}
+    return alternatives(number, text_shape(SHARE_PATTERN, **{"x-kind": "share"}))
 
 
 @shape_of.register
@@ -61,6 +81,21 @@ def _(kind: AccessRuleText) -> Shape:
 
 
 @shape_of.register
+def _(kind: NetworkText) -> Shape:
+    return {"type": "string", "x-kind": "network"}
+
+
+@shape_of.register
+def _(kind: CommandTemplate) -> Shape:
+    return {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1}
+
+
+@shape_of.register
+def _(kind: JsonObject) -> Shape:
+    return {"type": "object"}
+
+
+@shape_of.register
 def _(kind: PriorityTable) -> Shape:
     return {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 255}}
 
@@ -79,6 +114,34 @@ def _(kind: SourceText) -> Shape:
 def _(kind: Actions) -> Shape:
     action = {"type": ["string", "object"], "x-kind": "action"}
     return alternatives({"type": "array", "items": action}, action)
+
+
+@shape_of.register
+def _(kind: Expressions) -> Shape:
+    expression = {"type": "string", "x-kind": "variform"}
+    return alternatives({"type": "array", "items": expression, "minItems": 1}, expression)
+
+
+@shape_of.register
+def _(kind: WantedClaims) -> Shape:
+    text = {"type": ["string", "integer", "boolean"]}
+    claim = {"type": "object", "properties": {"name": text, "value": text}, "required": ["name", "value"]}
+    return alternatives({"type": "object", "additionalProperties": text}, {"type": "array", "items": claim})
+
+
+@shape_of.register
+def _(kind: MongoFilter) -> Shape:
+    return {"type": "object"}
+
+
+@shape_of.register
+def _(kind: RedisCommandText) -> Shape:
+    return {"type": "string", "x-kind": "redis command"}
+
+
+@shape_of.register
+def _(kind: Unsupported) -> Shape:
+    return {"not": {}}
 
 
 @shape_of.register

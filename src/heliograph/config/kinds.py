@@ -29,15 +29,30 @@ class SizeOrPart(Kind[int | Percentage]):
     def convert(self, value: Content) -> int | Percentage:
         """A size, or a text with a percent sign."""
         if isinstance(value, str) and value.endswith("%"):
-            digits = value[:-1].strip()
-            if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:4]) <= 100:
-                raise RefusedError
-            return Percentage(int(digits))
+            return _percentage(value)
         return self.size.convert(value)
 
     def show(self, value: int | Percentage) -> str:
         """With a unit, or with the sign."""
         return f"{value.percent}%" if isinstance(value, Percentage) else self.size.show(value)
+
+
+class PartOfAll(Kind[Percentage]):
+    """A part in percent of what there is."""
+
+    expected = "a part as in 80%"
+
+    def convert(self, value: Content) -> Percentage:
+        """A text with a percent sign, or a fraction as EMQX takes it."""
+        if isinstance(value, float) and 0 < value <= 1:
+            return Percentage(max(1, round(value * 100)))
+        if not isinstance(value, str):
+            raise RefusedError
+        return _percentage(value)
+
+    def show(self, value: Percentage) -> str:
+        """In quotes."""
+        return f'"{value.percent}%"'
 
 
 class RateLimit(Kind[Rate]):
@@ -130,3 +145,10 @@ class PriorityTable(Kind[Mapping[str, int]]):
     def show(self, value: Mapping[str, int]) -> str:
         """As a file has it."""
         return "{ " + ", ".join(f'"{topic}" = {priority}' for topic, priority in value.items()) + " }"
+
+
+def _percentage(text: str) -> Percentage:
+    digits = text.removesuffix("%").strip()
+    if digits == text or not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:4]) <= 100:
+        raise RefusedError
+    return Percentage(int(digits))

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access_rules import AccessRule
+from heliograph.config.authentication.authenticator import AuthenticatorConfig
+from heliograph.config.authentication.kinds import LISTENER_AUTHENTICATORS
 from heliograph.config.kinds import AccessRuleText, ListenerBind, RateLimit
-from heliograph.settings.fields import ListOf, list_setting, named_sections, section, section_list, setting
+from heliograph.settings.fields import ListOf, list_setting, named_sections, section, section_list, setting, variants
 from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     AnyText,
@@ -235,8 +237,21 @@ class ListenerConfig:
     enable_authn: str = setting(
         Switch("quick_deny_anonymous"),
         "true",
-        "Whether callbacks of `client.authenticate` are asked about its clients. There are no passwords yet: without "
-        "such a callback every client is let in. `quick_deny_anonymous` refuses clients without a user name.",
+        "Whether authenticators are asked about its clients; `false` lets everybody in. `quick_deny_anonymous` refuses "
+        "clients without a user name before any is asked.",
+        how=How.NEW_CONNECTIONS,
+    )
+    authentication: tuple[AuthenticatorConfig, ...] = variants(
+        LISTENER_AUTHENTICATORS,
+        "Authenticators of its clients, in the place of those of the root `authentication`, which has the settings of "
+        "each; empty for those.",
+        how=How.NEW_CONNECTIONS,
+    )
+    allow_anonymous_network: bool = setting(
+        Boolean(),
+        False,
+        "Whether it may be bound to an address that other machines reach although none of its clients has to say who "
+        "it is. Otherwise such a listener needs an authenticator, or asks for certificates.",
         how=How.NEW_CONNECTIONS,
     )
     tcp_options: TcpOptions = section(TcpOptions, "The sockets.", how=How.NEW_CONNECTIONS)
@@ -290,12 +305,17 @@ class Listeners:
     wss: Mapping[str, WssListener] = named_sections(WssListener, (), "MQTT over WebSocket over TLS.")
 
 
-def enabled(listeners: Listeners) -> list[tuple[str, str, ListenerConfig]]:
-    """Every listener that is not switched off, with its kind and name."""
+def every_listener(listeners: Listeners) -> list[tuple[str, str, ListenerConfig]]:
+    """Every listener, switched off or not, with its kind and name."""
     kinds: dict[str, Mapping[str, ListenerConfig]] = {
         "tcp": listeners.tcp,
         "ssl": listeners.ssl,
         "ws": listeners.ws,
         "wss": listeners.wss,
     }
-    return [(kind, name, each) for kind, named in kinds.items() for name, each in named.items() if each.enable]
+    return [(kind, name, each) for kind, named in kinds.items() for name, each in named.items()]
+
+
+def enabled(listeners: Listeners) -> list[tuple[str, str, ListenerConfig]]:
+    """Every listener that is not switched off, with its kind and name."""
+    return [one for one in every_listener(listeners) if one[2].enable]

@@ -193,6 +193,11 @@ class BrokerConfig:
         "Sessions of the node whose clients are away; while there are so many, a client that has none and wants one "
         "that outlives its connection is refused with 0x97.",
     )
+    disconnect_history_size: int = setting(
+        Integer(0, 1_000_000),
+        10_000,
+        "Disconnects of all clients that are remembered, the newest ones, with reason and time: some 300 bytes each.",
+    )
     shared_subscription_group: Mapping[str, SharedGroupConfig] = named_sections(
         SharedGroupConfig, (), "Groups of shared subscriptions with a strategy of their own."
     )

@@ -45,7 +45,8 @@ class PipelineConfig:
     file: str = setting(
         AnyText("a file or directory, or empty"),
         "",
-        "The pipeline's file, or a directory of them; needed with `enable`. Relative to the working directory.",
+        "The pipeline's file, or a directory of them, relative to the working directory. Empty: it runs only "
+        "what `actions` say.",
     )
     checkpoint: str = setting(
         AnyText("a directory, or empty"),

@@ -10,7 +10,17 @@ from heliograph.config.contradictions import contradictions
 from heliograph.config.settings import Config
 from heliograph.hocon import Node
 from heliograph.hocon.merging import list_index
-from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, settings_of
+from heliograph.settings.fields import (
+    AnyKind,
+    ListOf,
+    ListOfSections,
+    ListOfVariants,
+    Named,
+    Overlays,
+    Section,
+    settings_of,
+)
+from heliograph.settings.kinds import RefusedError
 from heliograph.settings.reading import GroupReader, Path, Unusable, nearest
 
 Check = Callable[[Config], Iterable[tuple[Path, str]]]
@@ -37,6 +47,7 @@ class ConfigReader(GroupReader):
         config = self._with_overlays(config, node)
         # A refused setting has its default here, which contradicts no other.
         refused = {problem.path.partition(".")[0] for problem in self.problems}
+        refused |= {"listeners"} if "authentication" in refused else set()  # whom they let in is not known
         for check in self._checks if refused else (contradictions, *self._checks):
             for path, fault in check(config):
                 if path[0] not in refused:
@@ -45,16 +56,24 @@ class ConfigReader(GroupReader):
 
     def make(self, model: type[Any], values: Mapping[str, object]) -> Any:
         """The group with some values, and what it is laid over for all others."""
-        return dataclasses.replace(self.default(model), **values)
+        if model in self._bases:
+            return dataclasses.replace(self._bases[model], **values)
+        return model(**{**self._based(model), **values})
 
     def default(self, model: type[Any]) -> Any:
         """A group of an overlay begins with the root groups, not with their defaults."""
         if model in self._bases:
             return self._bases[model]
-        sections = (
-            (each.field, each.kind.model) for each in settings_of(model).values() if isinstance(each.kind, Section)
-        )
-        return model(**{field: self._bases[part] for field, part in sections if part in self._bases})
+        try:
+            return model(**self._based(model))
+        except (TypeError, RefusedError):  # some of it has to be said
+            return Unusable()
+
+    def _based(self, model: type[Any]) -> dict[str, object]:
+        """The groups within a group that are laid over others."""
+        settings = settings_of(model).values()
+        parts = ((each.field, each.kind.model) for each in settings if isinstance(each.kind, Section))
+        return {field: self._bases[part] for field, part in parts if part in self._bases}
 
     def _with_overlays(self, config: Config, node: Node) -> Config:
         # Read last: what they leave out is what the root groups say, wherever these stand in the document.
@@ -75,17 +94,21 @@ class ConfigReader(GroupReader):
 
 def knows_path(path: Sequence[str]) -> bool:
     """Whether the schema has a place for a value at this path."""
-    kind: AnyKind = Section(Config)
+    kinds: list[AnyKind] = [Section(Config)]
     for name in path:
-        if isinstance(kind, Section):
-            settings = settings_of(kind.model)
-            if name not in settings:
-                return False
-            kind = settings[name].kind
-        elif isinstance(kind, Named | Overlays) or (isinstance(kind, ListOfSections) and list_index(name) is not None):
-            kind = Section(kind.model)
-        elif isinstance(kind, ListOf) and list_index(name) is not None:
-            kind = kind.kind
-        else:
-            return False
-    return True
+        kinds = [below for kind in kinds for below in _below(kind, name)]
+    return bool(kinds)
+
+
+def _below(kind: AnyKind, name: str) -> list[AnyKind]:
+    """What may stand under a name; several where that depends on what else is said."""
+    is_index = list_index(name) is not None
+    if isinstance(kind, Section):
+        settings = settings_of(kind.model)
+        return [settings[name].kind] if name in settings else []
+    if isinstance(kind, Named | Overlays) or (isinstance(kind, ListOfSections) and is_index):
+        return [Section(kind.model)]
+    if isinstance(kind, ListOfVariants):
+        groups: list[AnyKind] = [Section(model) for model in kind.models]
+        return groups if is_index else [below for group in groups for below in _below(group, name)]
+    return [kind.kind] if isinstance(kind, ListOf) and is_index else []

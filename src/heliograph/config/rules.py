@@ -4,14 +4,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from heliograph.config.actions.roots import TYPES
+from heliograph.hocon.errors import SourcePosition
 from heliograph.hocon.values import Content, Node, to_json
 from heliograph.settings.fields import named_sections, setting
-from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, Kind, RefusedError
+from heliograph.settings.kinds import NAME, AnyText, Boolean, Duration, Integer, Kind, RefusedError
 
 _FUNCTIONS: Final = ("republish", "console", "pipeline")
 _PLACEHOLDER: Final = ("${", "}")
 _USER_PROPERTIES: Final = "a placeholder as in ${user_properties}"
 _SHOWN_LENGTH_MAX: Final = 60
+_HERE: Final = SourcePosition("<metadata>")
 
 MQTT_PROPERTIES: Final = (
     "Payload-Format-Indicator",
@@ -57,15 +60,35 @@ class PipelineAction:
     """Store each row for the pipeline."""
 
 
-Action: TypeAlias = RepublishAction | ConsoleAction | PipelineAction
+@dataclass(frozen=True, slots=True)
+class NamedAction:
+    """Give each row to an action of the configuration, which the pipeline runs.
+
+    Attributes:
+        type: Its type, as `http`.
+        name: Its name.
+        is_on: Whether it runs; a rule's configuration does not say it, and who makes the rule fills it in.
+    """
+
+    type: str
+    name: str
+    is_on: bool = True
+
+    @property
+    def id(self) -> str:
+        """Type and name."""
+        return f"{self.type}:{self.name}"
+
+
+Action: TypeAlias = RepublishAction | ConsoleAction | PipelineAction | NamedAction
 
 
 class Actions(Kind[tuple[Action, ...]]):
     """What is done with the rows of a rule."""
 
     expected = (
-        "a list of actions, each { function = republish, args { topic, payload, ... } }, console or pipeline, "
-        "as docs/rule_engine.md describes them"
+        "a list of actions, each { function = republish, args { topic, payload, ... } }, console, pipeline, or the "
+        "type and name of an action as in http:my_action, as docs/rule_engine.md describes them"
     )
 
     def convert(self, value: Content) -> tuple[Action, ...]:
@@ -77,7 +100,23 @@ class Actions(Kind[tuple[Action, ...]]):
 
     def show(self, value: tuple[Action, ...]) -> str:
         """Only the default is ever shown."""
-        return "[" + ", ".join(type(action).__name__.removesuffix("Action").lower() for action in value) + "]"
+        return "[" + ", ".join(map(action_name, value)) + "]"
+
+
+class JsonObject(Kind[str]):
+    """Anything that programs note beside what people set, kept as JSON."""
+
+    expected = "an object"
+
+    def convert(self, value: Content) -> str:
+        """The JSON of an object."""
+        if not isinstance(value, dict):
+            raise RefusedError
+        return to_json(Node(value, _HERE), None)
+
+    def show(self, value: str) -> str:
+        """As a file has it."""
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +124,11 @@ class RuleConfig:
     """One rule."""
 
     enable: bool = setting(Boolean(), True, "Whether the rule runs.")
+    name: str = setting(AnyText(), "", "What people call it; its id is the name of its group.")
     description: str = setting(AnyText(), "", "What the rule is for, for people.")
     sql: str = setting(AnyText("a rule, as docs/rules.md describes them"), "", "The rule.")
     actions: tuple[Action, ...] = setting(Actions(), (), "What is done with each row that the rule gives.")
+    metadata: str = setting(JsonObject(), "{}", "What programs note of it, such as when it was made.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +157,20 @@ class RuleEngineConfig:
         "Messages that may wait for one such rule; beyond it the rule does not get new ones.",
     )
     rules: Mapping[str, RuleConfig] = named_sections(RuleConfig, (), "The rules.")
+
+
+def rules_by_action(engine: RuleEngineConfig) -> dict[str, list[str]]:
+    """The actions of the configuration that rules name, as `http:my_action`, each with these rules."""
+    found: dict[str, list[str]] = {}
+    for rule_id, rule in engine.rules.items():
+        for action_id in dict.fromkeys(one.id for one in rule.actions if isinstance(one, NamedAction)):
+            found.setdefault(action_id, []).append(rule_id)
+    return found
+
+
+def action_name(action: Action) -> str:
+    """What people call an action: `republish`, or `http:my_action`."""
+    return action.id if isinstance(action, NamedAction) else type(action).__name__.removesuffix("Action").lower()
 
 
 def _action(value: Content, number: int) -> Action:
@@ -148,7 +203,10 @@ def _named_action(name: str, number: int) -> Action:
         return PipelineAction()
     if name == "republish":
         raise RefusedError(f"action {number}, republish, needs args with topic")
-    hint = "; what leaves the broker leaves through the pipeline" if ":" in name else ""
+    kind, colon, own_name = name.partition(":")
+    if colon and kind in TYPES and NAME.fullmatch(own_name):
+        return NamedAction(kind, own_name)
+    hint = f", or type:name of an action; types are {', '.join(TYPES)}" if colon else ""
     raise RefusedError(f'action {number}: there is no "{name}", but {", ".join(_FUNCTIONS)}{hint}')
 
 

@@ -194,9 +194,9 @@ class Banned:
 
 @dataclass(frozen=True, slots=True)
 class FlappingDetect:
-    """Clients that connect and disconnect all the time."""
+    """Client ids that connect all the time."""
 
     enable: bool = setting(Boolean(), False, "Whether such clients are banned.")
-    window_time: float = setting(Duration(1.0), 60.0, "The span of time in which disconnections are counted.")
-    max_count: int = setting(Integer(1), 15, "How many disconnections within it ban the client.")
+    window_time: float = setting(Duration(1.0), 60.0, "The span of time in which connections are counted.")
+    max_count: int = setting(Integer(1), 15, "How many connections of a client id within it ban it.")
     ban_time: float = setting(Duration(1.0), 300.0, "How long it is banned.")

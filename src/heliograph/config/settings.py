@@ -7,13 +7,24 @@ meanings are EMQX 5's where it has them. Durations are seconds, sizes are bytes,
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from heliograph.config.access import Authorization
+from heliograph.config.actions.roots import ActionSettings, ConnectorSettings
+from heliograph.config.address_limits import AddressLimits
+from heliograph.config.authentication.authenticator import AuthenticatorConfig
+from heliograph.config.authentication.kinds import AUTHENTICATORS
+from heliograph.config.authentication.settings import AuthenticationSettings
+from heliograph.config.authorization.settings import Authorization
+from heliograph.config.delivery_stats import SlowSubs, TopicMetric
+from heliograph.config.diagnose import DiagnoseConfig
 from heliograph.config.kinds import SizeOrPart
 from heliograph.config.listeners import Listeners
 from heliograph.config.log import LogConfig
+from heliograph.config.management import ApiKeyConfig, DashboardConfig, ManagementConfig
 from heliograph.config.message_transformation import MessageTransformationConfig
+from heliograph.config.monitoring import AlarmConfig, ConnCongestion, OverloadProtection, SysmonConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
+from heliograph.config.opentelemetry import OpenTelemetryConfig
 from heliograph.config.pipeline import PipelineConfig
+from heliograph.config.prometheus import PrometheusConfig
 from heliograph.config.retainer import RetainerConfig
 from heliograph.config.rules import RuleEngineConfig
 from heliograph.config.schema_validation import SchemaValidationConfig
@@ -30,7 +41,7 @@ from heliograph.config.services import (
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
-from heliograph.settings.fields import overlays, section, section_list, setting
+from heliograph.settings.fields import overlays, section, section_list, setting, variants
 from heliograph.settings.how import How
 from heliograph.settings.kinds import AnyText, Duration, Integer, Text, Unless
 from heliograph.settings.units import Percentage
@@ -86,6 +97,10 @@ class Zone:
     mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol in this zone.", how=How.LIVE)
     force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read in this zone.", how=How.LIVE)
     flapping_detect: FlappingDetect = section(FlappingDetect, "Clients of this zone that come and go.", how=How.LIVE)
+    conn_congestion: ConnCongestion = section(ConnCongestion, "Clients of this zone that do not read.", how=How.LIVE)
+    overload_protection: OverloadProtection = section(
+        OverloadProtection, "What this zone gives up under overload.", how=How.LIVE
+    )
     durable_sessions: DurableSessionsConfig = section(
         DurableSessionsConfig,
         "Sessions of this zone that outlive the broker; `enable` is all that a zone has of its own.",
@@ -104,6 +119,15 @@ class Config:
         Zone, "Named sets of settings, for the listeners that name them.", how=How.LIVE
     )
     force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read what they are sent.", how=How.LIVE)
+    authentication: tuple[AuthenticatorConfig, ...] = variants(
+        AUTHENTICATORS,
+        "Authenticators, asked one after the other about each client of a listener that has none of its own; without "
+        "any, every client is let in.",
+        how=How.NEW_CONNECTIONS,
+    )
+    authentication_settings: AuthenticationSettings = section(
+        AuthenticationSettings, "What holds for all authenticators.", how=How.LIVE
+    )
     authorization: Authorization = section(Authorization, "Who may publish and subscribe to what.", how=How.LIVE)
     broker: BrokerConfig = section(BrokerConfig, "Routing.", how=How.LIVE)
     retainer: RetainerConfig = section(RetainerConfig, "Retained messages.", how=How.LIVE)
@@ -116,6 +140,10 @@ class Config:
     )
     log: LogConfig = section(LogConfig, "The log.", how=How.LIVE)
     sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.", how=How.LIVE)
+    slow_subs: SlowSubs = section(SlowSubs, "Receivers and topics whose messages take longest.", how=How.LIVE)
+    topic_metrics: tuple[TopicMetric, ...] = section_list(
+        TopicMetric, "Topics whose messages are counted, at most 512.", how=How.LIVE
+    )
     event_message: EventMessage = section(EventMessage, "Events that are published as messages.", how=How.LIVE)
     delayed: Delayed = section(Delayed, "Messages that are published later.", how=How.LIVE)
     rewrite: tuple[RewriteRule, ...] = section_list(
@@ -132,8 +160,35 @@ class Config:
     auto_subscribe: AutoSubscribe = section(
         AutoSubscribe, "What every client is subscribed to.", how=How.NEW_CONNECTIONS
     )
+    opentelemetry: OpenTelemetryConfig = section(
+        OpenTelemetryConfig, "Traces, metrics and the log for an OpenTelemetry collector.", how=How.LIVE
+    )
+    diagnose: DiagnoseConfig = section(DiagnoseConfig, "What is recorded to find faults.", how=How.LIVE)
+    address_limits: AddressLimits = section(
+        AddressLimits, "What clients of one address may do before they are known.", how=How.LIVE
+    )
     banned: Banned = section(Banned, "Who may not connect.", how=How.LIVE)
     rule_engine: RuleEngineConfig = section(RuleEngineConfig, "Rules that run in the broker.", how=How.LIVE)
+    connectors: ConnectorSettings = section(
+        ConnectorSettings, "Servers and places to which actions bring the rows of rules.", how=How.LIVE
+    )
+    actions: ActionSettings = section(
+        ActionSettings, "What the pipeline does with the rows of the rules that name it.", how=How.LIVE
+    )
     flapping_detect: FlappingDetect = section(
         FlappingDetect, "Clients that connect and disconnect all the time.", how=How.LIVE
+    )
+    management: ManagementConfig = section(
+        ManagementConfig, "The process beside the node that serves the HTTP API.", how=How.LIVE
+    )
+    dashboard: DashboardConfig = section(DashboardConfig, "The HTTP API, and who logs in to it.", how=How.LIVE)
+    prometheus: PrometheusConfig = section(
+        PrometheusConfig, "Metrics for Prometheus, and a push gateway.", how=How.LIVE
+    )
+    api_key: ApiKeyConfig = section(ApiKeyConfig, "Keys of programs that call the HTTP API.", how=How.LIVE)
+    alarm: AlarmConfig = section(AlarmConfig, "What is done with alarms.", how=How.LIVE)
+    sysmon: SysmonConfig = section(SysmonConfig, "What is watched of the machine and the process.", how=How.LIVE)
+    conn_congestion: ConnCongestion = section(ConnCongestion, "Clients that do not read.", how=How.LIVE)
+    overload_protection: OverloadProtection = section(
+        OverloadProtection, "What is given up while the node is overloaded.", how=How.LIVE
     )

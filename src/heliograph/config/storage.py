@@ -40,7 +40,16 @@ _FILE = AnyText("a file")
 TOKEN_LENGTH_MIN = 16
 
 # Databases that the broker has of its own; no other can have their names.
-RESERVED_NAMES = ("delayed", "messages", "retained", "sessions", "shared_groups")
+RESERVED_NAMES = (
+    "bans",
+    "built_in_rules",
+    "delayed",
+    "message_ways",
+    "messages",
+    "retained",
+    "sessions",
+    "shared_groups",
+)
 # What metrics of `messages` begin with (`storage.topics.memory_bytes`), where others have the database's name.
 METRIC_NAMES = ("commit_time", "compaction", "offload", "topics")
 
@@ -166,6 +175,12 @@ class FlightTokenConfig:
         ListOf(FilterText(), at_least=1),
         ("#",),
         "Topic filters that it allows, and filters within these; `#` does not cover topics that start with `$`.",
+    )
+    user: str = setting(
+        AnyText("a user name"),
+        "",
+        "A user of the built-in database: of the messages that `topics` allow, only those are read whose topics it may "
+        "subscribe to. Empty for no user.",
     )
     databases: tuple[str, ...] = list_setting(
         ListOf(Text("the name of a database")), ("messages",), "Databases that it allows."

@@ -11,7 +11,14 @@ def zone_of(config: Config, name: str) -> Zone:
     """The settings of a zone; those of the root for `default` where the file has no zone of that name."""
     zone = config.zones.get(name)
     if zone is None:
-        return Zone(config.mqtt, config.force_shutdown, config.flapping_detect, config.durable_sessions)
+        return Zone(
+            config.mqtt,
+            config.force_shutdown,
+            config.flapping_detect,
+            config.conn_congestion,
+            config.overload_protection,
+            config.durable_sessions,
+        )
     return zone
 
 

@@ -57,11 +57,15 @@ class AuditLog:
         settings: Its limits.
         alarms: Told when the disk does not take a line.
         now_s: The time, in seconds since the epoch.
+
+    Attributes:
+        settings: Its limits.
+        file: The newest file.
     """
 
     def __init__(self, file: Path, settings: AuditLogConfig, alarms: Alarms, now_s: Callable[[], float]) -> None:
         self.settings = settings
-        self._file = file
+        self.file = file
         self._alarms = alarms
         self._now_s = now_s
         self._waiting: list[AuditRecord] = []
@@ -87,10 +91,14 @@ class AuditLog:
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write(), name="audit log")
 
+    async def written(self) -> None:
+        """Wait until all lines of before are written, or cannot be."""
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+
     async def stop(self) -> None:
         """Wait until all lines are written."""
-        if self._writing is not None:
-            await self._writing
+        await self.written()
 
     async def _write(self) -> None:
         while self._waiting:
@@ -102,17 +110,17 @@ class AuditLog:
                 await asyncio.to_thread(self._append, content)
             except OSError as error:
                 self._missing += len(records)
-                told = f"{self._file} cannot be written: {error.strerror}. Actions are done all the same"
-                self._alarms.activate(ALARM, told, {"file": str(self._file)})
+                told = f"{self.file} cannot be written: {error.strerror}. Actions are done all the same"
+                self._alarms.activate(ALARM, told, {"file": str(self.file)})
             else:
                 self._missing = 0
                 self._alarms.deactivate(ALARM)
         self._writing = None
 
     def _append(self, content: bytes) -> None:
-        if self._file.exists() and self._file.stat().st_size + len(content) > self.settings.rotation_size:
+        if self.file.exists() and self.file.stat().st_size + len(content) > self.settings.rotation_size:
             self._rotate()
-        with open(self._file, "ab", opener=_open_closed_to_others) as out:
+        with open(self.file, "ab", opener=_open_closed_to_others) as out:
             begin = out.tell()
             try:
                 out.write(content)
@@ -127,13 +135,13 @@ class AuditLog:
         for number in range(kept - 1, 0, -1):
             if self._numbered(number).exists():
                 self._numbered(number).replace(self._numbered(number + 1))
-        self._file.replace(self._numbered(1))
+        self.file.replace(self._numbered(1))
 
     def _numbered(self, number: int) -> Path:
-        return self._file.with_name(f"{self._file.name}.{number}")
+        return self.file.with_name(f"{self.file.name}.{number}")
 
     def __repr__(self) -> str:
-        return f"AuditLog({self._file})"
+        return f"AuditLog({self.file})"
 
 
 def _line(record: AuditRecord) -> bytes:

@@ -95,6 +95,7 @@ class HeldConfig:
         self._alarms = alarms
         self._changed = changed
         self._now_s = now_s
+        self._unsettled: list[Plan] = []  # applied, and on trial
 
     @property
     def text(self) -> str:
@@ -195,8 +196,21 @@ class HeldConfig:
             raise
         failed = self._parts.apply(plan)
         self.layers = layers
+        self._unsettled.append(plan)
+        if self.unconfirmed is None:
+            self._settle()
         self._tell(plan, failed)
         return self._outcome(plan, settings, failed)
+
+    def confirmed(self) -> None:
+        """The revision on trial stays."""
+        self.unconfirmed = None
+        self._settle()
+
+    def _settle(self) -> None:
+        plans, self._unsettled = self._unsettled, []
+        for plan in plans:
+            self._parts.settle(plan)
 
     async def _planned(self, wanted: WantedConfig, plan: Plan) -> list[PlannedSetting]:
         return await asyncio.to_thread(planned, self.layers, wanted.layers, plan.differences)
@@ -254,9 +268,12 @@ def _is_recorded(files: ConfigFiles, number: int, layers: Layers) -> bool:
 
 def _refuse_hidden(settings: Sequence[PlannedSetting]) -> None:
     found = [
-        f"{one.path} = {one.new} has no effect: {one.shadowed_by} sets it to {one.old}"
+        f"{one.path} = {one.new} has no effect: {one.shadowed_by} sets "
+        + (f"it to {one.old}" if one.old else "what it is a part of")
         for one in settings
         if one.how == HIDDEN
     ]
     if found:
-        raise HiddenChangeError("\n".join((*found, "Change it there, or write it nevertheless with --force")))
+        raise HiddenChangeError(
+            "\n".join((*found, "Change it there, or write it nevertheless with `ctl conf set --force`"))
+        )

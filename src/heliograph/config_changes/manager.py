@@ -215,7 +215,7 @@ class ConfigManager:
             await asyncio.to_thread(self._files.confirm)
         except OSError as error:
             raise ConfigWriteError(f"the confirmation cannot be written, and the change goes back: {error}") from error
-        self._held.unconfirmed = None
+        self._held.confirmed()
         return self.revision
 
     async def _go_back(self, unconfirmed: Unconfirmed) -> None:

@@ -65,11 +65,16 @@ def hidden(before: Layers, after: Layers) -> Iterator[tuple[KeyPath, Origin]]:
         if path in old and to_plain(old[path]) == to_plain(node):
             continue
         found = node_at(after.merged, path)
-        if found is not None and to_plain(found) == to_plain(node):
+        if found is not None and (to_plain(found) == to_plain(node) or _is_merged(node, found)):
             continue
         origin = _nearest_origin(after, path)
         if origin is not None and NAMES.index(origin.layer) > NAMES.index(CLUSTER):
             yield path, origin
+
+
+def _is_merged(node: Node, found: Node) -> bool:
+    """Whether a group that sets nothing lies below one that does: layers merge, so nothing of it is hidden."""
+    return node.value == {} and isinstance(found.value, dict)
 
 
 def _nearest_origin(layers: Layers, path: KeyPath) -> Origin | None:

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from heliograph.broker.walkable import Listed
+from heliograph.channel.client_listing import WantedClients
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.kicking import kick
-from heliograph.control.checks import plain_address
+from heliograph.control.client_pages import wanted_clients
 from heliograph.control.proto_v1 import clients as proto
-from heliograph.control.sessions import every_session, held_session, no_client
+from heliograph.control.proto_v1.client_pages import ClientsFilter
+from heliograph.control.sessions import behind_since_us, every_session, held_session, no_client
 from heliograph.control.slices import in_slices
 from heliograph.rpc.methods import Call, Method
 from heliograph.session.durable import DurableSession
 from heliograph.session.known import Asleep
+from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
 
@@ -36,9 +37,7 @@ class ClientsAnswers:
 
     def list(self, args: proto.ClientsWanted, call: Call) -> Iterator[Sequence[proto.ClientRow]]:
         """Answer `clients.list`: every session that matches, those that are on the disk only among them."""
-        if args.ip:
-            args = msgspec.structs.replace(args, ip=plain_address(args.ip))
-        return in_slices(self._rows(args), _length)
+        return in_slices(self._rows(_wanted(args), args.limit), _length)
 
     async def show(self, args: proto.ClientId, call: Call) -> proto.ClientDetails:
         """Answer `clients.show`; a session that is on the disk only is read for it."""
@@ -54,19 +53,19 @@ class ClientsAnswers:
             raise no_client(args.clientid)
         return proto.Kicked(args.clientid, was_connected)
 
-    def _rows(self, wanted: proto.ClientsWanted) -> Iterator[proto.ClientRow | None]:
+    def _rows(self, wanted: WantedClients, limit: int) -> Iterator[proto.ClientRow | None]:
         count = 0
         for entry in every_session(self._context):
-            row = self._row(entry) if _may_match(entry, wanted) else None
-            if row is None or not _matches(row, wanted):
+            if not wanted.matches(self._context, entry):
                 yield None
                 continue
-            yield row
+            yield self._row(entry)
             count += 1
-            if count == wanted.limit:
+            if count == limit:
                 return
 
     def _row(self, entry: Listed) -> proto.ClientRow | None:
+        behind_us = behind_since_us(self._context.sessions, entry)
         if isinstance(entry, Asleep):
             return proto.ClientRow(
                 entry.clientid,
@@ -74,6 +73,7 @@ class ClientsAnswers:
                 disconnected_at=entry.left_us,
                 durable=True,
                 asleep=True,
+                behind_since=behind_us or None,
             )
         if not isinstance(entry, Session):
             return None
@@ -96,12 +96,14 @@ class ClientsAnswers:
             return proto.ClientRow(
                 session.clientid, None, False, "", None, "", "", session.mountpoint, None, None, None,
                 session.expiry_interval_s, session.created_at_us, None, left_us, *sizes,
+                behind_since=behind_us or None,
             )  # fmt: skip
         peerhost, port = client.peerhost, client.peername.rpartition(":")[2]
         return proto.ClientRow(
             session.clientid, client.username, True, peerhost, int(port) if port.isdigit() else None, client.listener,
             client.zone, client.mountpoint, client.version, client.keepalive_s, client.clean_start,
-            session.expiry_interval_s, session.created_at_us, client.connected_at_us, None, *sizes,
+            session.expiry_interval_s, session.created_at_us, client.connected_at_us, None, *sizes, False,
+            *_messages(session.outbox), behind_since=behind_us or None,
         )  # fmt: skip
 
     def _details(self, session: Session) -> proto.ClientDetails:
@@ -130,23 +132,28 @@ class ClientsAnswers:
         )
 
 
-def _may_match(entry: Listed, wanted: proto.ClientsWanted) -> bool:
-    """What can be said before a row is made: many are looked at, and few are told."""
-    if isinstance(entry, Session):
-        return wanted.clientid_like in entry.clientid and entry.queued_count >= wanted.min_queue
-    return isinstance(entry, Asleep) and wanted.clientid_like in entry.clientid
-
-
-def _matches(row: proto.ClientRow, wanted: proto.ClientsWanted) -> bool:
+def _messages(outbox: Outbox | None) -> tuple[int | None, int | None]:
+    if outbox is None:
+        return None, None
     return (
-        (wanted.connected is None or row.connected == wanted.connected)
-        and (wanted.username is None or row.username == wanted.username)
-        and (not wanted.username_like or wanted.username_like in (row.username or ""))
-        and (not wanted.ip or row.ip_address == wanted.ip)
-        and (not wanted.listener or row.listener == wanted.listener)
-        and (not wanted.zone or row.zone == wanted.zone)
-        and (row.mqueue_len or 0) >= wanted.min_queue
-        and (row.mqueue_dropped or 0) >= wanted.min_dropped
+        outbox.received_qos0 + outbox.received_qos1 + outbox.received_qos2,
+        outbox.sent_qos0 + outbox.sent_qos1 + outbox.sent_qos2,
+    )
+
+
+def _wanted(args: proto.ClientsWanted) -> WantedClients:
+    return wanted_clients(
+        ClientsFilter(
+            usernames=None if args.username is None else [args.username],
+            clientid_like=args.clientid_like,
+            username_like=args.username_like,
+            ip=args.ip,
+            listener=args.listener,
+            zone=args.zone,
+            connected=args.connected,
+            min_queue=args.min_queue,
+            min_dropped=args.min_dropped,
+        )
     )
 
 

@@ -25,6 +25,7 @@ def methods(manager: ConfigManager) -> list[Method]:
     asked = _Asked(manager)
     return [
         Method("conf.show", proto.ConfShowArgs, asked.show),
+        Method("conf.state", NoArgs, asked.state),
         Method("conf.keys", NoArgs, lambda args, call: sliced(_keys())),
         Method("conf.plan", proto.ConfChangeArgs, asked.plan),
         Method("conf.change", proto.ConfChangeArgs, asked.change),
@@ -90,25 +91,29 @@ class _Asked:
         if is_empty and path and path not in settings_of(Config):  # a root may be empty, as zones
             raise RpcError("config_no_setting", f"there is no setting at {path}; {near.told()}")
 
+    async def state(self, args: NoArgs, call: Call) -> proto.ConfState:
+        """Which revision holds, and whether it is on trial."""
+        return proto.ConfState(self._manager.revision, self._manager.confirm_until or 0.0)
+
     async def plan(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
         """What a change would do."""
-        return _answered(await _told(self._manager.plan(_edit(args), _terms(args))))
+        return _answered(await told(self._manager.plan(_edit(args), _terms(args))))
 
     async def change(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
         """Change it."""
-        return _answered(await _told(self._manager.change(_edit(args), _author(call), _terms(args))))
+        return _answered(await told(self._manager.change(_edit(args), author_of(call), _terms(args))))
 
     async def reload(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
         """Read all files again."""
-        return _answered(await _told(self._manager.reload(_author(call))))
+        return _answered(await told(self._manager.reload(author_of(call))))
 
     async def confirm(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
         """Have what is on trial stay."""
-        return proto.ConfOutcome(await _told(self._manager.confirm(_author(call))))
+        return proto.ConfOutcome(await told(self._manager.confirm(author_of(call))))
 
     async def rollback(self, args: proto.ConfRollbackArgs, call: Call) -> proto.ConfOutcome:
         """Go back to a revision."""
-        return _answered(await _told(self._manager.roll_back(args.number, _author(call), _terms(args))))
+        return _answered(await told(self._manager.roll_back(args.number, author_of(call), _terms(args))))
 
     async def revisions(self, args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfRevision]]:
         """All that are kept, without their texts."""
@@ -117,13 +122,13 @@ class _Asked:
 
     async def revision(self, args: proto.ConfRevisionArgs, call: Call) -> proto.ConfRevision:
         """One of them."""
-        found = await _told(self._manager.show_revision(args.number))
+        found = await told(self._manager.show_revision(args.number))
         return _revision(found, found.text)
 
     async def diff(self, args: proto.ConfDiffArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfDifference]]:
         """What two of them do not have alike."""
-        old = await _told(self._manager.show_revision(args.old))
-        new = await _told(self._manager.show_revision(args.new))
+        old = await told(self._manager.show_revision(args.old))
+        new = await told(self._manager.show_revision(args.new))
         for slice_ in sliced(revision_differences(old, new)):
             yield [proto.ConfDifference(one.path, one.old or "", one.new or "") for one in slice_]
 
@@ -135,7 +140,12 @@ def sliced(rows: Iterable[Row], most: int = SLICE) -> Iterator[Sequence[Row]]:
         yield slice_
 
 
-async def _told(asked: Awaitable[Answer]) -> Answer:
+async def told(asked: Awaitable[Answer]) -> Answer:
+    """What a change came to.
+
+    Raises:
+        RpcError: It was refused, and why.
+    """
     try:
         return await asked
     except ConfigChangeError as error:
@@ -152,7 +162,8 @@ def _edit(args: proto.ConfChangeArgs) -> Edit:
     return Edit(args.text, args.mode, args.values, args.name)
 
 
-def _author(call: Call) -> Author:
+def author_of(call: Call) -> Author:
+    """Who asks for a change."""
     return Author(call.who, call.origin)
 
 

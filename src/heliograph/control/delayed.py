@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from heliograph.broker.pubsub import Broker
 from heliograph.control.proto_v1 import delayed as proto
 from heliograph.control.slices import in_slices
 from heliograph.policies.delayed import DelayedMessages, HeldMessage
@@ -12,17 +11,16 @@ from heliograph.rpc.methods import SLICE, Call, Method, NoArgs, RpcError
 _PAYLOAD_SHOWN: Final = 256 << 10
 
 
-def methods(messages: DelayedMessages, broker: Broker) -> list[Method]:
+def methods(messages: DelayedMessages) -> list[Method]:
     """What can be asked: `delayed.info`, `delayed.list`, `delayed.show`, `delayed.delete`.
 
     Args:
         messages: Those that are held.
-        broker: Whose time they are published at.
     """
-    answers = DelayedAnswers(messages, broker)
+    answers = DelayedAnswers(messages)
     return [
         Method("delayed.info", NoArgs, answers.info),
-        Method("delayed.list", NoArgs, answers.list),
+        Method("delayed.list", proto.DelayedPage, answers.list),
         Method("delayed.show", proto.DelayedNumber, answers.show),
         Method("delayed.delete", proto.DelayedNumber, answers.delete, is_action=True),
     ]
@@ -33,29 +31,32 @@ class DelayedAnswers:
 
     Args:
         messages: Those that are held.
-        broker: Whose time they are published at.
     """
 
-    def __init__(self, messages: DelayedMessages, broker: Broker) -> None:
+    def __init__(self, messages: DelayedMessages) -> None:
         self._messages = messages
-        self._broker = broker
 
     def info(self, args: NoArgs, call: Call) -> proto.DelayedInfo:
         """Answer `delayed.info`: how much is held."""
         storage = "ram" if self._messages.store is None else "disc"
         return proto.DelayedInfo(storage, dict(self._messages.statistics()))
 
-    def list(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.DelayedRow]]:
+    def list(self, args: proto.DelayedPage, call: Call) -> Iterator[Sequence[proto.DelayedRow]]:
         """Answer `delayed.list`: what is held, in the order in which it came."""
-        return in_slices(self._rows(), _length)
+        return in_slices(self._rows(args), _length)
 
-    def _rows(self) -> Iterator[proto.DelayedRow]:
-        after = 0
+    def _rows(self, wanted: proto.DelayedPage) -> Iterator[proto.DelayedRow | None]:
+        after, count = wanted.after, 0
         while page := self._messages.held_after(after, SLICE):
             after = page[-1].number
             for held in page:
-                if self._messages.find(held.number) is held:
-                    yield self._row(held)
+                if self._messages.find(held.number) is not held or wanted.topic not in ("", held.message.topic):
+                    yield None
+                    continue
+                count += 1
+                yield self._row(held) if count > wanted.skip else None
+                if count == wanted.limit + wanted.skip and wanted.limit:
+                    return
 
     def show(self, args: proto.DelayedNumber, call: Call) -> proto.DelayedMessageRow:
         """Answer `delayed.show`: one message with its payload."""
@@ -73,7 +74,6 @@ class DelayedAnswers:
 
     def _row(self, held: HeldMessage) -> proto.DelayedRow:
         message = held.message
-        expected_at = int(self._broker.now_us) + held.due_us - int(self._broker.uptime_us)
         return proto.DelayedRow(
             held.number,
             message.topic,
@@ -82,7 +82,7 @@ class DelayedAnswers:
             message.clientid,
             message.username,
             message.id_high,
-            expected_at,
+            held.due_at,
         )
 
 

@@ -1,15 +1,20 @@
 """What can be asked of the listeners of a node, and done with them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Author, Terms
+from heliograph.control.configured import ConfiguredGroups
 from heliograph.control.proto_v1 import listeners as proto
+from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
 from heliograph.control.slices import in_slices
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.transport.listener import Listener
+
+ALWAYS: Final = "tcp:default"  # the listener that is there unless it is disabled
+_KINDS: Final = ("tcp", "ssl", "ws", "wss")
 
 
 class AskedListeners(Protocol):
@@ -30,7 +35,7 @@ class AskedListeners(Protocol):
 
 
 def methods(listeners: AskedListeners, manager: ConfigManager | None) -> list[Method]:
-    """What can be asked: `listeners.list`, `start`, `stop` and `restart`, and `certificates.reload`.
+    """What can be asked: `listeners.list`, `start`, `stop`, `restart`, `put` and `delete`, and `certificates.reload`.
 
     The manager writes what it is asked for into the audit log itself.
 
@@ -44,7 +49,42 @@ def methods(listeners: AskedListeners, manager: ConfigManager | None) -> list[Me
         Method("listeners.stop", proto.ListenerName, answers.stop, is_action=True, is_vital=True),
         Method("listeners.restart", proto.ListenerName, answers.restart, is_action=True),
         Method("certificates.reload", NoArgs, answers.reload),
+        *([] if manager is None else _changes(manager)),
     ]
+
+
+def _changes(manager: ConfigManager) -> list[Method]:
+    configured = ConfiguredListeners(manager)
+    return [
+        Method("listeners.put", GroupSettings, configured.put),
+        Method("listeners.delete", NamedGroup, configured.delete),
+    ]
+
+
+class ConfiguredListeners:
+    """Makes, changes and removes listeners by changes of the configuration; owned by the control socket."""
+
+    def __init__(self, manager: ConfigManager) -> None:
+        self._groups = {kind: ConfiguredGroups(manager, ("listeners", kind), "listener") for kind in _KINDS}
+
+    async def put(self, args: GroupSettings, call: Call) -> GroupChanged:
+        """Answer `listeners.put`: have a listener with these settings, and no others; its name is as `tcp:default`."""
+        kind, name = _kind_and_name(args.name)
+        return await self._groups[kind].put(GroupSettings(name, args.text, args.is_new), call)
+
+    async def delete(self, args: NamedGroup, call: Call) -> GroupChanged:
+        """Answer `listeners.delete`: have one no more. `tcp:default`, which is always there, is disabled."""
+        kind, name = _kind_and_name(args.name)
+        if args.name == ALWAYS:
+            return await self._groups[kind].put(GroupSettings(name, "enable = false"), call)
+        return await self._groups[kind].delete(NamedGroup(name), call)
+
+
+def _kind_and_name(text: str) -> tuple[str, str]:
+    kind, _, name = text.partition(":")
+    if kind not in _KINDS or not name:
+        raise RpcError("not_found", f"found {text[:200]!r}, expected the kind and name of a listener, as tcp:default")
+    return kind, name
 
 
 class ListenersAnswers:

@@ -1,17 +1,31 @@
-"""The level of the log of a node, until it is configured otherwise."""
+"""The newest entries of the log of a node, and its level until it is configured otherwise."""
 
 import logging
+from collections import deque
+from collections.abc import Iterator
 
 from heliograph.control.proto_v1 import log as proto
+from heliograph.control.slices import in_slices
 from heliograph.observe.log_format import LEVELS
 from heliograph.observe.log_output import LogOutput
+from heliograph.observe.log_ring import LogEntry
+from heliograph.observe.ring import Ring
 from heliograph.rpc.methods import Call, Method, NoArgs
 
 
-def methods() -> list[Method]:
-    """What can be asked: `log.level`, `log.set_level`."""
+def methods(recent: Ring[LogEntry]) -> list[Method]:
+    """What can be asked: `log.level`, `log.set_level`, `log.entries`.
+
+    Args:
+        recent: The newest entries.
+    """
     answers = LogAnswers()
+
+    def entries(args: proto.LogEntriesWanted, call: Call) -> Iterator[list[proto.LogEntryRow]]:
+        return in_slices(_entries(recent, args), lambda row: len(row.text) + len(row.error))
+
     return [
+        Method("log.entries", proto.LogEntriesWanted, entries),
         Method("log.level", NoArgs, answers.level),
         Method("log.set_level", proto.LogLevelWanted, answers.set_level, is_action=True),
     ]
@@ -32,3 +46,16 @@ class LogAnswers:
         else:  # a program that has a log of its own
             logging.getLogger().setLevel(LEVELS[args.level])
         return self.level(NoArgs(), call)
+
+
+def _entries(recent: Ring[LogEntry], wanted: proto.LogEntriesWanted) -> Iterator[proto.LogEntryRow | None]:
+    """The newest that are wanted, the oldest of them first; None after each piece of work."""
+    found: deque[tuple[int, LogEntry]] = deque(maxlen=max(1, wanted.limit))
+    least = LEVELS[wanted.level]
+    for number, entry in recent.after(wanted.after, len(recent)):
+        if entry.level >= least:
+            found.append((number, entry))
+        yield None
+    for number, entry in found:
+        level = logging.getLevelName(entry.level).lower()
+        yield proto.LogEntryRow(number, entry.at_ns // 1000, level, entry.logger, entry.text, entry.error)

@@ -31,14 +31,64 @@ class AskedPipeline(Protocol):
         """Its counts."""
 
 
-def methods(process: Callable[[], AskedPipeline | None]) -> list[Method]:
-    """What can be asked: `pipeline.status`.
+class AskedPipelineTools(Protocol):
+    """Commands about the pipeline, each in a process of its own; `node.pipeline_tools` implements it."""
+
+    async def dead_letters(self, args: proto.DeadLettersWanted) -> list[str]:
+        """Dead letters as lines of JSON."""
+
+    async def late_rows(self, args: proto.LateRowsWanted) -> list[str]:
+        """Late rows as lines of JSON."""
+
+    async def replay(self, rule: str) -> list[str]:
+        """Bring the dead letters of a rule to its sink."""
+
+    async def replay_late_rows(self, args: proto.LateReplayWanted) -> list[str]:
+        """Bring the late rows of a query to a place of their own."""
+
+    async def plan(self, rule: str, last: int) -> list[str]:
+        """What rules make of the last messages."""
+
+    async def backfill(self, rule: str, since: str) -> list[str]:
+        """Run a rule over what was stored since a time, into its sink."""
+
+
+def methods(process: Callable[[], AskedPipeline | None], tools: Callable[[], AskedPipelineTools]) -> list[Method]:
+    """What can be asked: `pipeline.*`.
 
     Args:
         process: The pipeline now; None where the node runs none.
+        tools: Commands about it; raises `RpcError` where the node runs none.
     """
     answers = PipelineAnswers(process)
-    return [Method("pipeline.status", NoArgs, answers.status)]
+
+    async def letters(args: proto.DeadLettersWanted, call: Call) -> proto.PipelineTold:
+        return proto.PipelineTold(await tools().dead_letters(args))
+
+    async def late_rows(args: proto.LateRowsWanted, call: Call) -> proto.PipelineTold:
+        return proto.PipelineTold(await tools().late_rows(args))
+
+    async def replay(args: proto.PipelineRule, call: Call) -> proto.PipelineTold:
+        return proto.PipelineTold(await tools().replay(args.name))
+
+    async def replay_late_rows(args: proto.LateReplayWanted, call: Call) -> proto.PipelineTold:
+        return proto.PipelineTold(await tools().replay_late_rows(args))
+
+    async def plan(args: proto.PipelineRule, call: Call) -> proto.PipelineTold:
+        return proto.PipelineTold(await tools().plan(args.name, args.last))
+
+    async def backfill(args: proto.BackfillWanted, call: Call) -> proto.PipelineTold:
+        return proto.PipelineTold(await tools().backfill(args.rule, args.since))
+
+    return [
+        Method("pipeline.status", NoArgs, answers.status),
+        Method("pipeline.dead_letters", proto.DeadLettersWanted, letters),
+        Method("pipeline.late_rows", proto.LateRowsWanted, late_rows),
+        Method("pipeline.replay", proto.PipelineRule, replay, is_action=True),
+        Method("pipeline.replay_late_rows", proto.LateReplayWanted, replay_late_rows, is_action=True),
+        Method("pipeline.plan", proto.PipelineRule, plan),
+        Method("pipeline.backfill", proto.BackfillWanted, backfill, is_action=True),
+    ]
 
 
 class PipelineAnswers:

@@ -4,25 +4,29 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from heliograph.broker.message import Message
+from heliograph.broker.message import Message, make_message
 from heliograph.broker.retained import RetainedMatches
 from heliograph.control.checks import check_filter
 from heliograph.control.proto_v1 import retained as proto
 from heliograph.control.slices import in_slices
+from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import ALLOWED_PUBLISH, properties_from_wire
-from heliograph.mqtt.topic import SYS_PREFIX, has_wildcard
+from heliograph.mqtt.topic import SYS_PREFIX, has_wildcard, topic_name_fault
 from heliograph.retainer.disk import DiskRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.storage.errors import StorageError
 
-_PAYLOAD_SHOWN: Final = 256 << 10
+_PAYLOAD_MAX: Final = 1 << 20
+_LEVELS_MAX: Final = 65_536
+_HALF: Final = 16  # digits of the id
+_ID_MAX: Final = 1 << 63
 _EVERYTHING: Final = ("#", f"{SYS_PREFIX}#")
 _REMOVED_BETWEEN_COMMITS: Final = 500
 
 
 def methods(retainer: Callable[[], Retainer | None]) -> list[Method]:
-    """What can be asked: `retainer.info`, `topics`, `show`, `clean`, `reindex` and `index`.
+    """What can be asked: `retainer.info`, `topics`, `show`, `clean`, `reindex`, `index`, `export`, `import`.
 
     Args:
         retainer: The retainer now; None where nothing is retained.
@@ -35,6 +39,8 @@ def methods(retainer: Callable[[], Retainer | None]) -> list[Method]:
         Method("retainer.clean", proto.RetainedClean, answers.clean, is_action=True),
         Method("retainer.reindex", NoArgs, answers.reindex, is_action=True),
         Method("retainer.index", NoArgs, answers.index),
+        Method("retainer.export", proto.RetainedTopics, answers.export, is_action=True),
+        Method("retainer.import", proto.RetainedImport, answers.take, is_action=True, secrets=frozenset({"messages"})),
     ]
 
 
@@ -59,7 +65,7 @@ class RetainedAnswers:
         """Answer `retainer.topics`: the messages of a filter."""
         filters = (args.filter,) if args.filter else _EVERYTHING
         check_filter(filters[0])
-        return in_slices(_rows(self._there(), filters, args.limit), _length)
+        return in_slices(_rows(self._there(), filters, args), _length)
 
     def show(self, args: proto.RetainedTopic, call: Call) -> proto.RetainedMessageRow:
         """Answer `retainer.show`: one message with its payload."""
@@ -73,7 +79,9 @@ class RetainedAnswers:
             raise RpcError("not_found", f"no message is retained for the topic {args.topic!r}")
         properties = properties_from_wire(message.property_bytes, ALLOWED_PUBLISH).named()
         row = _row(message, int(retainer.read_expires_us))
-        return proto.RetainedMessageRow(row, message.username, message.payload[:_PAYLOAD_SHOWN], properties)
+        return proto.RetainedMessageRow(
+            row, message.username, message.payload[: min(max(args.payload_max, 0), _PAYLOAD_MAX)], properties
+        )
 
     async def clean(self, args: proto.RetainedClean, call: Call) -> proto.RetainedCleaned:
         """Delete what is there now. Ends when that is durable; deletes in turns of its own, and waits for the disk."""
@@ -108,6 +116,24 @@ class RetainedAnswers:
         retainer = self._there()
         return proto.RetainedIndex(retainer.index_state(), _storage(retainer))
 
+    def export(self, args: proto.RetainedTopics, call: Call) -> Iterator[Sequence[proto.RetainedRecord]]:
+        """Answer `retainer.export`: the messages of a filter with all that they have."""
+        filters = (args.filter,) if args.filter else _EVERYTHING
+        check_filter(filters[0])
+        return in_slices(_records(self._there(), filters), lambda row: len(row.payload) + len(row.topic))
+
+    async def take(self, args: proto.RetainedImport, call: Call) -> proto.RetainedImported:
+        """Answer `retainer.import`: messages that are retained, and durable, when this is answered."""
+        retainer, taken = self._there(), 0
+        for record in args.messages:
+            message = _message(record)
+            retainer.retain(message)
+            kept = retainer.listing(record.topic).next()
+            taken += kept is not None and kept.guid == message.guid
+            await asyncio.sleep(0)
+        await _durable(retainer)
+        return proto.RetainedImported(taken, len(args.messages) - taken)
+
     def _there(self) -> Retainer:
         retainer = self._retainer()
         if retainer is None:
@@ -119,7 +145,9 @@ def _storage(retainer: Retainer) -> str:
     return "disc" if isinstance(retainer, DiskRetainer) else "ram"
 
 
-def _rows(retainer: Retainer, filters: Sequence[str], limit: int) -> Iterator[proto.RetainedRow | None]:
+def _rows(
+    retainer: Retainer, filters: Sequence[str], wanted: proto.RetainedTopics
+) -> Iterator[proto.RetainedRow | None]:
     count = 0
     for topic_filter in filters:
         matches = retainer.listing(topic_filter)
@@ -128,9 +156,9 @@ def _rows(retainer: Retainer, filters: Sequence[str], limit: int) -> Iterator[pr
             if message is None:
                 yield None
                 continue
-            yield _row(message, int(retainer.read_expires_us))
             count += 1
-            if count == limit:
+            yield _row(message, int(retainer.read_expires_us)) if count > wanted.skip else None
+            if count == wanted.limit + wanted.skip and wanted.limit:
                 return
 
 
@@ -146,8 +174,9 @@ def _topics(matches: RetainedMatches) -> Iterator[str | None]:
 
 def _row(message: Message, expires_us: int) -> proto.RetainedRow:
     return proto.RetainedRow(
-        message.topic, message.qos, len(message.payload), message.clientid, message.id_high, expires_us
-    )
+        message.topic, message.qos, len(message.payload), message.clientid, message.id_high, expires_us,
+        message.guid.hex(), message.username,
+    )  # fmt: skip
 
 
 def _durable(retainer: Retainer) -> asyncio.Future[None]:
@@ -168,3 +197,45 @@ def _durable(retainer: Retainer) -> asyncio.Future[None]:
 
     retainer.when_durable(done)
     return future
+
+
+def _records(retainer: Retainer, filters: Sequence[str]) -> Iterator[proto.RetainedRecord | None]:
+    for topic_filter in filters:
+        matches = retainer.listing(topic_filter)
+        while not matches.is_done():
+            message = matches.next()
+            yield None if message is None else _record(message)
+
+
+def _record(message: Message) -> proto.RetainedRecord:
+    return proto.RetainedRecord(
+        message.topic,
+        message.payload,
+        message.qos,
+        message.clientid,
+        message.username,
+        message.guid.hex(),
+        message.property_bytes,
+    )
+
+
+def _message(record: proto.RetainedRecord) -> Message:
+    """The message of a record.
+
+    Raises:
+        RpcError: It is none.
+    """
+    fault = topic_name_fault(record.topic, _LEVELS_MAX)
+    try:
+        high, low = int(record.msgid[:_HALF], 16), int(record.msgid[_HALF:], 16)
+        is_id = 0 <= high < _ID_MAX and 0 <= low < _ID_MAX
+        if fault is not None or record.qos not in (0, 1, 2) or not record.payload or not is_id:
+            raise ValueError(fault or "it has no payload, or a QoS or id that there is not")
+        return make_message(
+            high, low, record.topic, record.payload, record.qos, True, record.properties, record.clientid,
+            record.username,
+        )  # fmt: skip
+    except (ValueError, ProtocolError) as error:
+        raise RpcError(
+            "bad_arguments", f"the retained message of {record.topic[:200]!r} is not valid: {error}"
+        ) from None

@@ -1,30 +1,79 @@
-"""What can be asked of the rules that run in the broker."""
+"""What can be asked of the rules of a broker, and done with them: changes are changes of the configuration."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from heliograph.broker.pubsub import Broker
+from heliograph.config.rules import Action, NamedAction, RepublishAction, action_name
+from heliograph.config_changes.manager import ConfigManager
+from heliograph.config_changes.named_edits import group_in
+from heliograph.control.conf import told
+from heliograph.control.configured import ConfiguredGroups
+from heliograph.control.proto_v1 import groups as groups_proto
 from heliograph.control.proto_v1 import rules as proto
 from heliograph.control.slices import in_slices
+from heliograph.hocon import to_plain
+from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+from heliograph.rules.columns import Columns
+from heliograph.rules.engine.columns import GivenColumns
 from heliograph.rules.engine.engine import RuleEngine
+from heliograph.rules.environment import Environment
+from heliograph.rules.values import Value
 
 if TYPE_CHECKING:
     from heliograph.rules.engine.running import RunningRule
+    from heliograph.rules.evaluator import CompiledRule
+
+_CREATED: Final = "created_at"
+_MODIFIED: Final = "last_modified_at"
+
+Rows = list[dict[str, Value]]
 
 
-def methods(rules: RuleEngine, broker: Broker) -> list[Method]:
-    """What can be asked: `rules.list`, `rules.show`.
+def methods(
+    rules: RuleEngine, broker: Broker, manager: ConfigManager | None, environment: Callable[[], Environment]
+) -> list[Method]:
+    """What can be asked: `rules.*`.
 
     Args:
         rules: The rules.
         broker: Whose time it is.
+        manager: What changes the configuration; None where nothing does.
+        environment: What functions of rules may ask besides the message.
     """
     answers = RulesAnswers(rules, broker)
+    trials = RuleTrials(rules, environment)
     return [
         Method("rules.list", NoArgs, answers.list),
         Method("rules.show", proto.RuleId, answers.show),
+        Method("rules.all", NoArgs, answers.all),
+        Method("rules.one", proto.RuleId, answers.one),
+        Method("rules.reset", proto.RuleId, answers.reset, is_action=True),
+        Method("rules.events", NoArgs, lambda args, call: in_slices(_events())),
+        Method("rules.try", proto.RuleTrial, trials.run),
+        Method("rules.run", proto.RuleTrial, trials.run_with_actions, is_action=True, secrets=frozenset({"context"})),
+        *([] if manager is None else _changes(manager, rules)),
+    ]
+
+
+def _changes(manager: ConfigManager, rules: RuleEngine) -> list[Method]:
+    groups = ConfiguredGroups(manager, ("rule_engine", "rules"), "rule")
+
+    async def put(args: groups_proto.GroupSettings, call: Call) -> groups_proto.GroupChanged:
+        old = rules.find(args.name)
+        text = await told(asyncio.to_thread(_dated, args.text, 0 if old is None else _times(old)[0]))
+        return await groups.put(msgspec.structs.replace(args, text=text), call)
+
+    return [
+        Method("rules.put", groups_proto.GroupSettings, put),
+        Method("rules.delete", groups_proto.NamedGroup, groups.delete),
     ]
 
 
@@ -51,12 +100,35 @@ class RulesAnswers:
 
     def show(self, args: proto.RuleId, call: Call) -> proto.RuleFacts:
         """Answer `rules.show`: one rule with its text."""
-        rule = self._rules.find(args.id)
-        if rule is None:
-            raise RpcError("not_found", f"there is no rule {args.id!r}; {self._alike(args.id)}")
+        rule = self._found(args.id)
         settings = rule.settings
-        actions = [type(action).__name__.removesuffix("Action").lower() for action in settings.actions]
+        actions = [action_name(action) for action in settings.actions]
         return proto.RuleFacts(self._row(rule), settings.description, settings.sql, actions, rule.may_block)
+
+    def all(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.RuleShown]]:
+        """Answer `rules.all`: all rules with their texts and counts."""
+        return in_slices(self._all(), lambda row: len(row.sql) + len(row.actions) + len(row.metadata))
+
+    def _all(self) -> Iterator[proto.RuleShown | None]:
+        for rule_id in [rule.rule_id for rule in self._rules]:
+            rule = self._rules.find(rule_id)
+            yield None if rule is None else _shown(rule)
+
+    def one(self, args: proto.RuleId, call: Call) -> proto.RuleShown:
+        """Answer `rules.one`: one rule with its text and counts."""
+        return _shown(self._found(args.id))
+
+    def reset(self, args: proto.RuleId, call: Call) -> proto.RuleShown:
+        """Answer `rules.reset`: have one count from zero."""
+        rule = self._found(args.id)
+        rule.counters.reset()
+        return _shown(rule)
+
+    def _found(self, rule_id: str) -> "RunningRule":
+        rule = self._rules.find(rule_id)
+        if rule is None:
+            raise RpcError("not_found", f"there is no rule {rule_id!r}; {self._alike(rule_id)}")
+        return rule
 
     def _alike(self, rule_id: str) -> str:
         names = [rule.rule_id for rule in self._rules]
@@ -72,3 +144,122 @@ class RulesAnswers:
         return proto.RuleRow(
             rule.rule_id, rule.settings.enable, topics, rule.counters.snapshot(), rule.log.last_line, at
         )
+
+
+class RuleTrials:
+    """Tries rules, in threads: they may compute for long, and ask other processes.
+
+    Args:
+        rules: The rules.
+        environment: What functions of rules may ask besides the message.
+    """
+
+    def __init__(self, rules: RuleEngine, environment: Callable[[], Environment]) -> None:
+        self._rules = rules
+        self._environment = environment
+
+    async def run(self, args: proto.RuleTrial, call: Call) -> proto.RuleTried:
+        """Answer `rules.try`: what a rule makes of columns; its actions are not carried out."""
+        _, _, tried = await asyncio.to_thread(self._tried, args)
+        return tried
+
+    async def run_with_actions(self, args: proto.RuleTrial, call: Call) -> proto.RuleTried:
+        """Answer `rules.run`: the same of a rule that there is, with its actions."""
+        rule = self._rules.find(args.id)
+        if rule is None:
+            raise RpcError("not_found", f"there is no rule {args.id!r}")
+        columns, rows, tried = await asyncio.to_thread(self._tried, args)
+        if rows:
+            self._rules.act(rule, GivenColumns(columns, self._rules), rows)
+        return tried
+
+    def _tried(self, args: proto.RuleTrial) -> tuple[Mapping[str, Value], Rows, proto.RuleTried]:
+        from heliograph.rules.errors import EvaluationFault, RuleError  # the rule language
+        from heliograph.rules.trial import TrialError, outcome, trial_of
+
+        try:
+            rule = self._compiled(args)
+            trial = trial_of(rule, args.context)
+            rows = rule.apply(Columns(trial.columns)) if trial.is_wanted else []
+            tried = proto.RuleTried(True, outcome(rule, rows)) if rows else proto.RuleTried(False, "")
+        except RuleError as error:
+            raise RpcError(error.code, str(error)) from None
+        except (TrialError, EvaluationFault) as error:
+            raise RpcError(BAD_ARGUMENTS, str(error)) from None
+        return trial.columns, rows, tried
+
+    def _compiled(self, args: proto.RuleTrial) -> "CompiledRule":
+        from heliograph.rules.evaluator import LIVE, CompiledRule
+
+        if not args.sql:
+            there = self._rules.find(args.id)
+            if there is None:
+                raise RpcError("not_found", f"there is no rule {args.id!r}")
+            return there.compiled
+        rule = CompiledRule(args.sql, {"rule_id": args.id or "rule_test"}, self._environment())
+        rule.bounds = LIVE
+        return rule
+
+
+def _events() -> Iterator[proto.RuleEvent]:
+    from heliograph.rules.event_reference import event_reference
+    from heliograph.rules.json_text import encode_json
+
+    for one in event_reference():
+        tested = {name: [value, meaning] for name, (value, meaning) in one.test_columns.items()}
+        yield proto.RuleEvent(
+            one.event, one.title, one.description, one.columns, encode_json(dict(tested)), one.sql_example
+        )
+
+
+def _shown(rule: "RunningRule") -> proto.RuleShown:
+    settings = rule.settings
+    created, modified = _times(rule)
+    return proto.RuleShown(
+        rule.rule_id,
+        settings.name,
+        settings.description,
+        settings.enable,
+        settings.sql,
+        list(rule.compiled.topics),
+        json.dumps([shown_action(one) for one in settings.actions], ensure_ascii=False),
+        created,
+        modified,
+        settings.metadata,
+        rule.counters.snapshot(),
+        rule.counters.rate.numbers(),
+    )
+
+
+def shown_action(action: Action) -> str | dict[str, object]:
+    """An action as files and programs have it."""
+    if isinstance(action, NamedAction):
+        return action.id
+    if not isinstance(action, RepublishAction):
+        return {"function": type(action).__name__.removesuffix("Action").lower()}
+    args = {name: getattr(action, name) for name in RepublishAction.__slots__}
+    return {"function": "republish", "args": {**args, "mqtt_properties": dict(action.mqtt_properties)}}
+
+
+def _times(rule: "RunningRule") -> tuple[int, int]:
+    """When a rule was made and changed, as its metadata says; else since when it is there. Milliseconds."""
+    noted = json.loads(rule.settings.metadata)
+    since = rule.since_us // 1000
+    created, modified = (noted.get(name) for name in (_CREATED, _MODIFIED))
+    created = created if isinstance(created, int) else since
+    return created, modified if isinstance(modified, int) else created
+
+
+def _dated(text: str, created: int) -> str:
+    """The settings of a rule with the time at which they are made.
+
+    Args:
+        created: When the rule was made, in milliseconds since the epoch; 0 for now.
+    """
+    group = group_in(text, "rule")
+    plain = to_plain(group)
+    assert isinstance(plain, dict)
+    now = time.time_ns() // 1_000_000
+    noted = plain.get("metadata")
+    plain["metadata"] = {**(noted if isinstance(noted, dict) else {}), _CREATED: created or now, _MODIFIED: now}
+    return json.dumps(plain, ensure_ascii=False)

@@ -6,28 +6,57 @@ from collections.abc import Iterator
 from heliograph.broker.pending import Pending
 from heliograph.broker.walkable import Listed
 from heliograph.channel.context import ChannelContext
+from heliograph.mqtt.errors import ProtocolError
 from heliograph.rpc.methods import RpcError
+from heliograph.session.durable import DurableSession
+from heliograph.session.known import Asleep
 from heliograph.session.session import Session
+from heliograph.session.table import SessionTable
 
 
-async def held_session(context: ChannelContext, clientid: str) -> Session:
+async def held_session(context: ChannelContext, clientid: str, is_whole: bool = False) -> Session:
     """The session of a client; read from the disk in turns of their own if it lies only there.
+
+    Args:
+        is_whole: Whether what is in flight is read too.
 
     Raises:
         RpcError: There is none, or it cannot be read now.
     """
     sessions = context.sessions
     session = sessions.held(clientid)
-    if session is None:
-        lookup = sessions.look_up(clientid, clean_start=True)  # what is in flight is not needed
+    is_lost = is_whole and isinstance(session, DurableSession) and session.has_lost
+    if session is None or is_lost:
+        lookup = sessions.look_up(clientid, clean_start=not is_whole)
         if lookup is not None and not await _answer(lookup):
-            raise RpcError(
-                "session_unreadable", f"the session of {clientid!r} cannot be read from the disk now; the log says why"
-            )
+            raise _unreadable(clientid)
         session = sessions.held(clientid)
     if session is None:
         raise no_client(clientid)
+    if is_whole:
+        try:
+            session.recall()
+        except ProtocolError as error:
+            raise _unreadable(clientid) from error
     return session
+
+
+def behind_since_us(sessions: SessionTable, entry: Listed) -> int:
+    """Since when messages for a session may wait in storage; 0 if none are known to.
+
+    A durable session in memory has all that was stored until then. Of one that is on the disk only it is when its
+    client left. How many wait is not known: they would have to be read.
+    """
+    durability = sessions.durability
+    if durability is None:
+        return 0
+    if isinstance(entry, Asleep):
+        since_us = int(entry.left_us)
+    elif isinstance(entry, DurableSession) and entry.behind:
+        since_us = max(int(entry.cursor.at_us), int(entry.created_at_us))
+    else:
+        return 0
+    return since_us if since_us < durability.head_us else 0
 
 
 def no_client(clientid: str) -> RpcError:
@@ -35,14 +64,17 @@ def no_client(clientid: str) -> RpcError:
     return RpcError("not_found", f"no client has the id {clientid!r}; `ctl clients list` shows those that there are")
 
 
+def _unreadable(clientid: str) -> RpcError:
+    return RpcError(
+        "session_unreadable", f"the session of {clientid!r} cannot be read from the disk now; the log says why"
+    )
+
+
 def every_session(context: ChannelContext) -> Iterator[Listed]:
     """All sessions that there are now, the newest first: a `Session` each, or an `Asleep`."""
     walk = context.sessions.walk()
-    try:
-        while found := walk.take(1):  # what is taken and not told yet might end meanwhile
-            yield found[0]
-    finally:
-        walk.end()
+    while found := walk.take(1):  # what is taken and not told yet might end meanwhile
+        yield found[0]
 
 
 async def _answer(pending: Pending[bool]) -> bool:

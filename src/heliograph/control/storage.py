@@ -51,8 +51,9 @@ def methods(
     samples: Callable[[], Iterable[Sample]],
     health: Callable[[], Mapping[str, str]],
     reader: AskedReader | None,
+    site: Callable[[], str],
 ) -> list[Method]:
-    """What can be asked: `ds.databases`, `ds.generations`, `ds.reader`.
+    """What can be asked: `ds.databases`, `ds.generations`, `ds.streams`, `ds.site`, `ds.reader`.
 
     Args:
         data_dir: The node's data directory.
@@ -60,11 +61,14 @@ def methods(
         samples: What all databases count, those of small records too.
         health: Which parts of the node do not work, and why; a database of records has the name of its part.
         reader: The storage reader; None where there is none.
+        site: What its databases are known by; empty where no messages are stored.
     """
     answers = StorageAnswers(data_dir, databases, samples, health, reader)
     return [
         Method("ds.databases", NoArgs, answers.databases),
         Method("ds.generations", proto.DatabaseWanted, answers.generations),
+        Method("ds.streams", proto.DatabaseWanted, answers.streams),
+        Method("ds.site", NoArgs, lambda args, call: proto.StorageSite(site())),
         Method("ds.reader", NoArgs, answers.reader),
     ]
 
@@ -110,12 +114,14 @@ class StorageAnswers:
 
     def generations(self, args: proto.DatabaseWanted, call: Call) -> Iterator[Sequence[proto.GenerationRow]]:
         """Answer `ds.generations`: those of one database."""
-        databases = {asked.database.name: asked.database for asked in self._databases()}
-        database = databases.get(args.database)
-        if database is None:
-            names = ", ".join(databases) or "none"
-            raise RpcError("not_found", f"no messages are stored in a database {args.database!r}; there are: {names}")
-        return in_slices(_generation_rows(database))
+        return in_slices(_generation_rows(self._named(args.database)))
+
+    def streams(self, args: proto.DatabaseWanted, call: Call) -> Iterator[Sequence[proto.StreamRow]]:
+        """Answer `ds.streams`: those of one database, with what they have learned of their topics."""
+        return in_slices(_stream_rows(self._named(args.database)), lambda row: len(row.topics))
+
+    def _named(self, name: str) -> LocalDatabase:
+        return database_of(self._databases(), name)
 
     def reader(self, args: NoArgs, call: Call) -> proto.ReaderState:
         """Answer `ds.reader`: the storage reader."""
@@ -124,6 +130,20 @@ class StorageAnswers:
             return proto.ReaderState(False, None, "", {})
         counts = {sample.name.removeprefix("reader."): sample.value for sample in reader.samples()}
         return proto.ReaderState(True, reader.pid, reader.bind, counts)
+
+
+def database_of(databases: Sequence[AskedDatabase], name: str) -> LocalDatabase:
+    """The open database of messages of a name.
+
+    Raises:
+        RpcError: There is none.
+    """
+    named = {asked.database.name: asked.database for asked in databases}
+    database = named.get(name)
+    if database is None or not database.is_open:
+        names = ", ".join(named) or "none"
+        raise RpcError("not_found", f"no messages are stored in a database {name!r}; there are: {names}")
+    return database
 
 
 def _by_database(samples: Iterable[Sample]) -> dict[str, dict[str, float]]:
@@ -181,3 +201,15 @@ def _generation_rows(database: LocalDatabase) -> Iterator[proto.GenerationRow | 
             size += totals.message_bytes
             yield None
         yield proto.GenerationRow(info.shard, info.number, info.layout, info.since, info.until, streams, messages, size)
+
+
+def _stream_rows(database: LocalDatabase) -> Iterator[proto.StreamRow | None]:
+    """Each stream: two seeks."""
+    rocks, catalog = database.contents()
+    for generation in catalog.generations():
+        info, structure = generation.info, generation.structure
+        for stream in catalog.streams_in(generation):
+            totals = totals_of(rocks, [stream])
+            topics = structure.topics_of(stream.number) or ""
+            sums = (totals.messages, totals.message_bytes, totals.last)
+            yield proto.StreamRow(info.shard, info.number, str(stream), topics, *sums)

@@ -1,13 +1,14 @@
 """What can be asked of the subscriptions of a node, and done with them on a client's behalf."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
 
 from heliograph.broker import hooks
 from heliograph.broker.subscription import Subscription
 from heliograph.broker.trie import filter_matches
-from heliograph.broker.walkable import Listed
 from heliograph.channel.context import ChannelContext
-from heliograph.control.checks import check_subscription, check_topic_name
+from heliograph.control.checks import check_filter, check_subscription, check_topic_name
 from heliograph.control.proto_v1 import subscriptions as proto
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.control.sessions import every_session, held_session, no_client
@@ -15,7 +16,7 @@ from heliograph.control.slices import in_slices
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
-from heliograph.mqtt.topic import bare_filter
+from heliograph.mqtt.topic import bare_filter, filter_covers, split_share
 from heliograph.rpc.methods import Call, Method, RpcError
 from heliograph.session.durability import SavedSubscription
 from heliograph.session.durable import DurableSession
@@ -23,6 +24,7 @@ from heliograph.session.known import Asleep
 from heliograph.session.session import Session
 
 Rows = Iterator[proto.SubscriptionRow | None]
+Selector = Callable[[str, str, int, bool], bool]
 
 
 def methods(context: ChannelContext) -> list[Method]:
@@ -30,6 +32,7 @@ def methods(context: ChannelContext) -> list[Method]:
     answers = SubscriptionsAnswers(context)
     return [
         Method("subscriptions.list", proto.SubscriptionsWanted, answers.list),
+        Method("subscriptions.count", proto.SubscriptionsWanted, answers.count),
         Method("subscriptions.show", ClientId, answers.show),
         Method("subscriptions.add", proto.NewSubscription, answers.add, is_action=True),
         Method("subscriptions.del", proto.SubscriptionName, answers.delete, is_action=True),
@@ -49,7 +52,13 @@ class SubscriptionsAnswers:
             check_subscription(args.topic)
         if args.matches:
             check_topic_name(args.matches)
+        if args.within:
+            check_filter(args.within)
         return in_slices(self._rows(args), _length)
+
+    def count(self, args: proto.SubscriptionsWanted, call: Call) -> Iterator[Sequence[proto.SubscriptionsCount]]:
+        """Answer `subscriptions.count`, in one row."""
+        return in_slices(self._counted(args))
 
     def show(self, args: ClientId, call: Call) -> Iterator[Sequence[proto.SubscriptionRow]]:
         """Answer `subscriptions.show`: those of one client."""
@@ -84,47 +93,59 @@ class SubscriptionsAnswers:
         return args
 
     def _rows(self, wanted: proto.SubscriptionsWanted) -> Rows:
-        levels = wanted.matches.split("/") if wanted.matches else []
         count = 0
-        for found in self._found(wanted):
-            if found is None or (levels and not filter_matches(found[0], levels)):
-                yield None
-                continue
-            yield found[1]
-            count += 1
-            if count == wanted.limit:
+        for row in self._found(wanted):
+            count += row is not None
+            yield row if count > wanted.skip else None
+            if count == wanted.limit + wanted.skip and wanted.limit:
                 return
 
-    def _found(self, wanted: proto.SubscriptionsWanted) -> "Iterator[tuple[str, proto.SubscriptionRow] | None]":
-        """Subscriptions with the filters that are routed; None where a piece of work gave none."""
+    def _counted(self, wanted: proto.SubscriptionsWanted) -> Iterator[proto.SubscriptionsCount | None]:
+        count = 0
+        for found in self._found(wanted) if _has_filter(wanted) else self._numbers():
+            if found is not None:
+                count += found if isinstance(found, int) else 1
+            yield None
+        yield proto.SubscriptionsCount(count)
+
+    def _numbers(self) -> Iterator[int]:
+        """How many subscriptions each session has."""
+        for entry in every_session(self._context):
+            if isinstance(entry, Session):
+                yield len(entry.subscriptions)
+            elif isinstance(entry, Asleep):
+                yield from (len(page) for page in self._saved_pages(entry.clientid))
+
+    def _found(self, wanted: proto.SubscriptionsWanted) -> Rows:
+        """Subscriptions that are wanted; None where a piece of work gave none."""
+        is_wanted = _selector(wanted)
         if not wanted.clientid:
             for entry in every_session(self._context):
-                yield None
-                yield from self._of_entry(entry, wanted.topic)
+                if isinstance(entry, Asleep):
+                    yield from self._saved(entry.clientid, wanted.topic, is_wanted)
+                elif isinstance(entry, Session):
+                    yield from _of_session(entry, wanted.topic, is_wanted)
             return
         session = self._sessions.held(wanted.clientid)
         if session is not None:
-            yield from self._of_entry(session, wanted.topic)
+            yield from _of_session(session, wanted.topic, is_wanted)
         elif self._sessions.knows(wanted.clientid):
-            yield from self._saved(wanted.clientid, wanted.topic)
+            yield from self._saved(wanted.clientid, wanted.topic, is_wanted)
 
-    def _of_entry(self, entry: Listed, topic: str) -> "Iterator[tuple[str, proto.SubscriptionRow] | None]":
-        if isinstance(entry, Asleep):
-            yield from self._saved(entry.clientid, topic)
-        elif isinstance(entry, Session):
-            held, is_durable = entry.subscriptions, isinstance(entry, DurableSession)
-            for name in [topic] if topic else list(held):  # a hundred thousand names are copied in half a millisecond
-                subscription = held.get(name)
-                if subscription is not None:
-                    yield subscription.topic_filter, _row(entry.clientid, name, subscription, is_durable)
-
-    def _saved(self, clientid: str, topic: str) -> "Iterator[tuple[str, proto.SubscriptionRow] | None]":
-        durability = self._sessions.durability
-        for page in () if durability is None else durability.saved_subscriptions(clientid):
+    def _saved(self, clientid: str, topic: str, is_wanted: Selector) -> Rows:
+        for page in self._saved_pages(clientid):
             yield None
             for saved in page:
-                if not topic or saved.name == topic:
-                    yield saved.mountpoint + bare_filter(saved.name), _saved_row(clientid, saved)
+                if (not topic or saved.name == topic) and is_wanted(
+                    saved.mountpoint + bare_filter(saved.name), saved.name, saved.qos, True
+                ):
+                    yield _saved_row(clientid, saved)
+                else:
+                    yield None
+
+    def _saved_pages(self, clientid: str) -> Iterable[Sequence[SavedSubscription]]:
+        durability = self._sessions.durability
+        return () if durability is None else durability.saved_subscriptions(clientid)
 
 
 def drop_subscription(context: ChannelContext, session: Session, name: str) -> bool:
@@ -140,6 +161,38 @@ def drop_subscription(context: ChannelContext, session: Session, name: str) -> b
     context.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)
     session.pass_on()
     return True
+
+
+def _has_filter(wanted: proto.SubscriptionsWanted) -> bool:
+    return proto.SubscriptionsWanted() != msgspec.structs.replace(wanted, limit=0, skip=0)
+
+
+def _of_session(session: Session, topic: str, is_wanted: Selector) -> Rows:
+    held, is_durable = session.subscriptions, isinstance(session, DurableSession)
+    if not held:
+        yield None
+    for name in [topic] if topic else list(held):  # a hundred thousand names are copied in half a millisecond
+        subscription = held.get(name)
+        if subscription is not None and is_wanted(subscription.topic_filter, name, subscription.qos, is_durable):
+            yield _row(session.clientid, name, subscription, is_durable)
+        else:
+            yield None
+
+
+def _selector(wanted: proto.SubscriptionsWanted) -> Selector:
+    """Says whether a subscription is wanted: by its filter as it is routed, its name, QoS, and whether it is kept."""
+    levels = wanted.matches.split("/") if wanted.matches else []
+
+    def is_wanted(topic_filter: str, name: str, qos: int, is_durable: bool) -> bool:
+        return (
+            (wanted.qos is None or qos == wanted.qos)
+            and (wanted.durable is None or is_durable == wanted.durable)
+            and (not wanted.share_group or split_share(name)[0] == wanted.share_group)
+            and (not levels or filter_matches(topic_filter, levels))
+            and (not wanted.within or filter_covers(wanted.within, topic_filter))
+        )
+
+    return is_wanted
 
 
 def _row(clientid: str, name: str, held: Subscription, is_durable: bool) -> proto.SubscriptionRow:

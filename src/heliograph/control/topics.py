@@ -12,7 +12,7 @@ from heliograph.control.proto_v1 import subscriptions as proto
 from heliograph.control.slices import in_slices
 from heliograph.control.subscriptions import drop_subscription
 from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, has_wildcard, split_share
-from heliograph.rpc.methods import Call, Method, RpcError
+from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.session.session import Session
 
 _VISITED: Final = 256  # levels of filters that are looked at in one go
@@ -24,6 +24,7 @@ def methods(context: ChannelContext) -> list[Method]:
     answers = TopicsAnswers(context)
     return [
         Method("topics.list", proto.TopicsWanted, answers.list),
+        Method("topics.count", NoArgs, answers.count),
         Method("topics.show", proto.TopicName, answers.show),
         Method("exclusive.list", proto.TopicsWanted, answers.exclusive),
         Method("exclusive.delete", proto.TopicName, answers.release, is_action=True),
@@ -39,7 +40,11 @@ class TopicsAnswers:
 
     def list(self, args: proto.TopicsWanted, call: Call) -> Iterator[Sequence[proto.TopicRow]]:
         """Answer `topics.list`: every filter that is routed."""
-        return in_slices(self._rows(args.limit), _length)
+        return in_slices(self._rows(args), _length)
+
+    def count(self, args: NoArgs, call: Call) -> proto.SubscriptionsCount:
+        """Answer `topics.count`: how many filters are routed."""
+        return proto.SubscriptionsCount(len(self._broker.router.filters))
 
     def show(self, args: proto.TopicName, call: Call) -> Iterator[Sequence[proto.TopicRow]]:
         """Answer `topics.show`: the filters that a topic name matches, or one filter."""
@@ -62,17 +67,15 @@ class TopicsAnswers:
         drop_subscription(self._context, holder, EXCLUSIVE_PREFIX + topic.removeprefix(holder.mountpoint))
         return proto.ExclusiveRow(topic, holder.clientid)
 
-    def _rows(self, limit: int) -> Iterator[proto.TopicRow]:
+    def _rows(self, wanted: proto.TopicsWanted) -> Iterator[proto.TopicRow]:
         walk = self._broker.router.filters.walk()
+        walk.skip(wanted.skip)
         count = 0
-        try:
-            while found := walk.take(1):
-                yield _row(found[0])
-                count += 1
-                if count == limit:
-                    return
-        finally:
-            walk.end()
+        while found := walk.take(1):
+            yield _row(found[0])
+            count += 1
+            if count == wanted.limit:
+                return
 
     def _routes(self, topic: str) -> Iterator[proto.TopicRow | None]:
         filters = self._broker.router.filters
@@ -92,14 +95,11 @@ class TopicsAnswers:
     def _taken(self, limit: int) -> Iterator[proto.ExclusiveRow]:
         walk = self._broker.exclusive.walk()
         count = 0
-        try:
-            while found := walk.take(1):
-                yield proto.ExclusiveRow(found[0].topic, found[0].holder.clientid)
-                count += 1
-                if count == limit:
-                    return
-        finally:
-            walk.end()
+        while found := walk.take(1):
+            yield proto.ExclusiveRow(found[0].topic, found[0].holder.clientid)
+            count += 1
+            if count == limit:
+                return
 
 
 def _row(entry: FilterEntry) -> proto.TopicRow:

@@ -2,9 +2,18 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from heliograph.control.proto_v1.trace import TraceDeleted, TraceNameArgs, TraceRow, TraceShowArgs, TraceStartArgs
+from heliograph.control.proto_v1.trace import (
+    TraceDeleted,
+    TraceNameArgs,
+    TraceReadArgs,
+    TraceRecords,
+    TraceRow,
+    TraceShowArgs,
+    TraceStartArgs,
+)
+from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import SLICE, Call, Method, NoArgs, RpcError
 
 if TYPE_CHECKING:
@@ -13,18 +22,21 @@ if TYPE_CHECKING:
 
 ValueT = TypeVar("ValueT")
 
+_BYTES_MAX: Final = 262_144  # of records in one answer
+
 
 def methods(traces: "Callable[[], Traces]") -> list[Method]:
-    """`trace.start`, `trace.list`, `trace.show`, `trace.stop`, `trace.delete`.
+    """`trace.start`, `trace.list`, `trace.show`, `trace.read`, `trace.stop`, `trace.delete`.
 
     Args:
         traces: The traces of the node; loaded with the first question.
     """
 
     async def start(args: TraceStartArgs, call: Call) -> TraceRow:
-        from heliograph.tracing.traces import TraceOrder  # a node that is not asked does without
+        from heliograph.tracing.trace import TraceOrder  # a node that is not asked does without
 
-        order = TraceOrder(args.name, args.kind, args.value, args.file, args.duration_s, args.max_size, args.payload)
+        limits = (args.duration_s, args.max_size, args.payload, args.start_at, args.formatter)
+        order = TraceOrder(args.name, args.kind, args.value, args.file, *limits)
         return _row(await _told(traces().start(order)))
 
     async def listed(args: NoArgs, call: Call) -> AsyncIterator[Sequence[TraceRow]]:
@@ -37,6 +49,12 @@ def methods(traces: "Callable[[], Traces]") -> list[Method]:
             async for lines in traces().lines(args.name, args.follow):
                 yield lines
 
+    async def read(args: TraceReadArgs, call: Call) -> TraceRecords:
+        if args.position < 0 or not 1 <= args.bytes <= _BYTES_MAX:
+            raise RpcError(BAD_ARGUMENTS, f"a position is 0 or more, and bytes are 1 to {_BYTES_MAX:,}")
+        piece = await _told(traces().piece(args.name, args.position, args.bytes))
+        return TraceRecords(piece.text, piece.position)
+
     async def stop(args: TraceNameArgs, call: Call) -> TraceRow:
         return _row(await _told(traces().stop(args.name)))
 
@@ -48,6 +66,7 @@ def methods(traces: "Callable[[], Traces]") -> list[Method]:
         Method("trace.start", TraceStartArgs, start, is_action=True),
         Method("trace.list", NoArgs, listed),
         Method("trace.show", TraceShowArgs, show),
+        Method("trace.read", TraceReadArgs, read),
         Method("trace.stop", TraceNameArgs, stop, is_action=True),
         Method("trace.delete", TraceNameArgs, delete, is_action=True),
     ]
@@ -80,4 +99,8 @@ def _row(trace: "StoredTrace") -> TraceRow:
         trace.size,
         trace.dropped_count,
         str(trace.path),
+        trace.duration_s,
+        trace.payload,
+        trace.formatter,
+        trace.modified_at,
     )

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from heliograph.control.proto_v1 import vm as proto
 from heliograph.control.slices import in_slices
-from heliograph.observe.metric import Sample
+from heliograph.observe.metric import SUM, Sample
 from heliograph.rpc.methods import Call, Method, NoArgs
 
 _FILES: Final = Path("/proc/self/fd")
@@ -32,20 +32,48 @@ class MemoryAccount(Protocol):
         """Count in pieces: None for each but the last, which is what the process has, and how much each owner."""
 
 
-def methods(memory: MemoryAccount, loop: Callable[[], Iterable[Sample]], uptime_s: Callable[[], float]) -> list[Method]:
-    """What can be asked: `vm.load`, `vm.memory`, `vm.io`, `vm.loop`.
+class LongTurnSeen(Protocol):
+    """A turn of the event loop that took long; `node.turn_watch` has them."""
+
+    @property
+    def ended_us(self) -> int:
+        """When it ended."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+
+    @property
+    def ran(self) -> str:
+        """What ran in it."""
+
+
+def methods(
+    memory: MemoryAccount,
+    loop: Callable[[], Iterable[Sample]],
+    uptime_s: Callable[[], float],
+    long_turns: Callable[[], Iterable[LongTurnSeen]],
+) -> list[Method]:
+    """What can be asked: `vm.load`, `vm.memory`, `vm.io`, `vm.loop`, `vm.turns`.
 
     Args:
         memory: What holds its memory.
         loop: The samples of the event loop.
         uptime_s: Seconds since the node was ready.
+        long_turns: A hundred turns of the event loop at the most, which took long; the newest last.
     """
+
+    def turns(args: NoArgs, call: Call) -> Iterator[list[proto.LongTurnRow]]:
+        rows = [proto.LongTurnRow(one.ended_us, one.seconds, one.ran) for one in long_turns()]
+        return in_slices(reversed(rows))
+
     answers = VmAnswers(memory, loop, uptime_s)
     return [
         Method("vm.load", NoArgs, answers.load, is_vital=True),
         Method("vm.memory", NoArgs, answers.memory),
         Method("vm.io", NoArgs, answers.io),
         Method("vm.loop", NoArgs, answers.loop, is_vital=True),
+        Method("vm.turns", NoArgs, turns),
     ]
 
 
@@ -104,11 +132,11 @@ class VmAnswers:
         samples = list(self._loop())
         ticks, before = [], 0
         for sample in samples:
-            if sample.name == _LAG:
+            if sample.name == _LAG and sample.labels[-1] != SUM:
                 ticks.append(proto.LoopBucket(sample.labels[-1], int(sample.value) - before))
                 before = int(sample.value)
         numbers = {sample.name: sample.value for sample in samples}
-        return proto.VmLoop(numbers["loop.lag_s"], numbers["loop.longest_lag_s"], ticks)
+        return proto.VmLoop(numbers["loop.last_lag_s"], numbers["loop.longest_lag_s"], ticks)
 
 
 def _cpu_s() -> float:

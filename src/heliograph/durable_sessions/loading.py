@@ -175,7 +175,7 @@ class SessionLoader:
             options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
             subscription = Subscription(session, topic_filter, *options, split_share(name)[0])
             subscription.is_new = False
-            session.restore(name, subscription, saved.made_us)
+            session.restore(name, subscription, saved.beginning)
 
 
 def is_over(saved: record.SessionRecord, now_us: int) -> bool:

@@ -6,10 +6,13 @@ Format 1; docs/durable_sessions.md lists the keys. All values are JSON, so that 
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from heliograph.broker.client import ClientInfo
 from heliograph.broker.subscription import Subscription
+from heliograph.session.cursor import Beginning
 from heliograph.session.durable import DurableSession
 from heliograph.session.group_delivery import GroupDelivery
 from heliograph.session.will import Will
@@ -55,7 +58,7 @@ class SessionRecord(NamedTuple):
 
 
 class SubscriptionRecord(NamedTuple):
-    """What is saved of a subscription."""
+    """What is saved of a subscription; the last two only where commits were under way when it was made."""
 
     qos: int
     no_local: bool
@@ -64,6 +67,13 @@ class SubscriptionRecord(NamedTuple):
     subscription_id: int
     made_us: int
     mountpoint: str = ""
+    received_us: int = 0
+    until_us: int = 0
+
+    @property
+    def beginning(self) -> Beginning:
+        """Where it begins in what is stored."""
+        return Beginning(self.made_us, self.received_us, self.until_us)
 
 
 class WillRecord(NamedTuple):
@@ -80,6 +90,11 @@ class WillRecord(NamedTuple):
     id_low: int
     username: str | None
     mountpoint: str
+    granted: str = ""  # what the client's own rights said of it when it was saved; see `Authorizer.granted`
+    listener: str = ""
+    zone: str = ""
+    peername: str = ""
+    client_attrs: Mapping[str, str] = MappingProxyType({})
 
 
 def session_key(clientid: str) -> bytes:
@@ -125,16 +140,21 @@ def will_key(clientid: str, number: int) -> bytes:
     return WILL + clientid.encode() + b"\0" + number.to_bytes(8, "big")
 
 
-def encode_will(will: Will, due_us: int, mountpoint: str) -> bytes:
+def encode_will(will: Will, due_us: int, client: ClientInfo, granted: str) -> bytes:
     """The record of a will.
 
     Args:
         due_us: When it is to be published, on the wall clock; 0 while its client is connected.
+        client: What is to be known of its client when rights are asked.
+        granted: See `WillRecord`.
     """
     message = will.message
     texts = [b64encode(data).decode() for data in (message.payload, message.property_bytes)]
     numbers = (int(message.qos), bool(message.retain), int(message.expiry_s), int(message.id_low))
-    return _written((due_us, int(will.delay_s), message.topic, *texts, *numbers, message.username, mountpoint))
+    about = (granted, client.listener, client.zone, client.peername, dict(client.client_attrs))
+    return _written(
+        (due_us, int(will.delay_s), message.topic, *texts, *numbers, message.username, client.mountpoint, *about)
+    )
 
 
 def decode_will(value: bytes) -> WillRecord:
@@ -251,11 +271,13 @@ def with_left(value: bytes, left_us: int) -> bytes:
     return _written(fields)
 
 
-def encode_subscription(subscription: Subscription, made_us: int, mountpoint: str) -> bytes:
+def encode_subscription(subscription: Subscription, beginning: Beginning, mountpoint: str) -> bytes:
     """The record of a subscription."""
     options = (int(subscription.qos), subscription.no_local, subscription.retain_as_published)
-    numbers = (int(subscription.retain_handling), int(subscription.subscription_id), made_us)
-    return _written((*options, *numbers, mountpoint))
+    numbers = (int(subscription.retain_handling), int(subscription.subscription_id), int(beginning.stored_us))
+    received_us = int(beginning.received_us)
+    under_way = (received_us, int(beginning.until_us)) if received_us else ()
+    return _written((*options, *numbers, mountpoint, *under_way))
 
 
 def decode_subscription(value: bytes) -> SubscriptionRecord:
@@ -269,6 +291,26 @@ def decode_subscription(value: bytes) -> SubscriptionRecord:
         return SubscriptionRecord(*fields)
     except TypeError:
         raise ValueError(f"a subscription of {len(fields)} fields") from None
+
+
+def is_open(value: bytes) -> bool:
+    """Whether a subscription's record says of what was received at some time that it is older, whenever it was stored.
+
+    A start asks it of all of them, so nothing is decoded: other records end with the mountpoint or a later time.
+    """
+    return value.endswith(b",0]")
+
+
+def closed(value: bytes, until_us: int) -> bytes:
+    """The same record, for what was stored up to a commit time.
+
+    Raises:
+        ValueError: It is none.
+    """
+    saved = decode_subscription(value)
+    if until_us <= saved.made_us:
+        return _written(saved[:-2])
+    return _written(saved._replace(until_us=until_us))
 
 
 def _written(fields: Sequence[object]) -> bytes:

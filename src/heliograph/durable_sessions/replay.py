@@ -271,7 +271,8 @@ class Replay:
         session, subscription = self._session, source.subscription
         if session.subscriptions.get(source.name) is not subscription:
             return
-        if stored_at <= session.made_us.get(source.name, 0):
+        beginning = session.beginnings.get(source.name)
+        if beginning is not None and beginning.is_behind(stored_at, stored.id_high):
             return
         session.replay(_read_back(stored), stored_at, subscription)
 

@@ -30,6 +30,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.observe.alarms import Alarms
 from heliograph.parts.loop import Loop
+from heliograph.session.cursor import Beginning
 from heliograph.session.durability import Durability, SavedSubscription
 from heliograph.session.durable import DurableSession
 from heliograph.session.session import Session
@@ -181,10 +182,10 @@ class DurableSessions(Durability):
             return self.saver.save(session)
         return self.saver.gather()
 
-    def save_subscription(self, session: Session, name: str, subscription: Subscription, made_us: int) -> int:
+    def save_subscription(self, session: Session, name: str, subscription: Subscription, beginning: Beginning) -> int:
         """Save a subscription."""
         key = record.subscription_key(session.clientid, name)
-        self._journal.batch.put(key, record.encode_subscription(subscription, made_us, session.mountpoint))
+        self._journal.batch.put(key, record.encode_subscription(subscription, beginning, session.mountpoint))
         return self.saver.gather()
 
     def forget_subscription(self, session: Session, name: str) -> int:

@@ -5,6 +5,7 @@ clients come. Until all that is known, clients with durable sessions are refused
 """
 
 import logging
+from contextlib import suppress
 from typing import Final
 
 from heliograph.durable_sessions import record
@@ -119,6 +120,8 @@ class SessionStart:
         awake: dict[str, None] = {}
         for key, value in self._saver.journal.scan(record.SUBSCRIPTION):
             subscriptions += 1
+            if record.is_open(value):
+                self._close(key, value)
             clientid, name = record.owner(key)
             if not self._coverage.can_sleep(name.decode(), value):
                 awake[clientid] = None
@@ -131,6 +134,11 @@ class SessionStart:
         self._table.broker.router.parked_count += subscriptions
         for clientid, will in wills:
             self._table.restore_will(clientid, will)
+
+    def _close(self, key: bytes, value: bytes) -> None:
+        """What is stored from now on is not older than a subscription of an earlier run, whatever the clock says."""
+        with suppress(ValueError):  # one that cannot be read is reported when its client comes
+            self._saver.journal.batch.put(key, record.closed(value, int(self._durability.head_us)))
 
     def _put_right(self) -> None:
         if self._saver.journal.get(record.COMPLETE_UP_TO) is not None:

@@ -40,6 +40,7 @@ class SessionSweep:
             self._due_us = uptime_us + _SWEEP_US
             self._swept = self._table.all()
         some, self._swept = self._swept[:_SWEPT_AT_ONCE], self._swept[_SWEPT_AT_ONCE:]
+        pressure = self._table.broker.pressure
         slept_before_us = int(self._table.broker.now_us) - _SLEEP_US
         for session in some:
             if not isinstance(session, DurableSession) or self._table.held(session.clientid) is not session:
@@ -47,6 +48,9 @@ class SessionSweep:
             if session.attached and not session.behind:
                 session.touch()
             elif 0 < session.left_us < slept_before_us and self._journal.is_idle and session.may_sleep():
+                if pressure.keeps_awake:
+                    pressure.kept_awake += 1
+                    continue
                 self.slept_count += 1
                 self._inflight.forget(session)
                 self._replays.end(session)

@@ -6,6 +6,7 @@ more: a will that comes twice says what one says, a lost one says nothing.
 
 import logging
 
+from heliograph.broker.actions import ALLOW, DENY
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.message import make_message
 from heliograph.channel.authorization import Authorizer
@@ -29,9 +30,14 @@ class SavedWills:
 
     def save(self, clientid: str, will: Will) -> None:
         """Save a will as it is now; the batch of this turn takes it."""
-        session = self._table.held(clientid)
+        session, check = self._table.held(clientid), will.access_check
         due_us = int(will.due_us - self._broker.uptime_us + self._broker.now_us) if will.due_us else 0
-        value = record.encode_will(will, due_us, "" if session is None else session.mountpoint)
+        if isinstance(check, Authorizer):
+            client, granted = check.client, check.granted(will.message)
+        else:
+            client, granted = ClientInfo(clientid, will.message.username, ""), ""
+            client.mountpoint = "" if session is None else session.mountpoint
+        value = record.encode_will(will, due_us, client, granted)
         self._journal.batch.put(record.will_key(clientid, will.number), value)
 
     def forget(self, clientid: str, will: Will) -> None:
@@ -51,6 +57,9 @@ class SavedWills:
                 saved = record.decode_will(value)
             except (ValueError, TypeError) as error:
                 _log.error("the saved will of client %.200r cannot be read: %s", clientid, error)
+                continue
+            if saved.granted == DENY:  # its client may not publish it
+                self._journal.batch.delete(key)
                 continue
             will = self._restored(clientid, saved)
             will.number = int.from_bytes(number, "big")
@@ -73,10 +82,12 @@ class SavedWills:
             saved.username,
         )
         message.expiry_s = saved.expiry_s
-        # Its address is not known any more.
-        client = ClientInfo(clientid, saved.username, "")
+        client = ClientInfo(clientid, saved.username, saved.peername)
         client.mountpoint = saved.mountpoint
-        will = Will(message, saved.delay_s, Authorizer(broker, client, self.options))
+        client.listener, client.zone, client.client_attrs = saved.listener, saved.zone, saved.client_attrs
+        # The rights that it carried are gone with it: what they said of its will is known.
+        client.is_superuser = saved.granted == ALLOW
+        will = Will(message, saved.delay_s, Authorizer(broker, client, self.options), client.peerhost)
         due_us = saved.due_us or int(broker.now_us) + saved.delay_s * 1_000_000
         # Never 0, which would say that the client is connected.
         will.due_us = max(1, int(broker.uptime_us) + due_us - int(broker.now_us))

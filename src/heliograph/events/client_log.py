@@ -4,16 +4,18 @@ Connections, their ends and denials are `info`, subscriptions `debug`. What the 
 Each kind of line has a bound a minute, and denials one for each client; what is beyond is counted and told in one line.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from logging import DEBUG, INFO, Logger
 from typing import Final
 
+from heliograph.broker.actions import PUBLISH, Action, Decision
 from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.lasting import LastingAlarms
-from heliograph.observe.short_text import short_text
+from heliograph.observe.short_text import short_text, shown_username
 
 ALARM: Final = "clientid_conflict"
 
@@ -49,7 +51,7 @@ class ClientLog:
             client.peername,
             client.sockname,
             _VERSIONS.get(client.version, "?"),
-            client.username,
+            shown_username(client.username),
             client.clean_start,
             client.keepalive_s,
             client.expiry_interval_s,
@@ -61,10 +63,10 @@ class ClientLog:
         self._log.write(INFO, "client %.200r at %s disconnected: %s%s", client.clientid, client.peername, reason, more)
 
     def on_check_authz_complete(
-        self, client: ClientInfo, action: str, topic: str, decision: str, _accumulator: object
+        self, client: ClientInfo, action: Action, topic: str, decision: Decision, _accumulator: object
     ) -> None:
         """Log a denied publish or subscribe."""
-        if decision == "allow":
+        if decision.is_allowed:
             return
         minute = self._clock() // 60_000_000
         if minute != self._minute:
@@ -75,7 +77,7 @@ class ClientLog:
         if count > _DENIALS_OF_CLIENT or (count == 1 and len(self._denied) >= _DENIALS_A_MINUTE):
             return
         self._denied[clientid] = count
-        to = "publish to" if action == "publish" else "subscribe to"
+        to = "publish to" if action.kind == PUBLISH else "subscribe to"
         more = "; what it is denied further on in this minute is not told" if count == _DENIALS_OF_CLIENT else ""
         self._denials.write(
             INFO, "client %.200r at %s may not %s %.200r%s", client.clientid, client.peername, to, topic, more
@@ -91,20 +93,17 @@ class ClientLog:
 
 
 class ConflictWatch:
-    """Finds clients that fight over a client id: each takes the place of the other, again and again.
-
-    Args:
-        logger: Where the beginning and the end of a fight are logged.
-    """
+    """Finds clients that fight over a client id: each takes the place of the other, again and again."""
 
     WINDOW_US: Final = 30_000_000
     COUNT: Final = 4  # within the window
     CLIENTS_MAX: Final = 10_000
 
-    def __init__(self, alarms: Alarms, logger: Logger, clock: Callable[[], int]) -> None:
+    def __init__(self, alarms: Alarms, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self._taken: dict[str, list[int]] = {}  # when places were taken, by client id; the last one last
-        self._alarms = LastingAlarms(ALARM, alarms, logger, clock, self.WINDOW_US)
+        # When places were taken, by client id; the last one last.
+        self._taken: OrderedDict[str, list[int]] = OrderedDict()
+        self._alarms = LastingAlarms(ALARM, alarms, clock, self.WINDOW_US, degrades=False)
 
     def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
         """Callback of `client.disconnected`: count clients whose session was taken over."""
@@ -121,7 +120,7 @@ class ConflictWatch:
                 f"several clients use the client id {clientid[:200]!r} and take each other's place, the last one at "
                 f"{client.peername}; give each a client id of its own"
             )
-            details = {"clientid": clientid, "peername": client.peername, "username": client.username}
+            details = {"clientid": clientid, "peername": client.peername, "username": shown_username(client.username)}
             self._alarms.happened(clientid, message, details)
 
     def tick(self) -> None:

@@ -15,7 +15,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.config.services import SysTopics
 from heliograph.events import client_events
 from heliograph.mqtt import packets as p
-from heliograph.observe.metrics import COUNTERS, SIZES, Maxima, metrics_of
+from heliograph.observe.metrics import COUNTERS, SIZES, metrics_of, statistics_of
 from heliograph.observe.outgoing import SystemMessageQueue
 
 _DESCRIPTION: Final = "Heliograph, an MQTT platform that keeps every message as a replayable stream"
@@ -58,7 +58,6 @@ class SysTopicMessages:
         self._find_client = find_client
         self.use(settings)
         self._prefix = f"$SYS/brokers/{node_name}/"
-        self._maxima = Maxima()
         self._started_us: int | None = None
         self._rounds_skipped = 0
 
@@ -78,14 +77,13 @@ class SysTopicMessages:
         """
         if self._started_us is None:
             self._started_us = uptime_us
-        statistics = self._maxima.look(self._numbers(SIZES))
         if self._heartbeat_us is not None and uptime_us >= self._next_heartbeat_us:
             self._next_heartbeat_us = uptime_us + self._heartbeat_us
             self._put("uptime", str((uptime_us - self._started_us) // 1000))
             self._put("datetime", self._datetime())
         if self._interval_us is not None and uptime_us >= self._next_round_us:
             self._next_round_us = uptime_us + self._interval_us
-            self._round(statistics, metrics_of(self._numbers(COUNTERS)))
+            self._round(statistics_of(self._numbers(SIZES)), metrics_of(self._numbers(COUNTERS)))
 
     def _round(self, statistics: Mapping[str, int], metrics: Mapping[str, int]) -> None:
         if len(self._outgoing) > len(statistics):

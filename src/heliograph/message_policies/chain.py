@@ -34,9 +34,17 @@ class Counts:
     __slots__ = ("failed", "matched", "succeeded")
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin at zero."""
         self.matched = 0
         self.succeeded = 0
         self.failed = 0
+
+    def numbers(self) -> dict[str, int]:
+        """The counts by name."""
+        return {"matched": self.matched, "succeeded": self.succeeded, "failed": self.failed}
 
 
 class Stage:
@@ -148,9 +156,18 @@ class PolicyChain(Generic[SettingsT, StageT]):
         numbers = {"succeeded": self._passed_count, "failed": self._failed_count}
         found = plain({f"messages.{self._result}_{name}": count for name, count in numbers.items()})
         for stage in self._stages:
-            counts = {name: getattr(stage.counts, name) for name in Counts.__slots__}
-            found += labelled(self._root, counts, stage.name)
+            found += labelled(self._root, stage.counts.numbers(), stage.name)
         return found
+
+    def counts_of(self, name: str) -> dict[str, int]:
+        """What the stage of a name counted; zeros where none takes part."""
+        return next((stage.counts for stage in self._stages if stage.name == name), Counts()).numbers()
+
+    def reset(self, name: str) -> None:
+        """Have the stage of a name begin to count at zero."""
+        for stage in self._stages:
+            if stage.name == name:
+                stage.counts.reset()
 
     def _stage(self, settings: SettingsT, number: int) -> StageT:
         """Make a stage; `number` is its place in the list, counted from 1."""

@@ -101,6 +101,15 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
     def _stage(self, settings: Transformation, number: int) -> TransformationStage:
         return TransformationStage(settings, number, self._environment, lambda: self._broker.router.levels_max)
 
+    def try_out(self, settings: Transformation, message: Message) -> Message:
+        """What a transformation that is not among these makes of a message; called in any thread.
+
+        Raises:
+            MessagePolicyError: It cannot be used.
+            TransformationFault: The message cannot be transformed.
+        """
+        return self._stage(settings, 1).apply(Draft(message, self._node)).finish()
+
     def on_message_publish(self, message: Message) -> object:
         """Callback of `message.publish`: publish what a message becomes."""
         stages = self._index.find(message.topic)

@@ -5,10 +5,12 @@ first failure whose action is not `ignore` ends it.
 """
 
 import logging
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from heliograph.broker import hooks
-from heliograph.broker.hooks import OK, STOP
+from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Validation
@@ -16,6 +18,10 @@ from heliograph.message_policies.chain import PolicyChain, Stage
 from heliograph.message_policies.columns_of_messages import ColumnsOfMessages
 from heliograph.rules.engine.columns import NodeFacts
 from heliograph.rules.environment import Environment
+from heliograph.rules.topic_index import TopicIndex
+
+if TYPE_CHECKING:
+    from heliograph.message_policies.checks import Check
 
 ROOT: Final = "schema_validation"
 
@@ -24,17 +30,39 @@ _STAGE_WORK: Final = 40
 _BYTES_PER_WORK_LOG2: Final = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a validation that is tried says of a message.
+
+    Attributes:
+        is_for_topic: Whether one of its filters matches the topic; otherwise the broker does not ask it.
+        problem: Why the message fails; None if it passes.
+        refusal: How a message that fails is refused; None where it goes on.
+        problems: What each check says on its own, in their order: also those that the strategy does not come to.
+    """
+
+    is_for_topic: bool
+    problem: str | None
+    refusal: Refusal | None
+    problems: Sequence[str | None]
+
+
 class ValidationStage(Stage):
     """One validation.
 
     Args:
         number: Its place in the list, counted from 1.
 
+    Attributes:
+        checks: Its checks, in their order.
+        joined: Makes one check of several, as its strategy says.
+        problem: Its checks as one.
+
     Raises:
         MessagePolicyError: A check cannot be used.
     """
 
-    __slots__ = ("problem",)
+    __slots__ = ("checks", "joined", "problem")
 
     def __init__(self, settings: Validation, number: int, environment: Environment, columns: ColumnsOfMessages) -> None:
         # The rule language, which a node without validations does not load.
@@ -42,11 +70,12 @@ class ValidationStage(Stage):
 
         super().__init__(settings)
         place = (ROOT, "validations", str(number), "checks")
-        checks = [
+        self.checks = [
             compile_check(check, (*place, str(position)), environment, columns)
             for position, check in enumerate(settings.checks, 1)
         ]
-        self.problem = any_pass(checks) if settings.strategy == "any_pass" else all_pass(checks)
+        self.joined = any_pass if settings.strategy == "any_pass" else all_pass
+        self.problem = self.joined(self.checks)
 
 
 class SchemaValidation(PolicyChain[Validation, ValidationStage]):
@@ -62,10 +91,28 @@ class SchemaValidation(PolicyChain[Validation, ValidationStage]):
     def __init__(self, broker: Broker, environment: Environment, node: NodeFacts, logger: logging.Logger) -> None:
         super().__init__(broker, "validation", ROOT, "validation", hooks.SCHEMA_VALIDATION_FAILED, logger)
         self._environment = environment
+        self._node = node
         self._columns = ColumnsOfMessages(node)
 
     def _stage(self, settings: Validation, number: int) -> ValidationStage:
         return ValidationStage(settings, number, self._environment, self._columns)
+
+    def try_out(self, settings: Validation, message: Message) -> Judgement:
+        """What a validation that is not among these says of a message; called in any thread.
+
+        Nothing is counted, logged or told, and what its SQL keeps (`kv_store_put`) is forgotten.
+
+        Raises:
+            MessagePolicyError: It cannot be used.
+        """
+        stage = ValidationStage(settings, 1, self._environment.for_trial(), ColumnsOfMessages(self._node))
+        problems = [check(message) for check in stage.checks]
+        # Each check runs once: SQL that keeps values may say something else the second time.
+        problem = stage.joined([_saying(one) for one in problems])(message)
+        index: TopicIndex[ValidationStage] = TopicIndex()
+        index.add(stage, stage.topics, 1)
+        refusal = None if problem is None else self._refusals.get(stage.action)
+        return Judgement(bool(index.find(message.topic)), problem, refusal, problems)
 
     def on_message_publish(self, message: Message) -> object:
         """Callback of `message.publish`: refuse a message that fails."""
@@ -95,3 +142,7 @@ class SchemaValidation(PolicyChain[Validation, ValidationStage]):
         else:
             self._passed_count += 1
         return OK
+
+
+def _saying(problem: str | None) -> "Check":
+    return lambda message: problem

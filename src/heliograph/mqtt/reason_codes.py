@@ -200,6 +200,9 @@ _CONNACK_V3: Final = {
     NOT_AUTHORIZED: 5,
     BANNED: 5,
     BAD_AUTHENTICATION_METHOD: 5,
+    UNSPECIFIED_ERROR: 1,
+    PROTOCOL_ERROR: 1,
+    IMPLEMENTATION_SPECIFIC_ERROR: 1,
 }
 
 # What a client makes of the return codes of an MQTT 3 broker.

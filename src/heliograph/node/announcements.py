@@ -1,6 +1,5 @@
 """The lines that a node logs when it starts and stops, and warnings about listeners that are open to all."""
 
-import ipaddress
 import logging
 import os
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from heliograph import __version__
 from heliograph.broker import hooks
 from heliograph.broker.hooks import Hooks
 from heliograph.config import Config
-from heliograph.config.listeners import SslListener, WssListener
+from heliograph.config.open_listeners import is_open
 from heliograph.parts import Plan
 from heliograph.transport.listener import Listener
 
@@ -35,17 +34,22 @@ def tell_parts(summary: str) -> None:
     _log.info("ready with %s", summary or "nothing that outlives it")
 
 
-def tell_listeners(listeners: Sequence[Listener], chains: Hooks) -> None:
+def tell_listeners(listeners: Sequence[Listener], config: Config, chains: Hooks) -> None:
     """Log the listeners; a warning where every client is let in from everywhere."""
-    has_authenticators = bool(chains.point(hooks.CLIENT_AUTHENTICATE).callbacks)
+    has_callbacks = bool(chains.point(hooks.CLIENT_AUTHENTICATE).callbacks)
     for listener in listeners:
         _log.info("listener %s:%s listens on %s", listener.kind, listener.name, listener.address)
-    open_ones = [listener for listener in listeners if is_open(listener, has_authenticators)]
+    open_ones = [
+        listener
+        for listener in listeners
+        if is_open(config, listener.settings) and not (has_callbacks and listener.options.enable_authn)
+    ]
     if open_ones:
         _log.warning(
-            "EVERY CLIENT THAT REACHES %s IS LET IN, may subscribe to everything and publish everywhere: its clients "
-            "are not authenticated. Bind it to 127.0.0.1, put it behind a firewall, ask for client certificates "
-            "(ssl_options.verify = verify_peer, fail_if_no_peer_cert = true), or add an authenticator (docs/hooks.md)",
+            "EVERY CLIENT THAT REACHES %s IS LET IN: its clients are not authenticated. Authenticate them "
+            "(authentication = [{ mechanism = password_based, backend = built_in_database }], and `heliograph ctl "
+            "users add NAME`), ask for certificates (ssl_options.verify = verify_peer, fail_if_no_peer_cert = true), "
+            "bind it to 127.0.0.1, or put it behind a firewall",
             ", ".join(f"{listener.kind}:{listener.name} ({listener.address})" for listener in open_ones),
         )
 
@@ -88,25 +92,6 @@ def tell_changed(plan: Plan) -> None:
         _log.info("the configuration was read: no setting changed")
     if came := plan.restart_now_too:
         _log.warning("these settings change when the node is started again: %s", ", ".join(came))
-
-
-def is_open(listener: Listener, has_authenticators: bool) -> bool:
-    """Whether a listener lets every client in that the network lets through."""
-    settings = listener.settings
-    demands_certificate = isinstance(settings, SslListener | WssListener) and settings.ssl_options.fail_if_no_peer_cert
-    if demands_certificate or (listener.options.enable_authn and has_authenticators):
-        return False
-    return is_public(listener.host)
-
-
-def is_public(host: str | None) -> bool:
-    """Whether others than this machine reach an address; a name is taken for one, None for a Unix socket."""
-    if host is None or host == "localhost":
-        return False
-    try:
-        return not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return True
 
 
 def _open_files_max() -> int:

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from heliograph.config import Config, Layers, config_of
+from heliograph.config.backends.sql import SqlConnection
+from heliograph.config.listeners import enabled
+from heliograph.config.open_listeners import open_listener_faults
 from heliograph.node.file_faults import file_faults
 
 Fault = tuple[tuple[str, ...], str]
@@ -17,7 +20,7 @@ def checked_config(layers: Layers, environ: Mapping[str, str] | None = None) -> 
     Raises:
         ConfigError: With every problem that was found.
     """
-    return config_of(layers, (language_faults,), environ)
+    return config_of(layers, (open_listener_faults, language_faults), environ)
 
 
 def startable_config(layers: Layers) -> Config:
@@ -26,7 +29,7 @@ def startable_config(layers: Layers) -> Config:
     Raises:
         ConfigError: With every problem that was found.
     """
-    return config_of(layers, (language_faults, file_faults))
+    return config_of(layers, (open_listener_faults, language_faults, file_faults))
 
 
 def language_faults(config: Config) -> Iterator[Fault]:
@@ -42,6 +45,14 @@ def language_faults(config: Config) -> Iterator[Fault]:
         from heliograph.rules.client_attrs import client_attribute_faults
 
         yield from client_attribute_faults(config)
+    if config.authentication or any(listener.authentication for _, _, listener in enabled(config.listeners)):
+        from heliograph.access.authentication.faults import authentication_faults
+
+        yield from authentication_faults(config)
+    if any(isinstance(source, SqlConnection) for source in config.authorization.sources):
+        from heliograph.access.authorization.faults import query_faults
+
+        yield from query_faults(config)
     if config.schema_validation.validations or config.message_transformation.transformations:
         from heliograph.message_policies.faults import policy_faults
 

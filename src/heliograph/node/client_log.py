@@ -46,7 +46,7 @@ class ClientLogPart(HookedPart):
         kernel = self._kernel
         alarms, clock = kernel.alarms, kernel.context.clock
         self._told = ClientLog(_log, clock)
-        self._conflicts = ConflictWatch(alarms, _log, clock)
+        self._conflicts = ConflictWatch(alarms, clock)
         self._drops = DropWatch(kernel.broker.drops, alarms, _log, clock)
         self.hook_in()
 
@@ -77,4 +77,9 @@ class ClientLogPart(HookedPart):
             (tells_subscriptions, hooks.SESSION_SUBSCRIBED, told.on_session_subscribed),
             (tells_subscriptions, hooks.SESSION_UNSUBSCRIBED, told.on_session_unsubscribed),
         )
-        return [Hook(point, callback, LOG) for is_wanted, point, callback in wanted if is_wanted]
+        return [Hook(point, callback, LOG, _is_denial) for is_wanted, point, callback in wanted if is_wanted]
+
+
+def _is_denial(what: str) -> bool:
+    """Whether decisions of a kind are logged: what is denied, but not again while the connection remembers it."""
+    return what == "deny"

@@ -15,6 +15,7 @@ from heliograph.config.audit import AuditLogConfig
 from heliograph.node import announcements
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
+from heliograph.observe.metric import Sample, gauge, plain
 from heliograph.parts import Change, Part, Parts, Plan
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class ConfigChangesPart(Part):
     """
 
     name = "config_changes"
+    metrics = (gauge("config.revision", "The revision of the configuration, once something has asked the node."),)
     needs = ("data_dir", "kernel", "listeners")
     roots = ("log.audit",)
 
@@ -88,6 +90,10 @@ class ConfigChangesPart(Part):
         """Go back where a change was not confirmed in time."""
         if self._manager is not None:
             self._manager.tick()
+
+    def samples(self) -> list[Sample]:
+        """The revision that holds."""
+        return [] if self._manager is None else plain({"config.revision": self._manager.revision})
 
     def _made(self, layers: Layers) -> ConfigManager:
         from heliograph.config_changes.files import ConfigFiles

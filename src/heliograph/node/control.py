@@ -39,7 +39,7 @@ class ControlPart(Part):
     name = "control"
     needs = (
         *("data_dir", "kernel", "listeners", "ticker", "config_changes"),
-        *("retained", "delayed", "rules", "memory", "tracing", "databases", "reader", "pipeline"),
+        *("retained", "delayed", "rules", "memory", "tracing", "databases", "overload", "reader", "pipeline"),
     )
     roots = ("node.control_group", "node.name")
     metrics = (

@@ -23,7 +23,7 @@ from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.storage_sink import CopyingSink, StorageSink
 from heliograph.node.stored import is_anything_stored
 from heliograph.node.stored_messages import MESSAGES, OnCommitted, StoredMessages
-from heliograph.observe.metric import Sample
+from heliograph.observe.metric import Sample, counter
 from heliograph.parts import Change, Part, each, every
 from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.errors import StorageDamagedError, StorageError
@@ -59,7 +59,11 @@ class Databases(Part):
     """
 
     name = "databases"
-    metrics = (*metrics.COMMITS, *metrics.MESSAGES)
+    metrics = (
+        counter("messages.persisted", "Messages that were stored, once for each database that keeps them."),
+        *metrics.COMMITS,
+        *metrics.MESSAGES,
+    )
     needs = ("kernel",)
     roots = ("durable_storage.messages", "durable_storage.databases")
 
@@ -153,6 +157,11 @@ class Databases(Part):
         each(self._all, lambda one: one.tick(now_us))
 
     @property
+    def fullness(self) -> float:
+        """How full the fullest queue of commits is; 1 is full."""
+        return max((one.group.fullness for one in self._all), default=0.0)
+
+    @property
     def stored(self) -> Sequence[StoredMessages]:
         """All of them that are open, or should be."""
         return self._all
@@ -176,7 +185,9 @@ class Databases(Part):
 
     def samples(self) -> list[Sample]:
         """Counts of each database."""
-        return [sample for one in self._all for sample in one.samples()]
+        found = [sample for one in self._all for sample in one.samples()]
+        persisted = sum(sample.value for sample in found if sample.name == "storage.messages")
+        return [Sample("messages.persisted", persisted), *found]
 
     def _open_messages(self, config: Config) -> None:
         kernel = self._kernel

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from heliograph.access.banned import BanList
-from heliograph.access.parts import BansPart
+from heliograph.access.bans.ban_list import BanList
+from heliograph.access.bans.parts import BansPart
 from heliograph.broker import hook_order, hooks
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
@@ -76,12 +76,12 @@ class StoredDelayed:
         self.health = Health(_log, alarms, _ALARM, "delayed messages are refused", "delayed messages are taken again")
         delayed.store = self
 
-    def put(self, number: int, due_us: int, message: Message) -> bool:
+    def put(self, number: int, due_at: int, message: Message) -> bool:
         """See `DelayedStore.put`."""
         if not self.health.is_good or not self._is_loaded:
             return False
         batch = StateBatch()
-        batch.put(record.message_key(number), record.encode(due_us, message))
+        batch.put(record.message_key(number), record.encode(due_at, message))
         try:
             ticket = self._database().submit(batch)
         except StorageError as error:
@@ -117,8 +117,8 @@ class StoredDelayed:
         except StorageError as error:
             self.health.tell(error)
             return
-        for number, (due_us, message) in held:
-            self._delayed.restore(number, due_us, message)
+        for number, (due_at, message) in held:
+            self._delayed.restore(number, due_at, message)
             count += 1
         self._is_loaded = True
         self.health.tell(None)
@@ -309,13 +309,13 @@ def _open_delayed(database: LocalState, delayed: DelayedMessages, join: CommitJo
             _log.error("the database of delayed messages cannot be opened [%s]: %s", error.code, error)
         return database
 
-    is_there = _may_be_there(database.path)
+    is_there = may_be_there(database.path)
     stored = StoredDelayed(delayed, open_state, is_there, join, asyncio.get_running_loop().call_soon, alarms)
     stored.load()
     return stored
 
 
-def _may_be_there(database: Path) -> bool:
+def may_be_there(database: Path) -> bool:
     """Whether a database exists or must; also if that cannot be known: opening it says why."""
     try:
         return THIS_DISK.is_there(database)

@@ -14,7 +14,7 @@ _HEAD: Final = Struct(">II")  # bytes of the fields, bytes of the properties
 class DelayedRecord(NamedTuple):
     """A message as it lies on the disk."""
 
-    due_us: int  # microseconds since the epoch
+    due_at: int  # microseconds since the epoch
     message: Message
 
 
@@ -28,11 +28,11 @@ def number_of(key: bytes) -> int:
     return int.from_bytes(key[1:], "big")
 
 
-def encode(due_us: int, message: Message) -> bytes:
+def encode(due_at: int, message: Message) -> bytes:
     """The record of a message that is due at a time."""
     numbers = (int(message.qos), bool(message.retain), int(message.expiry_s), int(message.id_high), int(message.id_low))
     made = (message.clientid, message.username, message.made_by)
-    fields = json.dumps((due_us, message.topic, *numbers, *made), separators=(",", ":")).encode()
+    fields = json.dumps((due_at, message.topic, *numbers, *made), separators=(",", ":")).encode()
     properties = message.property_bytes
     return b"".join((_HEAD.pack(len(fields), len(properties)), fields, properties, message.payload))
 
@@ -51,11 +51,11 @@ def decode(value: bytes) -> DelayedRecord:
     if payload_at > len(value):
         raise ValueError("it is too short")
     fields = json.loads(value[_HEAD.size : properties_at])
-    due_us, topic, qos, retain, expiry_s, id_high, id_low, clientid, username, made_by = fields
+    due_at, topic, qos, retain, expiry_s, id_high, id_low, clientid, username, made_by = fields
     properties = value[properties_at:payload_at]
     message = make_message(
         id_high, id_low, topic, value[payload_at:], qos, bool(retain), properties, clientid, username
     )
     message.expiry_s = expiry_s
     message.made_by = tuple(made_by)
-    return DelayedRecord(due_us, message)
+    return DelayedRecord(due_at, message)

@@ -48,7 +48,7 @@ class DropWatch:
         self._ledger = ledger
         self._log = BoundedLog(logger, clock, _LINES_A_MINUTE)
         self._clock = clock
-        self._alarms = LastingAlarms(ALARM, alarms, logger, clock, _QUIET_US)
+        self._alarms = LastingAlarms(ALARM, alarms, clock, _QUIET_US, degrades=False)
         self._watched: list[_Watched] = []
 
     def tick(self) -> None:

@@ -1,8 +1,9 @@
-"""Checks the certificates that a valid configuration names, without which a node cannot start."""
+"""Checks the files that a valid configuration names, without which a node cannot start: certificates, tokens, rules."""
 
 from collections.abc import Iterator
 
 from heliograph.config import Config
+from heliograph.config.authorization.file import FileSourceConfig
 from heliograph.config.listeners import SslListener, WssListener, enabled
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.security import ReaderSettingsError
@@ -16,6 +17,7 @@ def file_faults(config: Config) -> Iterator[Fault]:
     """The path of each setting whose file would stop a start, and why; reads files."""
     yield from _listeners(config)
     yield from _flight(config)
+    yield from _rules(config)
 
 
 def _listeners(config: Config) -> Iterator[Fault]:
@@ -39,3 +41,14 @@ def _flight(config: Config) -> Iterator[Fault]:
         security.authorities()
     except ReaderSettingsError as error:
         yield path, str(error)
+
+
+def _rules(config: Config) -> Iterator[Fault]:
+    for number, settings in enumerate(config.authorization.sources, 1):
+        if settings.enable and isinstance(settings, FileSourceConfig):
+            from heliograph.access.authorization.file import AclFileError, FileSource
+
+            try:
+                FileSource(settings.type, settings.path)
+            except AclFileError as error:
+                yield ("authorization", "sources", str(number)), str(error)

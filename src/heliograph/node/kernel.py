@@ -17,7 +17,7 @@ from heliograph.node.metrics import kernel as metrics
 from heliograph.node.options import channel_options, microseconds, shared_options
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.reports import ProtocolErrorLog
-from heliograph.observe.alarms import Alarm, Alarms
+from heliograph.observe.alarms import Alarm, AlarmOptions, Alarms
 from heliograph.observe.metric import Sample, by_label, plain
 from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.parts import Change, Part, each
@@ -68,6 +68,7 @@ class KernelPart(Part):
         "sys_topics.allow_publish",
         *("mqtt", "zones.*.mqtt", "force_shutdown", "zones.*.force_shutdown"),
         *("authorization.cache", "authorization.deny_action"),
+        *("alarm.actions", "alarm.size_limit", "alarm.validity_period"),
     )
 
     context: ChannelContext
@@ -98,6 +99,7 @@ class KernelPart(Part):
         self._standing = StandingOptions(self.context)
         self._limit(config)
         self.voice = Voice(config.node.name, self.context)
+        self.alarms.use(_alarm_options(config))
         self.clock = NodeClock(broker, self.alarms)
         self.clock.begin_turn()
 
@@ -114,6 +116,8 @@ class KernelPart(Part):
     def _use(self, new: Config, changes: OptionChanges) -> None:
         before, self._config = self._config, new
         self._limit(new)
+        if new.alarm != before.alarm:
+            self.alarms.use(_alarm_options(new))
         self.broker.shared.options = shared_options(new)
         if self._standing is not None and _of_standing(new) != _of_standing(before):
             self._standing.change(changes)
@@ -122,6 +126,7 @@ class KernelPart(Part):
         """Have the broker keep to the limits of the whole node."""
         broker, router = self.broker, self.broker.router
         broker.clock.jump_max_us = microseconds(config.node.max_clock_jump)
+        self.context.rechecks.period_us = microseconds(config.authorization.cache.ttl)
         self.context.sessions.away_max = config.broker.max_disconnected_sessions or 0
         router.set_routes_max(config.broker.route_cache_size)
         if router.levels_max != levels_max(config):
@@ -138,7 +143,15 @@ class KernelPart(Part):
     def tick(self, uptime_us: int) -> None:
         """Let channels and sessions look at the time: what takes too long ends, and what is due is published."""
         steps = () if self._is_ticking else (self._tick_channels,)
-        each((*steps, partial(self.context.sessions.expire, uptime_us)), lambda step: step())
+        each(
+            (
+                *steps,
+                self.alarms.tick,
+                partial(self.context.rechecks.tick, uptime_us),
+                partial(self.context.sessions.expire, uptime_us),
+            ),
+            lambda step: step(),
+        )
 
     def samples(self) -> list[Sample]:
         """The counters of the broker, and sizes of its tables."""
@@ -150,6 +163,11 @@ class KernelPart(Part):
         failed = {name: broker.hooks.point(name).failures_count for name in hooks.NAMES}
         return [
             *found,
+            *broker.times.samples(),
+            *(
+                Sample("client.disconnected.reason", count, (*listener.split(":", 1), reason))
+                for (listener, reason), count in broker.counters.disconnects.items()
+            ),
             *by_label("hooks.failed", failed),
             *by_label("faults.contained.at", broker.faults.by_boundary()),
         ]
@@ -160,6 +178,12 @@ class KernelPart(Part):
         if self.context.channels.tick(self.clock.begin_turn()):
             self._is_ticking = True
             self.context.defer(self._tick_channels)
+
+
+def _alarm_options(config: Config) -> AlarmOptions:
+    alarm = config.alarm
+    kept_us = microseconds(alarm.validity_period)
+    return AlarmOptions("log" in alarm.actions, "publish" in alarm.actions, alarm.size_limit, kept_us)
 
 
 def _of_standing(config: Config) -> tuple[object, ...]:

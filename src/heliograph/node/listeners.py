@@ -30,7 +30,7 @@ from heliograph.transport.peer_certificate import PeerIdentity
 
 _log = logging.getLogger(__name__)
 
-_FILES_ALARM: Final = "too_many_open_files"
+_FILES_ALARM: Final = "open_files_exhausted"
 _OF_CONNECTIONS: Final = (
     *("mqtt", "zones.*.mqtt", "zones.*.force_shutdown", "force_shutdown"),
     *("authorization.cache", "authorization.deny_action"),
@@ -47,12 +47,14 @@ class ListenersPart(Part):
         "kernel",
         "sessions",
         "retained",
-        *("flapping", "rewrite", "auto_subscribe", "sys_topics", "event_messages", "client_log", "sparkplug"),
+        *("address_limits", "flapping", "rewrite", "auto_subscribe", "sys_topics", "event_messages"),
+        *("client_log", "sparkplug"),
         *("schema_validation", "message_transformation"),
         "rules",
         *("memory", "reader"),
         "authorization",
         "environment",
+        "stored_bans",
     )
     roots = ("listeners", *_OF_CONNECTIONS)
 
@@ -85,7 +87,7 @@ class ListenersPart(Part):
         tell_unreachable_limits(self._config)
         for listener in self.listeners:
             await listener.start()
-        announcements.tell_listeners(self.listeners, context.broker.hooks)
+        announcements.tell_listeners(self.listeners, self._config, context.broker.hooks)
 
     async def stop(self) -> None:
         """Stop accepting, send DISCONNECT, and wait a while for clients to read that."""
@@ -186,7 +188,10 @@ class ListenersPart(Part):
         listener = self._named.get(name)
         if listener is None:
             known = ", ".join(self._named) or "none"
-            raise UnknownListenerError(f"there is no listener {name!r} that is enabled; there are {known}")
+            raise UnknownListenerError(
+                f"there is no listener {name!r} that is enabled; there are {known}. `ctl listeners enable` has one "
+                "come that is configured"
+            )
         if self._changing.locked():
             raise ListenerBusyError("the listeners are being changed; try again when that is done")
         return listener
@@ -201,7 +206,7 @@ class ListenersPart(Part):
         self._named = changes.apply()
         for left in changes.leave:
             self._leave(left)
-        announcements.tell_listeners(changes.come, self._kernel.context.broker.hooks)
+        announcements.tell_listeners(changes.come, new, self._kernel.context.broker.hooks)
         tell_unreachable_limits(new)
 
     def _give_up(self, changes: ListenerChanges) -> None:

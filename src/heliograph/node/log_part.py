@@ -3,18 +3,26 @@
 import logging
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from heliograph.config import Config, LogConfig
 from heliograph.observe.log_format import LEVELS
 from heliograph.observe.log_output import LogOutput, open_targets
+from heliograph.observe.log_ring import LogRing
 from heliograph.observe.metric import Sample, counter, plain
 from heliograph.parts import Change, Part
+
+_RECENT_ENTRIES: Final = 1000
+_RECENT_CHARACTERS: Final = 2000
 
 
 class LogPart(Part):
     """Changes the log while the node runs; the first settings are the program's to use, before it makes a node.
 
     In a program that has a log of its own (no `LogOutput`) it changes the level only.
+
+    Attributes:
+        recent: The newest entries, for people who ask.
     """
 
     name = "log"
@@ -24,6 +32,15 @@ class LogPart(Part):
     def __init__(self, config: Config) -> None:
         self._settings = config.log
         self._data_dir = Path(config.node.data_dir)
+        self.recent = LogRing("debug", _RECENT_ENTRIES, _RECENT_CHARACTERS)
+
+    async def start(self) -> None:
+        """Begin to keep entries."""
+        logging.getLogger().addHandler(self.recent)
+
+    async def stop(self) -> None:
+        """End it."""
+        logging.getLogger().removeHandler(self.recent)
 
     async def check(self, new: Config) -> Change | None:
         """Other places, opened, if any of the settings differs."""

@@ -78,7 +78,7 @@ class MemoryContract:
 
     Args:
         limit: Bytes that the process may have; None for no limit, where it only counts.
-        others: The samples of all other parts of the node, which say what they hold.
+        others: The samples of all other parts of the node, which say what they hold; None between pieces of work.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class MemoryContract:
         channels: ChannelTable,
         delayed: HeldMessages,
         alarms: Alarms,
-        others: Callable[[], Iterable[Sample]],
+        others: Callable[[], Iterable[Sample | None]],
     ) -> None:
         self.stage = 0
         self._limit = limit
@@ -137,9 +137,19 @@ class MemoryContract:
 
     def samples(self) -> list[Sample]:
         """What the process has and may have, who holds it, and what was done."""
-        pressure = self._broker.pressure
+        return [sample for sample in self.sample_pieces() if sample is not None]
+
+    def sample_pieces(self) -> Iterator[Sample | None]:
+        """The same piece by piece."""
         self._census.renew(_SESSIONS_PER_TICK)
-        used, held = self._account()
+        for account in self.accounting():
+            if account is None:
+                yield None
+            else:
+                yield from self._samples(*account)
+
+    def _samples(self, used: int, held: Mapping[str, int]) -> list[Sample]:
+        pressure = self._broker.pressure
         numbers = {
             "memory.used": used,
             "memory.limit": self._limit or 0,
@@ -165,6 +175,9 @@ class MemoryContract:
         """
         numbers, census, in_memory = Counter[str](), self._census.done, True
         for sample in self._others():
+            if sample is None:
+                yield None
+                continue
             numbers[sample.name] += int(sample.value)
             in_memory = in_memory and (sample.name, sample.labels) != _RETAINED_ON_DISK
         yield None
@@ -192,11 +205,17 @@ class MemoryContract:
                 "caches": numbers["routes.cached"] * ROUTE_BYTES,
                 "storage": storage + streams * STREAM_BYTES,
                 "aliases": aliases,
+                "message_ways": numbers["message_ways.held_bytes"],
                 "connections": connections + sum(shared.values()),
                 "interpreter": self._begin_bytes + now.all_bytes - now.own_bytes,
                 "free": free,
             },
         )
+
+    @property
+    def used(self) -> int:
+        """Bytes that the process had at the last tick."""
+        return self._used
 
     @property
     def limit(self) -> int | None:
@@ -209,7 +228,7 @@ class MemoryContract:
         before, self.stage = self.stage, stage
         pressure = self._broker.pressure
         pressure.is_on = stage >= policy.CACHES
-        pressure.sheds_qos0 = stage >= policy.QOS0
+        pressure.shed_for_memory(stage >= policy.QOS0)
         pressure.refuses_growth = stage >= policy.GROWTH
         pressure.refuses_connections = stage >= policy.CONNECTS
         if stage == 0:

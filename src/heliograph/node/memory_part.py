@@ -1,6 +1,6 @@
 """The memory contract as a part of a node."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from heliograph.config import Config
 from heliograph.node.delayed import DelayedPart
@@ -27,7 +27,7 @@ class MemoryPart(Part):
     contract: MemoryContract
 
     def __init__(
-        self, config: Config, kernel: KernelPart, delayed: DelayedPart, others: Callable[[], Iterable[Sample]]
+        self, config: Config, kernel: KernelPart, delayed: DelayedPart, others: Callable[[], Iterable[Sample | None]]
     ) -> None:
         self._limit = config.node.memory_limit
         self._kernel = kernel
@@ -67,3 +67,7 @@ class MemoryPart(Part):
     def samples(self) -> list[Sample]:
         """What the process has, and who holds it."""
         return self.contract.samples()
+
+    def sample_pieces(self) -> Iterator[Sample | None]:
+        """The same piece by piece: each connection is looked at."""
+        return self.contract.sample_pieces()

@@ -15,6 +15,7 @@ from heliograph.config import Config, Layers
 from heliograph.node import announcements
 from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.kernel import KernelPart
+from heliograph.node.management import ManagementPart
 from heliograph.node.options import make_broker
 from heliograph.node.parts import make_parts
 from heliograph.node.reports import FaultLog, HookFailureLog
@@ -78,6 +79,10 @@ class Node:
         if is_running:
             announcements.tell_stopped(time.monotonic() - began, failed)
 
+    def begin_management(self) -> None:
+        """Start the management process, if there is to be one; no client waits for it."""
+        self.parts.get(ManagementPart).begin()
+
     def ready_line(self) -> str:
         """One line that says where the node can be reached."""
         return f"heliograph {__version__} is ready: {', '.join(self.parts.places()) or 'no listener is enabled'}"
@@ -113,6 +118,7 @@ class Node:
             announcements.tell_refused(error)
             return False
         self.parts.apply(plan)
+        self.parts.settle(plan)
         announcements.tell_changed(plan)
         return True
 

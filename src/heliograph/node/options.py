@@ -103,6 +103,7 @@ def channel_options(config: Config, zone: str) -> ChannelOptions:
     """What holds for the connections of a listener, as far as its zone says it."""
     settings = zone_of(config, zone)
     mqtt, ceiling, authorization = settings.mqtt, settings.force_shutdown, config.authorization
+    overload = settings.overload_protection
     return ChannelOptions(
         session=_session_options(zone, mqtt, settings.durable_sessions.enable),
         zone=zone,
@@ -130,7 +131,10 @@ def channel_options(config: Config, zone: str) -> ChannelOptions:
         unsent_packets_max=ceiling.max_mailbox_size if ceiling.enable else 0,
         authz_cache_size=authorization.cache.max_size if authorization.cache.enable else 0,
         authz_cache_ttl_us=microseconds(authorization.cache.ttl),
+        authz_cache_excludes=authorization.cache.excludes,
         authz_disconnects=authorization.deny_action == "disconnect",
+        overload_delay_us=overload.backoff_delay * 1000 if overload.enable else -1,
+        overload_refuses=overload.backoff_new_conn,
     )
 
 

@@ -1,38 +1,63 @@
 """The list of what a node is made of, as its configuration says."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from heliograph.access.authorization import AuthorizationPart
-from heliograph.access.parts import BansPart, FlappingPart
+from heliograph.access.authentication.interface import Surroundings
+from heliograph.access.authentication.part import AuthenticationPart
+from heliograph.access.authorization.interface import SourceSurroundings
+from heliograph.access.authorization.part import AuthorizationPart
+from heliograph.access.backends.node_cache import NodeCache
+from heliograph.access.backends.part import BackendsPart
+from heliograph.access.bans.address_limits_part import AddressLimitsPart
+from heliograph.access.bans.parts import BansPart, FlappingPart
 from heliograph.broker.pubsub import Broker
+from heliograph.channel.kicking import kick
 from heliograph.config import Config
 from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
+from heliograph.node.actions import ActionsPart
+from heliograph.node.alarm_webhook import AlarmWebhookPart
+from heliograph.node.built_in_rules import BuiltInRulesPart
 from heliograph.node.client_log import ClientLogPart
 from heliograph.node.clock import uptime_us
+from heliograph.node.congestion import CongestionPart
 from heliograph.node.control import ControlPart
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import CommitsPart, Databases
 from heliograph.node.delayed import DelayedPart
+from heliograph.node.disconnects import DisconnectsPart
 from heliograph.node.durable_sessions import SessionsPart
 from heliograph.node.event_messages import EventMessagesPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.known_clients import KnownClients
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
+from heliograph.node.management import ManagementPart
 from heliograph.node.memory_part import MemoryPart
+from heliograph.node.message_ways import MessageWaysPart
+from heliograph.node.opentelemetry import OpenTelemetryPart
+from heliograph.node.overload import OverloadPart
+from heliograph.node.peaks import PeaksPart
+from heliograph.node.people import PeoplePart
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderLaunch, ReaderPart
 from heliograph.node.retained import RetainedPart
 from heliograph.node.rules import RulesPart
+from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
 from heliograph.node.sparkplug import SparkplugPart
+from heliograph.node.stored_bans import StoredBansPart
 from heliograph.node.sys_topics import SysTopicsPart
+from heliograph.node.sysmon import SysmonPart
 from heliograph.node.ticker import Ticker
+from heliograph.node.topic_metrics import TopicMetricsPart
 from heliograph.node.tracing import TracingPart
+from heliograph.node.users import UsersPart
+from heliograph.observe.metric import Sample
 from heliograph.parts import Part, Parts
 from heliograph.policies.parts import AutoSubscribePart, RewritePart
 from heliograph.rules.parts import EnvironmentPart
+from heliograph.storage.reader.user_rights import Rights
 
 
 def make_parts(
@@ -54,7 +79,29 @@ def make_parts(
     delayed = DelayedPart(config, directory, kernel, bans, databases)
     environment = EnvironmentPart(config)
     listeners = ListenersPart(config, kernel, environment)
-    reader = ReaderPart(config, directory, kernel, reader_process)
+    backends = BackendsPart(lambda: kernel.alarms)
+    users = UsersPart(config, directory, kernel)
+    built_in_rules, authorization = make_authorization(config, directory, kernel, backends)
+
+    async def readable(username: str) -> Rights | None:
+        from heliograph.node.reader_rights import rights_of  # where a token of the reader names a user
+
+        return await rights_of(username, users.users, authorization)
+
+    rules = RulesPart(config, kernel, environment, databases)
+    reader = ReaderPart(config, directory, kernel, readable, reader_process)
+
+    def surroundings(chain: str, answers: NodeCache) -> Surroundings:
+        return Surroundings(
+            chain,
+            users.users,
+            users.passwords,
+            backends.backends,
+            answers,
+            uptime_us,
+            lambda: broker.now_us // 1_000_000,
+        )
+
     return [
         LogPart(config),
         directory,
@@ -63,21 +110,86 @@ def make_parts(
         bans,
         databases,
         CommitsPart(databases),
+        StoredBansPart(directory, kernel, bans),
+        users,
+        PeoplePart(config, directory),
         delayed,
         environment,
         SessionsPart(config, directory, kernel, databases),
         RetainedPart(config, directory, kernel, databases),
-        AuthorizationPart(config, broker),
-        TracingPart(config, kernel),
+        backends,
+        AuthenticationPart(config, broker, surroundings, uptime_us),
+        built_in_rules,
+        authorization,
+        *make_observers(config, directory, kernel, rules, all_parts),
         *make_policies(config, kernel, bans, environment, lambda names: all_parts().numbers(names)),
-        RulesPart(config, kernel, environment, databases),
-        MemoryPart(config, kernel, delayed, lambda: all_parts().samples("memory")),
+        rules,
+        *make_watchers(config, kernel, delayed, databases, listeners, lambda: all_parts().sample_pieces("memory")),
         reader,
         listeners,
         Ticker(kernel, lambda now_us: all_parts().tick(now_us)),
-        PipelinePart(config, directory, kernel, reader, listeners),
+        *make_pipeline(config, directory, kernel, reader, listeners),
         ControlPart(config, directory, kernel, all_parts),
+        ManagementPart(config, directory, kernel),
     ]
+
+
+def make_observers(
+    config: Config, directory: DataDirectory, kernel: KernelPart, rules: RulesPart, all_parts: Callable[[], Parts]
+) -> list[Part]:
+    """What tells people what becomes of clients and messages."""
+    return [
+        TracingPart(config, kernel, lambda: rules.engine),
+        MessageWaysPart(config, directory, kernel, lambda: rules.engine),
+        OpenTelemetryPart(config, directory, kernel, lambda: all_parts().get(AuthenticationPart)),
+        SlowSubscriptionsPart(config, kernel),
+        TopicMetricsPart(config, kernel),
+        DisconnectsPart(config, kernel),
+    ]
+
+
+def make_watchers(
+    config: Config,
+    kernel: KernelPart,
+    delayed: DelayedPart,
+    databases: Databases,
+    listeners: ListenersPart,
+    others: Callable[[], Iterable[Sample | None]],
+) -> list[Part]:
+    """What looks whether the node, its machine and its clients are well.
+
+    Args:
+        others: The samples of all parts but that of memory; None stands for a piece of work without one.
+    """
+    memory = MemoryPart(config, kernel, delayed, others)
+    sysmon = SysmonPart(config, kernel)
+    return [
+        AlarmWebhookPart(config, kernel),
+        sysmon,
+        memory,
+        OverloadPart(config, kernel, sysmon, memory, databases),
+        CongestionPart(config, kernel, listeners),
+    ]
+
+
+def make_pipeline(
+    config: Config, directory: DataDirectory, kernel: KernelPart, reader: ReaderPart, listeners: ListenersPart
+) -> list[Part]:
+    """What has the rows of rules leave the broker."""
+    pipeline = PipelinePart(config, directory, kernel, reader, listeners)
+    return [pipeline, ActionsPart(config, pipeline)]
+
+
+def make_authorization(
+    config: Config, directory: DataDirectory, kernel: KernelPart, backends: BackendsPart
+) -> tuple[BuiltInRulesPart, AuthorizationPart]:
+    """What decides on the rights of clients."""
+    built_in = BuiltInRulesPart(config, directory)
+
+    def surroundings(answers: NodeCache) -> SourceSurroundings:
+        return SourceSurroundings(backends.backends, uptime_us, answers, built_in.rules)
+
+    return built_in, AuthorizationPart(config, kernel.broker, surroundings, uptime_us)
 
 
 def make_policies(
@@ -96,12 +208,18 @@ def make_policies(
     """
     broker = kernel.broker
     clients = KnownClients(config, kernel)
+
+    def kick_later(clientid: str) -> None:
+        kernel.context.defer(lambda: _kick(kernel, clientid))
+
     node = NodeInfo(config.node.name, lambda clientid: kernel.context.channels.find_client(clientid))
     return [
-        FlappingPart(config, broker.hooks, bans, clock),
+        AddressLimitsPart(config, broker.hooks, lambda: kernel.alarms, clock),
+        FlappingPart(config, broker.hooks, bans, clock, kick_later),
         RewritePart(config, broker),
         AutoSubscribePart(config, broker, lambda clientid: kernel.context.channels.find(clientid), clock),
         clients,
+        PeaksPart(numbers),
         SysTopicsPart(config, kernel, clients, numbers),
         EventMessagesPart(config, kernel, clients),
         ClientLogPart(config, kernel),
@@ -109,3 +227,7 @@ def make_policies(
         ValidationPart(config, broker, environment, node),
         TransformationPart(config, broker, environment, node),
     ]
+
+
+def _kick(kernel: KernelPart, clientid: str) -> None:
+    kick(kernel.context, clientid)

@@ -6,14 +6,18 @@ It is a process of its own, which this one knows by its command line only: a bro
 """
 
 import asyncio
+import contextlib
 import logging
 import os
+import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
 from heliograph.config import Config, PipelineConfig
+from heliograph.config.actions.roots import all_actions
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
@@ -24,11 +28,18 @@ from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Change, Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
+from heliograph.settings.secrets import SecretError
+from heliograph.storage.durable_files import write_durably
 
 _log = logging.getLogger(__name__)
 
 ALARM: Final = "pipeline_failed"
 
+ACTIONS_FILE: Final = "actions.hocon"
+"""The file that a node makes of its actions, in the directory of its pipeline."""
+
+_DIRECTORY: Final = "pipeline"
+_PIPELINE: Final = (sys.executable, "-m", "heliograph.cli.main", "pipeline")
 _STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _TOLD_BYTES: Final = 2_000
@@ -63,7 +74,7 @@ class PipelineProcess(SupervisedProcess):
     ) -> None:
         super().__init__("pipeline", _STOP_S, Backoff(first_pause_s, _LONGEST_PAUSE_S))
         self._config = config
-        self._directory = data_dir / "pipeline"
+        self._directory = data_dir / _DIRECTORY
         self._endpoint = endpoint
         self._mqtt = mqtt
         self._alarms = alarms
@@ -74,10 +85,21 @@ class PipelineProcess(SupervisedProcess):
         """Start it; the node does not wait for Spark."""
         self._watch()
 
+    def look_again(self) -> None:
+        """Have it start again at once what waits after a failure; its driver must run, as its status tells."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGHUP)
+
     @property
     def file(self) -> str:
-        """Its pipeline file."""
-        return self._config.file
+        """Its pipeline file; of several, that of the operator."""
+        return self.files[0]
+
+    @property
+    def files(self) -> list[str]:
+        """Its pipeline files: the operator's, and that of the actions."""
+        return [*filter(None, [self._config.file]), str(self._directory / ACTIONS_FILE)]
 
     @property
     def status_file(self) -> Path:
@@ -99,7 +121,7 @@ class PipelineProcess(SupervisedProcess):
     def command(self) -> Sequence[str]:
         """The command line of the process."""
         config = self._config
-        command = [sys.executable, "-m", "heliograph.cli.main", "pipeline", "run", config.file, "--watch-stdin"]
+        command = [*_PIPELINE, "run", *file_arguments(self.files), "--watch-stdin"]
         command += ["--checkpoint", self._checkpoint]
         command += ["--output", config.output or str(self._directory / "output")]
         command += ["--endpoint", self._endpoint, "--mqtt", self._mqtt, "--master", config.master]
@@ -137,10 +159,11 @@ class PipelineProcess(SupervisedProcess):
                 stdin=asyncio.subprocess.PIPE,  # its end is the end of this process, however that comes
                 stdout=log,
                 stderr=log,
-                env=self._environment(),
+                env=self.environment(),
             )
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Its environment: it may have a secret."""
         token = self._config.token.text  # not for the command line, which other users see
         return {**os.environ, "PYTHONUNBUFFERED": "1"} | ({_TOKEN_VARIABLE: token} if token else {})
 
@@ -172,7 +195,7 @@ class PipelinePart(Part):
     name = "pipeline"
     metrics = PIPELINE
     needs = ("kernel", "reader", "listeners")
-    roots = ("pipeline",)
+    roots = ("pipeline", "actions", "connectors", "rule_engine")
 
     def __init__(
         self,
@@ -187,47 +210,85 @@ class PipelinePart(Part):
         self._kernel = kernel
         self._reader = reader
         self._listeners = listeners
+        self._actions = ""
         self._process: PipelineProcess | None = None
         self._replacing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start it; the node does not wait for Spark."""
-        if _is_wanted(self._config):
+        self._actions = _actions_text(self._config)
+        if self._is_wanted(self._config, self._actions):
             self._process = self._make(self._config)
+            with contextlib.suppress(OSError):  # the process cannot be started then either, and says so
+                await asyncio.to_thread(self._write, self._actions)
             self._process.start()
 
     async def check(self, new: Config) -> Change | None:
         """Another pipeline, or one that finds reader and listener at other places.
 
         Raises:
-            PipelineRefusedError: Its file is not valid.
+            PipelineRefusedError: Its file, or what is made of the actions, is not valid.
         """
-        if _is_wanted(new) and new.pipeline.file != (self._config.pipeline.file if self._process is not None else ""):
-            await validate(Path(new.pipeline.file))
-        return Change(lambda: self._use(new)) if self._process is not None or _is_wanted(new) else None
+        actions = _actions_text(new)
+        is_wanted = self._is_wanted(new, actions)
+        if not is_wanted and self._process is None:
+            return Change(lambda: self._use(new, actions)) if actions != self._actions else None
+        was = (self._config.pipeline.file, self._actions) if self._process is not None else ("", "")
+        if is_wanted and (new.pipeline.file, actions) != was:
+            await self._validate(new.pipeline.file, actions)
+        return Change(lambda: self._use(new, actions))
 
-    def _use(self, new: Config) -> None:
+    async def _validate(self, file: str, actions: str) -> None:
+        files = [file] if file else []
+        with tempfile.TemporaryDirectory(prefix="heliograph-actions-") as scratch:  # only this user may enter it
+            made = Path(scratch) / ACTIONS_FILE
+            made.write_text(actions)
+            try:
+                await validate(*files, str(made))
+            except PipelineRefusedError as error:
+                raise PipelineRefusedError(str(error).replace(str(made), ACTIONS_FILE)) from None
+
+    def _use(self, new: Config, actions: str) -> None:
         settings, before = self._config.pipeline, self._process
-        self._config = new
-        process = self._make(new) if _is_wanted(new) else None
+        is_other_file, self._config, self._actions = actions != self._actions, new, actions
+        process = self._make(new) if self._is_wanted(new, actions) else None
         is_same = process is not None and before is not None and process.command() == before.command()
-        if is_same and new.pipeline == settings:
+        if process is before is None or (is_same and new.pipeline == settings and not is_other_file):
             return
+        if is_same and new.pipeline == settings:
+            process = before
         self._process = process
-        replace = self._replace(before, process, self._replacing)
+        replace = self._replace(before, process, self._replacing, actions)
         self._replacing = asyncio.get_running_loop().create_task(replace, name="pipeline-replaced")
 
     async def _replace(
-        self, before: PipelineProcess | None, process: PipelineProcess | None, earlier: asyncio.Task[None] | None
+        self,
+        before: PipelineProcess | None,
+        process: PipelineProcess | None,
+        earlier: asyncio.Task[None] | None,
+        actions: str,
     ) -> None:
-        """Have a process take the place of another, when that has left the checkpoint."""
+        """Have a process take the place of another, when that has left the checkpoint; or take over another file."""
         if earlier is not None:
             await asyncio.wait([earlier])
-        if before is not None:
+        if before is not None and before is not process:
             await before.stop()
             self._kernel.alarms.deactivate(ALARM)  # another one has yet to fail
-        if process is not None and process is self._process:
-            process.start()
+        try:
+            await asyncio.to_thread(self._write, actions)
+        except OSError as error:
+            _log.error("the pipeline does not learn what its actions are now: %s", error)
+        if process is not None and process is self._process and process is not before:
+            process.start()  # the same one looks at its files by itself
+
+    def _write(self, actions: str) -> None:
+        """Write the file of the actions; it may hold secrets."""
+        write_durably(self._directory.path / _DIRECTORY / ACTIONS_FILE, actions.encode(), 0o600)
+
+    @staticmethod
+    def _is_wanted(config: Config, actions: str) -> bool:
+        is_on = config.pipeline.enable and config.durable_storage.flight.enable
+        return is_on and bool(config.pipeline.file or actions)
 
     def _make(self, config: Config) -> PipelineProcess:
         addresses = [one.address.partition("://")[2] for one in self._listeners.listeners if one.kind == "tcp"]
@@ -265,22 +326,36 @@ def _reachable(address: str) -> str:
     return f"{_ANY.get(host, host)}:{port}"
 
 
-def _is_wanted(config: Config) -> bool:
-    return config.pipeline.enable and config.durable_storage.flight.enable
+def _actions_text(config: Config) -> str:
+    """The file of the actions that run; empty where none does."""
+    if next(all_actions(config.actions), None) is None:
+        return ""
+    from heliograph.actions.pipeline_file import actions_file  # what a node without actions need not load
+
+    try:
+        made = actions_file(config)
+    except SecretError as error:
+        raise PipelineRefusedError(str(error)) from error
+    return made.text if made.actions else ""
 
 
-async def validate(file: Path) -> None:
-    """See whether a pipeline's file is valid, in a process of its own, since a broker loads nothing of the pipeline.
+def file_arguments(files: Sequence[str]) -> list[str]:
+    """How the command `heliograph pipeline` is told one or two pipeline files."""
+    return [files[0], *(f"--actions={file}" for file in files[1:])]
+
+
+async def validate(*files: str) -> None:
+    """See whether a pipeline's files are valid, in a process of its own, since a broker loads nothing of the pipeline.
 
     Raises:
-        PipelineRefusedError: It is not.
+        PipelineRefusedError: They are not.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "heliograph.cli.main", "pipeline", "validate", str(file), "--no-spark"),
+        *(*_PIPELINE, "validate", *file_arguments(files), "--no-spark"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
     _, told = await process.communicate()
     if process.returncode:
-        raise PipelineRefusedError(f"pipeline.file: {told.decode(errors='replace').strip()}")
+        raise PipelineRefusedError(f"the pipeline: {told.decode(errors='replace').strip()}")

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,14 +16,17 @@ from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled
 from heliograph.parts import Change, Part
+from heliograph.storage.errors import StorageError
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.local_token import FILE, announce, withdraw
 from heliograph.storage.reader.process import ALARM, ReaderProcess
 from heliograph.storage.reader.security import ReaderSecurity
+from heliograph.storage.reader.user_rights import Rights
 
 _log = logging.getLogger(__name__)
 
 _ANNOUNCE_AGAIN_US: Final = 3_600_000_000
+_RIGHTS_AGAIN_US: Final = 2_000_000
 # What callers must show, the certificate with its key, and the authorities of clients' certificates.
 _Serving = tuple[ReaderSecurity, tuple[bytes, bytes] | None, bytes | None]
 
@@ -35,11 +38,14 @@ class ReaderPart(Part):
 
     Where its settings change, or files that they name, another process takes its place: at another address it serves
     before the one before ends, at the same one behind it.
+
+    Args:
+        rights_of: What a user may read that a token names; asked again every few seconds.
     """
 
     name = "reader"
     metrics = metrics.READER
-    needs = ("kernel", "reader_launch", "databases")
+    needs = ("kernel", "reader_launch", "databases", "users", "authorization")
     roots = ("durable_storage.flight",)
 
     def __init__(
@@ -47,8 +53,13 @@ class ReaderPart(Part):
         config: Config,
         directory: DataDirectory,
         kernel: KernelPart,
+        rights_of: Callable[[str], Awaitable[Rights | None]],
         launched: asyncio.subprocess.Process | None = None,
     ) -> None:
+        self._rights_of = rights_of
+        self._rights: dict[str, Rights | None] = {}  # by user
+        self._rights_due_us = 0
+        self._looking: asyncio.Task[None] | None = None
         self._launched = launched
         self._settings = config.durable_storage.flight
         self._directory = directory
@@ -89,6 +100,7 @@ class ReaderPart(Part):
         """
         if self._process is not None:
             self._serving = self._read(self._settings)
+            await self._look_at_rights()
             await self._process.start()
             self.tick(uptime_us())
 
@@ -121,7 +133,7 @@ class ReaderPart(Part):
     def _use(self, settings: FlightConfig, serving: _Serving | None, process: ReaderProcess | None) -> None:
         before, bind = self._process, self.bind
         self._settings, self._serving, self._process = settings, serving, process
-        self._announce_at_us = 0
+        self._announce_at_us = self._rights_due_us = 0
         self._later(self._replace(before, bind, process))
 
     async def _replace(self, before: ReaderProcess | None, bind: str, process: ReaderProcess | None) -> None:
@@ -149,10 +161,29 @@ class ReaderPart(Part):
             on_damage=self._tell_damage,
             alarms=self._kernel.alarms,
             launched=launched,
+            rights=lambda: self._rights,
         )
+
+    async def _look_at_rights(self) -> None:
+        """Have the reader know what users may read now."""
+        users = {token.user for token in self._settings.tokens if token.user}
+        found: dict[str, Rights | None] = {}
+        for user in sorted(users):
+            try:
+                found[user] = await self._rights_of(user)
+            except StorageError as error:
+                _log.warning("what %r may read of stored messages is not known: %s", user, error)
+                found[user] = None
+        if found != self._rights:
+            self._rights = found
+            if self._process is not None:
+                self._process.tell_rights()
 
     async def stop(self) -> None:
         """End it."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         await asyncio.gather(*self._replacing, return_exceptions=True)
         if self._process is not None:
             withdraw(self.bind, self._directory.path)
@@ -164,6 +195,12 @@ class ReaderPart(Part):
 
     def tick(self, uptime_us: int) -> None:
         """Let programs of this user find the node's own token, if the settings say so; again each hour."""
+        is_idle = self._looking is None or self._looking.done()
+        if self._process is not None and uptime_us >= self._rights_due_us and is_idle:
+            self._rights_due_us = uptime_us + _RIGHTS_AGAIN_US
+            if self._rights or any(token.user for token in self._settings.tokens):
+                loop = asyncio.get_running_loop()
+                self._looking = loop.create_task(self._look_at_rights(), name="storage-reader-rights")
         if self._process is None or uptime_us < self._announce_at_us:
             return
         self._announce_at_us = uptime_us + _ANNOUNCE_AGAIN_US

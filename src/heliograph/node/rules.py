@@ -1,16 +1,20 @@
 """The rule engine as a part of a node."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
-from heliograph.config import Config
+from heliograph.config import Config, NamedAction, RuleEngineConfig
+from heliograph.config.actions.roots import running_actions
+from heliograph.config.rules import Action
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics.rules import RULES
 from heliograph.observe.metric import Sample
+from heliograph.observe.rate import LOOK_S
 from heliograph.parts import Change, Part
 from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.environment import Environment
@@ -30,7 +34,7 @@ class RulesPart(Part):
     name = "rules"
     metrics = RULES
     needs = ("kernel", "environment", "schema_validation", "message_transformation", "databases", "commits")
-    roots = ("rule_engine",)
+    roots = ("rule_engine", "actions", "connectors")
 
     engine: RuleEngine
 
@@ -39,6 +43,7 @@ class RulesPart(Part):
         self._kernel = kernel
         self._environment = environment
         self._databases = databases
+        self._look_at_us = 0
 
     async def start(self) -> None:
         """Have the configured rules.
@@ -66,7 +71,14 @@ class RulesPart(Part):
         """
         if self._databases.is_open:
             self.engine.store_in(self._append_row)
-        return Change(self.engine.prepare(new.rule_engine, anew=self._environment.environment.schemas.is_changing))
+        return Change(self.engine.prepare(rules_of(new), anew=self._environment.environment.schemas.is_changing))
+
+    def tick(self, uptime_us: int) -> None:
+        """Look at how fast rules match, some times a minute."""
+        if uptime_us >= self._look_at_us:
+            self._look_at_us = uptime_us + int(LOOK_S * 1_000_000)
+            for rule in self.engine:
+                rule.counters.rate.look(rule.counters.matched)
 
     def _append_row(self, message: Message) -> int:
         return self._databases.sink.append_row(message)
@@ -74,6 +86,26 @@ class RulesPart(Part):
     def samples(self) -> list[Sample]:
         """Counts of each rule, and of all."""
         return self.engine.samples()
+
+    def sample_pieces(self) -> Iterator[Sample | None]:
+        """The same piece by piece: there may be thousands of rules."""
+        return self.engine.sample_pieces()
+
+
+def rules_of(config: Config) -> RuleEngineConfig:
+    """The rules of a configuration, in which each action that they name says whether it runs."""
+    engine = config.rule_engine
+    if not any(isinstance(action, NamedAction) for rule in engine.rules.values() for action in rule.actions):
+        return engine
+    running = running_actions(config.connectors, config.actions)
+
+    def resolved(action: Action) -> Action:
+        return replace(action, is_on=action.id in running) if isinstance(action, NamedAction) else action
+
+    rules = {
+        rule_id: replace(rule, actions=tuple(map(resolved, rule.actions))) for rule_id, rule in engine.rules.items()
+    }
+    return replace(engine, rules=rules)
 
 
 def make_rule_engine(
@@ -91,7 +123,7 @@ def make_rule_engine(
         from_thread: Calls what it is given in a turn of the event loop, callable in any thread.
     """
     return RuleEngine(
-        config.rule_engine,
+        rules_of(config),
         context.broker,
         IdSource(context.node, context.next_number()),
         environment,

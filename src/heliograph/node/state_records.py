@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from heliograph.access.bans import stored as stored_bans
+from heliograph.access.built_in_rules import record as rules_record
+from heliograph.access.people import records as people_records
 from heliograph.durable_sessions import record as session_record
 from heliograph.node import delayed_record
 from heliograph.shared_groups import record as group_record
@@ -40,7 +43,22 @@ _RETAINED: Final[Mapping[bytes, _Reader]] = {
     keyed_records.stream_key(0)[1:2]: lambda key, value: keyed_records.read_stream(b"K" + key, value),
 }
 _DELAYED: Final[Mapping[bytes, _Reader]] = {delayed_record.MESSAGE: _value(delayed_record.decode)}
-_READERS: Final = {"sessions": _SESSIONS, "shared_groups": _SHARED_GROUPS, "retained": _RETAINED, "delayed": _DELAYED}
+_BANS: Final[Mapping[bytes, _Reader]] = {stored_bans.BAN: stored_bans.decode}
+_BUILT_IN_RULES: Final[Mapping[bytes, _Reader]] = dict.fromkeys(rules_record.RECORDS, _value(rules_record.decode))
+_PEOPLE: Final[Mapping[bytes, _Reader]] = {
+    people_records.USER: _value(lambda value: people_records.decode(people_records.ManagementUser, value)),
+    people_records.API_KEY: _value(lambda value: people_records.decode(people_records.StoredApiKey, value)),
+    people_records.REVISION: _value(people_records.decode_revision),
+}
+_READERS: Final = {
+    "sessions": _SESSIONS,
+    "shared_groups": _SHARED_GROUPS,
+    "retained": _RETAINED,
+    "delayed": _DELAYED,
+    "bans": _BANS,
+    "built_in_rules": _BUILT_IN_RULES,
+    "people": _PEOPLE,
+}
 
 
 def validator(database: str) -> Validator:

@@ -1,6 +1,6 @@
 """What of a configuration has something kept on the disk."""
 
-from heliograph.config import Config, PipelineAction
+from heliograph.config import Config, NamedAction, PipelineAction
 
 
 def is_anything_stored(config: Config) -> bool:
@@ -12,7 +12,7 @@ def is_anything_stored(config: Config) -> bool:
 def _has_rows(config: Config) -> bool:
     """Whether a rule hands its rows to the pipeline, which reads what is stored."""
     rules = config.rule_engine.rules.values()
-    return any(isinstance(action, PipelineAction) for rule in rules for action in rule.actions)
+    return any(isinstance(action, PipelineAction | NamedAction) for rule in rules for action in rule.actions)
 
 
 def is_retained_on_disk(config: Config) -> bool:

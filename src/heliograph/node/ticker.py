@@ -1,7 +1,6 @@
 """Ticks the parts of a node twice a second, and raises an alarm for a part that fails."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -12,8 +11,6 @@ from heliograph.observe.histogram import Histogram
 from heliograph.observe.lasting import LastingAlarms
 from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Part
-
-_log = logging.getLogger(__name__)
 
 ALARM: Final = "part_failing"
 _TICK_S: Final = 0.5
@@ -55,11 +52,11 @@ class Ticker(Part):
 
     def samples(self) -> list[Sample]:
         """How late ticks come."""
-        lags = {"loop.lag_s": round(self.lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
+        lags = {"loop.last_lag_s": round(self.lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
         return [*plain(lags), *self._lags.samples("loop.lag")]
 
     async def _run(self) -> None:
-        failing = LastingAlarms(ALARM, self._kernel.alarms, _log, uptime_us, _QUIET_US)
+        failing = LastingAlarms(ALARM, self._kernel.alarms, uptime_us, _QUIET_US)
         while True:
             began_us = uptime_us()
             await asyncio.sleep(_TICK_S)

@@ -1,6 +1,7 @@
 """Traces as a part of a node."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -8,6 +9,7 @@ from heliograph.config import Config
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Part
+from heliograph.rules.engine.engine import RuleEngine
 
 if TYPE_CHECKING:
     from heliograph.tracing.traces import Traces
@@ -18,7 +20,11 @@ FOLDER: Final = "trace"  # of the data directory
 
 
 class TracingPart(Part):
-    """Owns the traces of a node, which all end with it; their files stay."""
+    """Owns the traces of a node, which all end with it; their files stay.
+
+    Args:
+        rules: The rules, once they have started.
+    """
 
     name = "tracing"
     metrics = (
@@ -27,7 +33,8 @@ class TracingPart(Part):
     )
     needs = ("kernel", "data_dir")
 
-    def __init__(self, config: Config, kernel: KernelPart) -> None:
+    def __init__(self, config: Config, kernel: KernelPart, rules: Callable[[], RuleEngine]) -> None:
+        self._rules = rules
         self._folder = Path(config.node.data_dir) / FOLDER
         self._kernel = kernel
         self._traces: Traces | None = None  # made when one is asked for
@@ -39,7 +46,8 @@ class TracingPart(Part):
         if traces is None:
             from heliograph.tracing.traces import Traces  # a start does without
 
-            traces = self._traces = Traces(self._folder, self._kernel.context, _log.info)
+            watch = self._rules().watch
+            traces = self._traces = Traces(self._folder, self._kernel.context, _log.info, watch)
         return traces
 
     def tick(self, uptime_us: int) -> None:

@@ -10,19 +10,23 @@ message makes one. Who raises an alarm gives its name and text: the callers of `
 """
 
 import json
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.observe.short_text import short_text
 
+_log = logging.getLogger(__name__)
+
 ACTIVE_MAX: Final = 1000
-HISTORY_MAX: Final = 1000
 # The last sentence of an alarm that nothing but a start can prove to be over.
 UNTIL_START: Final = "The alarm ends when the node starts again"
 _TEXT_MAX: Final = 1000
+_LINES_A_MINUTE: Final = 60
 # What a level of a topic name cannot hold, in the name of an alarm that names a client.
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "+": "%2B", "#": "%23", "\0": "%00"})
 
@@ -37,6 +41,7 @@ class Alarm:
         details: The same for programs. A hash stands for what is beyond 1,000 characters of a text.
         activate_at: When it began, in milliseconds since the epoch.
         deactivate_at: When it ended; None while it is active.
+        degrades: Whether the node does not do its work while it is active, so that something may start it again.
     """
 
     name: str
@@ -44,6 +49,7 @@ class Alarm:
     details: Mapping[str, object]
     activate_at: int
     deactivate_at: int | None = None
+    degrades: bool = True
 
     def to_json(self) -> bytes:
         """As subscribers get it."""
@@ -56,6 +62,23 @@ class Alarm:
             "deactivate_at": "infinity" if self.deactivate_at is None else self.deactivate_at,
         }
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmOptions:
+    """What is done with alarms.
+
+    Attributes:
+        logs: Whether a line of the log says that one begins or ends.
+        publishes: Whether messages say it.
+        ended_max: How many are kept after their ends.
+        ended_us: How long one is kept after its end.
+    """
+
+    logs: bool = True
+    publishes: bool = True
+    ended_max: int = 1000
+    ended_us: int = 86_400_000_000
 
 
 class Retained(Protocol):
@@ -92,26 +115,80 @@ class Alarms:
         self._retained = retained
         self._now_us = now_us
         self._tell = tell
+        self._options = AlarmOptions()
+        self._log = BoundedLog(_log, now_us, _LINES_A_MINUTE)
         self._active: dict[str, Alarm] = {}
-        self._history: deque[Alarm] = deque(maxlen=HISTORY_MAX)
+        self._history: deque[Alarm] = deque(maxlen=self._options.ended_max)
         self._dropped = 0
 
-    def activate(self, name: str, message: str, details: Mapping[str, object]) -> bool:
-        """Begin an alarm; False if one of that name is active already, or too many are."""
+    def use(self, options: AlarmOptions) -> None:
+        """Have other options from now on, also for the alarms that there are."""
+        before, self._options = self._options, options
+        self._history = deque(self._history, options.ended_max)
+        self.tick()
+        if before.publishes != options.publishes and self._retained is not None:
+            for alarm in self._active.values():
+                if options.publishes:
+                    self._keep(self._retained, alarm)
+                else:
+                    self._retained.forget(self._topic_of(alarm))
+            if not options.publishes:
+                self._retained.forget(self._prefix + "activate")
+
+    def tick(self) -> None:
+        """Forget the alarms that ended long ago."""
+        until = (self._now_us() - self._options.ended_us) // 1000
+        while self._history and (self._history[0].deactivate_at or 0) <= until:
+            self._history.popleft()
+
+    def activate(
+        self,
+        name: str,
+        message: str,
+        details: Mapping[str, object],
+        *,
+        logs_message: bool = False,
+        degrades: bool = True,
+    ) -> bool:
+        """Begin an alarm.
+
+        Args:
+            message: What is wrong, for people.
+            details: The same for programs.
+            logs_message: Whether the line of the log has the message: its owner does not log it itself.
+            degrades: Whether the node does not do its work meanwhile.
+
+        Returns:
+            False if one of that name is active already, or too many are.
+        """
         name = short_text(name)
         if name in self._active:
             return False
         if len(self._active) >= ACTIVE_MAX:
             self._dropped += 1
             return False
-        alarm = Alarm(name, short_text(message, _TEXT_MAX), _shortened(details), self._now_us() // 1000)
-        payload = alarm.to_json()
-        self._outgoing.put(self._prefix + "activate", payload)
-        if self._retained is not None:
-            self._retained.keep(self._prefix + "activate", payload)
-            self._retained.keep(self._topic_of(alarm), payload)
+        began = self._now_us() // 1000
+        alarm = Alarm(name, short_text(message, _TEXT_MAX), _shortened(details), began, None, degrades)
+        if self._options.publishes:
+            self._outgoing.put(self._prefix + "activate", alarm.to_json())
+            if self._retained is not None:
+                self._keep(self._retained, alarm)
         self._active[name] = alarm  # not before: what raised would be active for ever
+        if self._options.logs:
+            self._log.warn("alarm %s has begun%s", name, f": {alarm.message}" if logs_message else "")
         self._tell(alarm)
+        return True
+
+    def update(self, name: str, message: str, details: Mapping[str, object]) -> bool:
+        """Have an active alarm say something else from now on; False if none of that name is active."""
+        name = short_text(name)
+        before = self._active.get(name)
+        if before is None:
+            return False
+        alarm = replace(before, message=short_text(message, _TEXT_MAX), details=_shortened(details))
+        self._active[name] = alarm
+        if self._options.publishes and self._retained is not None:
+            self._keep(self._retained, alarm)
         return True
 
     def deactivate(self, name: str) -> bool:
@@ -121,9 +198,12 @@ class Alarms:
             return False
         ended = replace(alarm, deactivate_at=self._now_us() // 1000)
         self._history.append(ended)
-        self._outgoing.put(self._prefix + "deactivate", ended.to_json())
-        if self._retained is not None:
-            self._forget(self._retained, alarm)
+        if self._options.publishes:
+            self._outgoing.put(self._prefix + "deactivate", ended.to_json())
+            if self._retained is not None:
+                self._forget(self._retained, alarm)
+        if self._options.logs:
+            self._log.write(logging.INFO, "alarm %s has ended", ended.name)
         self._tell(ended)
         return True
 
@@ -132,7 +212,7 @@ class Alarms:
         return list(self._active.values())
 
     def history(self) -> list[Alarm]:
-        """Those that ended, oldest first; at most the last thousand."""
+        """Those that ended, oldest first; so many and so old as the options allow."""
         return list(self._history)
 
     def clear_history(self) -> int:
@@ -140,6 +220,11 @@ class Alarms:
         count = len(self._history)
         self._history.clear()
         return count
+
+    def _keep(self, retained: Retained, alarm: Alarm) -> None:
+        payload = alarm.to_json()
+        retained.keep(self._prefix + "activate", payload)
+        retained.keep(self._topic_of(alarm), payload)
 
     def _forget(self, retained: Retained, alarm: Alarm) -> None:
         retained.forget(self._topic_of(alarm))

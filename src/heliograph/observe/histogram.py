@@ -1,9 +1,10 @@
 """A histogram of durations in fixed buckets."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
-from heliograph.observe.metric import Sample
+from mypy_extensions import i64
+
+from heliograph.observe.metric import SUM, Sample
 
 
 class Histogram:
@@ -14,24 +15,34 @@ class Histogram:
     """
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
+        self._bounds: list[float] = list(bounds)
+        self._counts: list[int] = [0] * (len(self._bounds) + 1)
+        self._sum = 0.0
 
     def add(self, value: float) -> None:
         """One more measurement."""
-        self._counts[bisect_left(self._bounds, value)] += 1
+        at: i64 = 0
+        for bound in self._bounds:
+            if value <= bound:
+                break
+            at += 1
+        self._counts[at] += 1
+        self._sum += value
 
     def samples(self, name: str, *labels: str) -> list[Sample]:
-        """How many measurements are at most each bound, as Prometheus has them.
+        """How many measurements are at most each bound, as Prometheus has them, and their sum.
 
         Args:
             name: The name of the metric.
             labels: The values of its labels but the last one.
         """
-        found, total = [], 0
-        for bound, count in zip((*self._bounds, "+Inf"), self._counts, strict=True):
+        found: list[Sample] = []
+        total = 0
+        bounds = [str(bound) for bound in self._bounds]
+        for bound, count in zip([*bounds, "+Inf"], self._counts, strict=True):
             total += count
-            found.append(Sample(name, total, (*labels, str(bound))))
+            found.append(Sample(name, total, (*labels, bound)))
+        found.append(Sample(name, round(self._sum, 6), (*labels, SUM)))
         return found
 
     def __repr__(self) -> str:

@@ -4,16 +4,14 @@ So many of a kind go on at a time: clients that come in thousands must not use u
 finds no room is only counted.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from logging import INFO, WARNING, Logger
 from typing import Final
 
 from heliograph.observe.alarms import Alarms
-from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.short_text import short_text
 
 _ACTIVE_MAX: Final = 100
-_LINES_A_MINUTE: Final = 30
 
 
 class LastingAlarms:
@@ -21,31 +19,38 @@ class LastingAlarms:
 
     Args:
         kind: What their names begin with; the rest names the client.
-        logger: Where beginnings and ends are logged, a bounded number of them a minute.
         quiet_us: How long nothing must have happened before an alarm ends.
+        degrades: Whether the node does not do its work meanwhile.
+
+    Attributes:
+        quiet_us: The same; it may be set anew.
     """
 
-    def __init__(self, kind: str, alarms: Alarms, logger: Logger, clock: Callable[[], int], quiet_us: int) -> None:
+    def __init__(
+        self, kind: str, alarms: Alarms, clock: Callable[[], int], quiet_us: int, *, degrades: bool = True
+    ) -> None:
         self._kind = kind
         self._alarms = alarms
-        self._log = BoundedLog(logger, clock, _LINES_A_MINUTE)
         self._clock = clock
-        self._quiet_us = quiet_us
-        self._last: dict[str, int] = {}  # when it happened last, by client; the one that is quiet longest first
+        self.quiet_us = quiet_us
+        self._degrades = degrades
+        # When it happened last, by client; the one that is quiet longest first.
+        self._last: OrderedDict[str, int] = OrderedDict()
         self._missed = 0
 
     def happened(self, who: str, message: str, details: Mapping[str, object]) -> None:
-        """It happened to a client: raise the alarm unless it goes on, and tell the log then.
+        """It happened to a client: raise the alarm unless it goes on.
 
         Args:
             message: What is wrong and what to do.
         """
         who = short_text(who)
-        if self._last.pop(who, None) is None:
-            if len(self._last) >= _ACTIVE_MAX or not self._alarms.activate(f"{self._kind}/{who}", message, details):
-                self._missed += 1
-                return
-            self._log.write(WARNING, "%s", message)
+        is_new = self._last.pop(who, None) is None
+        has_room = len(self._last) < _ACTIVE_MAX
+        name = f"{self._kind}/{who}"
+        if is_new and not (has_room and self._begin(name, message, details)):
+            self._missed += 1
+            return
         self._last[who] = self._clock()
 
     def goes_on(self, who: str) -> bool:
@@ -54,14 +59,16 @@ class LastingAlarms:
 
     def tick(self) -> None:
         """End the alarms of clients for which it did not happen for a while."""
-        until = self._clock() - self._quiet_us
+        until = self._clock() - self.quiet_us
         while self._last:
             who = next(iter(self._last))
             if self._last[who] > until:
                 return
             del self._last[who]
             self._alarms.deactivate(f"{self._kind}/{who}")
-            self._log.write(INFO, "alarm %s/%.200s has ended", self._kind, who)
+
+    def _begin(self, name: str, message: str, details: Mapping[str, object]) -> bool:
+        return self._alarms.activate(name, message, details, logs_message=True, degrades=self._degrades)
 
     def statistics(self) -> dict[str, int]:
         """How many go on, and how many found no room."""

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 COUNTER: Final = "counter"  # it only grows while the node runs
 GAUGE: Final = "gauge"
-HISTOGRAM: Final = "histogram"  # its last label is `le`, the upper bound of a bucket
+HISTOGRAM: Final = "histogram"  # its last label is `le`, the upper bound of a bucket,
+SUM: Final = "sum"  # or this: the sum of all measurements
 
 
 class Sample(NamedTuple):
@@ -57,6 +58,10 @@ class Metric:
     def flat_name(self, values: Iterable[str]) -> str:
         """Its name in the log with these values of its labels."""
         text = self.template
+        if self.kind == HISTOGRAM:
+            *values, last = values
+            text = text.replace("le.{le}", SUM if last == SUM else f"le.{last}")
+            values = (*values, last)
         for label, value in zip(self.labels, values, strict=True):
             text = text.replace(f"{{{label}}}.", "") if value == self.unnamed else text.replace(f"{{{label}}}", value)
         return text

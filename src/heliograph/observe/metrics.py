@@ -1,39 +1,28 @@
-"""The catalogue of metrics and statistics that the broker publishes, named as EMQX names them.
+"""The metrics and statistics of EMQX, under its names, and which of our metrics each is.
 
-Metrics only grow; statistics say how many of a thing there are, and the most there were. What EMQX counts and this
-broker has no such thing for (packets that a gateway or a cluster would see, `packets.*.inuse`) is left out: a number
-that is always 0 says nothing.
+Metrics only grow; statistics say how many of a thing there are, and the most there were. `$SYS` topics, the HTTP API
+and the Prometheus endpoint are views of this catalogue. All of it is there at all times: what this broker has no such
+thing for is 0, and docs/metrics.md says what that is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-METRICS: Final = (
-    "bytes.received",
-    "bytes.sent",
+BYTES: Final = ("bytes.received", "bytes.sent")
+PACKETS: Final = (
     "packets.received",
     "packets.sent",
     "packets.connect.received",
-    "packets.connack.sent",
-    "packets.connack.error",
-    "packets.connack.auth_error",
-    "packets.publish.received",
-    "packets.publish.sent",
-    "packets.publish.error",
-    "packets.publish.auth_error",
-    "packets.publish.dropped",
-    "packets.puback.received",
-    "packets.puback.sent",
-    "packets.pubrec.received",
-    "packets.pubrec.sent",
-    "packets.pubrel.received",
-    "packets.pubrel.sent",
-    "packets.pubcomp.received",
-    "packets.pubcomp.sent",
-    "packets.subscribe.received",
-    "packets.subscribe.auth_error",
+    *(f"packets.connack.{name}" for name in ("sent", "error", "auth_error")),
+    *(f"packets.publish.{name}" for name in ("received", "sent", "inuse", "error", "auth_error", "dropped")),
+    *(f"packets.puback.{name}" for name in ("received", "sent", "inuse", "missed")),
+    *(f"packets.pubrec.{name}" for name in ("received", "sent", "inuse", "missed")),
+    *(f"packets.pubrel.{name}" for name in ("received", "sent", "missed")),
+    *(f"packets.pubcomp.{name}" for name in ("received", "sent", "inuse", "missed")),
+    *(f"packets.subscribe.{name}" for name in ("received", "error", "auth_error")),
     "packets.suback.sent",
     "packets.unsubscribe.received",
+    "packets.unsubscribe.error",
     "packets.unsuback.sent",
     "packets.pingreq.received",
     "packets.pingresp.sent",
@@ -41,43 +30,65 @@ METRICS: Final = (
     "packets.disconnect.sent",
     "packets.auth.received",
     "packets.auth.sent",
+)
+MESSAGES: Final = (
     "messages.received",
     "messages.sent",
-    "messages.qos0.received",
-    "messages.qos0.sent",
-    "messages.qos1.received",
-    "messages.qos1.sent",
-    "messages.qos2.received",
-    "messages.qos2.sent",
+    *(f"messages.qos{qos}.{way}" for qos in range(3) for way in ("received", "sent")),
     "messages.publish",
     "messages.dropped",
+    "messages.dropped.await_pubrel_timeout",
     "messages.dropped.no_subscribers",
-    "messages.delayed",
-    "messages.delivered",
-    "messages.acked",
-    "messages.validation_succeeded",
-    "messages.validation_failed",
-    "messages.transformation_succeeded",
-    "messages.transformation_failed",
+    *(f"messages.{policy}_{end}" for policy in ("validation", "transformation") for end in ("failed", "succeeded")),
+    *(f"messages.{name}" for name in ("forward", "delayed", "delivered", "acked", "persisted", "retained")),
+)
+DELIVERY: Final = (
     "delivery.dropped",
-    "delivery.dropped.no_local",
-    "delivery.dropped.too_large",
-    "delivery.dropped.qos0_msg",
-    "delivery.dropped.queue_full",
-    "delivery.dropped.expired",
-    "client.connect",
-    "client.connack",
-    "client.connected",
-    "client.subscribe",
-    "client.unsubscribe",
-    "client.disconnected",
-    "session.created",
-    "session.resumed",
-    "session.takenover",
-    "session.discarded",
-    "session.terminated",
-    "authentication.failure",
-    "authorization.deny",
+    *(f"delivery.dropped.{reason}" for reason in ("no_local", "too_large", "qos0_msg", "queue_full", "expired")),
+)
+CLIENT: Final = tuple(
+    f"client.{name}"
+    for name in (
+        "connect",
+        "connack",
+        "connected",
+        "authenticate",
+        "auth.anonymous",
+        "authorize",
+        "subscribe",
+        "unsubscribe",
+        "disconnected",
+    )
+)
+SESSION: Final = tuple(f"session.{name}" for name in ("created", "resumed", "takenover", "discarded", "terminated"))
+AUTHORIZATION: Final = tuple(
+    f"authorization.{name}"
+    for name in (
+        "allow",
+        "deny",
+        "cache_hit",
+        "cache_miss",
+        "superuser",
+        "nomatch",
+        "matched_allow",
+        "matched_deny",
+    )
+)
+AUTHENTICATION: Final = ("authentication.success", "authentication.success.anonymous", "authentication.failure")
+OVERLOAD: Final = tuple(
+    f"overload_protection.{name}" for name in ("delay.ok", "delay.timeout", "hibernation", "gc", "new_conn")
+)
+
+METRICS: Final = (
+    *BYTES,
+    *PACKETS,
+    *MESSAGES,
+    *DELIVERY,
+    *CLIENT,
+    *SESSION,
+    *AUTHORIZATION,
+    *AUTHENTICATION,
+    *OVERLOAD,
 )
 
 # Each stands for two statistics: NAME.count and NAME.max.
@@ -86,62 +97,62 @@ STATISTICS: Final = (
     "live_connections",
     "channels",
     "sessions",
+    "cluster_sessions",
     "topics",
     "suboptions",
     "subscribers",
     "subscriptions",
     "subscriptions.shared",
+    "durable_subscriptions",
     "retained",
     "delayed",
 )
 
-# What follows from another number: nothing is counted twice.
+# What follows from another number: nothing is counted twice. EMQX's connections are the clients that it knows,
+# connected or not.
 _SAME_AS: Final = {
     "client.connect": "packets.connect.received",
     "client.connack": "packets.connack.sent",
     "client.subscribe": "packets.subscribe.received",
     "client.unsubscribe": "packets.unsubscribe.received",
-    "authentication.failure": "packets.connack.auth_error",
-    "channels.count": "connections.count",
+    "authentication.success.anonymous": "client.auth.anonymous",
+    "messages.retained": "retained.count",
+    "connections.count": "sessions.count",
+    "channels.count": "sessions.count",
+    "cluster_sessions.count": "sessions.count",
     "suboptions.count": "subscriptions.count",
     "subscribers.count": "subscriptions.count",
+    "durable_subscriptions.count": "subscriptions.parked",
 }
 
 
-_DENIED: Final = ("packets.publish.auth_error", "packets.subscribe.auth_error")
+def source_of(name: str) -> str:
+    """The name of our metric that one of EMQX's is."""
+    return _SAME_AS.get(name, name)
 
-#: The metrics of a node that the statistics are made of.
-SIZES: Final = frozenset(_SAME_AS.get(f"{name}.count", f"{name}.count") for name in STATISTICS)
-#: Those that the metrics are made of.
-COUNTERS: Final = frozenset((*(_SAME_AS.get(name, name) for name in METRICS), *_DENIED))
+
+#: The metrics of a node that EMQX's counts are made of,
+COUNTS: Final = frozenset(source_of(f"{name}.count") for name in STATISTICS)
+#: its statistics,
+SIZES: Final = COUNTS | {f"{name}.max" for name in STATISTICS}
+#: and its metrics.
+COUNTERS: Final = frozenset(source_of(name) for name in METRICS)
 
 
 def metrics_of(numbers: Mapping[str, float]) -> dict[str, int]:
-    """The metrics that a node's statistics hold, in the order of the catalogue."""
-    derived = dict(numbers)
-    denied = [numbers.get(name) for name in _DENIED]
-    if None not in denied:
-        derived["authorization.deny"] = sum(number for number in denied if number is not None)
-    found = {name: derived.get(_SAME_AS.get(name, name)) for name in METRICS}
-    return {name: int(number) for name, number in found.items() if number is not None}
+    """EMQX's metrics, in the order of the catalogue."""
+    return _named(numbers, METRICS)
 
 
-class Maxima:
-    """The most that there ever was of each statistic; looked at once a tick, as EMQX does once a second."""
+def counts_of(numbers: Mapping[str, float]) -> dict[str, int]:
+    """How many there are of each statistic."""
+    return _named(numbers, [f"{name}.count" for name in STATISTICS])
 
-    def __init__(self) -> None:
-        self._maxima: dict[str, int] = {}
 
-    def look(self, numbers: Mapping[str, float]) -> dict[str, int]:
-        """The statistics that a node's numbers hold, counts and maxima."""
-        result: dict[str, int] = {}
-        for name in STATISTICS:
-            key = f"{name}.count"
-            number = numbers.get(_SAME_AS.get(key, key))
-            if number is None:
-                continue
-            count = int(number)
-            self._maxima[name] = max(count, self._maxima.get(name, 0))
-            result[key] = count
-            result[f"{name}.max"] = self._maxima[name]
-        return result
+def statistics_of(numbers: Mapping[str, float]) -> dict[str, int]:
+    """EMQX's statistics: how many there are, and the most there were."""
+    return _named(numbers, [f"{name}.{end}" for name in STATISTICS for end in ("count", "max")])
+
+
+def _named(numbers: Mapping[str, float], names: Iterable[str]) -> dict[str, int]:
+    return {name: int(numbers.get(source_of(name), 0)) for name in names}

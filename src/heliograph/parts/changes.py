@@ -16,15 +16,19 @@ def _nothing() -> None:
 class Change:
     """What a part has made ready for another configuration.
 
-    One of the two is called, once, in this or a later turn.
+    One of `apply` and `undo` is called, once, in this or a later turn.
 
     Attributes:
         apply: Has it hold, beginning with what the part has then. It cannot fail and does not wait.
         undo: Gives up what was made ready.
+        settle: Gives up for good what the configuration before had, such as data of what is gone: called when the
+            change will not go back by itself any more, which is at once unless it is on trial. Other changes, back
+            included, may have been applied since: it has to look at what the part has then.
     """
 
     apply: Callable[[], object]
     undo: Callable[[], object] = _nothing
+    settle: Callable[[], object] = _nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Starts, ticks and stops the parts of a node, so that the fault of one is its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from heliograph.broker.faults import Faults
@@ -66,6 +66,11 @@ class Parts:
     def is_running(self) -> bool:
         """Whether anything has started that did not stop."""
         return bool(self._running)
+
+    @property
+    def config(self) -> Config:
+        """What they are made of now."""
+        return self._config
 
     async def start(self) -> None:
         """Start each part; if one raises, stop those that have started, that one included, and raise the same."""
@@ -157,6 +162,11 @@ class Parts:
         self.waiting = plan.restart
         return failed
 
+    def settle(self, plan: Plan) -> None:
+        """Give up for good what was there before a plan that was applied: it will not go back by itself."""
+        for name, change in plan.changes.items():
+            self._faults.run(f"parts.{name}", change.settle)
+
     def undo(self, plan: Plan) -> None:
         """Give up what was checked, last part first."""
         for name, change in reversed(list(plan.changes.items())):
@@ -182,8 +192,20 @@ class Parts:
         """
         return [sample for part in self._asked if part.name != leaving_out for sample in part.samples()]
 
+    def sample_pieces(self, leaving_out: str = "", names: Collection[str] = ()) -> Iterator[Sample | None]:
+        """The same piece by piece, see `Part.sample_pieces`.
+
+        Args:
+            leaving_out: The name of a part that is not asked.
+            names: Only parts that declare one of these metrics are asked; empty for all.
+        """
+        for part in list(self._asked):
+            if part.name != leaving_out and (not names or any(metric.name in names for metric in part.metrics)):
+                yield None
+                yield from part.sample_pieces()
+
     def statistics(self) -> dict[str, float]:
-        """The same by flat names."""
+        """Every counter and size by flat names."""
         return self._catalogue.flat(self.samples())
 
     def numbers(self, names: Collection[str]) -> dict[str, float]:

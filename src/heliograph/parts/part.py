@@ -1,6 +1,6 @@
 """A part of a node: the interface between what a package brings and the program that starts and stops it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from heliograph.config import Config
@@ -62,6 +62,13 @@ class Part:
     def samples(self) -> Iterable[Sample]:
         """Its numbers, each of a metric that it declares; asked from its start on, and still after its stop."""
         return ()
+
+    def sample_pieces(self) -> Iterator[Sample | None]:
+        """The same piece by piece, for who leaves the event loop to others in between; None: more work, no number.
+
+        A part whose numbers take long to count brings its own.
+        """
+        yield from self.samples()
 
     def summary(self) -> str:
         """What it has, in a few words, for the log at the end of a start; empty for nothing that is worth a word."""

@@ -51,23 +51,23 @@ class HeldMessage(NamedTuple):
 
     Attributes:
         number: Its number; those that came later have higher ones.
-        due_us: The uptime at which it is published, in microseconds.
+        due_at: The node's time at which it is published if its clock is not set until then, in microseconds.
         message: What is published then, to its own topic.
     """
 
     number: int
-    due_us: int
+    due_at: int
     message: Message
 
 
 class DelayedStore(Protocol):
     """Keeps held messages on a disk, under numbers that say in which order they came."""
 
-    def put(self, number: int, due_us: int, message: Message) -> bool:
+    def put(self, number: int, due_at: int, message: Message) -> bool:
         """Keep a message; the acknowledgement of what is handled now waits for that. False if it cannot be kept now.
 
         Args:
-            due_us: When it is due, in microseconds since the epoch.
+            due_at: When it is due, in microseconds since the epoch.
         """
 
     def forget(self, number: int) -> None:
@@ -161,18 +161,19 @@ class DelayedMessages:
             self._broker.counters.messages_not_authorized += 1
             return _NOT_AUTHORIZED
         number, held = self._number + 1, with_topic(message, topic)
-        if self.store is not None and not self.store.put(number, int(self._broker.now_us) + delay_us, held):
+        due_at = int(self._broker.now_us) + delay_us
+        if self.store is not None and not self.store.put(number, due_at, held):
             self._dropped_unstored += 1
             return _NOT_STORED
         self._number = number
         self._arrivals += 1
-        self._hold(self._broker.uptime_us + delay_us, number, held)
+        self._hold(due_at, number, held)
         return None
 
-    def restore(self, number: int, due_us: int, message: Message) -> None:
-        """Hold a message again that an earlier process held."""
+    def restore(self, number: int, due_at: int, message: Message) -> None:
+        """Hold a message again that an earlier process held, until then."""
         self._number = max(self._number, number)
-        self._hold(int(self._broker.uptime_us) + due_us - int(self._broker.now_us), number, message)
+        self._hold(due_at, number, message)
 
     def refuse(self, numbers: list[int]) -> None:
         """The disk did not take some messages, and their publishers know it: they are not published."""
@@ -191,7 +192,7 @@ class DelayedMessages:
         while self._uncommitted and self._uncommitted[0][0] <= ticket:
             _, is_joined, number, message = self._uncommitted.popleft()
             if is_joined_refused if is_joined else is_refused:  # queues may hold this one, under its ticket
-                self._hold(int(self._broker.uptime_us) + _RETRY_US, number, with_topic(message, message.topic))
+                self._hold(int(self._broker.now_us) + _RETRY_US, number, with_topic(message, message.topic))
             else:
                 self._forget(number)
 
@@ -272,9 +273,11 @@ class DelayedMessages:
         self._is_deferred = False
         self.tick(self._broker.uptime_us)
 
-    def _hold(self, due_us: int, number: int, message: Message) -> None:
+    def _hold(self, due_at: int, number: int, message: Message) -> None:
+        """Hold a message; what passes until it is due is counted by the uptime, which nobody sets."""
+        due_us = int(self._broker.uptime_us) + due_at - int(self._broker.now_us)
         heapq.heappush(self._waiting, (due_us, number))
-        self._messages[number] = HeldMessage(number, due_us, message)
+        self._messages[number] = HeldMessage(number, due_at, message)
         self._numbers.add(number)
         self._count_bytes(message, _size_of(message))
 
@@ -312,7 +315,7 @@ class DelayedMessages:
 
     def _settle(self, number: int, message: Message, outcome: Outcome | None) -> None:
         if outcome is not None and outcome.may_repeat:  # it is to be delayed once more
-            self._hold(int(self._broker.uptime_us) + _RETRY_US, number, message)
+            self._hold(int(self._broker.now_us) + _RETRY_US, number, message)
             return
         self._published += 1
         if outcome is None or outcome.ticket == NOT_STORED:

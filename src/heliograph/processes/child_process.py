@@ -67,6 +67,7 @@ class SupervisedProcess(ChildProcess):
         self._backoff = backoff
         self._supervisor: asyncio.Task[None] | None = None
         self._restarts = 0
+        self._hurried = asyncio.Event()
 
     async def stop(self) -> None:
         """Have it end in order, and wait until it is gone."""
@@ -81,6 +82,10 @@ class SupervisedProcess(ChildProcess):
         """Begin to supervise: the process that runs, or one that is started now."""
         self._supervisor = asyncio.create_task(self._supervise(), name=self._name)
 
+    def _hurry(self) -> None:
+        """What it goes by has changed: after an end it is started again without a pause."""
+        self._hurried.set()
+
     async def _supervise(self) -> None:
         loop = asyncio.get_running_loop()
         is_first, failures = True, 0
@@ -90,6 +95,7 @@ class SupervisedProcess(ChildProcess):
             problem: Exception | None = None
             try:
                 if self._process is None:
+                    self._hurried.clear()
                     self._process = await self._spawn()
                     self._restarts += not is_first
                     self._runs(self._process, is_first)
@@ -102,7 +108,8 @@ class SupervisedProcess(ChildProcess):
             failures = 1 if loop.time() - began >= STEADY_S else failures + 1
             pause_s = self._backoff.pause_s(failures)
             self._failed(process, problem, failures, pause_s)
-            await asyncio.sleep(pause_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurried.wait(), pause_s)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         """Start it.

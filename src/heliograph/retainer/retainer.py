@@ -117,7 +117,7 @@ class Retainer(RetainedStore):
         """Sizes, and how many messages were not kept, or no longer, and why."""
         return {
             "retained.count": len(self),
-            "retained.max": self._count_max,
+            "retained.limit": self._count_max,
             "retained.bytes": self._size_bytes(),
             "retained.expired": self._expired,
             "retained.dropped.full": self._dropped_full,

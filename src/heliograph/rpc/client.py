@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from heliograph.rpc import proto_v1 as proto
-from heliograph.rpc.codes import BAD_ARGUMENTS
-from heliograph.rpc.frames import ARGS_BYTES_MAX, FrameError, RpcFrameReader, encoded, raw, to_asker
+from heliograph.rpc.asked_frames import UnreachableError, sendable
+from heliograph.rpc.frames import FrameError, RpcFrameReader, encoded, to_asker
 from heliograph.rpc.methods import NoArgs, RpcError
 from heliograph.rpc.socket_path import short_path
 
@@ -22,12 +22,7 @@ T = TypeVar("T")
 _NOTHING: Final = NoArgs()
 _RECEIVE_BYTES: Final = 1 << 16
 _CONNECT_S: Final = 5.0
-_SHOWN_LENGTH_MAX: Final = 200
 _GRACE_S: Final = 5.0  # behind a deadline, within which the other side says that it has passed
-
-
-class UnreachableError(Exception):
-    """Nothing answers at a socket; the message says why."""
 
 
 class RpcClient:
@@ -112,7 +107,7 @@ class RpcClient:
         self._number += 1
         self._until = None if timeout_s is None else time.monotonic() + timeout_s + _GRACE_S
         deadline_ms = 0 if timeout_s is None else max(1, int(timeout_s * 1000))
-        self._send(proto.Request(self._number, method, _sendable(args), deadline_ms))
+        self._send(proto.Request(self._number, method, sendable(args), deadline_ms))
         is_complete = False
         try:
             while not is_complete:
@@ -178,23 +173,6 @@ class RpcClient:
 
     def __repr__(self) -> str:
         return f"RpcClient({self.server})"
-
-
-def _sendable(args: msgspec.Struct) -> msgspec.Raw:
-    """Arguments as a part of a request.
-
-    Raises:
-        RpcError: No node takes them: they have bytes that are no text, or too many.
-    """
-    try:
-        sent = raw(args)
-    except UnicodeEncodeError as error:
-        shown = error.object[:_SHOWN_LENGTH_MAX]
-        raise RpcError(BAD_ARGUMENTS, f"{shown!r} is not valid UTF-8; ids, topics and all other texts are") from error
-    size = len(bytes(sent))
-    if size > ARGS_BYTES_MAX:
-        raise RpcError(BAD_ARGUMENTS, f"the arguments have {size:,} bytes; at most {ARGS_BYTES_MAX:,} are valid")
-    return sent
 
 
 def _connected(path: Path) -> socket.socket:

@@ -84,8 +84,8 @@ class RpcConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
         self._transport = cast("asyncio.Transport", transport)  # that of uvloop is none by its class
-        who, pid = peer_of(transport.get_extra_info("socket"))
-        self._call = Call(who, f"{self._host.place}, pid {pid}")
+        peer = peer_of(transport.get_extra_info("socket"))
+        self._call = Call(peer.user, f"{self._host.place}, pid {peer.pid}", peer.is_ours)
         self._is_open = True
         if self._host.joined(self):
             self._expect(self._host.patience.hello_s, "it sent no HELLO")
@@ -212,18 +212,27 @@ class RpcConnection(asyncio.Protocol):
         if asked.id <= 0 or asked.deadline_ms < 0 or asked.id in self._requests:
             raise FrameError("the id of a request is above 0 and not in flight, and its deadline not negative")
         method = self._host.methods.get(asked.method)
+        call = self._call_of(asked)
         try:
             args = self._admitted(asked, method)
         except RpcError as error:
             self.send(proto.Failure(asked.id, error.code, error.message))
             if method is not None and method.is_action:
-                refused = Action(self._call.who, self._call.origin, method.name, {}, error.code, error.message)
+                refused = Action(call.who, call.origin, method.name, {}, error.code, error.message)
                 self._host.services.audit.record(refused)
             return
         assert method is not None
         self._requests[asked.id] = RunningRequest(
-            asked.id, method, args, self._call, asked.deadline_ms, self, self._host.services
+            asked.id, method, args, call, asked.deadline_ms, self, self._host.services
         )
+
+    def _call_of(self, asked: proto.Request) -> Call:
+        """Who asks: the peer, or whom it names, where it may name others."""
+        if not asked.on_behalf:
+            return self._call
+        if not self._call.is_ours:
+            raise FrameError("only processes of the node's own user ask for others")
+        return Call(asked.on_behalf, self._call.origin, is_ours=True)
 
     def _admitted(self, asked: proto.Request, method: Method | None) -> msgspec.Struct:
         """The arguments of a request.

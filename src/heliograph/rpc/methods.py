@@ -30,10 +30,12 @@ class Call:
     Attributes:
         who: Who asks, as `alice (uid 1000)`.
         origin: From where, as `control socket, pid 4711`.
+        is_ours: Whether a process of the node's own user asks, which could do anyhow what the node can.
     """
 
     who: str
     origin: str
+    is_ours: bool = False
 
 
 class RpcError(Exception):

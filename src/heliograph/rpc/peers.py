@@ -1,8 +1,10 @@
 """Who is at the other end of a Unix socket, as the kernel says."""
 
+import os
 import pwd
 import socket
 import struct
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -15,11 +17,26 @@ class AnySocket(Protocol):
         """An option of the socket."""
 
 
-def peer_of(connection: AnySocket) -> tuple[str, int]:
-    """Who connected, as `alice (uid 1000)`, and the number of the process."""
+@dataclass(frozen=True, slots=True)
+class SocketPeer:
+    """Who is at the other end.
+
+    Attributes:
+        user: The user, as `alice (uid 1000)`.
+        pid: The number of its process.
+        is_ours: Whether it is a process of our own user, which could do anyhow what we can.
+    """
+
+    user: str
+    pid: int
+    is_ours: bool
+
+
+def peer_of(connection: AnySocket) -> SocketPeer:
+    """Who connected."""
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(packed)
-    return _user(uid), pid
+    return SocketPeer(_user(uid), pid, uid == os.getuid())
 
 
 def _user(uid: int) -> str:

@@ -45,12 +45,14 @@ class Request(msgspec.Struct, array_like=True, frozen=True, tag=2):
         method: Its name, as `clients.list`.
         args: The struct of its arguments.
         deadline_ms: Milliseconds from its arrival until it is given up; 0 for never.
+        on_behalf: Whom the asker asks for, as a caller of the HTTP API; empty for itself.
     """
 
     id: int
     method: str
     args: msgspec.Raw
     deadline_ms: int
+    on_behalf: str = ""
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag=3):

@@ -70,6 +70,7 @@ class RunningRequest:
         services: Services,
     ) -> None:
         self.number = number
+        self.spent_s = 0.0
         self._method = method
         self._args = args
         self._call = call

@@ -77,6 +77,12 @@ class Environment:
         other._variables, other._variables_read = variables, {}
         return other
 
+    def for_trial(self) -> "Environment":
+        """The same for a trial: it reads what was kept, and what it keeps itself goes with it."""
+        other = copy.copy(self)
+        other.kept, other._of_threads = self.kept.copy(), threading.local()
+        return other
+
     def variable(self, name: str) -> str | bytes:
         """The variable HELIOGRAPHVAR_ and the name; '' if it is not set."""
         read = self._variables_read

@@ -19,6 +19,12 @@ class KeptValues:
         self._values: dict[Value, tuple[Value, int]] = {}
         self._bytes = 0
 
+    def copy(self) -> "KeptValues":
+        """The same values, which can be changed without changing these; called in any thread."""
+        other = KeptValues()
+        other._values, other._bytes = self._values.copy(), self._bytes
+        return other
+
     def put(self, key: Value, value: Value) -> Value:
         """Keep a value; gives the value.
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from heliograph.mqtt.topic import topic_filter_fault, topic_matches
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions import FUNCTIONS
+from heliograph.rules.functions.strings import check_growth
 from heliograph.rules.json_text import text_of
 from heliograph.rules.values import (
     INTEGER_DIGITS_MAX,
@@ -77,6 +78,7 @@ def _add(left: Value, right: Value) -> Value:
 
 def _join(left: Value, right: Value) -> Value:
     one, other = text_of(left), text_of(right)
+    check_growth(len(one) + len(other))
     if isinstance(one, str) and isinstance(other, str):
         return one + other
     return string_of(bytes_of(one) + bytes_of(other))

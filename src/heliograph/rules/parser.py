@@ -17,6 +17,7 @@ from heliograph.rules.syntax_errors import explain_unexpected
 from heliograph.rules.tree import Place, Select, Statement
 from heliograph.rules.tree_builder import RuleRefusal, tree_builder
 
+TEXT_MAX: Final = 65_536  # a broker makes rules beside its clients
 _KEYWORDS: Final = frozenset(
     {"SELECT", "FROM", "WHERE", "AS", "AND", "OR", "NOT", "IN", "CASE", "WHEN", "THEN", "ELSE", "END"}
     | {"FOREACH", "DO", "INCASE", "IF", "ELSIF"}
@@ -45,6 +46,9 @@ def parse_check(text: str) -> Select:
 
 
 def _parsed(text: str, start: str, beginning: str) -> Statement:
+    if len(text) > TEXT_MAX:
+        problem = f"the rule has {len(text):,} characters; at most {TEXT_MAX:,} are valid"
+        raise RuleSyntaxError(problem, text[:80], Place(0, 0, 1, 1))
     try:
         # Surrogates cannot come from UTF-8 text; only undecodable bytes of a command line or file look like that.
         text.encode()

@@ -5,7 +5,7 @@ from typing import Final
 
 from heliograph.rules.functions import FUNCTIONS, Function
 
-_RESULTS: Final = {
+RESULTS: Final = {
     "N": "number",
     "I": "integer",
     "F": "float",
@@ -15,6 +15,7 @@ _RESULTS: Final = {
     "M": "map",
     "V": "any",
 }
+"""What functions give, by the kinds of their definitions."""
 
 
 def function_reference() -> str:
@@ -30,4 +31,4 @@ def _family(title: str, functions: list[Function]) -> str:
 
 def _row(function: Function) -> str:
     summary = function.summary.replace("|", "\\|")
-    return f"| `{function.name}({function.signature})` | {_RESULTS[function.result]} | {summary} |"
+    return f"| `{function.name}({function.signature})` | {RESULTS[function.result]} | {summary} |"

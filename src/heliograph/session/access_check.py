@@ -10,12 +10,12 @@ from heliograph.broker.pending import Pending
 class AccessCheck:
     """Decides for one client; made by its channel if authorization has any callbacks."""
 
-    def may_publish_now(self, topic: str) -> Pending[bool]:
-        """Whether the client may publish to that topic at this moment, whatever was decided before. For its will."""
+    def may_publish_now(self, message: Message) -> Pending[bool]:
+        """Whether the client may publish its will at this moment, whatever was decided before."""
         raise NotImplementedError(type(self).__name__)
 
-    def may_receive(self, topic: str) -> bool:
-        """Whether the client may have messages of that topic. Called for each of them; must not block."""
+    def may_receive(self, topic: str, qos: int) -> bool:
+        """Whether the client may have a message of that topic through a subscription of that QoS; must not block."""
         raise NotImplementedError(type(self).__name__)
 
     def may_come_from(self, message: Message) -> bool:

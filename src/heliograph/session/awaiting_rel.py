@@ -25,6 +25,7 @@ class AwaitingRel:
         self._taken: dict[int, object] = {}
         self._last_number: int = -1  # that of the last one,
         self._last: object = None  # as the object that others share
+        self.given_up_count: i64 = 0  # identifiers whose PUBREL did not come in time
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -46,6 +47,7 @@ class AwaitingRel:
         if waited_us < options.await_rel_timeout_us:
             return False
         self.release(oldest)
+        self.given_up_count += 1
         return True
 
     def may_repeat(self, packet_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""How far a durable session is in what is stored."""
+"""How far a durable session is in what is stored, and where its subscriptions begin in it."""
 
 from typing import Final
 
@@ -120,6 +120,34 @@ class Cursor:
 
     def __repr__(self) -> str:
         return f"Cursor({int(self.at_us)}, {len(self.taken)} taken, {len(self._recent)} recent)"
+
+
+class Beginning:
+    """From where on what is stored is for a subscription; a value.
+
+    A commit time alone does not say it: of what is under way when a subscription is made, one commit may hold messages
+    from before and from after.
+
+    Args:
+        stored_us: What was stored up to this commit time is older than the subscription.
+        received_us: So is what the broker received up to this time,
+        until_us: if it was stored up to this commit time; 0 for whatever was stored, which holds until the broker
+            starts again: its clock may have been set back by then.
+    """
+
+    def __init__(self, stored_us: i64, received_us: i64, until_us: i64) -> None:
+        self.stored_us = stored_us
+        self.received_us = received_us
+        self.until_us = until_us
+
+    def is_behind(self, stored_us: i64, received_us: i64) -> bool:
+        """Whether a message that was stored and received at these times is older than the subscription."""
+        if stored_us <= self.stored_us:
+            return True
+        return received_us <= self.received_us and (self.until_us == 0 or stored_us <= self.until_us)
+
+    def __repr__(self) -> str:
+        return f"Beginning({int(self.stored_us)}, {int(self.received_us)}, {int(self.until_us)})"
 
 
 class Caught:

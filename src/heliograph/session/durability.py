@@ -8,6 +8,7 @@ from heliograph.broker.faults import Faults
 from heliograph.broker.pending import Pending
 from heliograph.broker.subscription import Subscription
 from heliograph.session.barriers import CommitBarriers
+from heliograph.session.cursor import Beginning
 from heliograph.session.session import Session
 from heliograph.session.taken_messages import TakenMessages
 from heliograph.session.will import Will
@@ -124,7 +125,7 @@ class Durability(CommitBarriers):
         """Save a session as it is at the end of this turn: the ticket of the commit."""
         raise NotImplementedError(type(self).__name__)
 
-    def save_subscription(self, session: Session, name: str, subscription: Subscription, made_us: int) -> i64:
+    def save_subscription(self, session: Session, name: str, subscription: Subscription, beginning: Beginning) -> i64:
         """Save a subscription: the ticket of the commit."""
         raise NotImplementedError(type(self).__name__)
 

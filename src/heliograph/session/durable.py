@@ -11,6 +11,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.subscription import PARKED, Subscription, is_exclusive
 from heliograph.session.access_check import AccessCheck
 from heliograph.session.awaiting_rel import AwaitingRel
+from heliograph.session.cursor import Beginning
 from heliograph.session.durability import Durability
 from heliograph.session.durable_awaiting_rel import DurableAwaitingRel
 from heliograph.session.encoder import Encoder
@@ -150,22 +151,22 @@ class DurableSession(ReplayedSession):
         if self._has_ended:
             return
         super().subscribe(name, subscription)
-        made_us: int = self.durability.head_us  # a commit time: unlike a clock it never goes back
-        self.made_us[name] = made_us
-        self.touch()
-        self._await_saved(self.durability.save_subscription(self, name, subscription, made_us))
+        beginning = self._begin(name)
+        self._await_saved(self.durability.save_subscription(self, name, subscription, beginning))
 
     def resubscribe(self, name: str, subscription: Subscription) -> None:
         """A subscription has other options now; its SUBACK waits until they are saved."""
-        made_us = self.made_us.get(name, 0)
-        self._await_saved(self.durability.save_subscription(self, name, subscription, made_us))
+        beginning = self.beginnings.get(name)
+        if beginning is None:
+            beginning = Beginning(0, 0, 0)  # the cursor is behind it
+        self._await_saved(self.durability.save_subscription(self, name, subscription, beginning))
 
-    def restore(self, name: str, subscription: Subscription, made_us: int) -> None:
+    def restore(self, name: str, subscription: Subscription, beginning: Beginning) -> None:
         """A subscription was read from the disk."""
         self.subscriptions[name] = subscription
         if subscription.group:
             self.shared_count += 1
-        self.made_us[name] = made_us
+        self.beginnings[name] = beginning
         if self._is_stored(subscription):
             self.parked = True
             self.broker.router.park(subscription)
@@ -176,7 +177,7 @@ class DurableSession(ReplayedSession):
         """Drop a subscription; its UNSUBACK waits until that is saved."""
         subscription = super().unsubscribe(name)
         if subscription is not None:
-            self.made_us.pop(name, None)
+            self.beginnings.pop(name, None)
             self._await_saved(self.durability.forget_subscription(self, name))
         return subscription
 

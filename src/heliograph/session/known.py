@@ -102,6 +102,11 @@ class KnownSessions:
         if entry is not None:
             self._listed.remove(entry)
 
-    def walk(self) -> ListWalk[Listed]:
+    def walk(self, before: i64 = 0) -> ListWalk[Listed]:
         """Begin a walk through all of them: `Session`s, and `Asleep` where they are on the disk only."""
-        return self._listed.walk()
+        return self._listed.walk(before)
+
+    def entry(self, clientid: str) -> Listed | None:
+        """What is known of the session of a client; None if there is none."""
+        session: Listed | None = self.held.get(clientid)
+        return self.asleep.get(clientid) if session is None else session

@@ -31,6 +31,9 @@ class Delivery:
         qos: The QoS that it is sent at.
         retain: The retain flag that it is sent with.
         subscription: The subscription that it matched.
+
+    Attributes:
+        since_us: When it was sent last; while it waits, since when it does, which no other that waits with it has.
     """
 
     def __init__(self, message: Message, qos: i64, retain: bool, subscription: Subscription) -> None:
@@ -41,7 +44,7 @@ class Delivery:
         # As it was when the message came: a SUBSCRIBE may change it before the message leaves.
         self.subscription_id: i64 = i64(subscription.subscription_id)
         self.phase: i64 = 0
-        self.sent_at_us: i64 = 0
+        self.since_us: i64 = 0
         self.after_us: i64 = 0  # a durable session's: the commit time behind which the message is stored,
         self.record: str | None = None  # and how it was saved last
 
@@ -91,6 +94,36 @@ class MessageQueue:
         self._qos0: deque[Delivery] = deque()
         self.count: i64 = 0
         self.size_bytes: i64 = 0
+        self._last_us: i64 = 0  # since when the last one waits
+
+    def stamp(self, delivery: Delivery, uptime_us: i64) -> None:
+        """Say since when a delivery waits; one moment later than the last, if both came at once."""
+        self._last_us = max(self._last_us + 1, uptime_us)
+        delivery.since_us = self._last_us
+
+    def waiting_after(self, since_us: i64, count_max: i64) -> list[Delivery]:
+        """The deliveries that came to wait after another one, in their order: so many of the first at the most."""
+        waiting = self._waiting
+        low: i64 = 0
+        high: i64 = len(waiting)
+        while low < high:
+            middle = (low + high) >> 1
+            if waiting[int(middle)].since_us <= since_us:
+                low = middle + 1
+            else:
+                high = middle
+        found: list[Delivery] = []
+        while low < len(waiting) and count_max > 0:
+            delivery = waiting[int(low)]
+            low += 1
+            if delivery.phase != DROPPED:
+                found.append(delivery)
+                count_max -= 1
+        return found
+
+    def lanes(self) -> "list[tuple[int, MessageQueue]]":
+        """The queues in the order in which they are emptied, each with its priority."""
+        return [(0, self)]
 
     def push(self, delivery: Delivery) -> Delivery | None:
         """Let a delivery wait; the first one that had to be dropped for it (perhaps itself), or None.
@@ -187,6 +220,10 @@ class PriorityQueue(MessageQueue):
         self.count += lane.count - before
         self.size_bytes += lane.size_bytes - bytes_before
         return dropped if dropped is not None else self.shed()
+
+    def lanes(self) -> list[tuple[int, MessageQueue]]:
+        """The queues of the priorities, highest first."""
+        return [(priority, self._lanes[priority]) for priority in self._order]
 
     def shed(self) -> Delivery | None:
         """The next delivery of the lowest priority that has to go because the bytes are too many, or None."""

@@ -13,6 +13,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.counters import Counters
 from heliograph.broker.faults import FLUSH, Faults
+from heliograph.broker.kernel_times import KernelTimes
+from heliograph.session.traffic import Traffic
 
 # Outboxes that are written in one turn, 4 us each, and bytes that are handed to the system.
 _WRITES_PER_TURN: Final = 512
@@ -41,7 +43,13 @@ class Flusher:
         keeps_spread: What it was spread to is not written yet: there is more to come for that.
     """
 
-    def __init__(self, schedule: Callable[[Callable[[], None]], object], counters: Counters, faults: Faults) -> None:
+    def __init__(
+        self,
+        schedule: Callable[[Callable[[], None]], object],
+        counters: Counters,
+        faults: Faults,
+        times: KernelTimes,
+    ) -> None:
         self._schedule = schedule
         self._faults = faults
         self._touched: list[Outbox] = []
@@ -51,6 +59,7 @@ class Flusher:
         self.is_spreading = False
         self.keeps_spread = False
         self.counters = counters
+        self._times = times
 
     @property
     def touched_count(self) -> int:
@@ -91,6 +100,8 @@ class Flusher:
             self._flush_some(late, left, _BYTES_PER_TURN // share)
         if has_spread:
             self._flush_some(spread, left, _BYTES_PER_TURN // share)
+        if self._times.read_us != 0:
+            self._times.on_written()
         if late or (spread and not self.keeps_spread):
             self._wake()
 
@@ -192,22 +203,16 @@ class TappedWriter:
         self._write(data)
 
 
-class Outbox:
-    """The packets that wait for one connection; a view of that connection, and gone with it.
-
-    Attributes:
-        sent_bytes: What was handed to the transport since the connection began.
-        received_bytes: What came from its peer; counted by its reader, here beside the other.
-    """
+class Outbox(Traffic):
+    """The packets that wait for one connection; a view of that connection, and gone with it."""
 
     def __init__(self, flusher: Flusher, wire: Wire) -> None:
+        super().__init__()
         self._flusher = flusher
         self._wire: Wire | None = wire
         self._write: Callable[[bytes], object] | None = None  # instead of the wire's
         self._chunks: list[bytes] = []
         self.waiting_bytes: i64 = 0
-        self.sent_bytes: i64 = 0
-        self.received_bytes: i64 = 0
         self.congested = False
         self.closing = False
         self._touched = False
@@ -221,6 +226,7 @@ class Outbox:
     def put(self, chunk: bytes) -> None:
         """Add encoded bytes behind what waits already."""
         self._chunks.append(chunk)
+        self.sent_packets += 1
         self.waiting_bytes += len(chunk)
         if not self._touched:
             self._touched = True
@@ -234,6 +240,7 @@ class Outbox:
             chunks.append(second)
         else:  # it may stay alone, and is then sent as it is
             chunks.append(first + second)
+        self.sent_packets += 1
         self.waiting_bytes += len(first) + len(second)
         if not self._touched:
             self._touched = True
@@ -245,6 +252,7 @@ class Outbox:
         chunks.append(head)
         chunks.append(packet_id)
         chunks.append(tail)
+        self.sent_packets += 1
         self.waiting_bytes += len(head) + 2 + len(tail)
         if not self._touched:
             self._touched = True
@@ -337,6 +345,7 @@ class Outbox:
 
     def _send(self, wire: Wire, data: bytes) -> None:
         self.sent_bytes += len(data)
+        self.sent_count += 1
         write = self._write
         if write is None:
             wire.write(data)

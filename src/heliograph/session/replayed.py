@@ -12,7 +12,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.subscription import UNLISTED, Subscription
 from heliograph.broker.tracer import LEFT_TO_REPLAY, REPLAYED
-from heliograph.session.cursor import Caught, Cursor
+from heliograph.session.cursor import Beginning, Caught, Cursor
 from heliograph.session.durability import Durability
 from heliograph.session.mqueue import Delivery
 from heliograph.session.options import SessionOptions
@@ -34,8 +34,7 @@ class ReplayedSession(Session):
         qos0_after_us: Messages at QoS 0 that were published up to then are not replayed: they may have been sent.
         wanted: It waits for its turn at the replay.
         touched: It has moved on since it was saved.
-        made_us: Up to which commit time what is stored is older than a subscription; of those that may be younger than
-            the cursor.
+        beginnings: Where subscriptions begin, of those that may be younger than the cursor.
     """
 
     def __init__(
@@ -49,7 +48,8 @@ class ReplayedSession(Session):
         self.qos0_after_us: i64 = 0
         self.wanted = False
         self.touched = False
-        self.made_us: dict[str, int] = {}
+        self.beginnings: dict[str, Beginning] = {}
+        self._begun_ticket: i64 = 0  # the newest that was under way when one of these was made
         self._came_us: i64 = 0  # when its client did
         self._ignored: i64 = 0  # the newest ticket that passed it by
         self._is_replaying = False
@@ -93,8 +93,9 @@ class ReplayedSession(Session):
     def assigned(self) -> list[tuple[int, int, int]]:
         """The ids above the cursor that were assigned, with their QoS; moves the cursor first if it can."""
         self._advance()
-        if not self.behind and (self.queue is None or self.queue.count == 0):
-            self.made_us = {}
+        is_assigned = not self.behind and (self.queue is None or self.queue.count == 0)
+        if is_assigned and self._begun_ticket <= self.durability.head_ticket:
+            self.beginnings = {}
         return self.cursor.assigned()
 
     # --- behind
@@ -120,7 +121,7 @@ class ReplayedSession(Session):
         if qos == 0 and message.id_high <= (self.qos0_after_us if self.options.mqueue_store_qos0 else self._came_us):
             return
         cursor.emit(key, qos)
-        if self.broker.tracer is not None:
+        if self.broker.tracer is not None and self.broker.tracer.wants_stored:
             self.broker.tracer.follow(message, REPLAYED)
         if message.expired(self.broker.now_us):
             self.drop(message, "expired", subscription)
@@ -155,6 +156,18 @@ class ReplayedSession(Session):
         return self.catching
 
     # --- inside
+
+    def _begin(self, name: str) -> Beginning:
+        """A subscription is made now: where it begins."""
+        broker, durability = self.broker, self.durability
+        received_us: i64 = 0
+        if broker.newest_ticket > durability.head_ticket:  # commits are under way
+            received_us = broker.split_turn()
+            self._begun_ticket = broker.newest_ticket
+        beginning = Beginning(durability.head_us, received_us, 0)
+        self.beginnings[name] = beginning
+        self.touch()
+        return beginning
 
     def _relist(self) -> bool:
         """Have the routing table know its subscriptions again; whether it knows all of them."""
@@ -262,7 +275,6 @@ class ReplayedSession(Session):
         self.behind = False
         self.catching = False
         self.cursor.go_live()
-        self.made_us = {}
         self._open_direct()
         for delivery in [] if caught is None else caught.in_order():
             # The replay passed over what came by a subscription that was dropped meanwhile, and gave what was

@@ -48,7 +48,7 @@ class MessageSender(Subscriber):
         self.outbox: Outbox | None = None
         self.dispatcher: GroupDispatcher | None = None
         self._encoder: Encoder | None = None  # the connection's
-        self._access_check: AccessCheck | None = None
+        self.access_check: AccessCheck | None = None
         self.drops: Drops | None = None
         self._direct: Encoder | None = None  # the encoder, while QoS 0 messages may take the shortest way to it
         # Together they take eight bytes, each by itself as many.
@@ -116,7 +116,7 @@ class MessageSender(Subscriber):
             return
         due = uptime_us - self.options.retry_interval_us
         for packet_id, delivery in list(window.deliveries.items()):
-            if delivery.sent_at_us <= due:
+            if delivery.since_us <= due:
                 window.sent_count -= 1
                 self._send_again(outbox, packet_id)
 
@@ -139,6 +139,8 @@ class MessageSender(Subscriber):
             return True
         # from now on it is never published again [MQTT-4.3.3-4] [MQTT-4.3.3-5] [MQTT-4.3.3-6] 3.1.1 [MQTT-4.3.3-1]
         delivery.phase = RELEASED
+        if delivery.message.is_traced and self.broker.tracer is not None:
+            self.broker.tracer.on_received(self.clientid, delivery.message)
         return True
 
     def on_pubcomp(self, packet_id: int) -> bool:
@@ -156,7 +158,7 @@ class MessageSender(Subscriber):
         return 0 if queue is None else queue.count
 
     def shed_qos0(self) -> None:
-        """Drop the QoS 0 messages that wait: memory is short."""
+        """Drop the QoS 0 messages that wait: memory is short, or the node overloaded."""
         queue = self.queue
         if queue is None:
             return
@@ -164,7 +166,7 @@ class MessageSender(Subscriber):
             delivery = queue.pop_qos0()
             if delivery is None:
                 return
-            self.broker.pressure.qos0_shed += 1
+            self.broker.pressure.count_shed()
             self.drop(delivery.message, "qos0_msg", delivery.subscription)
 
     def drop(self, message: Message, reason: str, subscription: Subscription) -> None:
@@ -193,9 +195,14 @@ class MessageSender(Subscriber):
     def _pass(self, encoder: Encoder, outbox: Outbox, message: Message, subscription: Subscription) -> bool:
         """Send a message at QoS 0 in the encoding that all its receivers share, unless it is too large for this one."""
         if not encoder.put_plain(outbox, message):
-            return False
+            shorter = without_context(self, message) if message.is_traced else message
+            if shorter is message or not encoder.put_plain(outbox, shorter):
+                return False
         broker = self.broker
         broker.counters.qos0_sent += 1
+        if broker.delivery_times is not None:
+            broker.delivery_times.on_sent(self.clientid, message, 0, broker.now_us)
+        outbox.sent_qos0 += 1
         if message.is_traced or self.is_traced:
             trace_delivery(self, message, subscription, SENT)
         if broker.hooks.message_delivered.callbacks:
@@ -208,6 +215,8 @@ class MessageSender(Subscriber):
         if outbox is not None and delivery.qos == 0 and not self._qos0_waits:
             if outbox.congested:
                 # A reader too slow for QoS 0 loses it; waiting would only delay the loss.
+                if self.broker.pressure.sheds_qos0:
+                    self.broker.pressure.count_shed()
                 self.drop(delivery.message, "qos0_msg", delivery.subscription)
             else:
                 self._send(outbox, delivery, 0, False)
@@ -235,9 +244,11 @@ class MessageSender(Subscriber):
     def _send_waiting(self, outbox: Outbox, delivery: Delivery) -> None:
         message = delivery.message
         self.broker.work += 1 + (len(message.publish.data) >> BYTES_PER_WORK_LOG2)
+        self.broker.times.on_unqueued(self.broker.now_us - message.id_high)
         if message.expired(self.broker.now_us):  # [MQTT-3.3.2-5] [MQTT-4.3.3-7]
             self.drop(message, "expired", delivery.subscription)
-        elif not self._may_have(message.topic):  # its rights may have changed while the message waited
+        elif delivery.subscription.is_denied or not self._may_have(message.topic, delivery.subscription):
+            # Its rights may have changed while the message waited, and its session may be another user's now.
             self.drop(message, "not_authorized", delivery.subscription)
         elif delivery.qos == 0:
             self._send(outbox, delivery, 0, False)
@@ -248,13 +259,15 @@ class MessageSender(Subscriber):
         if self._has_ended:  # a subscription that is not dropped yet
             return
         if delivery.qos == 0 and self.broker.pressure.sheds_qos0:
-            self.broker.pressure.qos0_shed += 1
+            self.broker.pressure.count_shed()
             self.drop(delivery.message, "qos0_msg", delivery.subscription)
             return
         queue = self.queue
         if queue is None:
             queue = make_queue(self.options)
             self.queue = queue
+        if delivery.since_us == 0:
+            queue.stamp(delivery, self.broker.uptime_us)
         dropped = queue.push(delivery)
         if dropped is not delivery and (delivery.message.is_traced or self.is_traced):
             trace_delivery(self, delivery.message, delivery.subscription, QUEUED)
@@ -263,11 +276,13 @@ class MessageSender(Subscriber):
             self.drop(dropped.message, reason, dropped.subscription)
             dropped = queue.shed()
 
-    def _may_have(self, topic: str) -> bool:
+    def _may_have(self, topic: str, subscription: Subscription) -> bool:
         # A client that may subscribe to a filter with wildcards need not be allowed all that it matches.
-        access_check = self._access_check
+        access_check = self.access_check
         return (
-            access_check is None or not self.broker.hooks.client_authorize.callbacks or access_check.may_receive(topic)
+            access_check is None
+            or not self.broker.rights.checks_deliveries
+            or access_check.may_receive(topic, subscription.qos)
         )
 
     def _nothing_waits(self) -> bool:
@@ -277,7 +292,7 @@ class MessageSender(Subscriber):
         window = self.window
         packet_id = window.next_id()
         delivery.phase = PUBLISHED
-        delivery.sent_at_us = self.broker.uptime_us
+        delivery.since_us = self.broker.uptime_us
         if self._send(outbox, delivery, packet_id, False):
             window.add(packet_id, delivery)
 
@@ -286,10 +301,14 @@ class MessageSender(Subscriber):
         delivery = window.deliveries.get(packet_id)
         if delivery is None or encoder is None:
             return
-        delivery.sent_at_us = self.broker.uptime_us
+        delivery.since_us = self.broker.uptime_us
         if delivery.phase == RELEASED:
             encoder.put_release(outbox, packet_id)
             self.broker.counters.pubrel_sent += 1
+        elif delivery.subscription.is_denied:  # an earlier client of the session did not acknowledge it
+            del window.deliveries[packet_id]
+            self.drop(delivery.message, "not_authorized", delivery.subscription)
+            return
         elif not self._send(outbox, delivery, packet_id, True):  # [MQTT-3.3.1-1] 3.1.1 [MQTT-3.3.1-1]
             del window.deliveries[packet_id]
             return
@@ -300,10 +319,17 @@ class MessageSender(Subscriber):
         if encoder is None:
             return False
         fault = encoder.put(outbox, delivery, packet_id, is_repeated, self.broker.now_us)
+        if fault is not None and message.is_traced:
+            message = without_context(self, message)
+            if message is not delivery.message:
+                delivery.message = message
+                fault = encoder.put(outbox, delivery, packet_id, is_repeated, self.broker.now_us)
         if fault is not None:
             self.drop(message, fault, delivery.subscription)
             return False
-        count_sent(self, message, delivery.qos)
+        count_sent(self, outbox, message, delivery.qos)
+        if self.broker.delivery_times is not None and not is_repeated:
+            self.broker.delivery_times.on_sent(self.clientid, message, delivery.qos, self.broker.now_us)
         if message.is_traced or self.is_traced:
             trace_delivery(self, message, delivery.subscription, SENT)
         return True
@@ -312,6 +338,9 @@ class MessageSender(Subscriber):
         self.window.remove(packet_id)
         broker = self.broker
         broker.counters.messages_acked += 1
+        if broker.delivery_times is not None:
+            waited_us = broker.uptime_us - delivery.since_us
+            broker.delivery_times.on_completed(self.clientid, delivery.message, broker.now_us, waited_us)
         if (delivery.message.is_traced or self.is_traced) and broker.tracer is not None:
             broker.tracer.on_completed(self.clientid, delivery.message)
         if broker.hooks.message_acked.callbacks:
@@ -327,18 +356,27 @@ class MessageSender(Subscriber):
             self.pump()
 
 
-def count_sent(sender: MessageSender, message: Message, qos: i64) -> None:
+def count_sent(sender: MessageSender, outbox: Outbox, message: Message, qos: i64) -> None:
     """A message was written for a client."""
     broker = sender.broker
     counters = broker.counters
     if qos == 0:
         counters.qos0_sent += 1
+        outbox.sent_qos0 += 1
     elif qos == 1:
         counters.qos1_sent += 1
+        outbox.sent_qos1 += 1
     else:
         counters.qos2_sent += 1
+        outbox.sent_qos2 += 1
     if broker.hooks.message_delivered.callbacks:
         broker.hooks.message_delivered.run((sender.clientid, message))
+
+
+def without_context(sender: MessageSender, message: Message) -> Message:
+    """A message that is too large, without what a trace has added to it: nothing is lost for being traced."""
+    tracer = sender.broker.tracer
+    return message if tracer is None else tracer.without_context(message)
 
 
 def trace_delivery(

@@ -94,7 +94,7 @@ class Session(MessageSender):
         self.outbox = outbox
         self.left_us = 0
         self._encoder = encoder
-        self._access_check = access_check
+        self.access_check = access_check
         self._qos0_waits = self.queue is not None and self.queue.holds_qos0()
         self._open_direct()
         self.window.begin(min(self.options.max_inflight, receive_maximum))  # [MQTT-3.3.4-9] [MQTT-4.9.0-1]
@@ -141,7 +141,7 @@ class Session(MessageSender):
             self.drop(message, "no_local", subscription)  # [MQTT-3.8.3-3]
             return
         if subscription.is_wild:
-            if not self._may_have(message.topic):
+            if not self._may_have(message.topic, subscription):
                 self.drop(message, "not_authorized", subscription)
                 return
             if _hides(self.mountpoint, message.topic, subscription):
@@ -192,13 +192,13 @@ class Session(MessageSender):
 
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
         """Send a retained message for a subscription that was just made; its retain flag is set."""
-        if self.broker.tracer is not None:
+        if self.broker.tracer is not None and self.broker.tracer.wants_stored:
             self.broker.tracer.follow(message, RETAINED)
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
             self.drop(message, "no_local", subscription)
             return
-        access_check = self._access_check
-        if (subscription.is_wild and not self._may_have(message.topic)) or (
+        access_check = self.access_check
+        if (subscription.is_wild and not self._may_have(message.topic, subscription)) or (
             access_check is not None and not access_check.may_come_from(message)
         ):
             self.drop(message, "not_authorized", subscription)
@@ -212,7 +212,9 @@ class Session(MessageSender):
 
     def may_borrow(self, topic: str, subscription: Subscription) -> bool:
         """Whether its client may have a message of a shared group."""
-        return not subscription.is_wild or (self._may_have(topic) and not _hides(self.mountpoint, topic, subscription))
+        return not subscription.is_wild or (
+            self._may_have(topic, subscription) and not _hides(self.mountpoint, topic, subscription)
+        )
 
     def borrow(self, delivery: GroupDelivery) -> bool:
         """Send a message that is borrowed from a group, while there is room: whether it is in flight, or done with."""

@@ -40,11 +40,14 @@ class SessionTable:
 
     A session that is away has an entry in the timer heap for its end and perhaps one for its will. Entries are not
     taken out when a client comes back: each names the absence that it belongs to and is passed over afterwards.
+
+    Attributes:
+        known: By client id, wherever they are.
     """
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self._known = KnownSessions()
+        self.known = KnownSessions()
         self.wills = Wills(broker)
         self._ending = EndingSessions(broker.faults)
         self._timers: list[tuple[int, int, int, str]] = []
@@ -52,12 +55,12 @@ class SessionTable:
         self.durability: Durability | None = None  # see `keep_in`
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self.known)
 
     @property
     def asleep_count(self) -> int:
         """How many of them are on the disk only."""
-        return len(self._known.asleep)
+        return len(self.known.asleep)
 
     def keep_in(self, durability: Durability) -> None:
         """Have sessions that do not end with their connection kept, and their wills."""
@@ -70,7 +73,7 @@ class SessionTable:
         Raises:
             ProtocolError: It cannot be read now.
         """
-        known = self._known
+        known = self.known
         session = known.held.get(clientid)
         durability = self.durability
         if session is not None or durability is None or (durability.knows_all and clientid not in known.asleep):
@@ -82,7 +85,7 @@ class SessionTable:
         durability = self.durability
         if durability is None:
             return None
-        known = self._known
+        known = self.known
         session = known.held.get(clientid)
         if session is None and durability.knows_all and clientid not in known.asleep:
             return None
@@ -90,19 +93,23 @@ class SessionTable:
 
     def held(self, clientid: str) -> Session | None:
         """The session of a client, if it is in memory."""
-        return self._known.held.get(clientid)
+        return self.known.held.get(clientid)
 
     def knows(self, clientid: str) -> bool:
         """Whether a client has a session that was discovered already, wherever it lies."""
-        return clientid in self._known
+        return clientid in self.known
 
     def all(self) -> list[Session]:
         """Every session in memory; a list of a million costs 10 ms, which `walk` does not."""
-        return list(self._known.held.values())
+        return list(self.known.held.values())
 
-    def walk(self) -> ListWalk[Listed]:
-        """Begin a walk through all sessions: a `Session` each, and an `Asleep` for one that is on the disk only."""
-        return self._known.walk()
+    def walk(self, before: i64 = 0) -> ListWalk[Listed]:
+        """Begin a walk through all sessions: a `Session` each, and an `Asleep` for one that is on the disk only.
+
+        Args:
+            before: Only those with lower numbers, where a walk ended before; 0 for all.
+        """
+        return self.known.walk(before)
 
     def open(
         self, clientid: str, clean_start: bool, options: SessionOptions, expiry_s: i64 = 0, outbox: Outbox | None = None
@@ -121,7 +128,7 @@ class SessionTable:
         session = self.find(clientid)  # [MQTT-3.1.3-2] 3.1.1 [MQTT-3.1.3-2]
         if session is not None and not clean_start:  # [MQTT-3.1.2-5] 3.1.1 [MQTT-3.1.2-4]
             session.recall()
-            self._known.come_back(clientid)
+            self.known.come_back(clientid)
             self.wills.take_back(clientid)  # [MQTT-3.1.3-9]
             session.set_options(options)
             session.expiry_interval_s = expiry_s
@@ -129,9 +136,9 @@ class SessionTable:
             self.broker.counters.sessions_resumed += 1
             self.broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
             return session, True  # [MQTT-3.2.2-3] 3.1.1 [MQTT-3.2.2-2]
-        if session is None and expiry_s > 0 and self.away_max != 0 and self._known.away_count >= self.away_max:
+        if session is None and expiry_s > 0 and self.away_max != 0 and self.known.away_count >= self.away_max:
             self.broker.counters.sessions_refused += 1
-            detail = f"{self._known.away_count} sessions have no connection (broker.max_disconnected_sessions)"
+            detail = f"{self.known.away_count} sessions have no connection (broker.max_disconnected_sessions)"
             raise ProtocolError(detail, rc.QUOTA_EXCEEDED)
         pressure = self.broker.pressure
         if session is None and expiry_s > 0 and pressure.refuses_growth:
@@ -148,14 +155,14 @@ class SessionTable:
         now = self.broker.now_us
         if durability is not None and is_durable:
             durability.begin(clientid)
-        if session is None and clientid in self._known.asleep:
+        if session is None and clientid in self.known.asleep:
             self._on_due(_END, clientid)  # it lies on the disk, and its time is over before its timer says so
         if durability is not None and is_durable:
             session = DurableSession(clientid, self.broker, options, now, durability)
         else:
             session = Session(clientid, self.broker, options, now)  # [MQTT-3.1.2-6]
         session.expiry_interval_s = expiry_s
-        self._known.begin(session)
+        self.known.begin(session)
         self._save(session, outbox)
         self.broker.counters.sessions_created += 1
         self.broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
@@ -163,20 +170,20 @@ class SessionTable:
 
     def doze(self, clientid: str, expiry_s: i64, left_for_us: i64) -> None:
         """A session lies on the disk; its client left so long ago."""
-        self._known.find_asleep(clientid, expiry_s, self.broker.now_us - left_for_us)
+        self.known.find_asleep(clientid, expiry_s, self.broker.now_us - left_for_us)
         if expiry_s != EXPIRY_NEVER:
             self._push_timer(self.broker.uptime_us - left_for_us + expiry_s * 1_000_000, _END, clientid)
 
     def restore(self, session: Session, left_for_us: i64) -> None:
         """A session was read from the disk; its client left so long ago."""
         clientid = session.clientid
-        if clientid not in self._known.asleep:
+        if clientid not in self.known.asleep:
             self.doze(clientid, session.expiry_interval_s, left_for_us)
-        self._known.wake(session)
+        self.known.wake(session)
 
     def restore_will(self, clientid: str, will: Will) -> None:
         """A will was read from the disk; it is due at once if its session is over, or has another."""
-        if self._known.absence(clientid) == 0 or self.wills.has_delayed(clientid):
+        if self.known.absence(clientid) == 0 or self.wills.has_delayed(clientid):
             self.wills.leave(clientid, will)
             return
         self.wills.restore(clientid, will)
@@ -184,11 +191,11 @@ class SessionTable:
 
     def let_sleep(self, session: Session) -> None:
         """Let a session go from memory that is saved; its client is away."""
-        self._known.let_sleep(session)
+        self.known.let_sleep(session)
 
     def end_away(self, clientid: str) -> bool:
         """End the session of a client that is away, as if its time were over; whether there is one."""
-        if self._known.absence(clientid) == 0:
+        if self.known.absence(clientid) == 0:
             return False
         self._on_due(_END, clientid)
         return True
@@ -220,7 +227,7 @@ class SessionTable:
             self._end(session, end)
             return
         clientid = session.clientid
-        self._known.depart(clientid)  # [MQTT-3.1.2-23] 3.1.1 [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-5]
+        self.known.depart(clientid)  # [MQTT-3.1.2-23] 3.1.1 [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-5]
         if will is not None:
             self.wills.delay(clientid, will, now + will.delay_s * 1_000_000)
             self._push_timer(will.due_us, _WILL, clientid)  # no longer than the session [MQTT-3.1.3-9]
@@ -236,12 +243,12 @@ class SessionTable:
         while self._timers and self._timers[0][0] <= uptime_us and count < count_max:
             count += 1
             _, absence, kind, clientid = heapq.heappop(self._timers)
-            if self._known.absence(clientid) != absence:
+            if self.known.absence(clientid) != absence:
                 continue
             try:
                 self._on_due(kind, clientid)
             except Exception as error:  # noqa: BLE001 - the others end when they are due, whatever it is
-                self._known.forget(clientid)
+                self.known.forget(clientid)
                 self.broker.faults.contain(SESSIONS, error)
 
     def _on_due(self, kind: i64, clientid: str) -> None:
@@ -249,7 +256,7 @@ class SessionTable:
         self.wills.end_delay(clientid)
         if kind != _END:
             return
-        session = self._known.held.get(clientid)
+        session = self.known.held.get(clientid)
         if session is None:
             self._end_asleep(clientid)  # [MQTT-4.1.0-2]
         else:
@@ -257,12 +264,12 @@ class SessionTable:
 
     def most_dropped(self, count: int) -> dict[str, int]:
         """The clients that most messages were dropped for, with how many."""
-        dropped = [(int(session.dropped_count), clientid) for clientid, session in self._known.held.items()]
+        dropped = [(int(session.dropped_count), clientid) for clientid, session in self.known.held.items()]
         return {clientid: number for number, clientid in heapq.nlargest(count, dropped) if number > 0}
 
     def statistics(self) -> dict[str, int]:
         """How many sessions there are, and how many of them are away."""
-        return {"sessions.count": len(self), "sessions.away": self._known.away_count}
+        return {"sessions.count": len(self), "sessions.away": self.known.away_count}
 
     def _save(self, session: Session, outbox: Outbox | None) -> None:
         durability = self.durability
@@ -270,7 +277,7 @@ class SessionTable:
             durability.add_barrier(outbox, durability.save(session), 0)
 
     def _push_timer(self, due_us: int, kind: int, clientid: str) -> None:
-        known = self._known
+        known = self.known
         if len(self._timers) > 4 * known.away_count + 1024:
             # A client that comes and goes would otherwise leave an entry for each of its absences.
             self._timers = [timer for timer in self._timers if known.absence(timer[3]) == timer[1]]
@@ -285,7 +292,7 @@ class SessionTable:
             session.close()  # 3.1.1 [MQTT-3.1.2-7]
         except Exception as error:  # noqa: BLE001 - the session is gone and its will is published, whatever it is
             self.broker.faults.contain(SESSIONS, error)
-        self._known.forget(clientid)
+        self.known.forget(clientid)
         self.wills.end_delay(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
         if reason == hooks.SESSION_DISCARDED:
             self.broker.counters.sessions_discarded += 1
@@ -295,7 +302,7 @@ class SessionTable:
 
     def _end_asleep(self, clientid: str) -> None:
         """End a session that lies on the disk only."""
-        self._known.forget(clientid)
+        self.known.forget(clientid)
         if self.durability is not None:
             self.durability.end_asleep(clientid)
         self.broker.counters.sessions_terminated += 1

@@ -3,6 +3,8 @@
 The timers of the delays are in `session.table`.
 """
 
+from collections.abc import Callable
+
 from mypy_extensions import i64
 
 from heliograph.broker.durable_sink import NOT_STORED
@@ -49,11 +51,13 @@ class Wills:
     Attributes:
         durability: Saves the wills of durable sessions; None if nothing does.
         published: Those that are published and not stored yet.
+        is_banned: Whether a client, by its id, user name and address, is banned: its will is not published.
     """
 
     def __init__(self, broker: Broker) -> None:
         self.durability: Durability | None = None
         self.published = PublishedWills()
+        self.is_banned: Callable[[str, str | None, str], bool] | None = None
         self._broker = broker
         self._delayed: dict[str, Will] = {}  # by client ids
         self._left: list[tuple[str, Will]] = []  # of sessions that are over
@@ -119,10 +123,15 @@ class Wills:
 
     def publish(self, clientid: str, will: Will) -> None:
         """Publish a will, if its client may publish it at this moment."""
-        if will.access_check is None or not self._broker.hooks.client_authorize.callbacks:
+        is_banned = self.is_banned
+        if is_banned is not None and is_banned(clientid, will.message.username, will.peerhost):
+            self._trace(clientid, will, "banned")
+            self.forget(clientid, will)
+            return
+        if will.access_check is None or not self._broker.rights.is_checked:
             self.on_decided(clientid, will, True)
             return
-        decision = will.access_check.may_publish_now(will.message.topic)
+        decision = will.access_check.may_publish_now(will.message)
         asked = AskedWill(self, clientid, will, decision)
         if not decision.is_resolved:
             self._asked.append(asked)

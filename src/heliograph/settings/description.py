@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Section, Setting, settings_of
+from heliograph.settings.fields import (
+    AnyKind,
+    ListOf,
+    ListOfSections,
+    ListOfVariants,
+    Named,
+    Section,
+    Setting,
+    settings_of,
+)
 from heliograph.settings.how import How
 from heliograph.settings.kinds import Kind, Unless
 
 #: The head of a table whose lines `rows` gives.
 HEAD: Final = ("| Setting | Default | Valid | Meaning | Changes |", "| --- | --- | --- | --- | --- |")
+_SWITCH: Final = "none | true or false | Whether it is used; without this, it is where any of its settings is given."
 _HEAD_OF_GROUPS: Final = ("| Setting | Default | Valid | Meaning |", "| --- | --- | --- | --- |")
 
 
@@ -35,12 +45,22 @@ def rows(kind: AnyKind, path: str, how: How) -> Iterator[str]:
         path += ".NAME"
     if isinstance(kind, Kind | ListOf):
         return
+    if isinstance(kind, ListOfVariants):
+        for model in kind.models:
+            yield from rows(Section(model), f"{path}.N[{kind.name_of(model)}]", how)
+        return
+    if isinstance(kind, Section) and kind.has_switch:
+        yield f"| `{path}.enable` | {_SWITCH} | {how} |"
     for setting in settings_of(kind.model).values():
         place = f"{path}.{setting.name}"
-        if isinstance(setting.kind, Section | Named | ListOfSections):
+        if isinstance(setting.kind, Section | Named | ListOfSections) or _is_described_here(setting.kind):
             yield from rows(setting.kind, place, setting.how or how)
         else:
             yield f"{_row(setting, place)} {setting.how or how} |"
+
+
+def _is_described_here(kind: AnyKind) -> bool:
+    return isinstance(kind, ListOfVariants) and not kind.described_at
 
 
 def _row(setting: Setting, path: str) -> str:
@@ -52,6 +72,8 @@ def _default(setting: Setting) -> str:
     kind, value = setting.kind, setting.default
     if setting.is_required:
         return "required"
+    if isinstance(kind, ListOfVariants):
+        return f"`{kind.show(value)}`"
     if isinstance(kind, ListOf):
         return f"`[{', '.join(kind.kind.show(item) for item in value)}]`"
     if not isinstance(kind, Kind) or (value is None and not isinstance(kind, Unless)):

@@ -9,10 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar, Final, Generic, cast
 
 from heliograph.settings.how import How
 from heliograph.settings.kinds import Kind, SecretText, Value
+
+#: What a file may say in the place of a group that has a switch, and has none of it.
+NOTHING: Final = "none"
 
 # What the metadata of a dataclass field is filed under.
 _DECLARED: Final = "setting"
@@ -38,7 +42,8 @@ class Section:
 
     Attributes:
         model: The dataclass.
-        has_switch: Whether the group is None where the file does not have it, or says `enable = false` in it.
+        has_switch: Whether the group is None where the file does not have it, says `enable = false` in it, or `none` in
+            its place.
     """
 
     expected: ClassVar[str] = "an object"
@@ -52,14 +57,25 @@ class Named:
     """Any number of groups under names of the operator's choice.
 
     Attributes:
-        model: The dataclass of one group.
+        given: The dataclass of one group, or `module:class`, which is imported when it is first asked for.
         always: Names that are there with their defaults even when no file has them.
     """
 
     expected: ClassVar[str] = "an object with a name for each entry"
 
-    model: type[Any]
+    given: type[Any] | str
     always: tuple[str, ...]
+
+    @property
+    def model(self) -> type[Any]:
+        """The dataclass of one group."""
+        return _imported(self.given) if isinstance(self.given, str) else self.given
+
+
+def _imported(place: str) -> type[Any]:
+    module, _, name = place.partition(":")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +85,39 @@ class ListOfSections:
     expected: ClassVar[str] = "a list of objects"
 
     model: type[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOfVariants:
+    """A list of groups of settings of several kinds, none of which may stand there twice; the program gets a tuple.
+
+    One group without a list is a list of one.
+
+    Attributes:
+        models: The dataclasses of the kinds. Each has settings of one valid word each, by which it is chosen.
+        tags: The names of these settings, the first of which every kind has.
+        described_at: The setting where the groups are described, if that is another one.
+    """
+
+    expected: ClassVar[str] = "a list of objects"
+
+    models: tuple[type[Any], ...]
+    tags: tuple[str, ...]
+    described_at: str = ""
+
+    def name_of(self, model: type[Any]) -> str:
+        """What a kind is called: its words, as `password_based:mysql`."""
+        settings = settings_of(model)
+        return ":".join(settings[tag].default for tag in self.tags if tag in settings)
+
+    def show(self, groups: tuple[Any, ...]) -> str:
+        """Groups that have nothing but defaults, as a file would have them."""
+        words = (", ".join(f"{tag} = {getattr(one, tag)}" for tag in self.tags if hasattr(one, tag)) for one in groups)
+        return f"[{', '.join(f'{{ {said} }}' for said in words)}]"
+
+    def model_named(self, name: str) -> type[Any] | None:
+        """The kind of that name, None if there is none."""
+        return next((model for model in self.models if self.name_of(model) == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +132,7 @@ class Overlays:
     model: type[Any]
 
 
-AnyKind = Kind[Any] | ListOf[Any] | Section | Named | ListOfSections | Overlays
+AnyKind = Kind[Any] | ListOf[Any] | Section | Named | ListOfSections | ListOfVariants | Overlays
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +256,12 @@ def section(model: type[Value], description: str, *, how: How | None = None) -> 
     return result
 
 
+def required_section(model: type[Value], description: str) -> Value:
+    """A field that holds a group of settings, which a file must give."""
+    result: Value = field(metadata={_DECLARED: _Declared(Section(model), description)})
+    return result
+
+
 def optional_section(model: type[Value], description: str, *, name: str = "", has_switch: bool = False) -> Value | None:
     """A field that holds a group of settings, None where a file does not have it; see `Section`."""
     kind = Section(model, has_switch)
@@ -225,10 +280,30 @@ def named_sections(
     return result
 
 
+def named_sections_of(place: str, description: str) -> Mapping[str, Any]:
+    """A field that holds groups of settings under names, whose dataclass is imported where one is used.
+
+    Args:
+        place: Where the dataclass is, as `module:class`.
+        description: What the groups mean.
+    """
+    metadata = {_DECLARED: _Declared(Named(place, ()), description)}
+    result: Mapping[str, Any] = field(default_factory=dict, metadata=metadata)
+    return result
+
+
 def section_list(model: type[Value], description: str, *, how: How | None = None) -> tuple[Value, ...]:
     """A field that holds a list of groups of settings, empty by default."""
     declared = _Declared(ListOfSections(model), description, how=how)
     result: tuple[Value, ...] = field(default=(), metadata={_DECLARED: declared})
+    return result
+
+
+def variants(
+    kind: ListOfVariants, description: str, *, default: tuple[Any, ...] = (), how: How | None = None
+) -> tuple[Any, ...]:
+    """A field that holds a list of groups of settings of several kinds."""
+    result: tuple[Any, ...] = field(default=default, metadata={_DECLARED: _Declared(kind, description, how=how)})
     return result
 
 

@@ -15,7 +15,18 @@ from functools import singledispatch
 from typing import Any, Final, TypeAlias
 
 from heliograph.hocon import parse_text, to_plain
-from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, Setting, settings_of
+from heliograph.settings.addresses import ServerAddress, ServerAddresses
+from heliograph.settings.fields import (
+    AnyKind,
+    ListOf,
+    ListOfSections,
+    ListOfVariants,
+    Named,
+    Overlays,
+    Section,
+    Setting,
+    settings_of,
+)
 from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     NAME,
@@ -113,7 +124,9 @@ def _any_shape(kind: AnyKind, place: SettingPlace) -> Shape:
         shape = group_shape(kind.model, place)
         if kind.has_switch:
             path = place.below(_ENABLE).path
-            switch = {"type": "boolean", "description": "Whether it is there.", "x-path": path}
+            switch: Shape = {"type": "boolean", "description": "Whether it is there.", "x-path": path}
+            if place.how is not None:
+                switch["x-how"] = str(place.how)
             shape["properties"] = {_ENABLE: switch, **shape["properties"]}
         return shape
     if isinstance(kind, Named | Overlays):
@@ -122,10 +135,25 @@ def _any_shape(kind: AnyKind, place: SettingPlace) -> Shape:
         return {"type": "object", "propertyNames": names, "additionalProperties": group_shape(kind.model, each)}
     if isinstance(kind, ListOfSections):
         return {"type": "array", "items": group_shape(kind.model, place.below("N"))}
+    if isinstance(kind, ListOfVariants):
+        return {"type": "array", "items": _variants_shape(kind, place)}
     if isinstance(kind, ListOf):
         shape = {"type": "array", "items": shape_of(kind.kind)}
         return {**shape, "minItems": kind.at_least} if kind.at_least else shape
     return shape_of(kind)
+
+
+def _variants_shape(kind: ListOfVariants, place: SettingPlace) -> Shape:
+    if kind.described_at:
+        return {"$ref": "#/properties/" + "/properties/".join(kind.described_at.split(".")) + "/items"}
+    shapes = []
+    for model in kind.models:
+        shape = group_shape(model, place.below(f"N[{kind.name_of(model)}]"))
+        own = [tag for tag in kind.tags if tag in shape["properties"]]
+        for tag in own:
+            shape["properties"][tag]["const"] = settings_of(model)[tag].default
+        shapes.append({"title": kind.name_of(model), **shape, "required": [*own, *shape.get("required", ())]})
+    return {"oneOf": shapes}
 
 
 def written(kind: Kind[Any] | ListOf[Any], value: Any) -> Any:
@@ -178,6 +206,17 @@ def _(kind: Text) -> Shape:
         return {"type": "string", "pattern": r"\S"}
     # JSON Schema has no flags; of our patterns, those with this one hold no dot that it would matter to.
     return {"type": "string"} if pattern == _ANY_TEXT else text_shape(pattern.removeprefix("(?s)"))
+
+
+@shape_of.register
+def _(kind: ServerAddress) -> Shape:
+    return text_shape(r".+:[0-9]{1,5}" if kind.needs_port else r"(?s).+", **{"x-kind": "server"})
+
+
+@shape_of.register
+def _(kind: ServerAddresses) -> Shape:
+    one = shape_of(ServerAddress(1))
+    return alternatives(one, {"type": "array", "items": one, "minItems": 1})
 
 
 @shape_of.register

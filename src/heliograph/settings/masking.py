@@ -11,8 +11,18 @@ from typing import Any, Final
 
 from heliograph.hocon.values import Content, Node
 from heliograph.hocon.walking import Walk, run_walk
-from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, settings_of
+from heliograph.settings.fields import (
+    AnyKind,
+    ListOf,
+    ListOfSections,
+    ListOfVariants,
+    Named,
+    Overlays,
+    Section,
+    settings_of,
+)
 from heliograph.settings.secrets import FILE_PREFIX, STARS
+from heliograph.settings.variants import list_items, model_of
 
 _SECRET_NAME: Final = re.compile(
     r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|authorization|jwt|headers|"
@@ -21,7 +31,8 @@ _SECRET_NAME: Final = re.compile(
 # A header by this name is a secret; a group by this name has the rules of access.
 _ACCESS_RULES: Final = "authorization"
 _USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
-_NAMES: Final = ("name", "id")  # of an element of a list, which may stand elsewhere in the list that is sent back
+# What an element of a list is known by, which may stand elsewhere in the list that is sent back.
+_IDENTITIES: Final = (("name",), ("id",), ("mechanism", "backend"), ("type",))
 
 
 class NoSecretError(Exception):
@@ -62,10 +73,12 @@ def kept_secrets(tree: Node, own: Node, present: Node) -> Node:
 
 def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
     value = node.value
+    if isinstance(kind, ListOfVariants) and list_items(node) is None:
+        kind = _variant(kind, node)  # one without a list
     if isinstance(value, dict):
         fields = {}
         for name, child in value.items():
-            below, hidden = _below(kind, name)
+            below, hidden = _below(kind, name, child)
             if name == _ACCESS_RULES and isinstance(child.value, dict):
                 hidden = False
             fields[name] = yield _masked(child, below, is_secret=is_secret or hidden)
@@ -73,7 +86,7 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
     if isinstance(value, list):
         items = []
         for item in value:
-            below, hidden = _below(kind, "1")
+            below, hidden = _below(kind, "1", item)
             items.append((yield _masked(item, below, is_secret=is_secret or hidden)))
         return Node(items, node.position, node.source)
     if is_secret:
@@ -86,7 +99,12 @@ def _is_open(value: Content) -> bool:
     return value is None or value == "" or (isinstance(value, str) and value.startswith(FILE_PREFIX))
 
 
-def _below(kind: AnyKind | None, name: str) -> tuple[AnyKind | None, bool]:
+def _variant(kind: ListOfVariants, node: Node) -> Section | None:
+    model = model_of(kind, node)
+    return None if model is None else Section(model)
+
+
+def _below(kind: AnyKind | None, name: str, child: Node) -> tuple[AnyKind | None, bool]:
     """The kind of what stands under a name, if it is declared, and whether it is a secret."""
     if isinstance(kind, Section):
         setting = settings_of(kind.model).get(name)
@@ -94,6 +112,8 @@ def _below(kind: AnyKind | None, name: str) -> tuple[AnyKind | None, bool]:
             return setting.kind, setting.is_secret
     elif isinstance(kind, Named | Overlays | ListOfSections):
         return Section(kind.model), False
+    elif isinstance(kind, ListOfVariants):
+        return _variant(kind, child), False
     elif isinstance(kind, ListOf):
         return kind.kind, False
     return None, _SECRET_NAME.fullmatch(name) is not None
@@ -139,8 +159,13 @@ def _element(node: Node | None, index: int, item: Node) -> Node | None:
     """The element of another list that an element was made of: the one of the same name, else the one in its place."""
     if node is None or not isinstance(node.value, list):
         return None
-    for key in _NAMES:
-        name = _field(item, key)
-        if name is not None:
-            return next((old for old in node.value if (of := _field(old, key)) and of.value == name.value), None)
+    for keys in _IDENTITIES:
+        if _field(item, keys[0]) is not None:
+            same = [old for old in node.value if _words(old, keys) == _words(item, keys)]
+            if len(same) < 2:
+                return same[0] if same else None
     return node.value[index] if index < len(node.value) else None
+
+
+def _words(node: Node, keys: tuple[str, ...]) -> list[Content]:
+    return [None if (field := _field(node, key)) is None else field.value for key in keys]

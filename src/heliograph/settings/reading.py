@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from heliograph.hocon import Node, to_json
+from heliograph.hocon import Node, parse_text, to_json
 from heliograph.hocon.merging import list_index
 from heliograph.settings.errors import Problem
-from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, Setting, settings_of
+from heliograph.settings.fields import (
+    NOTHING,
+    AnyKind,
+    ListOf,
+    ListOfSections,
+    ListOfVariants,
+    Named,
+    Overlays,
+    Section,
+    Setting,
+    settings_of,
+)
 from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError
+from heliograph.settings.variants import groups_of, list_items, model_of, name_of
 
 Path = tuple[str, ...]
 Group = TypeVar("Group")
@@ -132,10 +145,14 @@ class GroupReader:
             return self._list(kind, node, path)
         if isinstance(kind, ListOfSections):
             return self._section_list(kind, node, path)
+        if isinstance(kind, ListOfVariants):
+            return self._variants(kind, node, path)
         assert isinstance(kind, Kind)
         return self._scalar(kind, node, path, is_secret=setting.is_secret)
 
     def _switched(self, kind: Section, node: Node, path: Path) -> object:
+        if node.value == NOTHING:
+            return None
         group = self.section(kind.model, node, path, others=(_SWITCH,))
         switch = node.value.get(_SWITCH) if isinstance(node.value, dict) else None
         is_on = switch is None or self._scalar(Boolean(), switch, (*path, _SWITCH))
@@ -171,7 +188,31 @@ class GroupReader:
         if items is None:
             self.refuse(node, path, f"found {_shown(node, kind)}, expected {kind.expected}")
             return Unusable()
-        return tuple(self.section(kind.model, item, (*path, str(index))) for index, item in enumerate(items, 1))
+        return _usable(self.section(kind.model, item, (*path, str(index))) for index, item in enumerate(items, 1))
+
+    def _variants(self, kind: ListOfVariants, node: Node, path: Path) -> object:
+        groups = groups_of(node)
+        if groups is None:
+            self.refuse(node, path, f"found {_shown(node, kind)}, expected {kind.expected}")
+            return Unusable()
+        if groups and groups[0] is node:
+            return _usable([self._variant(kind, node, path, [])])
+        return _usable(
+            self._variant(kind, group, (*path, str(number)), groups[: number - 1])
+            for number, group in enumerate(groups, 1)
+        )
+
+    def _variant(self, kind: ListOfVariants, group: Node, path: Path, earlier: Sequence[Node]) -> object:
+        name = name_of(kind, group)
+        model = model_of(kind, group)
+        if model is None:
+            valid = ", ".join(map(kind.name_of, kind.models))
+            said = repr(name) if name else "nothing"
+            self.refuse(group, path, f"{' and '.join(kind.tags)} say {said}, expected one of {valid}")
+            return Unusable()
+        if any(name_of(kind, other) == name for other in earlier):
+            self.refuse(group, path, f"there is a {name} before it; a list has one of each kind")
+        return self.section(model, group, path)
 
     def _scalar(self, kind: Kind[Any], node: Node, path: Path, *, is_secret: bool = False) -> object:
         try:
@@ -216,6 +257,15 @@ def read_group(
     return group if is_whole else None, tuple(reader.problems)
 
 
+def group_of_plain(model: type[Group], value: object, name: str) -> tuple[Group | None, tuple[Problem, ...]]:
+    """Read one group of settings out of a value that JSON can say; None has the defaults.
+
+    Args:
+        name: What problems call the group.
+    """
+    return read_group(model, parse_text(json.dumps({} if value is None else value)), (name,))
+
+
 def nearest(node: Node, path: Path) -> Node:
     """The value at a path, or what is nearest to it in the document."""
     for name in path:
@@ -234,23 +284,18 @@ def child_of(node: Node, name: str) -> Node | None:
     return node.value.get(name) if isinstance(node.value, dict) else None
 
 
-def list_items(node: Node) -> list[Node] | None:
-    """Elements of a list, or of an object whose keys are exactly 1 to n."""
-    if isinstance(node.value, list):
-        return node.value
-    if isinstance(node.value, dict):
-        by_index = {list_index(key): item for key, item in node.value.items()}
-        if set(by_index) == set(range(1, len(node.value) + 1)):
-            return [by_index[index] for index in range(1, len(by_index) + 1)]
-    return None
-
-
 def found(node: Node) -> str:
     """What a file says, as a message shows it."""
     if isinstance(node.value, list) and node.value:
         return f"a list of {len(node.value)}"
     text = to_json(node, None)
     return text if len(text) <= _FOUND_LENGTH_MAX else f"{node.kind} that begins with {text[:50]}"
+
+
+def _usable(groups: Iterable[object]) -> object:
+    """A list of groups, if each of them could be read."""
+    read = tuple(groups)
+    return Unusable() if any(isinstance(group, Unusable) for group in read) else read
 
 
 def _shown(node: Node, kind: AnyKind) -> str:
@@ -261,7 +306,8 @@ def _shown(node: Node, kind: AnyKind) -> str:
 def _has_secret(kind: AnyKind) -> bool:
     if isinstance(kind, Kind | ListOf):
         return False
-    return any(each.is_secret or _has_secret(each.kind) for each in settings_of(kind.model).values())
+    models = kind.models if isinstance(kind, ListOfVariants) else (kind.model,)
+    return any(each.is_secret or _has_secret(each.kind) for model in models for each in settings_of(model).values())
 
 
 def _suggestion(name: str, valid: Sequence[str]) -> str:

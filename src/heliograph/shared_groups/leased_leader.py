@@ -27,7 +27,9 @@ class LeasedLeader:
     """
 
     __slots__ = (
+        "_before",
         "_database",
+        "_is_in_doubt",
         "_is_renewing",
         "_lease_us",
         "_value",
@@ -55,6 +57,8 @@ class LeasedLeader:
         self._database = database
         self._lease_us = lease_us
         self._value = value
+        self._before = value  # what stood there before the last renewal
+        self._is_in_doubt = False  # that was refused, so either of the two stands there
         self._is_renewing = False
 
     def is_quiet(self, borrowers_count: int) -> bool:
@@ -92,11 +96,11 @@ class LeasedLeader:
             return
         held = self.record._replace(lease_until_us=now_us + self._lease_us)
         value = record.encode_group(held)
-        batch = self._batch()
+        batch = StateBatch()
         batch.put(record.group_key(self.group), value)
         if self._submit(batch, lambda is_saved: self._on_renewed(held, is_saved)):
             self._is_renewing = True
-            self._value = value
+            self._before, self._value = self._value, value
 
     def _on_renewed(self, held: record.GroupRecord, is_saved: bool) -> None:
         self._is_renewing = False
@@ -104,7 +108,7 @@ class LeasedLeader:
             self.record = held
             self.has_lease = True
         else:
-            self._value = self._database.value(self.group) or self._value
+            self._is_in_doubt = True
 
     # --- saving
 
@@ -115,7 +119,7 @@ class LeasedLeader:
             on_saved: Called when it is known whether that is saved, after the leader knows it.
         """
         token, changes = self.leader.take_changes()
-        batch = self._batch()
+        batch = StateBatch()
         for share, progress in changes.items():
             key = record.progress_key(self.group, share)
             if progress is None:
@@ -132,15 +136,14 @@ class LeasedLeader:
             self.leader.on_saved(token, False)
         return is_taken
 
-    def _batch(self) -> StateBatch:
-        """A batch that is taken only if no other leader has taken its place."""
-        batch = StateBatch()
-        batch.expect(record.group_key(self.group), self._value)
-        return batch
-
     def _submit(self, batch: StateBatch, then: Callable[[bool], None]) -> bool:
-        """Whether the database has taken a batch."""
+        """Whether the database has taken a batch; it takes none when another leader has taken its place."""
         try:
+            if self._is_in_doubt:
+                if self._database.value(self.group) == self._before:
+                    self._value = self._before
+                self._is_in_doubt = False
+            batch.expect(record.group_key(self.group), self._value)
             self._database.submit(batch, then)
         except PreconditionFailedError:
             raise

@@ -147,6 +147,11 @@ class CommitQueue(Generic[Item]):
         return self._buffered_bytes >= self._max_buffered_bytes
 
     @property
+    def fullness(self) -> float:
+        """What was taken and not yet answered for, as a part of what makes it full."""
+        return self._buffered_bytes / self._max_buffered_bytes
+
+    @property
     def is_filling(self) -> bool:
         """Whether it is half full: the caller should stop taking items from those that bring many."""
         return self._buffered_bytes >= self._max_buffered_bytes >> 1

@@ -161,6 +161,23 @@ class TopicStructure:
             return None
         return _text(self._streams[stream - 1])
 
+    def level_at(self, levels: Sequence[str], *, takes_any: bool = False) -> TopicLevel | None:
+        """The level that some names lead to, or None if there is none.
+
+        Args:
+            levels: The names from the root on; `[REST]` leads to that of topics that there was no room to learn.
+            takes_any: Whether `+` stands for names that were not learned.
+        """
+        if self._rest is not None and list(levels) == [REST]:
+            return self._rest
+        node = self._root
+        for level in levels:
+            child = node.children.get(level) or (node.children.get(ANY) if takes_any else None)
+            if child is None:
+                return None
+            node = child
+        return node
+
     def match(self, topic_filter: TopicFilter, stream: int) -> StreamMatch | None:
         """How a filter meets one stream, or None if it cannot find anything there."""
         if not 1 <= stream <= len(self._streams):

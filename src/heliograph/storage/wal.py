@@ -56,15 +56,19 @@ class LogFiles:
         """
         self._write_count += 1
         for name in os.listdir(self._path) if may_be_new else ():
-            if name.endswith(".log"):
-                number = int(name[:-4])
-                if number > self._newest:
-                    self._open[number] = os.open(os.path.join(self._path, name), os.O_RDONLY)
-                    self._dirty.add(number)
-                    self._new_file = True
+            if name.endswith(".log") and int(name[:-4]) > self._newest:
+                self._add(int(name[:-4]), os.path.join(self._path, name))
         if self._open:
             self._newest = max(self._open)
             self._dirty.add(self._newest)
+
+    def _add(self, number: int, path: str) -> None:
+        try:
+            self._open[number] = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return  # deleted since the directory was read: RocksDB has synced its content elsewhere
+        self._dirty.add(number)
+        self._new_file = True
 
     def sync_request(self) -> SyncRequest:
         """What must be synced so that everything written so far is on the disk."""

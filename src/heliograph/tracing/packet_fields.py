@@ -45,7 +45,7 @@ def _publish(packet: p.Publish) -> Fields:
         fields["packet_id"] = int(packet.packet_id)
     fields |= {name: True for name, is_set in (("retain", packet.retain), ("dup", packet.dup)) if is_set}
     if packet.property_bytes:
-        fields["properties"] = _shown(
+        fields["properties"] = shown_properties(
             props.properties_from_wire(packet.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT | props.ALLOWED_PUBLISH)
         )
     return fields
@@ -91,7 +91,7 @@ def _connect(packet: p.Connect) -> Fields:
     if packet.will is not None:
         will = packet.will
         fields["will"] = {"topic": short(will.topic), "qos": will.qos, "retain": will.retain}
-    shown = _shown(packet.properties)
+    shown = shown_properties(packet.properties)
     return {**fields, "properties": shown} if shown else fields
 
 
@@ -106,11 +106,12 @@ def _options(entry: p.SubscribeEntry) -> Fields:
 
 def _reason(code: int, properties: props.Properties | None) -> Fields:
     fields: Fields = {"code": f"0x{code:02x}", "reason": rc.name_of(code)} if code else {}
-    shown = {} if properties is None else _shown(properties)
+    shown = {} if properties is None else shown_properties(properties)
     return {**fields, "properties": shown} if shown else fields
 
 
-def _shown(properties: props.Properties) -> Fields:
+def shown_properties(properties: props.Properties) -> Fields:
+    """Properties by their names, without authentication data."""
     named = properties.named()
     return {
         name: _HIDDEN if name == props.NAMES[props.AUTHENTICATION_DATA] else _value(value)

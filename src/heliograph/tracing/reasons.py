@@ -43,5 +43,6 @@ def _state(session: Session) -> str:
     if outbox.congested:
         return "the client does not read what it is sent"
     if not session.window.has_room():
-        return f"{len(session.window.deliveries)} messages are unacknowledged, which is its limit"
+        count = len(session.window.deliveries)
+        return f"{count} {'message is' if count == 1 else 'messages are'} unacknowledged, which is its limit"
     return "others wait before it"

@@ -1,11 +1,13 @@
 """Records what the kernel tells of messages and clients into the traces that are about them."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import TRACES
 from heliograph.broker.message import Message
@@ -16,6 +18,9 @@ from heliograph.broker.tracer import DROPPED, PUBLISHED, QUEUED, Tracer
 from heliograph.channel.context import ChannelContext
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.topic import bare_filter
+from heliograph.rules.engine.columns import LiveColumns
+from heliograph.rules.engine.template import row_text
+from heliograph.rules.values import Value
 from heliograph.tracing import verdicts
 from heliograph.tracing.commit_watch import CommitWatch, MessageId
 from heliograph.tracing.contained import contained
@@ -59,10 +64,12 @@ class TraceRecorder(Tracer):
     """
 
     def __init__(self, context: ChannelContext) -> None:
+        super().__init__()
+        self.wants_stored = True
         self.traces: list[Trace] = []
         self._context = context
         self._broker: Broker = context.broker
-        self._followed: dict[MessageId, Followed] = {}
+        self._followed: OrderedDict[MessageId, Followed] = OrderedDict()
         self._commits = CommitWatch(context.commits, self._on_committed)
 
     def contain(self, error: Exception) -> None:
@@ -89,6 +96,10 @@ class TraceRecorder(Tracer):
         self.traces.remove(trace)
         if not self.traces:
             self._followed.clear()
+
+    def is_about_client(self, clientid: str) -> bool:
+        """Whether a client's session is to stay marked."""
+        return bool(self.traces_of(clientid))
 
     # --- records
 
@@ -139,9 +150,6 @@ class TraceRecorder(Tracer):
         if found and origin == PUBLISHED:
             self._put(found, "message", {**_message(message), **_properties_of(message)}, message.payload)
 
-    def on_message_publish(self, _message: Message) -> None:
-        """Callback of `message.publish`, so that topics which traces are about are hooked; `follow` does the rest."""
-
     def is_about(self, point: str, arguments: tuple[object, ...]) -> bool:
         """Whether verdicts of callbacks are recorded."""
         try:
@@ -165,7 +173,9 @@ class TraceRecorder(Tracer):
         elif isinstance(arguments[0], ClientInfo):
             fields["client"] = short(arguments[0].clientid)
         if point == hooks.CLIENT_AUTHORIZE:
-            fields |= {"action": arguments[1], "topic": short(str(arguments[2]))}
+            action = arguments[1]
+            kind = action.kind if isinstance(action, Action) else ""
+            fields |= {"action": kind, "topic": short(str(arguments[2]))}
         told = verdicts.told(verdict, accumulator, shows_errors=not point.startswith("client.auth"))
         self._put(self._traces_at(point, arguments), "verdict", {**fields, **told})
 
@@ -250,6 +260,27 @@ class TraceRecorder(Tracer):
         if traces:
             self._put(traces, "will", {"client": short(clientid), "step": step, **_message(message)})
 
+    @contained
+    def on_rule(self, rule_id: str, columns: LiveColumns, rows: Sequence[Mapping[str, Value]] | Exception) -> None:
+        """A rule was evaluated."""
+        fields: Fields = {"rule": rule_id, "of": short(columns.origin)}
+        if isinstance(rows, Exception):
+            fields |= {"outcome": "failed", "why": _said_by(rows)}
+            self._put(self._traces_of_rule(rule_id), "rule", fields)
+        else:
+            fields |= {"outcome": "matched" if rows else "no rows", "rows": len(rows)}
+            self._put(self._traces_of_rule(rule_id), "rule", fields, row_text(rows[0]) if rows else None)
+
+    @contained
+    def on_rule_action(self, rule_id: str, columns: LiveColumns, action: str, error: Exception | None) -> None:
+        """An action of a rule was carried out for a row."""
+        fields: Fields = {"rule": rule_id, "action": action, "of": short(columns.origin)}
+        fields |= {"outcome": "done"} if error is None else {"outcome": "failed", "why": _said_by(error)}
+        self._put(self._traces_of_rule(rule_id), "rule_action", fields)
+
+    def _traces_of_rule(self, rule_id: str) -> list[Trace]:
+        return [trace for trace in self.traces if trace.subject.is_rule(rule_id)]
+
     def _on_committed(self, ticket: int, code: int, messages: Sequence[MessageId]) -> None:
         """A commit is done that traced messages wait for."""
         for key in messages:
@@ -273,6 +304,10 @@ class TraceRecorder(Tracer):
             topic = bare_filter(arguments[2])
             traces += [one for one in self.traces if one.subject.is_topic(topic) and one not in traces]
         return traces
+
+
+def _said_by(error: Exception) -> str:
+    return short(" ".join((str(error) or repr(error)).split()))
 
 
 def _key(message: Message) -> MessageId:

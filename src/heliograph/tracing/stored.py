@@ -7,6 +7,9 @@ from typing import Final
 
 import orjson
 
+from heliograph.tracing.text import text_of
+from heliograph.tracing.trace import HIDDEN, JSON_LINES, TEXT_LINES
+
 _HEAD_BYTES: Final = 4_096
 _TAIL_BYTES: Final = 1_024
 _LINES: Final = 50
@@ -23,6 +26,10 @@ class StoredTrace:
         left_s: Seconds until it ends.
         dropped_count: Records that its file lacks.
         path: Its file.
+        duration_s: How long it was to last.
+        payload: What it shows of payloads.
+        formatter: How people are shown its records.
+        modified_at: When its file was written last, in seconds since the epoch; 0 while it is on.
     """
 
     name: str
@@ -34,6 +41,10 @@ class StoredTrace:
     size: int
     dropped_count: int
     path: Path
+    duration_s: int = 0
+    payload: str = HIDDEN
+    formatter: str = JSON_LINES
+    modified_at: float = 0.0
 
     @classmethod
     def read(cls, path: Path) -> "StoredTrace":
@@ -41,10 +52,11 @@ class StoredTrace:
         with path.open("rb") as file:
             head = _record(file.read(_HEAD_BYTES).partition(b"\n")[0])
             size = file.seek(0, os.SEEK_END)
+            modified_at = os.fstat(file.fileno()).st_mtime
             file.seek(max(0, size - _TAIL_BYTES))
             tail = _record(file.read().rstrip(b"\n").rpartition(b"\n")[2])
         has_ended = tail.get("event") == "trace_ended"
-        dropped = tail.get("dropped", 0)
+        dropped, duration_s = tail.get("dropped", 0), head.get("duration_s", 0)
         return cls(
             str(head.get("name", path.name)),
             str(head.get("about", "")),
@@ -55,7 +67,44 @@ class StoredTrace:
             size,
             dropped if isinstance(dropped, int) else 0,
             path,
+            duration_s if isinstance(duration_s, int) else 0,
+            str(head.get("payload", HIDDEN)),
+            str(head.get("formatter", JSON_LINES)),
+            modified_at,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TracePiece:
+    """Some records of a trace.
+
+    Attributes:
+        text: They, as people are shown them.
+        position: Where the next ones begin.
+    """
+
+    text: str
+    position: int
+
+
+def piece_of(path: Path, position: int, size: int) -> TracePiece:
+    """Some records of a file, whole ones, about so many bytes; none at its end."""
+    is_text = StoredTrace.read(path).formatter == TEXT_LINES
+    text: list[str] = []
+    length = 0
+    while length < size:
+        lines, end = lines_of(path, position)
+        if not lines:
+            break
+        for line in lines:
+            if length and length + len(line) > size:
+                return TracePiece("".join(text), position)
+            shown = text_of(_record(line.encode())) if is_text else line
+            text.append(f"{shown}\n")
+            position += len(line.encode()) + 1
+            length += len(line) + 1
+        position = end
+    return TracePiece("".join(text), position)
 
 
 def stored_traces(folder: Path, count_max: int) -> list[StoredTrace]:

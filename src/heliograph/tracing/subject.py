@@ -1,4 +1,4 @@
-"""What a trace is about: a client, a topic filter, or an address or network."""
+"""What a trace is about: a client, a topic filter, an address or network, or a rule."""
 
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -9,7 +9,8 @@ from heliograph.mqtt.topic import topic_filter_fault, topic_matches, without_del
 CLIENT: Final = "client"
 TOPIC: Final = "topic"
 IP_ADDRESS: Final = "ip_address"
-KINDS: Final = (CLIENT, TOPIC, IP_ADDRESS)
+RULE: Final = "rule"
+KINDS: Final = (CLIENT, TOPIC, IP_ADDRESS, RULE)
 
 _TEXT_BYTES_MAX: Final = 65_535
 _LEVELS_MAX: Final = 65_535
@@ -21,7 +22,7 @@ class Subject:
 
     Attributes:
         kind: One of `KINDS`.
-        value: The client id, the topic filter, or the address or network as it was given.
+        value: The client id, the topic filter, the address or network, or the id of the rule, as it was given.
     """
 
     kind: str
@@ -62,6 +63,10 @@ class Subject:
         return topic_matches(topic, self.value) or (
             topic.startswith("$") and topic_matches(without_delay(topic), self.value)
         )
+
+    def is_rule(self, rule_id: str) -> bool:
+        """Whether it is about a rule."""
+        return self.kind == RULE and self.value == rule_id
 
     def is_host(self, host: str) -> bool:
         """Whether it is about connections from an address."""

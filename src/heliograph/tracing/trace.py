@@ -1,6 +1,7 @@
 """One trace: what it is about, how long, and what of a message it shows."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,33 +13,76 @@ TEXT: Final = "text"
 HEX: Final = "hex"
 PAYLOADS: Final = (HIDDEN, TEXT, HEX)
 
+TEXT_LINES: Final = "text"
+JSON_LINES: Final = "json"
+FORMATTERS: Final = (TEXT_LINES, JSON_LINES)
+
+DURATION_S: Final = 600
+SIZE_MAX: Final = 16_777_216
+
 _SHOWN_BYTES: Final = 256  # of a payload
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOrder:
+    """What is asked for when a trace starts.
+
+    Attributes:
+        file: The name of its file below `trace/` in the data directory; empty for one made of its name.
+        duration_s: When it ends by itself.
+        size_max: Bytes of its file at the most.
+        payload: What it shows of payloads: `hidden`, `text` or `hex`.
+        start_at: When it begins, in seconds since the epoch; 0 for at once.
+        formatter: How people are shown its records: as `text`, or as `json`, which its file always has.
+    """
+
+    name: str
+    kind: str
+    value: str
+    file: str = ""
+    duration_s: int = DURATION_S
+    size_max: int = SIZE_MAX
+    payload: str = "hidden"
+    start_at: float = 0.0
+    formatter: str = JSON_LINES
 
 
 class Trace:
     """A trace that is on; owned by `Traces`.
 
     Args:
-        started_at_us: When it began, microseconds since the epoch.
+        started_at_us: When it begins, microseconds since the epoch.
+        begins_us: The same on the monotonic clock.
         due_us: When it ends, on the monotonic clock.
-        payload: One of `PAYLOADS`.
+        order: What was asked for.
 
     Attributes:
+        is_on: Whether it has begun.
         records_count: How many records it was given.
         clientids: For an address, the clients that connected from there.
     """
 
     def __init__(
-        self, name: str, subject: Subject, file: TraceFile, started_at_us: int, due_us: int, payload: str
+        self,
+        name: str,
+        subject: Subject,
+        file: TraceFile,
+        started_at_us: int,
+        begins_us: int,
+        due_us: int,
+        order: TraceOrder,
     ) -> None:
         self.name = name
         self.subject = subject
         self.file = file
         self.started_at_us = started_at_us
+        self.begins_us = begins_us
         self.due_us = due_us
+        self.order = order
+        self.is_on = False
         self.records_count = 0
         self.clientids: set[str] = set()
-        self._payload = payload
+        self._payload = order.payload
 
     def put(self, at_us: int, event: str, fields: Mapping[str, object], payload: bytes | None = None) -> None:
         """Record something.

@@ -4,27 +4,26 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
 from heliograph.channel.context import ChannelContext
-from heliograph.tracing.joint import Joint
+from heliograph.tracing.joint import Joint, WatchRules
 from heliograph.tracing.recorder import TraceRecorder
-from heliograph.tracing.stored import StoredTrace, lines_of, stored_traces
+from heliograph.tracing.stored import StoredTrace, TracePiece, lines_of, piece_of, stored_traces
 from heliograph.tracing.subject import Subject
-from heliograph.tracing.trace import PAYLOADS, Trace, iso
+from heliograph.tracing.trace import FORMATTERS, PAYLOADS, Trace, TraceOrder, iso
 from heliograph.tracing.trace_file import TraceFile
 
 SUFFIX: Final = ".jsonl"
-DURATION_S: Final = 600
 DURATION_S_MAX: Final = 86_400
-SIZE_MAX: Final = 16_777_216
+START_S_MAX: Final = 30 * 86_400
 SIZE_BYTES_MIN: Final = 4_096
 
+_AT_ONCE_US: Final = 1_000_000  # clocks of askers differ a little
 _TRACES_MAX: Final = 30
 _FILES_MAX: Final = 1_000
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,248}")  # with its suffix the name of a file
 _CLOSING_S: Final = 2.0  # for which a list waits for files that a slow disk has yet to take
 
 
@@ -44,30 +43,16 @@ class TraceExistsError(TraceError):
     code: ClassVar[str] = "trace_exists"
 
 
+class TraceDuplicateError(TraceError):
+    """A trace that is on is about the same and begins at the same time."""
+
+    code: ClassVar[str] = "trace_duplicate"
+
+
 class TraceNotFoundError(TraceError):
     """There is no trace of that name."""
 
     code: ClassVar[str] = "trace_not_found"
-
-
-@dataclass(frozen=True, slots=True)
-class TraceOrder:
-    """What is asked for when a trace starts.
-
-    Attributes:
-        file: The name of its file below `trace/` in the data directory; empty for one made of its name.
-        duration_s: When it ends by itself.
-        size_max: Bytes of its file at the most.
-        payload: What it shows of payloads: `hidden`, `text` or `hex`.
-    """
-
-    name: str
-    kind: str
-    value: str
-    file: str = ""
-    duration_s: int = DURATION_S
-    size_max: int = SIZE_MAX
-    payload: str = "hidden"
 
 
 class Traces:
@@ -79,17 +64,25 @@ class Traces:
         folder: Where files are.
         context: What channels share.
         tell: Called with a line for the log.
+        watch_rules: Has some rules told to a recorder, and no others.
     """
 
-    def __init__(self, folder: Path, context: ChannelContext, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        context: ChannelContext,
+        tell: Callable[[str], object],
+        watch_rules: WatchRules = lambda rule_ids, recorder: None,
+    ) -> None:
         self._folder = folder
         self._context = context
         self._broker = context.broker
         self._tell = tell
         self._recorder = TraceRecorder(context)
-        self._joint = Joint(self._recorder, context)
+        self._joint = Joint(self._recorder, context, watch_rules)
         self._running: dict[str, Trace] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
+        self._beginning: set[asyncio.Task[None]] = set()
         self._executor: ThreadPoolExecutor | None = None
         self._dropped_count = 0  # by traces that have ended
 
@@ -114,12 +107,27 @@ class Traces:
         except OSError as error:
             raise TraceError(f"the file {path} cannot be made: {error.strerror}") from error
         self._context.begin_turn()
-        due_us = int(self._broker.uptime_us) + order.duration_s * 1_000_000
-        trace = Trace(order.name, subject, file, int(self._broker.now_us), due_us, order.payload)
-        told = {"name": order.name, "about": subject.kind, "value": subject.value, "payload": order.payload}
-        limits = {"duration_s": order.duration_s, "max_size": order.size_max}
-        trace.put(int(self._broker.now_us), "trace_started", {**told, **limits})
+        trace = self._made(order, subject, file)
         self._running[order.name] = trace
+        if trace.begins_us <= int(self._broker.uptime_us):
+            await self._begin(trace)
+        return self._row(trace)
+
+    def _made(self, order: TraceOrder, subject: Subject, file: TraceFile) -> Trace:
+        now_us, uptime_us = int(self._broker.now_us), int(self._broker.uptime_us)
+        waits_us = int(order.start_at * 1_000_000) - now_us
+        if waits_us < _AT_ONCE_US:
+            waits_us = 0
+        begins_us = uptime_us + waits_us
+        due_us = begins_us + order.duration_s * 1_000_000
+        trace = Trace(order.name, subject, file, now_us + waits_us, begins_us, due_us, order)
+        told = {"name": order.name, "about": subject.kind, "value": subject.value, "payload": order.payload}
+        limits = {"duration_s": order.duration_s, "max_size": order.size_max, "formatter": order.formatter}
+        trace.put(now_us + waits_us, "trace_started", {**told, **limits})
+        return trace
+
+    async def _begin(self, trace: Trace) -> None:
+        trace.is_on = True
         self._recorder.traces.append(trace)
         self._joint.join()
         try:
@@ -127,8 +135,7 @@ class Traces:
         except asyncio.CancelledError:
             self._end(trace, "given up by its asker")
             raise
-        self._tell(f"trace {order.name!r} about {subject} began, for {order.duration_s} s at the most")
-        return self._row(trace)
+        self._tell(f"trace {trace.name!r} about {trace.subject} began, for {trace.order.duration_s} s at the most")
 
     async def stop(self, name: str, why: str = "stopped") -> StoredTrace:
         """End a trace; its file stays.
@@ -193,6 +200,22 @@ class Traces:
             elif trace.file.size <= at:
                 await trace.file.changed()
 
+    async def piece(self, name: str, position: int, size: int) -> TracePiece:
+        """A piece of a trace for people, of whole records.
+
+        Args:
+            position: Where in its file it begins.
+            size: Bytes of it, about; one record comes whole.
+
+        Raises:
+            TraceNotFoundError: There is none of that name.
+        """
+        path = await self._path_of(name)
+        trace = self._running.get(name)
+        if trace is not None:
+            await trace.file.flushed()
+        return await asyncio.to_thread(piece_of, path, position, size)
+
     # --- called by the part
 
     def tick(self, uptime_us: int) -> None:
@@ -200,11 +223,17 @@ class Traces:
         for trace in list(self._running.values()):
             if uptime_us >= trace.due_us:
                 self._end(trace, "its duration is over")
+            elif uptime_us >= trace.begins_us and not trace.is_on:
+                beginning = asyncio.get_running_loop().create_task(self._begin(trace), name=f"trace {trace.name}")
+                self._beginning.add(beginning)
+                beginning.add_done_callback(self._beginning.discard)
         for name in [name for name, closing in self._closing.items() if closing.done()]:
             del self._closing[name]
 
     async def close(self) -> None:
         """End all, and wait until their files are written."""
+        if self._beginning:
+            await asyncio.wait(self._beginning)
         for trace in list(self._running.values()):
             self._end(trace, "the node stops")
         if self._closing:
@@ -223,12 +252,20 @@ class Traces:
     def _checked(self, order: TraceOrder) -> Subject:
         for what, name in (("name", order.name), ("file", order.file or order.name)):
             if not _NAME.fullmatch(name):
-                valid = "1 to 100 letters, digits, '-', '_' and '.', beginning with a letter or digit"
+                valid = "1 to 249 letters, digits, '-', '_' and '.', beginning with a letter or digit"
                 raise TraceError(f"{name!r} is no {what} of a trace: expected {valid}")
         if order.name in self._running:
             raise TraceExistsError(f"a trace {order.name!r} is on: `trace stop {order.name}` ends it")
         if len(self._running) >= _TRACES_MAX:
             raise TraceError(f"{_TRACES_MAX} traces are on, and no more can be: stop one of them")
+        for one in self._running.values():
+            same = (one.subject.kind, one.subject.value) == (order.kind, order.value)
+            if same and order.start_at and int(one.order.start_at) == int(order.start_at):
+                raise TraceDuplicateError(f"the trace {one.name!r} is about the same, from the same second on")
+        if order.formatter not in FORMATTERS:
+            raise TraceError(f"formatter {order.formatter!r}: expected one of {', '.join(FORMATTERS)}")
+        if order.start_at > self._now_s() + START_S_MAX:
+            raise TraceError("a trace begins within 30 days")
         if order.payload not in PAYLOADS:
             raise TraceError(f"payload {order.payload!r}: expected one of {', '.join(PAYLOADS)}")
         if not 1 <= order.duration_s <= DURATION_S_MAX:
@@ -256,13 +293,19 @@ class Traces:
             trace.name,
             trace.subject.kind,
             trace.subject.value,
-            "running",
+            "running" if trace.is_on else "waiting",
             iso(trace.started_at_us),
             left_s,
             file.size,
             file.dropped_count,
             file.path,
+            trace.order.duration_s,
+            trace.order.payload,
+            trace.order.formatter,
         )
+
+    def _now_s(self) -> float:
+        return int(self._broker.now_us) / 1_000_000
 
     def _end_soon(self, name: str, why: str) -> None:
         """End a trace in a turn of its own: it is in the middle of a record."""
@@ -274,9 +317,10 @@ class Traces:
         if self._running.get(trace.name) is not trace:
             return
         del self._running[trace.name]
-        self._recorder.ended(trace)
-        self._joint.unmark(trace)
-        self._joint.join()
+        if trace.is_on:
+            self._recorder.ended(trace)
+            self._joint.unmark(trace)
+            self._joint.join()
         now_us, dropped = int(self._broker.now_us), trace.file.dropped_count
         self._dropped_count += dropped
         trace.file.end({"at": iso(now_us), "event": "trace_ended", "why": why, "dropped": dropped})

@@ -3,15 +3,21 @@
 from collections.abc import Callable
 from typing import Final
 
+from heliograph.broker.actions import Decision
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.hook_order import PLUGINS, PRIORITIES
 from heliograph.broker.hooks import DeferredAck, Refusal
 from heliograph.broker.message import Message
+from heliograph.broker.node_rights import no_match
 from heliograph.broker.pending import Pending
 from heliograph.mqtt import reason_codes as rc
 from heliograph.tracing.packet_fields import short
 
 Fields = dict[str, object]
+
+POLICY_FAILED: Final = (
+    1  # the number of a verdict in a way whose text names the validation or transformation that failed
+)
 
 _OWNERS: Final = {priority: owner.replace("`", "") for owner, priority in PRIORITIES.items()}
 _TEXT_MAX: Final = 300
@@ -19,6 +25,8 @@ _TEXT_MAX: Final = 300
 
 def name_of(callback: Callable[..., object], priority: int | None) -> str:
     """What people know a callback by: a feature of the broker, or the function of a plugin."""
+    if callback is no_match:
+        return "authorization.no_match"
     if priority is not None and priority != PLUGINS and priority in _OWNERS:
         return _OWNERS[priority]
     module = getattr(callback, "__module__", None)
@@ -62,8 +70,27 @@ def _value(value: object, accumulator: object, *, is_stopped: bool) -> Fields:
         )
     if isinstance(accumulator, Message):
         return {"says": "taken"} if is_stopped else {}
+    if isinstance(value, Decision):
+        return {"says": value.result, "source": value.source}
     if isinstance(value, AuthStep):
         return {"says": rc.name_of(value.code)}
     if isinstance(value, int):
         return {"says": rc.name_of(value)}
     return {"says": value} if isinstance(value, str) else {}
+
+
+def in_words(verdict: object, accumulator: object) -> str:
+    """What a callback of `message.publish` said about a message, for people; empty where it only took notice."""
+    if verdict is None:
+        return ""
+    fields = told(verdict, accumulator, shows_errors=True)
+    if fields["verdict"] == "raised":
+        return f"failed: {fields['error']}"
+    if fields["verdict"] == "waits":
+        return "answers later"
+    says = str(fields.get("says", ""))
+    if "reason" in fields:
+        return f"{says}: {fields['reason']}" if fields["reason"] else f"took it ({fields['code']})"
+    if "topic" in fields:
+        return f"{says}, to the topic {fields['topic']}"
+    return says

@@ -14,6 +14,7 @@ from typing import Final
 from heliograph.config.listeners import ServerName, SslOptions
 from heliograph.settings.secrets import SecretError
 from heliograph.transport.errors import CertificateError
+from heliograph.transport.expiry import expires_at_s
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ class Certificates:
         self._options = options
         self._files = _files(options)
         self._stamp = _stamp(self._files)
+        self._expires_for: ssl.SSLContext | None = None
+        self._expires_s = 0
         self.context = self._build()
 
     def reload_if_changed(self) -> None:
@@ -65,6 +68,16 @@ class Certificates:
             _log.info("the certificates of %s were read again", self._listener)
 
         return use
+
+    def expires_at_s(self) -> int:
+        """When the certificate that clients are shown first expires, in seconds since the epoch; 0 if unknown."""
+        if self._expires_for is not self.context:
+            self._expires_for = self.context
+            try:
+                self._expires_s = expires_at_s(Path(self._options.certfile).read_text("ascii", "replace"))
+            except (OSError, ValueError):  # a form that only OpenSSL knows
+                self._expires_s = 0
+        return self._expires_s
 
     def _build(self) -> ssl.SSLContext:
         options = self._options

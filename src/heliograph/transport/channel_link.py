@@ -20,7 +20,7 @@ class ChannelLink:
 
     def pause_writing(self) -> None:
         """The transport's buffer is over its high mark: the peer does not read."""
-        self._connections.congest(self)
+        self._connections.congest(self, self._channel)
         if self._channel is not None:
             self._channel.on_congested(True)
 

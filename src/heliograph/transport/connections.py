@@ -61,7 +61,7 @@ class Connections:
         identity: Which part of a client's certificate says who the client is.
         pending: Sockets that were accepted and are no connections yet.
         links: All that stand, those that have yet to ask for WebSocket among them.
-        congested: Those whose buffers are full, and since when.
+        congested: Those whose buffers are full: since when, and their channels.
         own_address: What connections come to; empty where that is asked for each.
         high_watermark: Unsent bytes of one connection beyond which its session holds back.
         upgrades: How WebSocket requests are answered; missing where the listener takes none.
@@ -84,7 +84,7 @@ class Connections:
         self.identity = identity
         self.pending: set[PendingConnection] = set()
         self.links: set[Link] = set()
-        self.congested: dict[Link, int] = {}
+        self.congested: dict[Link, tuple[int, Channel | None]] = {}
         self.own_address = ""
         self._has_tls = isinstance(settings, config.SslListener | config.WssListener)
         self._counters = counters
@@ -176,9 +176,9 @@ class Connections:
         self.links.discard(handshake)
         self._end_of(handshake)
 
-    def congest(self, link: Link) -> None:
+    def congest(self, link: Link, channel: Channel | None) -> None:
         """A connection's buffer is full."""
-        self.congested[link] = self.context.clock()
+        self.congested[link] = self.context.clock(), channel
 
     def relieve(self, link: Link) -> None:
         """A connection's buffer has room again."""
@@ -189,6 +189,12 @@ class Connections:
         self._counters.fail(peername, reason)
 
     # --- called by the listener
+
+    def stuck(self, before_us: int) -> list[Channel]:
+        """The channels of those whose buffers have been full since then at least."""
+        return [
+            channel for since_us, channel in self.congested.values() if channel is not None and since_us <= before_us
+        ]
 
     def tick(self, uptime_us: int) -> None:
         """Time has passed: end what takes too long."""
@@ -202,7 +208,7 @@ class Connections:
             self._counters.time_out(handshake.peername, "WebSocket request")
         if self._send_timeout_us:
             for link in [
-                each for each, since_us in self.congested.items() if uptime_us - since_us > self._send_timeout_us
+                each for each, (since_us, _) in self.congested.items() if uptime_us - since_us > self._send_timeout_us
             ]:
                 self._counters.stalled += 1
                 run(CONNECTIONS, link.abort)

@@ -50,7 +50,7 @@ class DirectConnection(SocketTransport):
     def on_congested(self, congested: bool) -> None:
         """Tell the listener, which cuts those that stay so, and the channel."""
         if congested:
-            self._connections.congest(self)
+            self._connections.congest(self, self._channel)
         else:
             self._connections.relieve(self)
         if self._channel is not None:

@@ -135,7 +135,8 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         if len(bound_to) == 1 and is_one_address(bound_to[0]):
             self.connections.own_address = own_address_text(bound_to[0])
         if self._certificates is None and self._uses_epoll and sockets.is_available():
-            self._poller = Poller(self.connections.context.begin_turn)
+            context = self.connections.context
+            self._poller = Poller(context.begin_turn, context.broker.pressure)
         rate = ConnectionRate(settings.max_conn_rate, self._clock())
         self._acceptor = Acceptor(f"{self.kind}:{self.name}", self._sockets, rate, self._clock, self._accepted)
         self._acceptor.start()
@@ -247,6 +248,8 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         }
         if self._acceptor is not None:
             numbers.update(self._acceptor.statistics())
+        if self._certificates is not None:
+            numbers["certificate_expires_at"] = self._certificates.expires_at_s()
         return numbers
 
     def __repr__(self) -> str:

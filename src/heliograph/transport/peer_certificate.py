@@ -53,6 +53,7 @@ class PeerIdentity:
                 subject = cast("_Subject", certificate.get("subject", ()))
                 peer.common_name = _common_name(subject)
                 peer.subject = distinguished_name(subject)
+                peer.certificate = encoded
                 peer.username = self._field(self._as_username, peer, encoded)
                 peer.clientid = self._field(self._as_clientid, peer, encoded)
 

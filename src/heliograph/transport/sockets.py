@@ -21,6 +21,7 @@ from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
+from heliograph.broker.pressure import Pressure
 from heliograph.session.outbox import Wire
 
 _EVENTS_MAX: Final = 512  # in one turn
@@ -51,9 +52,11 @@ class Poller:
 
     Args:
         look_at_time: Called before protocols are given what was read, once for some of them.
+        pressure: Says whether those that do not read what they were sent are congested at once.
     """
 
-    def __init__(self, look_at_time: Callable[[], object]) -> None:
+    def __init__(self, look_at_time: Callable[[], object], pressure: Pressure) -> None:
+        self.pressure: Final = pressure
         self.loop: Final = asyncio.get_running_loop()
         self._epoll: Final = select.epoll()
         self._look_at_time = look_at_time
@@ -307,7 +310,7 @@ class SocketTransport(Wire):
             self._unsent = []
         self._unsent.append(data)
         self._unsent_bytes += len(data)
-        if not self._is_congested and self._unsent_bytes > self._high:
+        if not self._is_congested and (self._unsent_bytes > self._high or self._poller.pressure.sheds_qos0):
             self._tell_congested(True)
 
     def _write_on(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from heliograph.cli.ctl.printing import text_of
 from heliograph.cli.usage import Actions, UsageError, add_node_options, example_of
-from heliograph.rpc.client import UnreachableError
+from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 FAILED: Final = 1
@@ -24,8 +24,16 @@ _GROUPS: Final = (
     "clients",
     "subscriptions",
     "topics",
+    "authn",
     "banned",
+    "logins",
+    "acl",
+    "authz",
+    "users",
+    "admins",
+    "api_keys",
     "conf",
+    "data",
     "listeners",
     "retainer",
     "delayed",
@@ -35,6 +43,8 @@ _GROUPS: Final = (
     "pipeline",
     "ds",
     "vm",
+    "olp",
+    "message",
     "trace",
 )
 

@@ -11,22 +11,29 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.usage import Actions, UsageError, add_node_options, example_of
-from heliograph.rpc.client import RpcClient, UnreachableError
+from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.client import RpcClient
 from heliograph.rpc.socket_path import CONTROL_SOCKET
 
 DEFAULT_DATA_DIR: Final = "data"  # that of node.data_dir, without loading all settings
 _ENVIRONMENT: Final = "HELIOGRAPH_NODE__DATA_DIR"
 
 
-def add_command(actions: Actions, name: str, summary: str, description: str, *examples: str) -> argparse.ArgumentParser:
+def add_command(
+    actions: Actions, name: str, summary: str, description: str, *examples: str, alias: str = ""
+) -> argparse.ArgumentParser:
     """Add a command that asks a node, with the options that say which one and how to print.
 
     Args:
         summary: One line for the list of commands.
         description: What it does.
         examples: Lines that a user could type.
+        alias: Another name that is understood; help, manual pages and completion have the first one.
     """
-    parser = actions.add_parser(name, help=summary, description=description, epilog=example_of(*examples))
+    aliases = [alias] if alias else []
+    parser = actions.add_parser(
+        name, help=summary, description=description, epilog=example_of(*examples), aliases=aliases
+    )
     add_node_options(parser, is_inner=True)
     return parser
 

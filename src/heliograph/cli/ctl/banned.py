@@ -10,7 +10,6 @@ from heliograph.cli.ctl.printing import Column, print_done, print_json, print_ro
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import bans as proto
-from heliograph.rpc.methods import NoArgs
 
 _SECOND_US: Final = 1_000_000
 _KINDS: Final = ("clientid", "username", "peerhost", "clientid_re", "username_re", "peerhost_net")
@@ -26,12 +25,11 @@ def add_parser(actions: Actions) -> None:
         actions,
         "banned",
         "list, show, make and lift bans",
-        "Clients, users and addresses that may not connect. Bans that are made here end with the node; those of "
-        "banned.bootstrap_file come back with it.",
+        "Clients, users and addresses that may not connect. Bans that are made here outlast a restart of the node; "
+        "those of banned.bootstrap_file come back with it.",
         "heliograph ctl banned add clientid sensor-17 --for 1h --reason 'floods'",
     )
     listing = add_command(group, "list", "list bans", "List the bans that hold.", "heliograph ctl banned list")
-    listing.add_argument("--as", dest="kind", choices=_KINDS, default="", help="of this kind")
     listing.add_argument("--limit", metavar="N", type=int, default=0, help="at most so many")
     listing.set_defaults(act=_list)
     show = add_command(group, "show", "show a ban", "Show a ban.", "heliograph ctl banned show clientid sensor-17")
@@ -59,6 +57,7 @@ def add_parser(actions: Actions) -> None:
         "lift a ban",
         "Lift a ban. One of banned.bootstrap_file comes back when the file is read again.",
         "heliograph ctl banned delete clientid sensor-17",
+        alias="del",
     )
     delete.set_defaults(act=_delete)
     for parser in (show, add, delete):
@@ -70,7 +69,11 @@ def add_parser(actions: Actions) -> None:
         "lift all bans",
         "Lift all bans. Those of banned.bootstrap_file come back when the file is read again.",
         "heliograph ctl banned clear",
+        "heliograph ctl banned clear --by 'flapping detector'",
     )
+    for parser in (listing, clear):
+        parser.add_argument("--as", dest="kind", choices=_KINDS, default="", help="of this kind")
+        parser.add_argument("--by", metavar="NAME", default="", help="that this one decided, as 'flapping detector'")
     clear.set_defaults(act=_clear)
 
 
@@ -78,7 +81,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
     with asked(args) as node:
-        _print(node.rows("banned.list", proto.BanRow, proto.BansWanted(args.kind, args.limit)), args.json)
+        _print(node.rows("banned.list", proto.BanRow, proto.BansWanted(args.kind, args.limit, args.by)), args.json)
     return 0
 
 
@@ -109,7 +112,7 @@ def _delete(args: argparse.Namespace) -> int:
 
 def _clear(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        cleared = node.ask("banned.clear", proto.BansCleared, NoArgs())
+        cleared = node.ask("banned.clear", proto.BansCleared, proto.BansWanted(args.kind, by=args.by))
     return print_done(cleared, f"{cleared.count:,} bans are lifted", args.json)
 
 

@@ -13,7 +13,7 @@ from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import clients as proto
 
 _COLUMNS: Final = proto.ClientRow.__struct_fields__
-_TIMES: Final = ("created_at", "connected_at", "disconnected_at")
+_TIMES: Final = ("created_at", "connected_at", "disconnected_at", "behind_since")
 _SHOWN: Final = (
     "clientid",
     "username",

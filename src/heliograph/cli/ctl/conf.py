@@ -181,7 +181,8 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _reload(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        return _print_outcome(node.ask("conf.reload", proto.ConfOutcome), args.json)
+        same = "no setting differs; files that settings name, such as certificates and rules, were read again"
+        return _print_outcome(node.ask("conf.reload", proto.ConfOutcome), args.json, same=same)
 
 
 def _confirm(args: argparse.Namespace) -> int:
@@ -259,7 +260,9 @@ def _text_of(file: str) -> str:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 
-def _print_outcome(outcome: proto.ConfOutcome, as_json: bool, *, is_plan: bool = False) -> int:
+def _print_outcome(
+    outcome: proto.ConfOutcome, as_json: bool, *, is_plan: bool = False, same: str = "no setting differs"
+) -> int:
     """The exit code too: 1 where a part of the node did not take it."""
     if as_json:
         print_json(outcome)
@@ -270,7 +273,7 @@ def _print_outcome(outcome: proto.ConfOutcome, as_json: bool, *, is_plan: bool =
             columns.append("shadowed_by")
         print_rows(outcome.settings, columns, as_json=False)
     else:
-        print("no setting differs")
+        print(same)
     if outcome.restart:
         print(f"with the next start: {', '.join(outcome.restart)}")
     if outcome.confirm_until:

@@ -11,6 +11,7 @@ from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
 
 _COLUMNS: Final = proto.RetainedRow.__struct_fields__
+_SHOWN: Final = ("topic", "qos", "bytes", "clientid", "received_at", "expires_at")
 _TIMES: Final = ("received_at", "expires_at")
 
 
@@ -39,7 +40,7 @@ def add_parser(actions: Actions) -> None:
         "heliograph ctl retainer topics --sort bytes --limit 20",
     )
     topics.add_argument("filter", nargs="?", default="", metavar="FILTER", help="a topic filter; without one, all")
-    add_table_options(topics, _COLUMNS, _COLUMNS)
+    add_table_options(topics, _COLUMNS, _SHOWN)
     topics.set_defaults(act=_topics)
     show = add_command(
         group,

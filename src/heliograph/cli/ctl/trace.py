@@ -15,7 +15,7 @@ from heliograph.rpc.client import RpcClient
 from heliograph.settings.units import format_size, parse_duration, parse_size
 from heliograph.tracing.text import text_of as line_of
 
-_KINDS: Final = ("client", "topic", "ip_address")
+_KINDS: Final = ("client", "topic", "ip_address", "rule")
 _PAYLOADS: Final = ("hidden", "text", "hex")
 _RUNNING: Final = "running"
 
@@ -24,13 +24,14 @@ def add_parser(actions: Actions) -> None:
     """Add `trace` and its actions."""
     parser = actions.add_parser(
         "trace",
-        help="record what happens to a client, a topic or an address",
+        help="record what happens to a client, a topic, an address or a rule",
         description="Record every packet, verdict of a callback, route, delivery and drop of a client, a topic or an "
         "address, in a bounded file below trace/ in the data directory. docs/tracing.md says what each line means.",
         epilog=example_of(
             "heliograph ctl trace start why topic 'room/#' --follow",
             "heliograph ctl trace start c7 client sensor-7 --duration 1h --payload text",
             "heliograph ctl trace start net ip_address 192.0.2.0/24",
+            "heliograph ctl trace start hot rule my_rule --payload text",
             "heliograph ctl trace show c7",
         ),
     )
@@ -77,8 +78,10 @@ def _add_start(within: Actions) -> None:
         "heliograph ctl trace start net ip_address 192.0.2.0/24 office.jsonl --max-size 100MB",
     )
     _add_name(start)
-    start.add_argument("kind", metavar="client|topic|ip_address", choices=_KINDS, help="what it is about")
-    start.add_argument("value", metavar="VALUE", help="a client id, a topic filter, or an IP address or network")
+    start.add_argument("kind", metavar="client|topic|ip_address|rule", choices=_KINDS, help="what it is about")
+    start.add_argument(
+        "value", metavar="VALUE", help="a client id, a topic filter, an IP address or network, or the id of a rule"
+    )
     start.add_argument("file", metavar="FILE", nargs="?", default="", help="the name of its file (default: NAME.jsonl)")
     start.add_argument(
         "--duration", metavar="D", type=_seconds, default=600, help="when it ends, as 30s, 10m or 1h (default: 10m)"

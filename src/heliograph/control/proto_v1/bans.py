@@ -6,10 +6,19 @@ from heliograph.rpc.methods import Args
 
 
 class BansWanted(Args, frozen=True):
-    """Which bans to list: those of one kind, or all; so many at the most, 0 for all."""
+    """Which bans to list, or to lift: those of one kind, or all; so many at the most, 0 for all.
+
+    Attributes:
+        by: Only those that this one decided.
+        who: Only the bans of exactly this.
+        skip: Pass over so many that are wanted.
+    """
 
     kind: str = ""
     limit: int = 0
+    by: str = ""
+    who: str = ""
+    skip: int = 0
 
 
 class BanName(Args, frozen=True):
@@ -31,6 +40,9 @@ class NewBan(Args, frozen=True):
         by: Who decided it; who asks, if empty.
         until: Until when; None for ever.
         for_s: For so many seconds, instead.
+        at: Since when; None for now.
+        kicks: Whether a client that is banned by its id loses its connection and session.
+        replaces: Whether it takes the place of such a ban, which is refused otherwise.
     """
 
     kind: str
@@ -39,6 +51,39 @@ class NewBan(Args, frozen=True):
     by: str = ""
     until: int | None = None
     for_s: int | None = None
+    at: int | None = None
+    kicks: bool = True
+    replaces: bool = False
+
+
+class ClientBans(Args, frozen=True):
+    """Bans of clients by their ids.
+
+    Attributes:
+        by: Who decided it; who asks, if empty.
+        until: Until when; None for ever.
+        kicks: Whether they lose their connections and sessions.
+    """
+
+    clientids: list[str]
+    reason: str = ""
+    by: str = ""
+    until: int | None = None
+    kicks: bool = True
+
+
+class ClientBansMade(msgspec.Struct, frozen=True):
+    """What became of bans of clients.
+
+    Attributes:
+        banned: How many were made.
+        held: How many clients were banned by their ids already.
+        kicked: How many connections and sessions ended.
+    """
+
+    banned: int
+    held: int
+    kicked: int
 
 
 class BanRow(msgspec.Struct, frozen=True):
@@ -64,6 +109,12 @@ class BanMade(msgspec.Struct, frozen=True):
 
     ban: BanRow
     was_kicked: bool
+
+
+class BansCount(msgspec.Struct, frozen=True):
+    """How many bans are wanted."""
+
+    count: int
 
 
 class BansCleared(msgspec.Struct, frozen=True):

@@ -51,6 +51,9 @@ class ClientRow(msgspec.Struct, frozen=True, omit_defaults=True):
         awaiting_rel_cnt: Messages at QoS 2 that it has not released.
         durable: Whether its session survives the broker.
         asleep: Whether its session is on the disk only at present.
+        recv_msg: Messages that it published on this connection; None, as the next one, while it is away.
+        send_msg: Messages that it was sent on this connection.
+        behind_since: Since when messages for it may wait in storage; None if none are known to.
     """
 
     clientid: str
@@ -76,6 +79,9 @@ class ClientRow(msgspec.Struct, frozen=True, omit_defaults=True):
     awaiting_rel_cnt: int | None = None
     durable: bool = False
     asleep: bool = False
+    recv_msg: int | None = None
+    send_msg: int | None = None
+    behind_since: int | None = None
 
 
 class ClientDetails(msgspec.Struct, frozen=True):

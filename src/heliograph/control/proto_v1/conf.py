@@ -148,3 +148,15 @@ class ConfDifference(msgspec.Struct, frozen=True):
     path: str
     old: str
     new: str
+
+
+class ConfState(msgspec.Struct, frozen=True):
+    """Which revision holds, and for how long.
+
+    Attributes:
+        revision: Its number.
+        confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; 0: it stays.
+    """
+
+    revision: int
+    confirm_until: float = 0.0

@@ -25,7 +25,7 @@ class DelayedRow(msgspec.Struct, frozen=True):
         id: Its number.
         topic: To which it is published.
         bytes: Of its payload.
-        expected_at: When it is published.
+        expected_at: When it is published if the clock is not set until then.
     """
 
     id: int
@@ -36,6 +36,22 @@ class DelayedRow(msgspec.Struct, frozen=True):
     username: str | None
     received_at: int
     expected_at: int
+
+
+class DelayedPage(Args, frozen=True):
+    """Which delayed messages to list.
+
+    Attributes:
+        after: Those with higher numbers.
+        skip: Pass over so many.
+        limit: The most that are listed; 0 for all.
+        topic: To this topic only.
+    """
+
+    after: int = 0
+    skip: int = 0
+    limit: int = 0
+    topic: str = ""
 
 
 class DelayedMessageRow(msgspec.Struct, frozen=True):

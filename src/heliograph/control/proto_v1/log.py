@@ -19,3 +19,35 @@ class LogLevel(msgspec.Struct, frozen=True):
     """The level of the log."""
 
     level: str
+
+
+class LogEntriesWanted(Args, frozen=True):
+    """The newest entries of the log of the node, as far as its level writes any.
+
+    Attributes:
+        level: The least severe level.
+        after: Only entries with higher numbers.
+        limit: So many, the newest ones.
+    """
+
+    level: Level = "debug"
+    after: int = 0
+    limit: int = 200
+
+
+class LogEntryRow(msgspec.Struct, frozen=True):
+    """A row of `log.entries`.
+
+    Attributes:
+        number: They are numbered from the start of the node on.
+        at: Microseconds since the epoch.
+        logger: Which module wrote it.
+        error: The end of the traceback that it is about; empty for none.
+    """
+
+    number: int
+    at: int
+    level: str
+    logger: str
+    text: str
+    error: str

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from heliograph.rpc.methods import Args
+
 
 class PipelineQuery(msgspec.Struct, frozen=True):
     """A query of the pipeline, as its driver wrote of it last.
@@ -37,3 +39,80 @@ class PipelineStatus(msgspec.Struct, frozen=True):
     failures: int
     queries: list[PipelineQuery]
     told: str
+
+
+class DeadLettersWanted(Args, frozen=True):
+    """Dead letters of the pipeline.
+
+    Attributes:
+        rule: Those of this rule or job; empty for how many there are of each.
+        limit: At the most, of one rule.
+        with_replayed: Those that were replayed, too.
+        path: The directory of their table below the output directory.
+    """
+
+    rule: str = ""
+    limit: int = 20
+    with_replayed: bool = False
+    path: str = "dead_letters"
+
+
+class LateRowsWanted(Args, frozen=True):
+    """Late rows of the pipeline.
+
+    Attributes:
+        query: Those of this rule or job; empty for how many there are of each.
+        limit: At the most, of one query.
+        path: The directory of their table below the output directory.
+        with_replayed: Those that were replayed, too.
+    """
+
+    query: str = ""
+    limit: int = 20
+    path: str = "late"
+    with_replayed: bool = False
+
+
+class LateReplayWanted(Args, frozen=True):
+    """Late rows of the pipeline that are to go to a place of their own, a table or a sink.
+
+    Attributes:
+        query: Of this rule or job.
+        table: The name of a Parquet table below the output directory; empty for a sink.
+        sink: The name of a sink of the pipeline's file.
+        view: Those of this view; empty for the only one that has any.
+    """
+
+    query: str
+    table: str = ""
+    sink: str = ""
+    view: str = ""
+
+
+class PipelineRule(Args, frozen=True):
+    """One rule or job of the pipeline.
+
+    Attributes:
+        name: Its name; empty for all of them, where that makes sense.
+        last: Of how many of the last messages a plan is made.
+    """
+
+    name: str
+    last: int = 10
+
+
+class BackfillWanted(Args, frozen=True):
+    """A rule of the pipeline that is to be run over the past, into its sink.
+
+    Attributes:
+        since: `earliest`, or a time of storing in microseconds since the epoch.
+    """
+
+    rule: str
+    since: str
+
+
+class PipelineTold(msgspec.Struct, frozen=True):
+    """What a command of the pipeline printed, lines of JSON."""
+
+    lines: list[str]

@@ -28,16 +28,23 @@ class RetainedTopics(Args, frozen=True):
     Attributes:
         filter: A topic filter; empty for all topics, those below `$SYS/` too.
         limit: How many at most; 0 for all.
+        skip: Pass over so many before.
     """
 
     filter: str = ""
     limit: int = 0
+    skip: int = 0
 
 
 class RetainedTopic(Args, frozen=True):
-    """The retained message of one topic."""
+    """The retained message of one topic.
+
+    Attributes:
+        payload_max: Bytes of its payload that are shown.
+    """
 
     topic: str
+    payload_max: int = 256 << 10
 
 
 class RetainedRow(msgspec.Struct, frozen=True):
@@ -46,6 +53,7 @@ class RetainedRow(msgspec.Struct, frozen=True):
     Attributes:
         bytes: Of its payload.
         expires_at: 0 for never.
+        msgid: In hexadecimal digits.
     """
 
     topic: str
@@ -54,13 +62,15 @@ class RetainedRow(msgspec.Struct, frozen=True):
     clientid: str
     received_at: int
     expires_at: int
+    msgid: str = ""
+    username: str | None = None
 
 
 class RetainedMessageRow(msgspec.Struct, frozen=True):
     """A retained message with its payload.
 
     Attributes:
-        payload: Its beginning, 256 KiB at most.
+        payload: Its beginning, as much as was asked for.
         properties: Those that MQTT 5 names, by these names.
     """
 
@@ -93,3 +103,33 @@ class RetainedIndex(msgspec.Struct, frozen=True):
 
     state: str
     storage: str
+
+
+class RetainedRecord(msgspec.Struct, frozen=True):
+    """A retained message as another node takes it.
+
+    Attributes:
+        msgid: In hexadecimal digits; it has the time at which the message was received.
+        properties: MQTT 5 properties in wire form, without their length.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int
+    clientid: str
+    username: str | None
+    msgid: str
+    properties: bytes
+
+
+class RetainedImport(Args, frozen=True):
+    """Messages to retain, without publishing them; each takes the place of the one of its topic."""
+
+    messages: tuple[RetainedRecord, ...]
+
+
+class RetainedImported(msgspec.Struct, frozen=True):
+    """How many messages were taken, and how many not, since the settings of the retainer do not allow them."""
+
+    taken: int
+    refused: int

@@ -42,3 +42,71 @@ class RuleFacts(msgspec.Struct, frozen=True):
     sql: str
     actions: list[str]
     may_block: bool
+
+
+class RuleShown(msgspec.Struct, frozen=True):
+    """A rule as programs see it.
+
+    Attributes:
+        name: What people call it.
+        topics: What its FROM names.
+        actions: As JSON: a list of texts and objects.
+        created_at: Milliseconds since the epoch, as is `last_modified_at`.
+        metadata: JSON.
+        counts: By the names that metrics have.
+        rates: How fast it matches, per second: `rate`, `rate.max` and `rate.last5m`.
+    """
+
+    id: str
+    name: str
+    description: str
+    enable: bool
+    sql: str
+    topics: list[str]
+    actions: str
+    created_at: int
+    last_modified_at: int
+    metadata: str
+    counts: dict[str, int]
+    rates: dict[str, float]
+
+
+class RuleTrial(Args, frozen=True):
+    """A rule that is tried on columns.
+
+    Attributes:
+        context: Columns as a JSON object, with `event_type`; those that are left out have sample values.
+        sql: The rule; empty for the one of `id`.
+    """
+
+    context: str
+    sql: str = ""
+    id: str = ""
+
+
+class RuleTried(msgspec.Struct, frozen=True):
+    """What came of a trial.
+
+    Attributes:
+        is_match: Whether there are rows.
+        output: They as JSON: of SELECT one object, of FOREACH a list.
+    """
+
+    is_match: bool
+    output: str
+
+
+class RuleEvent(msgspec.Struct, frozen=True):
+    """An event that rules can read.
+
+    Attributes:
+        event: Its topic.
+        test_columns: As JSON: for each column that a trial gives, a value and what it means.
+    """
+
+    event: str
+    title: str
+    description: str
+    columns: list[str]
+    test_columns: str
+    sql_example: str

@@ -52,6 +52,35 @@ class GenerationRow(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class StreamRow(msgspec.Struct, frozen=True):
+    """A stream.
+
+    Attributes:
+        topics: What it has learned of its topics: levels that vary are `+`.
+        messages: How many it holds.
+        bytes: Of topics and payloads.
+        last: When its newest message was stored, in microseconds since the epoch; None where it has none.
+    """
+
+    shard: int
+    generation: int
+    stream: str
+    topics: str
+    messages: int
+    bytes: int
+    last: int | None
+
+
+class StorageSite(msgspec.Struct, frozen=True):
+    """The site of a node: what its databases are known by.
+
+    Attributes:
+        id: 16 hexadecimal digits; empty where the node stores no messages.
+    """
+
+    id: str
+
+
 class ReaderState(msgspec.Struct, frozen=True):
     """The storage reader; `pid` is None while it does not run."""
 

@@ -17,12 +17,28 @@ class SubscriptionsWanted(Args, frozen=True):
         topic: To this filter, as clients write it.
         matches: Whose filter matches this topic name, with its mountpoint.
         limit: The most that are listed; 0 for all.
+        qos: At this QoS.
+        share_group: Shared, in the group of this name.
+        durable: Whether they survive the broker.
+        within: Whose filter, with its mountpoint, matches nothing that this filter does not match.
+        skip: Pass over so many that are wanted.
     """
 
     clientid: str = ""
     topic: str = ""
     matches: str = ""
     limit: int = 0
+    qos: int | None = None
+    share_group: str = ""
+    durable: bool | None = None
+    within: str = ""
+    skip: int = 0
+
+
+class SubscriptionsCount(msgspec.Struct, frozen=True):
+    """How many subscriptions, or topics, are wanted."""
+
+    count: int
 
 
 class SubscriptionRow(msgspec.Struct, frozen=True):
@@ -74,9 +90,14 @@ class Subscribed(msgspec.Struct, frozen=True):
 
 
 class TopicsWanted(Args, frozen=True):
-    """How many topics to list; 0 for all."""
+    """How many topics to list; 0 for all.
+
+    Attributes:
+        skip: Pass over so many before.
+    """
 
     limit: int = 0
+    skip: int = 0
 
 
 class TopicName(Args, frozen=True):

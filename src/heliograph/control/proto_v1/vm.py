@@ -79,3 +79,16 @@ class VmLoop(msgspec.Struct, frozen=True):
     lag_s: float
     longest_lag_s: float
     ticks: list[LoopBucket]
+
+
+class LongTurnRow(msgspec.Struct, frozen=True):
+    """A row of `vm.turns`: a turn of the event loop that took long.
+
+    Attributes:
+        ended_at: When it ended, in microseconds since the epoch.
+        ran: What was seen to run in it, the innermost call first; empty for nothing.
+    """
+
+    ended_at: int
+    seconds: float
+    ran: str

@@ -50,7 +50,7 @@ SESSIONS: Final[tuple[Metric, ...]] = (
 )
 RETAINED: Final[tuple[Metric, ...]] = (
     gauge("retained.count", "Retained messages."),
-    gauge("retained.max", "The most that may be retained; 0 for no limit."),
+    gauge("retained.limit", "The most that may be retained; 0 for no limit."),
     gauge("retained.bytes", "Their bytes.", "bytes"),
     counter("retained.expired", "Retained messages that expired."),
     counter("retained.dropped.full", "Messages that were not retained since the limit was reached."),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from heliograph.observe.metric import Metric, counter, gauge
+from heliograph.observe.metric import Metric, counter, gauge, histogram
 
 _PACKETS: Final = (
     ("connect", "CONNECT", "r"),
@@ -59,8 +59,16 @@ KERNEL: Final[tuple[Metric, ...]] = (
     counter("packets.publish.error", "PUBLISH packets that storage refused."),
     counter("packets.publish.auth_error", "PUBLISH packets that their clients were not allowed to send."),
     counter("packets.publish.dropped", "PUBLISH packets that found no room for another QoS 2 exchange."),
-    counter("packets.ack.missed", "Acknowledgements of what was not on its way."),
+    counter("packets.publish.inuse", "QoS 2 messages whose identifier is that of one whose PUBREL is awaited."),
+    counter("packets.subscribe.error", "Filters that were refused for another reason than missing rights."),
+    counter("packets.unsubscribe.error", "Filters to unsubscribe from that are none."),
+    *(counter(f"packets.{name}.missed", f"{name.upper()} packets under an identifier that nothing is on its way under.")
+      for name in ("puback", "pubrec", "pubrel", "pubcomp")),
+    *(counter(f"packets.{name}.inuse", f"{name.upper()} packets that are not what the message under their identifier "
+              "waits for.")
+      for name in ("puback", "pubrec", "pubcomp")),
     counter("packets.subscribe.auth_error", "Filters that their clients were not allowed to subscribe to."),
+    counter("subscriptions.withdrawn", "Subscriptions that ended since their clients may not have them any more."),
     counter("packets.protocol_errors", "Connections that ended because a client broke the protocol."),
     counter("messages.received", "PUBLISH packets from clients."),
     counter("messages.sent", "PUBLISH packets to clients, repetitions included."),
@@ -70,6 +78,8 @@ KERNEL: Final[tuple[Metric, ...]] = (
     counter("messages.acked", "Messages that subscribers acknowledged."),
     counter("messages.refused", "Messages that storage refused."),
     counter("messages.dropped", "Messages that no client got."),
+    counter("messages.dropped.await_pubrel_timeout",
+            "QoS 2 messages whose PUBREL did not come in `mqtt.await_rel_timeout`, so that others took their places."),
     counter("messages.dropped.no_subscribers", "Messages without a subscriber that were not stored."),
     counter("delivery.dropped", "Messages that one of their subscribers did not get, for any reason."),
     counter("delivery.dropped.queue_full", "Of these, those whose subscriber's queue was full."),
@@ -78,11 +88,32 @@ KERNEL: Final[tuple[Metric, ...]] = (
     counter("delivery.dropped.expired", "Of these, those that expired while they waited."),
     counter("delivery.dropped.too_large", "Of these, those larger than their subscriber takes."),
     counter("delivery.dropped.not_authorized", "Of these, those that their subscriber may not have."),
+    counter("client.authenticate", "Authentications that were begun."),
+    counter("client.auth.anonymous", "Clients that were let in and that no authenticator checked."),
+    counter("authentication.success", "Authentications that ended well, those of anonymous clients included."),
+    counter("authentication.failure", "Authentications that refused the client."),
+    counter("client.authorize", "Decisions that were made about what clients may do."),
+    counter("authorization.allow", "Publishes and subscriptions that were allowed, remembered decisions included."),
+    counter("authorization.deny", "Publishes and subscriptions that were denied, remembered decisions included."),
+    counter("authorization.matched_allow", "Decisions of a source that allowed."),
+    counter("authorization.matched_deny", "Decisions of a source that denied."),
+    counter("authorization.nomatch", "Decisions of `authorization.no_match`."),
+    counter("authorization.superuser", "Decisions about superusers."),
+    counter("authorization.cache_hit", "Decisions that the connection remembered."),
+    counter("authorization.cache_miss", "Decisions that it did not remember."),
+    histogram("latency.delivery", "From the turn that reads a PUBLISH until what the turn made is written to sockets; "
+              "one message of 64.", "seconds"),
+    histogram("latency.queue", "From a PUBLISH until it left the queue of a receiver; one message of 16 that waited.",
+              "seconds"),
+    histogram("latency.authentication", "From CONNECT until its authentication was decided.", "seconds"),
+    histogram("latency.authorization", "Decisions about clients' rights that had to be waited for.", "seconds"),
+    counter("client.disconnected.reason", "Clients that are no longer connected, by listener and reason.", "",
+            ("listener_type", "listener_name", "reason")),
     counter("connections.accepted", "Connections that were accepted."),
     counter("connections.closed", "Connections that ended."),
     counter("connections.idle_timeout", "Connections that were closed because no CONNECT came in time."),
     counter("connections.force_shutdown", "Connections that were cut because too much waited for their peer."),
-    gauge("connections.count", "Connections."),
+    gauge("connections.open", "Connections, those included that have not sent CONNECT."),
     gauge("live_connections.count", "Connections whose client is connected."),
     gauge("sessions.count", "Sessions, with and without a connection."),
     gauge("sessions.away", "Sessions without a connection, in memory."),

@@ -37,6 +37,8 @@ SKIP: Final = "skip"
 _TLS_SCHEME: Final = "grpc+tls"
 _REQUEST_DEADLINE_S: Final = 60.0
 _DROPPED: Final = b"storage_generation_dropped"  # the reader's code
+# A reader that ends cancels what it was asked. That is no refusal, which may mean that nothing is stored yet.
+_ABSENT: Final = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
 
 _log = logging.getLogger(__name__)
 
@@ -121,6 +123,23 @@ class ReadPlan:
     def positions(self) -> dict[str, str]:
         """The position of each stream at the end of this plan, in the order of the stream ids."""
         return {stream: step.position for stream, step in sorted(self.streams.items()) if step.position}
+
+
+@dataclass(frozen=True)
+class NewestReadPlan:
+    """Which of the newest messages to read: those stored in [since, until), in microseconds since the epoch.
+
+    Attributes:
+        since: Where to read from; the ``end`` of the plan that goes on.
+        until: Where to read to.
+        streams: The streams that have rows of them, before those of other topics are left out.
+        messages_remaining: The rows before them.
+    """
+
+    since: int
+    until: int
+    streams: tuple[str, ...]
+    messages_remaining: int
 
 
 class StorageClient:
@@ -220,6 +239,13 @@ class StorageClient:
         dropped = {stream: lost["messages"] for stream, lost in answer.get("dropped", {}).items()}
         return ReadPlan(steps, answer["remaining"]["messages"], dropped)
 
+    def plan_newest(self, selection: MessageSelection, *, messages_max: int, bytes_max: int) -> NewestReadPlan:
+        """Ask since when to read to get the newest messages, with at most so many rows or bytes."""
+        request = {"max_messages": messages_max, "max_bytes": bytes_max}
+        answer = self._ask("plan_newest", selection.to_request() | request)
+        streams, remaining = tuple(answer["streams"]), answer["remaining"]["messages"]
+        return NewestReadPlan(answer["since"], answer["until"], streams, remaining)
+
     def split(
         self, selection: MessageSelection, ranges: Mapping[str, tuple[str, str]], *, messages_max: int, bytes_max: int
     ) -> dict[str, list[StreamStep]]:
@@ -294,7 +320,7 @@ class StorageClient:
         return [(b"authorization", f"Bearer {token}".encode())] if token else []
 
     def _translated(self, error: Exception, doing: str) -> PipelineError:
-        if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+        if isinstance(error, _ABSENT):
             return ReaderUnavailableError(
                 f"the storage reader at {self._endpoint} does not answer ({doing}): is the broker running, and is "
                 f"durable_storage.flight.bind this address?{self._tls_hint(error)}"

@@ -77,6 +77,7 @@ class RuleJob:
         watermark: How late a row of the view may come; None waits for ever.
         deduplicate: Columns that identify rows which come twice within the watermark; empty keeps all rows.
         version: Number of the query's checkpoint; another one starts again.
+        alone: Whether a mistake that Spark finds in it keeps only this query from running.
     """
 
     name: str
@@ -89,6 +90,7 @@ class RuleJob:
     watermark: Watermark | None = None
     deduplicate: tuple[str, ...] = ()
     version: int = 1
+    alone: bool = False
 
     @property
     def mode(self) -> OutputMode:
@@ -196,6 +198,7 @@ class Pipeline:
         schemas: The schemas that rules and sources may name.
         dead_letters: Where refused rows go.
         late: Where late rows go.
+        sinks: The sinks with a name of their own, as those of final rows.
         files: The files that it was read from.
     """
 
@@ -206,6 +209,7 @@ class Pipeline:
     schemas: tuple[SchemaSettings, ...] = ()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     late: LateRowSettings = LateRowSettings()
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
     files: tuple[Path, ...] = field(default=(), compare=False)
 
     @property

@@ -6,6 +6,7 @@ later (`heliograph.pipeline.running.validation`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -37,13 +38,17 @@ _SUFFIXES: Final = (".hocon", ".conf")
 _SCHEMA_ROOTS: Final = frozenset({"schemas", "schema_registry"})
 
 
-def load_pipeline(path: Path) -> Pipeline:
+def load_pipeline(path: Path, *more: Path) -> Pipeline:
     """Read one file, or all pipeline files (``*.hocon``, ``*.conf``) of a directory, as one pipeline.
+
+    Args:
+        path: The file or directory.
+        more: Further ones, which are read with it.
 
     Raises:
         RuleFileError: There is no such file, or something in one is not valid; with all that is wrong.
     """
-    return _Reader(path).read()
+    return _Reader(path, *more).read()
 
 
 def pipeline_files(path: Path) -> Sequence[Path]:
@@ -65,9 +70,9 @@ def pipeline_files(path: Path) -> Sequence[Path]:
 class _Reader:
     """Reads the files of one pipeline; used once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *more: Path) -> None:
         self._path = path
-        self._files = tuple(pipeline_files(path))
+        self._files = tuple(file for one in (path, *more) for file in pipeline_files(one))
         self._mistakes: list[RuleFileError] = []
         read = [self._attempt(partial(_document, file, self._mistakes), None) for file in self._files]
         self._documents = [document for document in read if document is not None]
@@ -87,16 +92,26 @@ class _Reader:
         views = {**dict.fromkeys(self._named("rules", "sources")), **_watermarks(rules), **_watermarks(sources)}
         names = self._named("tables")
         jobs = self._all("stream_sql", lambda name, section: self._stream_sql(name, section, views, names))
-        for name, section in self._sinks.items():
-            if name not in self._sinks_used:
-                self._attempt(partial(read_sink, section, OutputMode.APPEND, "columns", "required"), None)
+        sinks = self._named_sinks()
         settings, late_settings = self._attempt(self._side_tables, (DeadLetterSettings(), LateRowSettings()))
-        pipeline = Pipeline(rules, jobs, sources, tables, schemas, settings, late_settings, self._files)
+        pipeline = Pipeline(rules, jobs, sources, tables, schemas, settings, late_settings, sinks, self._files)
         if not self._mistakes:
             self._attempt(lambda: _check_whole(pipeline, self._path), None)
         if self._mistakes:
             raise RuleFileError(*dict.fromkeys(told for mistake in self._mistakes for told in mistake.mistakes))
         return pipeline
+
+    def _named_sinks(self) -> dict[str, Sink]:
+        """The named sinks as those of final rows; of one that is used, its query says what is wrong."""
+        sinks: dict[str, Sink | None] = {}
+        for name, section in self._sinks.items():
+            read = partial(read_sink, section, OutputMode.APPEND, "columns", "required")
+            if name not in self._sinks_used:
+                sinks[name] = self._attempt(read, None)
+                continue
+            with suppress(RuleFileError):
+                sinks[name] = read()
+        return {name: sink for name, sink in sinks.items() if sink is not None}
 
     def _attempt(self, read: Callable[[], _T], otherwise: _T) -> _T:
         """What a part of the files says; a mistake in it is noted, and the rest is read."""
@@ -178,6 +193,7 @@ class _Reader:
             watermark=watermark,
             deduplicate=settings.deduplicate.columns if settings.deduplicate is not None else (),
             version=settings.version,
+            alone=settings.alone,
         )
 
     def _source_of(self, section: FileSection) -> str | None:

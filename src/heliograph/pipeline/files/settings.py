@@ -13,7 +13,7 @@ from heliograph.pipeline.files.definition import Watermark
 from heliograph.pipeline.sinks.interface import COLUMNS, OutputMode
 from heliograph.settings.fields import list_setting, optional, optional_section, required_list, setting
 from heliograph.settings.fields import required as needed
-from heliograph.settings.kinds import Anything, Integer, Kind, RefusedError, Text, Texts, TopicFilters, Words
+from heliograph.settings.kinds import Anything, Boolean, Integer, Kind, RefusedError, Text, Texts, TopicFilters, Words
 
 
 class ViewNames(Kind[tuple[str, ...]]):
@@ -101,6 +101,12 @@ class RuleSettings:
         Deduplication, "Which rows are left out, since they come twice; needs a watermark."
     )
     version: int = setting(_VERSION, 1, "Number of the query's checkpoint; another one starts again.")
+    alone: bool = setting(
+        Boolean(),
+        False,
+        "Whether a mistake that Spark finds in it, such as a column that the sink names and there is not, keeps only "
+        "this rule from running, and not the pipeline.",
+    )
 
     def __post_init__(self) -> None:
         check_deduplication(self.watermark, self.deduplicate)

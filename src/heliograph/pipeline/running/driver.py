@@ -27,7 +27,7 @@ from heliograph.pipeline.errors import (
     SparkEndedError,
     sentence_of,
 )
-from heliograph.pipeline.files.definition import Pipeline
+from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, RUNNING, WAITING, QueryFigures
 from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
 from heliograph.pipeline.running.ranges import initial_offset
@@ -206,16 +206,21 @@ class PipelineDriver:
     def _prepare_first(self, pipeline: Pipeline, name: str) -> PreparedQuery | None:
         """The query ready to start; None where that has to wait for something else, such as the broker.
 
+        A query that stands alone waits for its mistakes to be mended: its start meets them again, and tells them.
+
         Raises:
             RuleFileError: Spark finds a mistake in it.
             DefinitionChangedError: It does not fit its checkpoint.
         """
+        job = pipeline.job(name)
+        if isinstance(job, RuleJob) and job.alone:
+            return None
         try:
             return self._prepare(pipeline, name)
         except (RuleFileError, DefinitionChangedError):
             raise
         except (AnalysisException, ParseException, ValueError) as error:
-            raise RuleFileError(f"{pipeline.job(name).origin}: {name}: {sentence_of(error)}") from error
+            raise RuleFileError(f"{job.origin}: {name}: {sentence_of(error)}") from error
         except (PySparkException, PipelineError):
             return None  # the start meets it again, and tries again
 
@@ -257,6 +262,9 @@ class PipelineDriver:
     def _take_over_changes(self) -> None:
         if self._watch is None or not (self._watch.has_changed() or self._reloading.is_set()):
             return
+        if self._reloading.is_set():  # by a person, who does not want to wait for what failed either
+            for query in self._queries.values():
+                query.start_at = self._clock()
         self._reloading.clear()
         try:
             changed = self._watch.load()

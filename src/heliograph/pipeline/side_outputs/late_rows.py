@@ -4,9 +4,12 @@ Spark counts what it drops and does not say which rows these are. They follow fr
 micro-batch drops the rows whose event time (or whose window's end) is not after the watermark of the batch before. So
 where a batch has dropped any, its messages are read again by its offsets, brought by the query's own plan to the
 operator that drops, and compared with that watermark.
+
+A row is kept as JSON with its schema beside it, so that it can be made again whatever became of the query since.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,9 +17,11 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from heliograph.pipeline.side_outputs.lineage import PlanNode, rows_at
+from heliograph.pipeline.side_outputs.replayed_files import REPLAYED_AT
+from heliograph.pipeline.sinks.file_format import TIMES_AS_TEXT
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -60,7 +65,9 @@ def late_rows(
     arriving, column = found
     is_window = isinstance(arriving.schema.fields[column].dataType, StructType)
     names = [f"c{number}" for number in range(len(arriving.columns))]
-    originals = arriving.columns
+    originals = list(_told_apart(arriving.columns))
+    fields = zip(originals, arriving.schema.fields, strict=True)
+    schema = StructType([StructField(original, field.dataType) for original, field in fields])
     numbered = arriving.toDF(*names)
     time = F.col(f"{names[column]}.end") if is_window else F.col(names[column])
     watermark = F.lit(_EPOCH + timedelta(milliseconds=watermark_ms)).cast("timestamp")
@@ -70,5 +77,33 @@ def late_rows(
         F.lit(batch).cast("bigint").alias("batch"),
         (F.col(f"{names[column]}.start") if is_window else time).cast("timestamp").alias("event_time"),
         watermark.alias("watermark"),
-        F.to_json(F.struct(*told)).alias("row"),
+        F.to_json(F.struct(*told), TIMES_AS_TEXT).alias("row"),
+        F.lit(schema.json()).alias("row_schema"),
+        F.lit(None).cast("timestamp").alias(REPLAYED_AT),
     )
+
+
+def rows_as_they_were(texts: DataFrame, row_schema: str) -> DataFrame:
+    """Late rows made of what is kept of them.
+
+    Args:
+        texts: Their column `row`, and others, which stay in front.
+        row_schema: Their `row_schema`.
+    """
+    schema = StructType.fromJson(json.loads(row_schema))
+    # A row that does not fit its schema is our mistake: without FAILFAST it would go as nothing but nulls.
+    parsed = F.from_json("row", schema, {**TIMES_AS_TEXT, "mode": "FAILFAST"})
+    others = [name for name in texts.columns if name != "row"]
+    return texts.select(*others, parsed.alias("row")).select(*others, "row.*")
+
+
+def _told_apart(names: Iterable[str]) -> Iterator[str]:
+    """Names of columns with a number behind those that were there before, as those of two views that were joined."""
+    seen: set[str] = set()
+    for name in names:
+        unique, number = name, 1
+        while unique.casefold() in seen:
+            number += 1
+            unique = f"{name}_{number}"
+        seen.add(unique.casefold())
+        yield unique

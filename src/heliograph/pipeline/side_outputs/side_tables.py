@@ -74,6 +74,17 @@ def batches_in(directory: Path) -> Iterator[Path]:
     yield from (place for _, _, place in sorted(found))
 
 
+def queries_in(table: Path) -> list[Path]:
+    """The tables of the queries that have left something out."""
+    return sorted(place for place in table.iterdir() if place.is_dir()) if table.is_dir() else []
+
+
+def files_in(directory: Path) -> Iterator[Path]:
+    """The files of one query's table, the oldest batch first."""
+    for place in batches_in(directory):
+        yield from sorted(place.glob("*.parquet"))
+
+
 def rows_in(place: Path) -> int:
     """How many rows a batch has; 0 for one that is not there."""
     return sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))

@@ -17,6 +17,11 @@ COMPRESSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "json": ("none", "gzip", "bzip2"),
     "csv": ("none", "gzip", "bzip2"),
 }
+#: Options for times as text, in CSV and JSON: Spark's own form leaves out microseconds.
+TIMES_AS_TEXT: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _ENDINGS: Final = {"gzip": ".gz", "bzip2": ".bz2"}
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
-from heliograph.pipeline.sinks.file_format import COMPRESSIONS, FileFormat
+from heliograph.pipeline.sinks.file_format import COMPRESSIONS, TIMES_AS_TEXT, FileFormat
 from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, Sink, Written
 from heliograph.pipeline.sinks.rejected_rows import Naming, faults_of_directories, write_without_rejected
 from heliograph.pipeline.sinks.table_locations import is_uri, open_location, store_fault
@@ -18,11 +18,6 @@ from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Boolean, Choice, Integer, Kind, RefusedError, Size, Text, Texts
 
-# Spark's own form of times as text leaves out microseconds.
-_TIMES: Final = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 # Spark cuts them off by default.
 _BLANKS: Final = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
@@ -138,7 +133,7 @@ class JsonSink(FilesSink):
     @property
     def options(self) -> dict[str, str]:
         """Nulls, and times to the microsecond."""
-        return {"ignoreNullFields": "false", **_TIMES}
+        return {"ignoreNullFields": "false", **TIMES_AS_TEXT}
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ class CsvSink(FilesSink):
     def options(self) -> dict[str, str]:
         """Header, delimiter, and what stands for null."""
         header = "true" if self.header else "false"
-        options = {"header": header, "sep": self.delimiter, "escape": '"', **_BLANKS, **_TIMES}
+        options = {"header": header, "sep": self.delimiter, "escape": '"', **_BLANKS, **TIMES_AS_TEXT}
         return options if self.null_value is None else options | {"nullValue": self.null_value}
 
 

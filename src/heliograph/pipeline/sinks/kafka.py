@@ -107,7 +107,7 @@ class KafkaSink(ServerSink):
 
     def _write_by_librdkafka(self, rows: DataFrame, batch: MicroBatch) -> Written:
         held = ArrowRows(rows, computed=list(_renamed(self._columns(rows.schema))))
-        delivery = KafkaDelivery(self.target, self._producer_settings())
+        delivery = KafkaDelivery(self.target, self.producer_settings())
         for chunk in held.chunks(_CHUNK_ROWS):
             delivery.send(*_message_columns(chunk))
         delivery.finish(self.retry.deadline_s)
@@ -123,7 +123,7 @@ class KafkaSink(ServerSink):
 
     def _write_alone(self, held: ArrowRows, numbers: Sequence[int]) -> "KafkaDelivery":
         """Send some rows once more, in their order, each as a request of its own: the broker's answer is of one row."""
-        settings = {**self._producer_settings(), "batch.num.messages": 1, "linger.ms": 0}
+        settings = {**self.producer_settings(), "batch.num.messages": 1, "linger.ms": 0}
         delivery = KafkaDelivery(self.target, settings, is_alone=True)
         wanted = set(numbers)
         begin = 0
@@ -157,7 +157,8 @@ class KafkaSink(ServerSink):
             partition.alias("partition"),
         ]
 
-    def _producer_settings(self) -> dict[str, str | int | bool]:
+    def producer_settings(self) -> dict[str, str | int | bool]:
+        """How librdkafka is told to produce."""
         settings: dict[str, str | int | bool] = {
             "bootstrap.servers": self.servers,
             "enable.idempotence": True,

@@ -20,8 +20,9 @@ from heliograph.pipeline.datasource.publisher import MqttPublisher, property_fau
 from heliograph.pipeline.errors import SinkError, sentence_of
 from heliograph.pipeline.sinks.arrow_rows import as_it_was, plain_columns
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
-from heliograph.pipeline.sinks.servers import ServerAddress, ServerSink
+from heliograph.pipeline.sinks.servers import ServerSink
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
+from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Boolean, Duration, Integer, RefusedError, Text, Texts
 from heliograph.settings.units import Address
@@ -89,7 +90,7 @@ class MqttSink(ServerSink):
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Publish the rows and wait for every acknowledgement."""
         names = tuple(self.properties)
-        publish = _PublishPartition(self._options(batch), rows.schema, self.retain, names)
+        publish = _PublishPartition(self.options(batch.query, batch.mqtt), rows.schema, self.retain, names)
         prepared = rows.select(*plain_columns(rows.schema), *self._columns(rows.schema))
         figures = {"rows": 0, "bytes": 0, "retries": 0, "refused": 0}
         try:
@@ -106,12 +107,18 @@ class MqttSink(ServerSink):
                 figures["retries"] += result["reconnects"]
         return Written(figures=figures)
 
-    def _options(self, batch: MicroBatch) -> SinkOptions:
-        server = self.server or Address(*parse_endpoint("mqtt", batch.mqtt))
+    def options(self, query: str, mqtt: str) -> SinkOptions:
+        """How the publisher connects.
+
+        Args:
+            query: Name of the query.
+            mqtt: host:port of the broker, where the sink names none.
+        """
+        server = self.server or Address(*parse_endpoint("mqtt", mqtt))
         return SinkOptions(
             host=server.host,
             port=server.port,
-            clientid=self.clientid or f"heliograph-{batch.query}",
+            clientid=self.clientid or f"heliograph-{query}",
             qos=self.qos,
             username=self.username,
             password=self.password_text,

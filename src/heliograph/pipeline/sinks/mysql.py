@@ -17,10 +17,10 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.mysql_errors import translated
-from heliograph.pipeline.sinks.servers import ServerAddress
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, batch_rows, check_rows_of
 from heliograph.pipeline.tls import tls_context
+from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Text
 from heliograph.settings.units import Address
@@ -82,7 +82,7 @@ class MysqlSink(SqlSink):
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
-            with self._connected() as connection:
+            with self.connected() as connection:
                 with translated(self.target, rows=False):
                     packet_bytes = statements.prepare(connection)
                 yield _Transaction(connection, statements, self.target, packet_bytes)
@@ -97,7 +97,8 @@ class MysqlSink(SqlSink):
         )
 
     @contextmanager
-    def _connected(self) -> Iterator["Connection[Cursor]"]:
+    def connected(self) -> Iterator["Connection[Cursor]"]:
+        """A connection."""
         try:
             import pymysql
         except ImportError as error:

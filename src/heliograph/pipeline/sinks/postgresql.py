@@ -18,9 +18,9 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.postgresql_errors import translated
-from heliograph.pipeline.sinks.servers import ServerAddress
 from heliograph.pipeline.sinks.sql_batches import python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, check_rows_of
+from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required
 from heliograph.settings.kinds import Choice
 from heliograph.settings.units import Address
@@ -72,7 +72,7 @@ class PostgresqlSink(SqlSink):
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
-            with self._connected(batch.query) as connection:
+            with self.connected(batch.query) as connection:
                 with translated(self.target, rows=False):
                     statements.prepare(connection)
                 yield _Transaction(connection, statements, self.target)
@@ -87,7 +87,8 @@ class PostgresqlSink(SqlSink):
         )
 
     @contextmanager
-    def _connected(self, query: str) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
+    def connected(self, query: str) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
+        """A connection; the query is what the server knows it by."""
         try:
             import psycopg
         except ImportError as error:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.redis_cluster import ClusterBatch
 from heliograph.pipeline.sinks.redis_commands import Command, CommandKind, PreparedCommands, RowCommand
-from heliograph.pipeline.sinks.redis_servers import RedisServers, RedisType
+from heliograph.pipeline.sinks.redis_servers import RedisServers
 from heliograph.pipeline.sinks.redis_transaction import (
     RedisTransaction,
     argument_bytes_max,
@@ -28,6 +28,7 @@ from heliograph.pipeline.sinks.retry import Attempts
 from heliograph.pipeline.sinks.template import bytes_column
 from heliograph.settings.fields import ListOf, list_setting, optional, setting
 from heliograph.settings.kinds import Integer, RefusedError
+from heliograph.settings.redis import RedisType
 
 _LEDGER_PREFIX: Final = "heliograph"
 

@@ -7,16 +7,15 @@ transaction again, so the library must not. What the library raises is translate
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
-from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.retry import TransientError
-from heliograph.pipeline.sinks.servers import ServerAddress, ServerSink, revealed
-from heliograph.settings.fields import optional, setting
-from heliograph.settings.kinds import Duration, Integer, Kind, RefusedError, SecretText, Text, Words
+from heliograph.pipeline.sinks.servers import ServerSink, revealed
+from heliograph.settings.fields import setting
+from heliograph.settings.kinds import Duration
+from heliograph.settings.redis import RedisPlace, RedisType, connection_arguments
 from heliograph.settings.secrets import Secret
 from heliograph.settings.units import Address
 
@@ -31,96 +30,11 @@ _TRANSIENT_ERRORS: Final = frozenset(
 )
 
 
-class RedisType(StrEnum):
-    """What there is at the addresses; the words are EMQX's."""
-
-    SINGLE = "single"
-    SENTINEL = "sentinel"
-    CLUSTER = "cluster"
-
-
-_PORT: Final = 6379
-_SENTINEL_PORT: Final = 26379
-# Of each type the settings that it needs, and all that it has.
-_KEYS: Final = {
-    RedisType.SINGLE: (("server",), ("server", "database")),
-    RedisType.SENTINEL: (
-        ("servers", "sentinel"),
-        ("servers", "sentinel", "database", "sentinel_username", "sentinel_password"),
-    ),
-    RedisType.CLUSTER: (("servers",), ("servers",)),
-}
-
-
-class ServerAddresses(Kind[tuple[str, ...]]):
-    """Where several servers are."""
-
-    expected = "a list of host:port or hosts, or a text with commas between"
-
-    def convert(self, value: Content) -> tuple[str, ...]:
-        """Their addresses, of which the port may be missing."""
-        parts: list[Content] = list(value.split(",")) if isinstance(value, str) else []
-        parts = [item.value for item in value] if isinstance(value, list) else parts
-        addresses = [str(part).strip() for part in parts]
-        for address in addresses:
-            ServerAddress(_PORT).convert(address)
-        if not parts:
-            raise RefusedError
-        return tuple(addresses)
-
-
 @dataclass(frozen=True, kw_only=True)
-class RedisServers(ServerSink):
+class RedisServers(RedisPlace, ServerSink):
     """A sink whose rows go to Redis: where that is."""
 
-    redis_type: RedisType = setting(
-        Words({kind.value: kind for kind in RedisType}), RedisType.SINGLE, "What there is at the addresses."
-    )
-    address: Address | None = optional(ServerAddress(_PORT), "Of `single`: where the server is.", name="server")
-    several: tuple[str, ...] | None = optional(
-        ServerAddresses(),
-        "Of `sentinel` the sentinels (port 26379), of `cluster` some of its nodes (port 6379).",
-        name="servers",
-    )
-    sentinel: str | None = optional(
-        Text("a name"), "Of `sentinel`: the name under which the sentinels know the primary."
-    )
-    sentinel_username: str | None = optional(Text("a user name"), "Who asks the sentinels.")
-    sentinel_password: Secret | None = optional(SecretText(), "The password for it.")
-    database: int = setting(Integer(0, 1023), 0, "Number of the database; a cluster has none.")
     timeout_s: float = setting(Duration(0.001, needs_unit=True), 30.0, "How long an answer may take.", name="timeout")
-
-    def __post_init__(self) -> None:
-        given = {
-            "server": self.address,
-            "servers": self.several,
-            "sentinel": self.sentinel,
-            "database": self.database,
-            "sentinel_username": self.sentinel_username,
-            "sentinel_password": self.sentinel_password,
-        }
-        needed, own = _KEYS[self.redis_type]
-        for name, value in given.items():
-            if value and name not in own:
-                raise RefusedError(f"is not for redis_type = {self.redis_type}, which has {', '.join(own)}", name)
-            if not value and name in needed:
-                raise RefusedError(f"has no {name}, which redis_type = {self.redis_type} needs")
-
-    @property
-    def addresses(self) -> tuple[Address, ...]:
-        """The server, the sentinels, or some nodes of the cluster."""
-        if self.address is not None:
-            return (self.address,)
-        each = ServerAddress(_SENTINEL_PORT if self.redis_type is RedisType.SENTINEL else _PORT)
-        return tuple(map(each.convert, self.several or ()))
-
-    @property
-    def place(self) -> str:
-        """Where, for people."""
-        where = ",".join(map(str, self.addresses))
-        if self.redis_type is RedisType.CLUSTER:
-            return f"the cluster {where}"
-        return f"{self.sentinel} of the sentinels {where}" if self.sentinel else f"{where}/{self.database}"
 
     @contextmanager
     def primary(self, target: str) -> Iterator[Any]:
@@ -171,23 +85,11 @@ class RedisServers(ServerSink):
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        tls: dict[str, Any] = {}
-        if self.tls is not None:
-            tls = {
-                "ssl": True,
-                "ssl_cert_reqs": "required" if self.tls.verify else "none",
-                "ssl_check_hostname": self.tls.verify,
-                "ssl_ca_certs": self.tls.cacertfile or None,
-                "ssl_certfile": self.tls.certfile or None,
-                "ssl_keyfile": self.tls.keyfile or self.tls.certfile or None,
-            }
         return {
-            "username": username,
-            "password": revealed(password),
+            **connection_arguments(username, revealed(password), self.tls),
             "socket_timeout": self.timeout_s,
             "socket_connect_timeout": self.timeout_s,
             "retry": Retry(NoBackoff(), 0),
-            **tls,
         }
 
 

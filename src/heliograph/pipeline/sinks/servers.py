@@ -2,38 +2,13 @@
 
 from dataclasses import dataclass
 
-from heliograph.hocon.values import Content
-from heliograph.pipeline.datasource.options import parse_endpoint
-from heliograph.pipeline.errors import OptionError, SinkError
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import Sink
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.settings.fields import optional, optional_section, section
-from heliograph.settings.kinds import Kind, RefusedError, SecretText, Text
+from heliograph.settings.kinds import SecretText, Text
 from heliograph.settings.secrets import Secret, SecretError
 from heliograph.settings.tls import ClientTls
-from heliograph.settings.units import Address
-
-
-class ServerAddress(Kind[Address]):
-    """Where a server is.
-
-    Args:
-        port: The port where the text has none; 0 if it must have one.
-    """
-
-    def __init__(self, port: int = 0) -> None:
-        self._port = port
-        self.expected = f"host:port, or a host for port {port}" if port else "host:port"
-
-    def convert(self, value: Content) -> Address:
-        """Host and port."""
-        if not isinstance(value, str):
-            raise RefusedError
-        has_port = ":" in value.rpartition("]")[2] or not self._port
-        try:
-            return Address(*parse_endpoint("server", value if has_port else f"{value}:{self._port}"))
-        except OptionError:
-            raise RefusedError from None
 
 
 @dataclass(frozen=True, kw_only=True)

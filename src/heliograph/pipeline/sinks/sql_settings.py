@@ -7,8 +7,9 @@ from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, OutputMode, check_key
-from heliograph.pipeline.sinks.servers import ServerAddress, ServerSink
+from heliograph.pipeline.sinks.servers import ServerSink
 from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, parts_of, template_fault
+from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Text, detailed
 from heliograph.settings.units import Address

@@ -41,7 +41,8 @@ def parts_of(template: str) -> list[tuple[str, str | None]]:
 def template_column(template: str, schema: StructType, where: str) -> Column:
     """Return the text of a template for each row, as a Spark column; what is null is written ``null``.
 
-    ``${name}`` is a column, ``${a.b}`` a field of a structure, map or variant in a column, ``${.}`` the row as JSON.
+    ``${name}`` is a column, ``${a.b}`` a field of a structure, map or variant in a column, or of JSON in text or bytes,
+    ``${.}`` the row as JSON.
 
     Args:
         template: The template.
@@ -102,10 +103,23 @@ def column_at(name: str, schema: StructType, where: str) -> tuple[Column, DataTy
         elif isinstance(kind, VariantType):
             steps = "".join(f"[{_json_path_key(step)}]" for step in path[depth:])
             return F.try_variant_get(column, f"${steps}", "string"), StringType()
+        elif isinstance(kind, StringType | BinaryType):
+            return _in_json(text_of(column, kind), path[depth:]), StringType()
         else:
             above = ".".join([first, *path[:depth]])
             raise SinkError(f"{where}, but {above} is {kind.simpleString()} and has no field {key!r}")
     return column, kind
+
+
+def _in_json(text: Column, path: list[str]) -> Column:
+    """A value in text that is JSON; a step into text of that JSON looks into the JSON that it holds in turn."""
+    steps = [f"[{_json_path_key(step)}]" for step in path]
+    parsed = F.try_parse_json(text)
+    found = F.try_variant_get(parsed, f"${''.join(steps)}", "string")
+    if len(path) == 1:
+        return found
+    first = F.try_variant_get(parsed, f"${steps[0]}", "string")
+    return F.coalesce(found, F.try_variant_get(F.try_parse_json(first), f"${''.join(steps[1:])}", "string"))
 
 
 def text_of(column: Column, kind: DataType) -> Column:

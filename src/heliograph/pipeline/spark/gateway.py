@@ -13,8 +13,10 @@ import signal
 import struct
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -73,6 +75,7 @@ _IMPORTED_INTO_GATEWAY: Final = (
 )
 
 _START_DEADLINE_S: Final = 120.0
+_INTERRUPTS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def launch_gateway(
@@ -101,21 +104,23 @@ def launch_gateway(
     with tempfile.TemporaryDirectory(prefix="heliograph-gateway-") as directory:
         connection_file = Path(directory) / "connection"
         environ = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file)}
-        with open(log_file or os.devnull, "ab") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=log if log_file else None,
-                stderr=log if log_file else None,
-                env=environ,
-                pass_fds=pass_fds,
-                # Ctrl-C is for Python, which stops its queries in order and then ends this process.
-                preexec_fn=_ignore_interrupt,
-            )
+        process = None
         try:
+            with open(log_file or os.devnull, "ab") as log, _interrupts_held():
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=log if log_file else None,
+                    stderr=log if log_file else None,
+                    env=environ,
+                    pass_fds=pass_fds,
+                    # Ctrl-C is for Python, which stops its queries in order and then ends this process.
+                    preexec_fn=_ignore_interrupt,
+                )
             _await_file(connection_file, process, java, log_file)
-        except SparkStartError:
-            _end_process(process, 0)
+        except BaseException:  # also an interrupt: Java would wait for ever for a place to tell its port
+            if process is not None:
+                _end_process(process, 0)
             raise
         with connection_file.open("rb") as connection:
             port, secret = _read_connection(connection)
@@ -157,6 +162,27 @@ def _command(java: JavaRuntime, conf: Mapping[str, str], java_options: Sequence[
 
 def _ignore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Have a signal that asks this process to end wait for the end of a block.
+
+    A `Popen` that is interrupted while it waits for what it started is lost, and that is left behind.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread only
+        return
+    came: list[int] = []
+    ours = [number for number in _INTERRUPTS if signal.getsignal(number) is not None]  # None: not Python's to restore
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ours}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
 
 
 def _await_file(file: Path, process: subprocess.Popen[bytes], java: JavaRuntime, log_file: Path | None) -> None:

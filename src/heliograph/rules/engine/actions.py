@@ -1,4 +1,4 @@
-"""What is done with a row: the three actions that run in the broker, each compiled from its settings.
+"""What is done with a row: the actions that run in the broker, each compiled from its settings.
 
 An action is a function `(row, columns)` that does its work, tells how many bytes it made, or raises `ActionError`. It
 runs in the event loop, in the
@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 
 from heliograph.broker.internal_publish_queue import InternalPublishQueue, MessageTemplate
 from heliograph.broker.message import Message, make_message
-from heliograph.config.rules import Action, PipelineAction, RepublishAction
+from heliograph.config.rules import Action, NamedAction, PipelineAction, RepublishAction
 from heliograph.mqtt import properties as props
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties, encode_properties, properties_from_wire
@@ -66,7 +66,11 @@ def compile_action(
     if isinstance(action, RepublishAction):
         return Republish(action, rule_id, counters, outlet, absent).compiled()
     if isinstance(action, PipelineAction):
-        return _pipeline(rule_id, counters, outlet)
+        return _stored(PIPELINE_PREFIX + rule_id, rule_id, counters, outlet)
+    if isinstance(action, NamedAction):
+        if not action.is_on:
+            return _off(counters)
+        return _stored(f"{PIPELINE_PREFIX}{action.id}/{rule_id}", rule_id, counters, outlet)
     return _console(rule_id, counters, outlet)
 
 
@@ -174,9 +178,7 @@ class Republish:
         return encoded
 
 
-def _pipeline(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
-    topic = PIPELINE_PREFIX + rule_id
-
+def _stored(topic: str, rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
     def run(row: Row, columns: LiveColumns) -> int:
         try:
             payload = row_text(row)
@@ -187,6 +189,14 @@ def _pipeline(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
         message = make_message(out.broker.now_us, low, topic, payload, 1, False, b"", rule_id, None)
         outlet.store(message, isinstance(columns, EventColumns), counters)
         return len(payload)
+
+    return run
+
+
+def _off(counters: RuleCounters) -> Run:
+    def run(row: Row, columns: LiveColumns) -> int:
+        counters.actions_off += 1
+        return 0
 
     return run
 

@@ -192,6 +192,63 @@ class EventColumns(LiveColumns):
         return UNDEFINED if self._message is None else self.message.payload
 
 
+class GivenColumns(LiveColumns):
+    """Columns that were given as values, to try a rule.
+
+    Args:
+        values: All of them.
+        node: Where it is tried.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Value], node: NodeFacts) -> None:
+        self._values = values
+        self._node = node
+        self._read = False
+        self._fault = None
+        self.made_by: tuple[str, ...] = ()
+
+    def get(self, name: str) -> Value:
+        """The column, or undefined."""
+        return Columns.get(self, name)
+
+    def all(self) -> dict[str, Value]:
+        """Every column there is."""
+        return Columns.all(self)
+
+    def document(self) -> Value:
+        """The payload decoded as JSON.
+
+        Raises:
+            EvaluationFault: It is not valid JSON.
+        """
+        return Columns.document(self)
+
+    def for_thread(self) -> "LiveColumns":
+        """A copy of the columns for another thread."""
+        return GivenColumns(self._values, self._node)
+
+    @property
+    def size(self) -> int:
+        """Bytes that they keep in memory, about."""
+        return 0
+
+    @property
+    def origin(self) -> str:
+        """What the columns are of, for the log."""
+        return "a test"
+
+    def user_properties(self) -> list[tuple[str, str]]:
+        """The user properties among them."""
+        properties = self._values.get("pub_props")
+        user = properties.get("User-Property") if isinstance(properties, dict) else None
+        return [(name, str(text)) for name, text in user.items()] if isinstance(user, dict) else []
+
+    def _payload(self) -> Value:
+        return self._values.get("payload", UNDEFINED)
+
+
 # The event says whose they are: not the publisher's.
 _RECEIVERS: Final = frozenset({"clientid", "username", "peerhost", "peername"})
 

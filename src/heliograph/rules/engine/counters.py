@@ -3,6 +3,7 @@
 from typing import Final
 
 from heliograph.broker.internal_publish_queue import PublishCounters
+from heliograph.observe.rate import CountRate
 
 NAMES: Final = (
     "matched",
@@ -31,23 +32,33 @@ class RuleCounters:
         turned_away: Those that found no place among the ones that wait, for a rule that may block, or lost it.
         actions_success: Actions that were done, apart from messages.
         actions_failed: Actions that could not be done, apart from messages.
+        actions_off: Actions that are disabled, or are not there.
         messages: What became of the messages that it made.
         recursions: Messages that were not made because the rule had made their cause.
+        rate: How fast `matched` grows.
     """
 
     __slots__ = (
         "actions_failed",
+        "actions_off",
         "actions_success",
         "exceptions",
         "matched",
         "messages",
         "no_result",
         "passed",
+        "rate",
         "recursions",
         "turned_away",
     )
 
     def __init__(self) -> None:
+        self.messages = PublishCounters()
+        self.rate = CountRate()
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin at zero again, with what is on its way."""
         self.matched = 0
         self.passed = 0
         self.exceptions = 0
@@ -55,12 +66,14 @@ class RuleCounters:
         self.turned_away = 0
         self.actions_success = 0
         self.actions_failed = 0
+        self.actions_off = 0
         self.recursions = 0
-        self.messages = PublishCounters()
+        self.messages.published = self.messages.dropped = self.messages.failed = 0
 
     def snapshot(self) -> dict[str, int]:
         """The counts by name."""
         published, dropped = int(self.messages.published), int(self.messages.dropped)
+        dropped += self.actions_off
         success, broken = self.actions_success + published, self.actions_failed + int(self.messages.failed)
         return {
             "matched": self.matched,

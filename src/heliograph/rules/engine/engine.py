@@ -18,10 +18,11 @@ from heliograph.broker.hook_order import RULES
 from heliograph.broker.internal_publish_queue import InternalPublishQueue
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.config.rules import PipelineAction, RuleConfig, RuleEngineConfig
+from heliograph.config.rules import NamedAction, PipelineAction, RuleConfig, RuleEngineConfig
 from heliograph.mqtt.topic import SYS_PREFIX
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled
+from heliograph.parts.threads import Threads
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
 from heliograph.rules.engine.errors import (
@@ -31,7 +32,8 @@ from heliograph.rules.engine.errors import (
 )
 from heliograph.rules.engine.event_sources import EventSources
 from heliograph.rules.engine.stored_rows import PIPELINE_PREFIX, StoredRows
-from heliograph.rules.engine.strands import Strand, Threads
+from heliograph.rules.engine.strands import Strand
+from heliograph.rules.engine.watching import RuleWatcher, Watching
 from heliograph.rules.environment import Environment
 from heliograph.rules.topic_index import TopicIndex
 
@@ -90,7 +92,7 @@ class RuleEngine:
         self._orders_count = 0
         self._index: TopicIndex[RunningRule] = TopicIndex()
         self._events = EventSources(broker, self, RULES)
-        self._threads = Threads(settings.blocking_threads)
+        self._threads = Threads(settings.blocking_threads, "rules")
         self.messages = InternalPublishQueue(
             broker, ids, defer, clock, settings.max_queued_messages, self._not_published
         )
@@ -100,6 +102,7 @@ class RuleEngine:
         self._log = BoundedLog(_log, clock, _LINES_PER_MINUTE)
         self._print_budget = _ROWS_PRINTED_PER_S
         self._print_second = -1
+        self._watching = Watching(hand_back)
 
     # --- rules
 
@@ -173,20 +176,24 @@ class RuleEngine:
 
     def samples(self) -> list[Sample]:
         """Sums over all rules, and the counts of the first thousand."""
+        return [sample for sample in self.sample_pieces() if sample is not None]
+
+    def sample_pieces(self) -> Iterator[Sample | None]:
+        """The same piece by piece."""
         sums = dict.fromkeys(NAMES, 0)
-        found: list[Sample] = []
-        for position, rule in enumerate(self._rules.values()):
+        for position, rule in enumerate(list(self._rules.values())):
+            yield None
             counts = rule.counters.snapshot()
             for name, count in counts.items():
                 sums[name] += count
             if position < _RULES_LISTED_MAX:
-                found += labelled("rule", counts, rule.rule_id)
+                yield from labelled("rule", counts, rule.rule_id)
         more = {
             "count": len(self._rules),
             "messages_waiting": len(self.messages),
             "pipeline_publish_refused": self._pipeline_refused,
         }
-        return [*found, *labelled("rules", {**sums, **more})]
+        yield from labelled("rules", {**sums, **more})
 
     # --- messages
 
@@ -276,7 +283,7 @@ class RuleEngine:
                 raise RuleActionError(rule_id, problem)
         log = BoundedLog(_log, self._clock, whole=self._log)
         rule = RunningRule(rule_id, settings, self, log, self._environment, counters)
-        if self._store is None and any(isinstance(action, PipelineAction) for action in settings.actions):
+        if self._store is None and any(isinstance(action, PipelineAction | NamedAction) for action in settings.actions):
             raise PipelineStorageError(rule_id)
         return rule
 
@@ -290,7 +297,9 @@ class RuleEngine:
             if rule.may_block and old.settings == rule.settings:
                 rule.strand, old.strand = old.strand, None
             self._uninstall(old)
+        rule.since_us = int(self._broker.now_us) if old is None else old.since_us
         self._rules[rule.rule_id] = rule
+        self._watching.begin(rule)
         self._install(rule)
 
     def _install(self, rule: RunningRule) -> None:
@@ -310,13 +319,31 @@ class RuleEngine:
             rule.counters.turned_away += lost
             rule.log.warn("rule %s is gone or another: %d messages that waited for it are lost", rule.rule_id, lost)
 
+    def watch(self, rule_ids: frozenset[str] | None, watcher: RuleWatcher | None) -> None:
+        """Have evaluations and actions of some rules told, those of others no more; they need not be there yet.
+
+        Args:
+            rule_ids: None for all rules, which another watcher may have than some of them.
+        """
+        if rule_ids is None:
+            self._watching.of_all = watcher
+        else:
+            self._watching.rule_ids, self._watching.watcher = rule_ids, watcher
+        for rule in self._rules.values():
+            self._watching.begin(rule)
+
+    def act(self, rule: RunningRule, columns: LiveColumns, rows: Rows) -> None:
+        """Carry out the actions of a rule for rows that it has given, outside of a packet."""
+        self._broker.begin_turn(self._clock())
+        rule.act(columns, rows)
+
     def _evaluated(self, rule: RunningRule, columns: LiveColumns, rows: Rows | Exception) -> None:
         """A thread has evaluated a rule; in the event loop again."""
-        self._broker.begin_turn(self._clock())
         if isinstance(rows, Exception):
+            self._broker.begin_turn(self._clock())
             rule.fail(columns, rows)
         else:
-            rule.act(columns, rows)
+            self.act(rule, columns, rows)
 
     def _renew(self) -> None:
         """Have topics asked about again; a node without rules has a callback only if it could store a forged row."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action, Decision
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
@@ -134,26 +135,28 @@ class EventSources:
         }
         self._tell("client.connack", values)
 
-    def on_check_authn_complete(self, client: ClientInfo, step: object, code: int, _accumulator: object) -> None:
+    def on_check_authn_complete(
+        self, client: ClientInfo, code: int, is_superuser: bool, is_anonymous: bool, _accumulator: object
+    ) -> None:
         """Callback of `client.check_authn_complete`."""
         values = {
             **client_values(client),
             "reason_code": rc.name_of(code),
-            "is_superuser": client.is_superuser,
-            "is_anonymous": step is None,
+            "is_superuser": is_superuser,
+            "is_anonymous": is_anonymous,
         }
         self._tell("client.check_authn_complete", values)
 
     def on_check_authz_complete(
-        self, client: ClientInfo, action: str, topic: str, result: str, _accumulator: object
+        self, client: ClientInfo, action: Action, topic: str, decision: Decision, _accumulator: object
     ) -> None:
         """Callback of `client.check_authz_complete`."""
         values = {
             **client_values(client),
             "topic": topic,
-            "action": action,
-            "authz_source": "default",
-            "result": result,
+            "action": action.kind,
+            "authz_source": decision.source,
+            "result": decision.result,
         }
         self._tell("client.check_authz_complete", values)
 

@@ -15,6 +15,7 @@ from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
 from heliograph.rules.engine.short_cuts import short_cut
 from heliograph.rules.engine.strands import Strand
+from heliograph.rules.engine.watching import RuleWatcher, watched, watched_action
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import RuleEvaluationError
 from heliograph.rules.evaluator import LIVE, CompiledRule
@@ -40,6 +41,9 @@ class RunningRule:
         environment: What its functions may ask besides the message.
         counters: The counts of the rule that it replaces; None for new ones.
 
+    Attributes:
+        since_us: Since when there is a rule of its name, in microseconds since the epoch.
+
     Raises:
         RuleSyntaxError: Its text is no rule.
     """
@@ -54,6 +58,7 @@ class RunningRule:
         counters: RuleCounters | None = None,
     ) -> None:
         self.rule_id = rule_id
+        self.since_us = 0
         self.settings = settings
         self.counters = counters or RuleCounters()
         self.compiled = CompiledRule(settings.sql, {"rule_id": rule_id}, environment)
@@ -61,10 +66,22 @@ class RunningRule:
         self.strand: Strand[LiveColumns, Rows | Exception] | None = (
             None  # of a rule that may block: where its evaluations wait for a thread
         )
-        self._apply: Callable[[LiveColumns], Rows] = short_cut(self.compiled) or self.compiled.apply
+        self._evaluation: Callable[[LiveColumns], Rows] = short_cut(self.compiled) or self.compiled.apply
+        self._apply: Callable[[LiveColumns], Rows] = self._evaluation
         absent = _absent(self.compiled.tree)
-        self._actions = [compile_action(action, rule_id, self.counters, outlet, absent) for action in settings.actions]
+        self._runs = [compile_action(action, rule_id, self.counters, outlet, absent) for action in settings.actions]
+        self._actions = self._runs
         self.log = log
+
+    def watch(self, watcher: RuleWatcher | None) -> None:
+        """Have each evaluation and action told; None for no more."""
+        self._apply, self._actions = self._evaluation, self._runs
+        if watcher is not None:
+            rule_id = self.rule_id
+            names = [type(action).__name__.removesuffix("Action").lower() for action in self.settings.actions]
+            self._apply = watched(self._evaluation, rule_id, watcher)
+            pairs = zip(self._runs, names, strict=True)
+            self._actions = [watched_action(run, rule_id, name, watcher) for run, name in pairs]
 
     @property
     def may_block(self) -> bool:

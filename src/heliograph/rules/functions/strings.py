@@ -93,7 +93,9 @@ def concat(*values: Value) -> Value:
     pieces = values[0] if len(values) == 1 else list(values)
     if not isinstance(pieces, list):
         raise EvaluationFault(f"a single argument must be an array, not {describe(pieces)}")
-    return string_of(b"".join(bytes_of(text_of(piece)) for piece in pieces))
+    texts = [text_of(piece) for piece in pieces]
+    check_growth(sum(map(len, texts)))
+    return string_of(b"".join(map(bytes_of, texts)))
 
 
 @FAMILY.function("S text, S pattern[, S where]", "S")

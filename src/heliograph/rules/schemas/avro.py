@@ -48,12 +48,15 @@ class AvroSchema:
 
     def __init__(self, name: str, source: str) -> None:
         self.name = name
-        self.tree = _tree(source)
-        self._schema = _parsed(marked(self.tree))
-        _refuse_empty_items(self.tree)
-        # A type that holds itself nests as deep as its bytes say. The compiled reader would leave the stack of the
-        # process on that way; the interpreted one has a limit.
-        recursive = is_recursive(self.tree)
+        try:
+            self.tree = _tree(source)
+            self._schema = _parsed(marked(self.tree))
+            _refuse_empty_items(self.tree)
+            # A type that holds itself nests as deep as its bytes say. The compiled reader would leave the stack of the
+            # process on that way; the interpreted one has a limit.
+            recursive = is_recursive(self.tree)
+        except RecursionError:
+            raise SchemaSourceError("the schema is nested too deeply") from None
         self._read: Any = _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
         self._write: Any = _write_py.schemaless_writer if recursive else fastavro.schemaless_writer
         self._validate: Any = _validation_py.validate if recursive else validate

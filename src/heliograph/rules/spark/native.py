@@ -37,6 +37,7 @@ from heliograph.rules.tree import (
     Unary,
 )
 
+_SQL_MAX: Final = 16_384  # characters of one expression
 _INTEGER_MAX: Final = 2**63 - 1
 _EXACT_IN_DOUBLE: Final = 2**53
 _FLOAT_MAX: Final = 1e300
@@ -124,8 +125,11 @@ class NativeCompiler:
         """Return the expression in Spark SQL.
 
         Raises:
-            NotNativeError: It has no exact equal.
+            NotNativeError: It has no exact equal, or a very long one.
         """
+        return _short(self._compiled(node))
+
+    def _compiled(self, node: Expression) -> Native:
         if isinstance(node, Literal):
             return _literal(node.value)
         if isinstance(node, Path):
@@ -149,8 +153,11 @@ class NativeCompiler:
         """Return a condition in Spark SQL; it is never NULL.
 
         Raises:
-            NotNativeError: It has no exact equal.
+            NotNativeError: It has no exact equal, or a very long one.
         """
+        return _short(self._condition(node))
+
+    def _condition(self, node: Expression) -> Native:
         if isinstance(node, Comparison):
             return self._comparison(node)
         if isinstance(node, Logical):
@@ -195,17 +202,16 @@ class NativeCompiler:
         return call_natively(name, [self.compile(argument) for argument in arguments])
 
     def _number(self, node: Expression) -> Native:
-        native = self.compile(node)
-        if native.kind not in (ValueKind.INTEGER, ValueKind.NUMBER) or native.optional:
-            raise NotNativeError("arithmetic on what is no number fails the rule")
-        return native
+        return _as_number(self.compile(node))
 
     def _arithmetic(self, node: Arithmetic) -> Native:
         if node.operator == "+":
             left, right = self.compile(node.left), self.compile(node.right)
             if any(side.kind is ValueKind.STRING and not side.optional for side in (left, right)):
                 return Native(f"concat({text_in_sql(left)}, {text_in_sql(right)})", ValueKind.STRING)
-        left, right = self._number(node.left), self._number(node.right)
+            left, right = _as_number(left), _as_number(right)
+        else:
+            left, right = self._number(node.left), self._number(node.right)
         if node.operator in ("div", "mod"):
             return _whole_division(node, left, right)
         if node.operator == "/":
@@ -276,6 +282,19 @@ def _column_call(column: str, node: Call) -> Native:
         native = _FLAGS.get(str(arguments[0].value)) if isinstance(arguments[0].value, str) else None
     if native is None:
         raise NotNativeError(f"what {node.name} reads is put together by the broker's engine")
+    return native
+
+
+def _short(native: Native) -> Native:
+    """Refuse what grows without bound: fields that name a field before them twice have twice its text each."""
+    if len(native.sql) > _SQL_MAX:
+        raise NotNativeError("its Spark SQL would be too long")
+    return native
+
+
+def _as_number(native: Native) -> Native:
+    if native.kind not in (ValueKind.INTEGER, ValueKind.NUMBER) or native.optional:
+        raise NotNativeError("arithmetic on what is no number fails the rule")
     return native
 
 

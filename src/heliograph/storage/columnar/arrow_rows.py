@@ -8,9 +8,9 @@ MQTT 5 properties are decoded here.
 import base64
 import struct
 import sys
-import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Final
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from heliograph.storage.columnar.block import (
     read_header,
     read_parts,
 )
+from heliograph.storage.columnar.read_counts import ReadCounts
 from heliograph.storage.columnar.replay import BlockSlice, damaged
 from heliograph.storage.interface import StreamId
 from heliograph.storage.message_columns import COLUMNS
@@ -87,33 +88,6 @@ def _block_schema(columns: int) -> pa.Schema:
 _BLOCK_SCHEMAS: Final = [_block_schema(columns) for columns in range(2 * PROPERTIES)]
 
 
-class ReadCounts:
-    """What was read since a process began: rows and bytes of the blocks that were looked into, and rows given out.
-
-    Owned by the server of reads; its threads share it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._rows_read = self._bytes_read = self._rows_given = 0
-
-    def add(self, rows_read: int, bytes_read: int, rows_given: int) -> None:
-        """Count a batch."""
-        with self._lock:
-            self._rows_read += rows_read
-            self._bytes_read += bytes_read
-            self._rows_given += rows_given
-
-    def counts(self) -> dict[str, int]:
-        """The counts by name."""
-        with self._lock:
-            return {
-                "rows_read": self._rows_read,
-                "bytes_read": self._bytes_read,
-                "rows_given": self._rows_given,
-            }
-
-
 class _Segment:
     """Neighbouring blocks with the same varying columns and the same constants."""
 
@@ -148,6 +122,7 @@ class RowCollector:
         filters: Give out only rows whose topic matches one of them; None if all do.
         columns: The names of the columns to give out, in the order of the schema; all if None.
         schema: What columns there are.
+        may_read: Gives out only rows whose topic it says yes to; None for all.
     """
 
     def __init__(
@@ -159,7 +134,9 @@ class RowCollector:
         *,
         clientids: Sequence[str] | None = None,
         counts: ReadCounts | None = None,
+        may_read: Callable[[str], bool] | None = None,
     ) -> None:
+        self._may_read = may_read
         self._stream = stream
         self._clientids = None if clientids is None else frozenset(clientids)
         self._counts = counts or ReadCounts()
@@ -216,6 +193,8 @@ class RowCollector:
         topic, clientid = constants.topic, constants.clientid
         if clientid is not None and self._clientids is not None and clientid not in self._clientids:
             return False
+        if topic is not None and self._may_read is not None and not self._may_read(topic):
+            return False
         return topic is None or self._filters is None or any(one.matches(topic) for one in self._filters)
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
@@ -230,17 +209,30 @@ class RowCollector:
             yield batch
 
     def _public_batch(self) -> pa.RecordBatch:
-        topics = self._column(TOPIC) if self._pattern or "topic" in self.schema.names else None
+        needs_topics = self._pattern is not None or self._may_read is not None or "topic" in self.schema.names
+        topics = self._column(TOPIC) if needs_topics else None
         arrays = [self._public_column(name, topics) for name in self.schema.names]
         if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.nulls(self._rows, pa.struct([])))
+            rows = self._rows
+            for chosen in self._choices(topics):
+                rows = chosen.true_count
+            return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        if self._pattern is not None and any(segment.constants.topic is None for segment in self._segments):
-            chosen = pc.match_substring_regex(topics, self._pattern)
-            if self._clients_vary():
-                chosen = pc.and_(chosen, self._of_clients())
-            return batch.filter(chosen)
-        return batch.filter(self._of_clients()) if self._clients_vary() else batch
+        for chosen in self._choices(topics):
+            batch = batch.filter(chosen)
+        return batch
+
+    def _choices(self, topics: pa.Array | None) -> list[pa.Array]:
+        """Which rows are given out, where that is not the same for all: a mask, or none."""
+        masks = []
+        if any(segment.constants.topic is None for segment in self._segments):
+            if self._pattern is not None:
+                masks.append(pc.match_substring_regex(topics, self._pattern))
+            if self._may_read is not None:
+                masks.append(_mask_of(topics, self._may_read))
+        if self._clients_vary():
+            masks.append(self._of_clients())
+        return [reduce(pc.and_, masks)] if masks else []
 
     def _clients_vary(self) -> bool:
         return self._clientids is not None and any(segment.constants.clientid is None for segment in self._segments)
@@ -325,6 +317,12 @@ def _parts(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, i
             parts.append((part.time, part.sequence, since - begin, count))
         begin += part.rows
     return parts
+
+
+def _mask_of(topics: pa.Array, may_read: Callable[[str], bool]) -> pa.Array:
+    """Which topics may be read; each that is there is asked for once."""
+    encoded = topics.dictionary_encode()
+    return pa.array([may_read(topic) for topic in encoded.dictionary.to_pylist()], pa.bool_()).take(encoded.indices)
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:

@@ -5,9 +5,9 @@ together was stored at about the same time, which keeps event-time watermarks of
 found by bisection: how much of a stream lies before a time is one seek (see `extent.extent_until`).
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.block import read_parts
@@ -20,6 +20,9 @@ from heliograph.storage.topic_filter import TopicFilter
 
 _GOOD_ENOUGH: Final = 0.9  # of what is allowed; more steps would cost more than they gain
 _STEPS_MAX: Final = 64
+
+TimeShare: TypeAlias = tuple[int, float]
+"""A commit time in µs, and how much of the limits is taken up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ class StreamPlan:
     remaining_rows: int
 
 
-class _StreamCursor:
-    """One stream of a plan: where its reader is and what follows."""
+class StreamCursor:
+    """One stream of a plan: where its reader is and what follows. Lives as long as the plan is made."""
 
     def __init__(self, database: Rdict, stream: Stream, given: Position, start: int | None, end: int | None) -> None:
         self.stream = stream
@@ -72,7 +75,7 @@ class _StreamCursor:
 
     @property
     def rows(self) -> int:
-        """How many rows follow."""
+        """How many rows follow, up to the end of what is asked for."""
         return self.total.rows - self.read.rows
 
     def until(self, database: Rdict, time: int) -> Extent:
@@ -84,6 +87,14 @@ class _StreamCursor:
         else:
             reached = extent_until(database, self.stream.id, Position(time, SEQUENCE_MAX, ROW_MAX))
         return Extent(max(0, reached.rows - self.read.rows), max(0, reached.message_bytes - self.read.message_bytes))
+
+    def since(self, database: Rdict, time: int) -> Extent:
+        """How much follows that was stored at `time` or later, up to the end of what is asked for."""
+        if time > self.last.time:
+            return Extent(0, 0)
+        before = self.until(database, time - 1)
+        message_bytes = self.total.message_bytes - self.read.message_bytes - before.message_bytes
+        return Extent(max(0, self.rows - before.rows), max(0, message_bytes))
 
     def step(self, database: Rdict, time: int) -> Step:
         """What the plan says when it reaches `time`."""
@@ -121,7 +132,7 @@ def plan_read(
         shards: The shards that count; None is all.
     """
     cursors = [
-        _StreamCursor(database, stream, positions.get(stream.id, Position(0, 0, 0)), start, end)
+        StreamCursor(database, stream, positions.get(stream.id, Position(0, 0, 0)), start, end)
         for stream in catalog.streams(filters, start, end)
         if shards is None or stream.id.shard in shards
     ]
@@ -134,7 +145,7 @@ def plan_read(
     return StreamPlan(steps, waiting - sum(step.rows for step in steps.values()))
 
 
-def _oldest_of_each_shard(cursors: Sequence[_StreamCursor]) -> list[_StreamCursor]:
+def _oldest_of_each_shard(cursors: Sequence[StreamCursor]) -> list[StreamCursor]:
     oldest: dict[int, int] = {}
     for cursor in cursors:
         x, y = cursor.stream.rank
@@ -143,31 +154,48 @@ def _oldest_of_each_shard(cursors: Sequence[_StreamCursor]) -> list[_StreamCurso
     return [cursor for cursor in cursors if cursor.rows and cursor.stream.rank.y == oldest[cursor.stream.rank.x]]
 
 
-def _reachable_time(database: Rdict, cursors: Sequence[_StreamCursor], limits: ReadLimits) -> int:
+def _reachable_time(database: Rdict, cursors: Sequence[StreamCursor], limits: ReadLimits) -> int:
     """The commit time up to which everything may be taken."""
     if not cursors:
         return TIME_MAX
     high = max(cursor.last.time for cursor in cursors)
     low = min(_first_time(database, cursor) for cursor in cursors)
-    low_share, high_share = 0.0, limits.share(_sum(cursor.until(database, high) for cursor in cursors))
+    low_share, high_share = 0.0, limits.share(sum_of(cursor.until(database, high) for cursor in cursors))
     if high_share <= 1.0:
         return high
+    return furthest_within(
+        lambda time: limits.share(sum_of(cursor.until(database, time) for cursor in cursors)),
+        (low, low_share),
+        (high, high_share),
+    )
+
+
+def furthest_within(share_at: Callable[[int], float], near: TimeShare, far: TimeShare) -> int:
+    """The time towards `far`, which is later or earlier, up to which about as much is taken as may be.
+
+    Args:
+        share_at: How much of the limits is taken from where the read begins up to a time; it grows towards `far`.
+        near: A time within the limits, with its share.
+        far: One beyond them.
+    """
+    (within, within_share), (beyond, beyond_share) = near, far
     for step in range(_STEPS_MAX):
-        if high - low <= 1 or low_share >= _GOOD_ENOUGH:
+        if abs(beyond - within) <= 1 or within_share >= _GOOD_ENOUGH:
             break
-        middle = (low + high) // 2
+        middle = (within + beyond) // 2
         if step % 2 == 0:  # the rate is often even: guess by proportion, aiming a little low
-            part = (0.97 - low_share) / (high_share - low_share)
-            middle = min(max(low + int((high - low) * part), low + 1), high - 1)
-        share = limits.share(_sum(cursor.until(database, middle) for cursor in cursors))
+            part = (0.97 - within_share) / (beyond_share - within_share)
+            guess = within + int((beyond - within) * part)
+            middle = min(max(guess, min(within, beyond) + 1), max(within, beyond) - 1)
+        share = share_at(middle)
         if share <= 1.0:
-            low, low_share = middle, share
+            within, within_share = middle, share
         else:
-            high, high_share = middle, share
-    return low
+            beyond, beyond_share = middle, share
+    return within
 
 
-def _first_time(database: Rdict, cursor: _StreamCursor) -> int:
+def _first_time(database: Rdict, cursor: StreamCursor) -> int:
     """The time of the first block with rows behind the cursor."""
     stream = cursor.stream.id
     prefix = keys.block_prefix(*stream[1:])
@@ -185,7 +213,8 @@ def _first_time(database: Rdict, cursor: _StreamCursor) -> int:
     return cursor.last.time
 
 
-def _sum(parts: Iterable[Extent]) -> Extent:
+def sum_of(parts: Iterable[Extent]) -> Extent:
+    """How much lies in several streams together."""
     rows = message_bytes = 0
     for part in parts:
         rows += part.rows

@@ -31,6 +31,7 @@ from heliograph.storage.reader.connection_guard import ConnectionGuard
 from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.flight_server import FlightServer
 from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError
+from heliograph.storage.reader.user_rights import RIGHTS, UserRights
 
 _log = logging.getLogger(__name__)
 
@@ -66,17 +67,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not settings:  # the node has given its start up
             return 0
         security = ReaderSecurity.from_json(settings)
-    stop = threading.Event()
+    stop, rights = threading.Event(), UserRights()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     # Ctrl-C in a terminal reaches the parent too, which then stops its reader in its own time.
     signal.signal(signal.SIGINT, signal.SIG_IGN if options.watch_stdin else lambda *_: stop.set())
     if options.watch_stdin:
-        threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
+        threading.Thread(target=_follow_input, args=(stop, rights), daemon=True).start()
     scratch = databases_path(options.data_dir) / READERS / str(os.getpid())
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         _remove_left_behind(scratch.parent)
-        return _serve(options.data_dir, options.bind, security, scratch, stop)
+        return _serve(options.data_dir, options.bind, (security, rights), scratch, stop)
     except OSError as error:
         _say(f"failed cannot use {scratch}: {error.strerror}")
         return 1
@@ -84,12 +85,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _serve(data_dir: Path, bind: str, security: ReaderSecurity, scratch: Path, stop: threading.Event) -> int:
+def _serve(
+    data_dir: Path, bind: str, access: tuple[ReaderSecurity, UserRights], scratch: Path, stop: threading.Event
+) -> int:
+    security, rights = access
     reader = StorageReader(data_dir, scratch, lambda damage: _say(f"damaged {json.dumps(damage)}"))
     try:
         host, port = parse_bind(bind)
         _check_bind(host, port)
-        server = FlightServer(reader, (host, port), security)
+        server = FlightServer(reader, (host, port), security, rights)
     except OSError as error:
         why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
         _say(f"failed cannot listen on {bind}: {why}")
@@ -146,9 +150,14 @@ def _first_line_of_input() -> str:
     return line.decode()
 
 
-def _stop_at_end_of_input(stop: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
+def _follow_input(stop: threading.Event, rights: UserRights) -> None:
+    """Take the rights of users as the node sends them, and stop when the input ends."""
+    line = b""
+    while read := os.read(0, 65_536):
+        *lines, line = (line + read).split(b"\n")
+        for one in lines:
+            if one.startswith(RIGHTS.encode()):
+                rights.use(one.decode())
     stop.set()
 
 

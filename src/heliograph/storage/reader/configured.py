@@ -25,7 +25,7 @@ def reader_security(config: FlightConfig, data_dir: Path | None = None) -> Reade
         ReaderSettingsError: One cannot be used.
     """
     tokens = tuple(
-        ReaderToken(token.name, _digest_of(token, number), token.topics, token.databases)
+        ReaderToken(token.name, _digest_of(token, number), token.topics, token.databases, token.user)
         for number, token in enumerate(config.tokens, 1)
     )
     tls = config.tls if config.tls.enable else FlightTlsConfig()

@@ -13,12 +13,14 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from heliograph.storage.columnar.arrow_rows import ReadCounts, RowCollector
+from heliograph.storage.columnar.arrow_rows import RowCollector
 from heliograph.storage.columnar.damage import SKIP, readable_slices
 from heliograph.storage.columnar.inspection import totals_of
+from heliograph.storage.columnar.newest_plan import plan_newest
 from heliograph.storage.columnar.node_databases import databases_path, existing_databases
 from heliograph.storage.columnar.offloaded import OffloadRecord, OffloadState, offload_record
 from heliograph.storage.columnar.plan import ReadLimits, Step, plan_read
+from heliograph.storage.columnar.read_counts import ReadCounts
 from heliograph.storage.columnar.replay import BlockSlice, block_slices, select, whole_slices
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.columnar.secondary import ReadDatabase
@@ -144,6 +146,23 @@ class StorageReader:
             }
         return answer
 
+    def plan_newest(self, request: Request) -> dict[str, object]:
+        """The action `plan_newest`."""
+        start, end = request.times()
+        limits = ReadLimits(request.count("max_messages"), request.count("max_bytes"))
+        filters = request.filters()
+        with self.database(request.database).current() as (rocks, catalog):
+            plan = plan_newest(rocks, catalog, filters, start, end, limits, request.shards(catalog.n_shards))
+        return {
+            "since": plan.since,
+            "until": plan.until,
+            "streams": {
+                str(stream): {"messages": taken.rows, "bytes": taken.message_bytes}
+                for stream, taken in plan.streams.items()
+            },
+            "remaining": {"messages": plan.remaining_rows},
+        }
+
     def split(self, request: Request) -> dict[str, object]:
         """The action `split`."""
         start, _ = request.times()
@@ -212,8 +231,14 @@ class StorageReader:
             "stored_at": totals.last,
         }
 
-    def read(self, request: Request) -> tuple[pa.Schema, Iterator[Answer]]:
-        """A read: the schema of its answer, and the batches, which are read as they are asked for."""
+    def read(
+        self, request: Request, may_read: Callable[[str], bool] | None = None
+    ) -> tuple[pa.Schema, Iterator[Answer]]:
+        """A read: the schema of its answer, and the batches, which are read as they are asked for.
+
+        Args:
+            may_read: Whether its caller may read a topic; None for every topic.
+        """
         on_damage = request.on_damage()
         stream = StreamId.parse(request.text("stream"))
         filters, columns = request.filters(), request.columns()
@@ -229,7 +254,7 @@ class StorageReader:
         fetch = self._offloaded.fetching(columns)
         clientids = request.clientids()
         filters_left = None if selection is None or selection.covered else filters
-        rows = RowCollector(stream, filters_left, columns, clientids=clientids, counts=self._given)
+        rows = RowCollector(stream, filters_left, columns, clientids=clientids, counts=self._given, may_read=may_read)
         is_left_out = shards is not None and stream.shard not in shards
         if selection is None or is_left_out or to <= after:
             return rows.schema, iter(())

@@ -10,6 +10,7 @@ from heliograph.storage.errors import StorageError
 from heliograph.storage.reader.databases import Answer, StorageReader
 from heliograph.storage.reader.request import INVALID_REQUEST, REQUEST_BYTES_MAX, Request
 from heliograph.storage.reader.security import ReaderSecurity, ReaderToken, UnauthenticatedError
+from heliograph.storage.reader.user_rights import UserRights
 
 _CALLER: Final = "caller"  # the name of the middleware
 _INFO: Final = "info"
@@ -44,13 +45,21 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
         reader: What to serve.
         bind: Host and port; port 0 takes a free one, which `port` then tells.
         security: Who may read what, and the certificate.
+        rights: What users may read that tokens name.
 
     Raises:
         ReaderSettingsError: The settings for security cannot be used.
     """
 
-    def __init__(self, reader: StorageReader, bind: tuple[str, int], security: ReaderSecurity | None = None) -> None:
+    def __init__(
+        self,
+        reader: StorageReader,
+        bind: tuple[str, int],
+        security: ReaderSecurity | None = None,
+        rights: UserRights | None = None,
+    ) -> None:
         host, port = bind
+        self._rights = rights or UserRights()
         security = security or ReaderSecurity()
         security.check_address(host)
         certificate, authorities = security.certificate(), security.authorities()
@@ -64,6 +73,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
         self._actions: dict[str, tuple[Callable[[Request], dict[str, object]], str]] = {
             "get_streams": (reader.get_streams, "The streams of topic filters, with their ranks."),
             "plan": (reader.plan, "How far each stream may be read next within limits."),
+            "plan_newest": (reader.plan_newest, "Since when the newest messages may be read within limits."),
             "split": (reader.split, "Pieces of about the same size of ranges of streams."),
             "offloaded": (reader.offloaded, "Which generations were offloaded, and to which files."),
             "info": (reader.info, "The databases, or the totals of one."),
@@ -99,7 +109,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
             request, token = Request(ticket.ticket), _token_of(context)
             if token is not None:
                 self._check(token, request, has_topics=True)
-            schema, batches = self._reader.read(request)
+            may_read = self._rights.check_of(token.user) if token is not None and token.user else None
+            schema, batches = self._reader.read(request, may_read)
         except Exception as error:
             self._reader.met(error)
             raise _flight_error(error) from error

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
 from heliograph.storage.errors import StorageError
 from heliograph.storage.reader.security import ReaderSecurity
+from heliograph.storage.reader.user_rights import Rights, line_of
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class ReaderProcess(SupervisedProcess):
         on_damage: Called with each damaged place that it comes across.
         alarms: Where an alarm is raised while it does not serve; None for nowhere.
         launched: What `launch_reader` has started for it.
+        rights: Returns the rights of users that tokens name; called at each start.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class ReaderProcess(SupervisedProcess):
         on_damage: OnDamage = lambda damage: None,
         alarms: Alarms | None = None,
         launched: asyncio.subprocess.Process | None = None,
+        rights: Callable[[], Mapping[str, Rights | None]] = dict,
     ) -> None:
         super().__init__("storage-reader", _STOP_S, _BACKOFF)
         self._data_dir = data_dir
@@ -69,6 +72,7 @@ class ReaderProcess(SupervisedProcess):
         self._alarms = alarms
         self._on_damage = on_damage
         self._launched = launched
+        self._rights = rights
 
     @property
     def bind(self) -> str:
@@ -122,7 +126,14 @@ class ReaderProcess(SupervisedProcess):
             problem = rest or f"it ended with code {process.returncode}"
             raise ReaderStartError(f"the storage reader: {problem}", database="")
         self._bind = rest
+        if rights := self._rights():
+            _tell(process, line_of(rights))
         return process
+
+    def tell_rights(self) -> None:
+        """The rights of users have changed: have it use those of now, if it runs; else it gets them at its start."""
+        if self._process is not None and self._process.returncode is None:
+            _tell(self._process, line_of(self._rights()))
 
     def _runs(self, process: asyncio.subprocess.Process, is_first: bool) -> None:
         _log.info("the storage reader serves again at %s, as process %s", self._bind, process.pid)

@@ -54,17 +54,19 @@ class ReaderToken:
         digest: SHA-256 of its text, in hexadecimal digits.
         topics: Topic filters; all others are refused.
         databases: Databases of messages; all others are refused.
+        user: The user whose rights decide which topics are read of these; empty for all of them.
     """
 
     name: str
     digest: str = field(repr=False)
     topics: tuple[str, ...]
     databases: tuple[str, ...]
+    user: str = ""
 
     @property
     def sees_all_topics(self) -> bool:
         """Whether it allows every topic, so that sums over topics tell nothing more."""
-        return "#" in self.topics
+        return "#" in self.topics and not self.user
 
     def check_database(self, database: str, existing: Sequence[str]) -> None:
         """Refuse a database that it does not allow, and tell of one that is not there no more than it may know.
@@ -127,7 +129,9 @@ class ReaderSecurity:
         """What `to_json` gave."""
         fields: dict[str, Any] = json.loads(text)
         tokens = tuple(
-            ReaderToken(token["name"], token["digest"], tuple(token["topics"]), tuple(token["databases"]))
+            ReaderToken(
+                token["name"], token["digest"], tuple(token["topics"]), tuple(token["databases"]), token["user"]
+            )
             for token in fields.pop("tokens")
         )
         return cls(tokens, **fields)

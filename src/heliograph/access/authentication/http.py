@@ -1,0 +1,111 @@
+"""The authenticator `password_based:http`: a service is asked whether a client may connect."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
+from heliograph.access.authentication.results import (
+    ResultError,
+    accepted,
+    carried_rights,
+    client_attrs,
+    expire_at_ms,
+    is_superuser,
+)
+from heliograph.access.backends.http import HttpQuestion
+from heliograph.access.backends.http_bodies import HttpAnswer, object_of
+from heliograph.access.backends.http_requests import HttpBackend
+from heliograph.access.templates import TemplateError, client_values
+from heliograph.access.templates.values import AUTHENTICATION_NAMES
+from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
+from heliograph.broker.client import ClientInfo
+from heliograph.config.authentication.http import HttpConfig, ScramHttpConfig
+from heliograph.mqtt import reason_codes as rc
+
+OK_STATUS: Final = 200
+_NO_CONTENT: Final = 204
+_SOURCE: Final = "http"
+
+
+class HttpAuthenticator(Authenticator):
+    """Asks a service.
+
+    Args:
+        service: The service.
+        now_s: Seconds since the epoch.
+    """
+
+    def __init__(self, service: HttpBackend, now_s: Callable[[], int]) -> None:
+        super().__init__("password_based:http")
+        self._service = service
+        self.backend = self._service
+        self._now_s = now_s
+
+    async def _ask(self, question: HttpQuestion) -> Answer:
+        return step_of_answer(await self._service.ask(question), self._now_s())
+
+    def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
+        """What the service says; nothing to enhanced authentication."""
+        if attempt.method is not None:
+            return None
+        try:
+            question = self._service.question(client_values(client, attempt))
+        except TemplateError:
+            return None  # what the client sent cannot be sent on
+        kept = self._service.kept(question)
+        return self._ask(question) if kept is None else step_of_answer(kept, self._now_s())
+
+
+def step_of_answer(answer: HttpAnswer, now_s: int) -> Answer:
+    """What the answer of a service means for the client that it is about."""
+    if answer.status == _NO_CONTENT:
+        return accepted(Grants())
+    body = object_of(answer) if answer.status == OK_STATUS else None
+    if body is None:
+        return None
+    result = body.get("result")
+    if result == "deny":
+        return AuthStep(rc.NOT_AUTHORIZED)
+    if result != "allow":
+        return None
+    try:
+        return accepted(grants_of(body, now_s))
+    except ResultError as error:
+        return error.step()
+
+
+def grants_of(body: Mapping[str, object], now_s: int) -> Grants:
+    """What an answer grants.
+
+    Raises:
+        ResultError: It says something that cannot be used.
+    """
+    ends_ms = expire_at_ms(body["expire_at"], now_s) if "expire_at" in body else 0
+    return Grants(
+        is_superuser=is_superuser(body.get("is_superuser")),
+        client_attrs=client_attrs(body["client_attrs"]) if "client_attrs" in body else None,
+        expire_at_ms=ends_ms,
+        acl=carried_rights(body["acl"], _SOURCE, ends_ms / 1000 if ends_ms else None) if "acl" in body else None,
+    )
+
+
+def make(settings: HttpConfig, surroundings: Surroundings) -> HttpAuthenticator:
+    """The authenticator of its settings.
+
+    Raises:
+        ValueError: The URL cannot be used.
+        OSError: A file of the settings of TLS cannot be used.
+    """
+    return HttpAuthenticator(http_backend("password_based:http", settings, surroundings), surroundings.now_s)
+
+
+def http_backend(authenticator: str, settings: HttpConfig | ScramHttpConfig, surroundings: Surroundings) -> HttpBackend:
+    """The service that an authenticator asks.
+
+    Raises:
+        ValueError: The URL cannot be used.
+        OSError: A file of the settings of TLS cannot be used.
+    """
+    name, answers = surroundings.backend_name(authenticator), surroundings.node_cache.answers()
+    timeout_s, backends = settings.request_timeout, surroundings.backends
+    return HttpBackend(name, settings, AUTHENTICATION_NAMES, timeout_s, backends, answers)

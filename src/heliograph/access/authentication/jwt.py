@@ -1,0 +1,222 @@
+"""The authenticator `jwt`: a token that a client brings as password or user name says who it is.
+
+A token whose signature is not valid may be an ordinary password, of which the next authenticator knows more. One that
+was signed by the right key but has expired, or says something else than it must, refuses its client.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
+from heliograph.access.authentication.jwt_keys import VerifyingKey, is_pem, pem_key, secret_key
+from heliograph.access.authentication.results import ResultError, accepted, carried_rights, client_attrs, is_superuser
+from heliograph.access.authentication.tokens import read_token
+from heliograph.access.templates import Template, client_values
+from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.values import JWT_NAMES
+from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
+from heliograph.broker.client import ClientInfo
+from heliograph.config.authentication.jwt import JwtConfig, secret_bytes
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40}([eE][+-]?[0-9]{1,3})?)?")
+_TIME_MAX_S: Final = 1 << 43  # the microseconds of later times have no room in 64 bits
+_SOURCE: Final = "jwt"
+
+
+class TokenKeys(Protocol):
+    """Where the keys of an authenticator come from; owned by it."""
+
+    def are_current(self) -> bool:
+        """Whether the file that they were read from is as it was."""
+
+    def all(self) -> Sequence[VerifyingKey]:
+        """Those that there are now."""
+
+    async def start(self) -> None:
+        """Begin to look for them."""
+
+    async def stop(self) -> None:
+        """End that."""
+
+    def health(self) -> str:
+        """Why there are none, or old ones only; empty otherwise."""
+
+
+class FixedKeys:
+    """Keys that stand in the settings, or in a file that they name.
+
+    Args:
+        path: The file that they were read from, if they were.
+        seen: What that was like before.
+    """
+
+    def __init__(self, *keys: VerifyingKey, path: Path | None = None, seen: object = None) -> None:
+        self._keys = keys
+        self._path = path
+        self._seen = seen
+
+    def are_current(self) -> bool:
+        """Whether the file is as it was."""
+        return _stamp(self._path) == self._seen
+
+    def all(self) -> Sequence[VerifyingKey]:
+        """The same ones, always."""
+        return self._keys
+
+    async def start(self) -> None:
+        """Nothing is to be looked for."""
+
+    async def stop(self) -> None:
+        """Nothing was begun."""
+
+    def health(self) -> str:
+        """They are there."""
+        return ""
+
+
+class JwtAuthenticator(Authenticator):
+    """Checks tokens; it holds nothing of any client.
+
+    Args:
+        keys: The keys, each of which is tried.
+        now_s: Seconds since the epoch.
+    """
+
+    def __init__(self, settings: JwtConfig, keys: TokenKeys, now_s: Callable[[], int]) -> None:
+        super().__init__("jwt")
+        self._keys = keys
+        self._now_s = now_s
+        self._in_password = settings.source == "password"
+        self._ends_with_token = settings.disconnect_after_expire
+        self._acl_claim = settings.acl_claim_name
+        self._wanted = [(name, Template(text, JWT_NAMES)) for name, text in settings.verify_claims.items()]
+        for claim, template in self._wanted:
+            warn_of_unknown(f"the claim {claim} of jwt", template.unknown)
+
+    async def start(self) -> None:
+        """Begin to fetch keys, where they are fetched."""
+        await self._keys.start()
+
+    async def stop(self) -> None:
+        """Fetch no more keys."""
+        await self._keys.stop()
+
+    def is_current(self) -> bool:
+        """Whether the file of its key is as it was."""
+        return self._keys.are_current()
+
+    def health(self) -> str:
+        """Why it has no keys, or old ones only."""
+        return self._keys.health()
+
+    def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer:
+        """Accept a client whose token is valid; nothing to a client without one, and to enhanced authentication."""
+        if attempt.method is not None:
+            return None
+        if self._in_password:
+            data = attempt.password
+        else:
+            data = None if attempt.username is None else attempt.username.encode()
+        token = None if data is None else read_token(data)
+        if token is None or not any(token.is_of(key) for key in self._keys.all()):
+            return None
+        claims = token.claims()
+        if claims is None:
+            return None
+        try:
+            return self._accepted(claims, client, attempt)
+        except ResultError as error:
+            return error.step()
+
+    def _accepted(self, claims: Mapping[str, Any], client: ClientInfo, attempt: AuthAttempt) -> AuthStep:
+        """Accept a client with what its token says.
+
+        Raises:
+            ResultError: The token does not hold, or says something that cannot be used.
+        """
+        expires_s = self._expiry(claims)
+        self._check_claims(claims, client, attempt)
+        expire_at_ms = int(expires_s * 1000) if expires_s is not None and self._ends_with_token else 0
+        acl = None
+        if self._acl_claim in claims:
+            acl = carried_rights(claims[self._acl_claim], _SOURCE, expires_s, takes_map=True)
+        attributes = client_attrs(claims["client_attrs"]) if "client_attrs" in claims else None
+        return accepted(Grants(is_superuser(claims.get("is_superuser")), attributes, expire_at_ms, acl))
+
+    def _expiry(self, claims: Mapping[str, Any]) -> float | None:
+        now_s = self._now_s()
+        expires_s, begins_s = _time(claims, "exp"), _time(claims, "nbf")
+        if (expires_s is not None and now_s >= expires_s) or (begins_s is not None and now_s < begins_s):
+            raise ResultError("the token is not valid now", refuses=True)
+        return expires_s
+
+    def _check_claims(self, claims: Mapping[str, Any], client: ClientInfo, attempt: AuthAttempt) -> None:
+        if not self._wanted:
+            return
+        values = client_values(client, attempt)
+        for name, wanted in self._wanted:
+            if claims.get(name) != wanted.render(values):
+                raise ResultError(f"the claim {name} is not as it must be", refuses=True)
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    """A time in seconds, None if the claim is not there.
+
+    Raises:
+        ResultError: It is none.
+    """
+    if name not in claims:
+        return None
+    value = claims[name]
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value) if "." in value else int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise ResultError(f"{name} is no number", refuses=True)
+    return min(value, _TIME_MAX_S)
+
+
+def make(settings: JwtConfig, surroundings: Surroundings) -> JwtAuthenticator:
+    """The authenticator of its settings.
+
+    Raises:
+        ValueError: A key cannot be used.
+        SecretError: The file of the secret cannot be read.
+        OSError: A file of the settings of TLS cannot be used.
+    """
+    return JwtAuthenticator(settings, _keys(settings, surroundings), surroundings.now_s)
+
+
+def _keys(settings: JwtConfig, surroundings: Surroundings) -> TokenKeys:
+    if settings.use_jwks:
+        from heliograph.access.authentication.jwks import JwksKeys  # httpx is loaded where it is needed
+
+        return JwksKeys(surroundings.backend_name("jwt"), settings, surroundings.backends)
+    path = settings.secret.file
+    if settings.algorithm == "public-key":
+        path = None if is_pem(settings.public_key) else Path(settings.public_key)
+    seen = _stamp(path)
+    return FixedKeys(settings_key(settings), path=path, seen=seen)
+
+
+def settings_key(settings: JwtConfig) -> VerifyingKey:
+    """The key that stands in the settings, or in a file that they name.
+
+    Raises:
+        ValueError: It cannot be used.
+        SecretError: The file of the secret cannot be read.
+    """
+    if settings.algorithm == "public-key":
+        return pem_key(settings.public_key)
+    return secret_key(secret_bytes(settings.secret, is_base64=settings.secret_base64_encoded))
+
+
+def _stamp(path: Path | None) -> object:
+    """What is different when a file is another one."""
+    try:
+        status = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)

@@ -1,0 +1,123 @@
+"""From settings to the members of chains; what stands unchanged in new settings is kept as it is."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final
+
+from heliograph.access.authentication.chain import ChainMember
+from heliograph.access.authentication.interface import Surroundings
+from heliograph.access.authentication.makers import make_authenticator
+from heliograph.config import Config
+from heliograph.config.authentication.authenticator import AuthenticatorConfig
+from heliograph.config.listeners import enabled, every_listener
+from heliograph.parts import each
+
+GLOBAL: Final = ""
+"""The name of the chain of all listeners that have none of their own."""
+
+Path = tuple[str, ...]
+Chains = Mapping[str, Sequence[ChainMember]]
+"""The enabled members of each chain by its name: a listener as `tcp:default`, or `GLOBAL`."""
+
+
+class AuthenticatorInvalidError(Exception):
+    """An authenticator cannot be made of its settings."""
+
+    code: ClassVar[str] = "authenticator_invalid"
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.path)}: {self.problem}"
+
+
+def chain_settings(config: Config) -> Iterator[tuple[str, Path, Sequence[AuthenticatorConfig]]]:
+    """Each chain that is configured, those of listeners that are switched off too: name, path of its list, the list."""
+    yield GLOBAL, ("authentication",), config.authentication
+    for kind, name, listener in every_listener(config.listeners):
+        if listener.authentication:
+            path = ("listeners", kind, name, "authentication")
+            yield f"{kind}:{name}", path, listener.authentication
+
+
+class MemberMaker:
+    """Makes members; owned by the part.
+
+    Args:
+        surroundings: What the authenticators of a chain are made with, by the chain's name.
+    """
+
+    def __init__(self, surroundings: Callable[[str], Surroundings]) -> None:
+        self._surroundings = surroundings
+
+    def make(self, config: Config, present: Chains) -> tuple[Chains, list[ChainMember]]:
+        """The members that a configuration asks for.
+
+        Args:
+            present: Those that there are.
+
+        Returns:
+            All of them, and those that are new and not started.
+
+        Raises:
+            ExceptionGroup: With an `AuthenticatorInvalidError` for each that cannot be made.
+        """
+        fresh: list[ChainMember] = []
+        errors: list[AuthenticatorInvalidError] = []
+        chains: dict[str, Sequence[ChainMember]] = {}
+        on = {GLOBAL, *(f"{kind}:{name}" for kind, name, _ in enabled(config.listeners))}
+        for name, path, listed in chain_settings(config):
+            if name not in on:
+                continue
+            surroundings = self._surroundings(name)
+            members: list[ChainMember] = []
+            for number, settings in enumerate(listed, 1):
+                if not settings.enable:
+                    continue
+                try:
+                    member = _kept(present.get(name, ()), settings) or made_member(settings, surroundings)
+                except Exception as error:  # noqa: BLE001 - each kind has its own: all are the operator's to mend
+                    errors.append(AuthenticatorInvalidError((*path, str(number)), str(error)))
+                    continue
+                members.append(member)
+                if member not in present.get(name, ()):
+                    fresh.append(member)
+            chains[name] = members
+        if errors:
+            raise ExceptionGroup("authenticators cannot be used", errors)
+        return chains, fresh
+
+    def forget(self, before: Config, after: Config) -> None:
+        """Delete what authenticators keep on the disk that a configuration has no more.
+
+        Raises:
+            ExceptionGroup: With what some of them raised.
+        """
+        left = {(chain, type(settings)) for chain, _, listed in chain_settings(after) for settings in listed}
+        gone = [
+            (chain, settings)
+            for chain, _, listed in chain_settings(before)
+            for settings in listed
+            if (chain, type(settings)) not in left
+        ]
+        each(gone, lambda one: make_authenticator(one[1], self._surroundings(one[0])).forget())
+
+
+def made_member(settings: AuthenticatorConfig, surroundings: Surroundings) -> ChainMember:
+    """A member that is not started.
+
+    Raises:
+        Exception: Its settings cannot be used.
+    """
+    precondition = None
+    if settings.precondition.strip():
+        from heliograph.access.authentication.expressions import ClientExpression  # with a language, which takes time
+
+        precondition = ClientExpression(settings.precondition)
+    return ChainMember(settings, make_authenticator(settings, surroundings), precondition)
+
+
+def _kept(present: Sequence[ChainMember], settings: AuthenticatorConfig) -> ChainMember | None:
+    return next((one for one in present if one.settings == settings and one.authenticator.is_current()), None)

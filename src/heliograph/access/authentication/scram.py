@@ -1,0 +1,90 @@
+"""`scram:built_in_database`: clients of MQTT 5 that prove that they know a password without sending it."""
+
+from typing import Final
+
+from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
+from heliograph.access.users.records import ScramUser
+from heliograph.access.users.scram import ClientFirst, ScramError, ScramExchange
+from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
+from heliograph.broker.client import ClientInfo
+from heliograph.config.authentication.built_in_database import ScramConfig
+from heliograph.mqtt import reason_codes as rc
+
+ID: Final = "scram:built_in_database"
+METHODS: Final = {"sha256": "SCRAM-SHA-256", "sha512": "SCRAM-SHA-512"}
+
+
+def make(settings: ScramConfig, surroundings: Surroundings) -> Authenticator:
+    """An authenticator that is not started."""
+    return ScramDatabase(settings, surroundings)
+
+
+class ScramState:
+    """What an attempt keeps of an exchange: with which authenticator, for whom, and how far it is."""
+
+    def __init__(self, owner: Authenticator, username: str, exchange: ScramExchange) -> None:
+        self.owner = owner
+        self.username = username
+        self.exchange = exchange
+
+
+class ScramDatabase(Authenticator):
+    """Carries out exchanges of SCRAM with users in the node's own database; owned by its chain."""
+
+    def __init__(self, settings: ScramConfig, surroundings: Surroundings) -> None:
+        super().__init__(ID)
+        self._digest = settings.algorithm
+        self._method = METHODS[settings.algorithm]
+        self._store = surroundings.users
+        self._users = surroundings.users.group(ScramUser, surroundings.chain, ID)
+
+    async def start(self) -> None:
+        """Open the database."""
+        self._users.open()
+
+    def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer:
+        """Take the client's first message, or its last one.
+
+        A first message that is not valid, or names no user, is left to the next authenticator.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        if attempt.method != self._method or attempt.data is None:
+            return None
+        if isinstance(attempt.state, ScramState):
+            return _finish(client, attempt.state, attempt.data) if attempt.state.owner is self else None
+        try:
+            first = ClientFirst(attempt.data)
+        except ScramError:
+            return None
+        user = self._users.find(first.username)
+        if user is None or user.digest != self._digest:
+            return None
+        if client.username is not None and client.username != first.username:
+            return AuthStep(rc.NOT_AUTHORIZED)  # its rights would be those of another user
+        exchange = ScramExchange(first, user)
+        attempt.state = ScramState(self, first.username, exchange)
+        return AuthStep(rc.CONTINUE_AUTHENTICATION, exchange.server_first)
+
+    def health(self) -> str:
+        """Why its users cannot be read."""
+        return self._users.health()
+
+    def forget(self) -> None:
+        """Delete its users: it is configured no more.
+
+        Raises:
+            StorageError: The database does not take it.
+        """
+        self._store.delete_group(self._users.chain, ID)
+
+
+def _finish(client: ClientInfo, state: ScramState, message: bytes) -> AuthStep:
+    try:
+        data = state.exchange.finish(message)
+    except ScramError:
+        return AuthStep(rc.NOT_AUTHORIZED)
+    if client.username is None:
+        client.username = state.username  # so that it has the rights of its user
+    return AuthStep(rc.SUCCESS, data, Grants(state.exchange.user.is_superuser))

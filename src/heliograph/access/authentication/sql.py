@@ -1,0 +1,55 @@
+"""The authenticators `password_based:mysql` and `password_based:postgresql`: users in rows of a database."""
+
+from collections.abc import Sequence
+
+from heliograph.access.authentication.interface import Surroundings
+from heliograph.access.authentication.stored_user import StoredUser, StoredUserAuthenticator
+from heliograph.access.backends.databases import sql_backend
+from heliograph.access.templates import TemplateError, Values
+from heliograph.access.templates.values import AUTHENTICATION_NAMES
+from heliograph.config.authentication.mysql import MysqlAuthenticatorConfig
+from heliograph.config.authentication.postgresql import PostgresqlAuthenticatorConfig
+
+
+class SqlAuthenticator(StoredUserAuthenticator):
+    """Checks passwords against rows of a database.
+
+    Args:
+        settings: Where it is, and what is asked.
+        surroundings: What authenticators are made with.
+
+    Raises:
+        TemplateError: The query cannot be used.
+    """
+
+    def __init__(
+        self, settings: MysqlAuthenticatorConfig | PostgresqlAuthenticatorConfig, surroundings: Surroundings
+    ) -> None:
+        super().__init__(f"{settings.mechanism}:{settings.backend}", settings.password_hash_algorithm, surroundings)
+        name = surroundings.backend_name(self.id)
+        self._database = sql_backend(name, settings, AUTHENTICATION_NAMES, surroundings.backends)
+        self.backend = self._database
+
+    def asked_names(self) -> Sequence[str]:
+        """The placeholders of what is asked."""
+        return self._database.statement.names
+
+    async def find(self, values: Values) -> StoredUser | None:
+        """The user of the first row."""
+        try:
+            params = self._database.statement.params(values)
+        except TemplateError:  # what is not UTF-8 is the name of nothing in a database
+            return None
+        rows = await self._database.rows(params)
+        return StoredUser.of_row(rows[0]) if rows else None
+
+
+def make(
+    settings: MysqlAuthenticatorConfig | PostgresqlAuthenticatorConfig, surroundings: Surroundings
+) -> SqlAuthenticator:
+    """The authenticator of these settings.
+
+    Raises:
+        TemplateError: The query cannot be used.
+    """
+    return SqlAuthenticator(settings, surroundings)

@@ -1,0 +1,45 @@
+"""The sources `mysql` and `postgresql`: rules in rows of a database."""
+
+from heliograph.access.authorization.interface import SourceSurroundings
+from heliograph.access.authorization.rows_source import Rows, RowsSource
+from heliograph.access.backends.databases import sql_backend
+from heliograph.access.templates import client_values
+from heliograph.access.templates.values import QUERY_NAMES
+from heliograph.broker.client import ClientInfo
+from heliograph.config.authorization.mysql import MysqlSourceConfig
+from heliograph.config.authorization.postgresql import PostgresqlSourceConfig
+
+
+class SqlSource(RowsSource[tuple[str, ...]]):
+    """Gives the rules that a query finds.
+
+    Args:
+        settings: Where the database is, and what is asked.
+        surroundings: What sources are made with.
+
+    Raises:
+        TemplateError: The query cannot be used.
+    """
+
+    def __init__(self, settings: MysqlSourceConfig | PostgresqlSourceConfig, surroundings: SourceSurroundings) -> None:
+        super().__init__(settings.type, surroundings)
+        name = f"authorization:{settings.type}"
+        self._database = sql_backend(name, settings, QUERY_NAMES, surroundings.backends)
+        self.backend = self._database
+
+    def question(self, client: ClientInfo) -> tuple[str, ...]:
+        """The parameters of the query."""
+        return tuple(self._database.statement.params(client_values(client)))
+
+    async def rows(self, question: tuple[str, ...]) -> Rows:
+        """See `RowsSource.rows`."""
+        return await self._database.rows(question)
+
+
+def make(settings: MysqlSourceConfig | PostgresqlSourceConfig, surroundings: SourceSurroundings) -> SqlSource:
+    """The source of these settings.
+
+    Raises:
+        TemplateError: The query cannot be used.
+    """
+    return SqlSource(settings, surroundings)

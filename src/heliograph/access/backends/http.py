@@ -1,0 +1,137 @@
+"""HTTP services as backends: so many requests at a time, answers of bounded size and time, no redirects."""
+
+import asyncio
+import logging
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from heliograph.access.backends.http_bodies import HttpAnswer
+from heliograph.access.backends.interface import Connector, Fault
+from heliograph.config.backends.http import HttpConnection
+
+ANSWER_BYTES_MAX: Final = 1 << 20
+_PORTS: Final = {"http": 80, "https": 443}
+
+# They log the URLs of requests, which may hold what clients sent: passwords too.
+for _name in ("httpx", "httpcore"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+class HttpAnswerError(Exception):
+    """An answer that is not taken; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpQuestion:
+    """One request; equal ones may have the same answer. What a client sent, and keys of the service, are not shown."""
+
+    method: str
+    url: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+
+def http_client(tls: ssl.SSLContext | bool, connections: int, connect_s: float, idle_s: float) -> httpx.AsyncClient:
+    """Connections to a service.
+
+    Args:
+        tls: How its certificate is checked.
+        connections: How many at most.
+        connect_s: How long opening one may take.
+        idle_s: How long one is kept that is not used.
+    """
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=idle_s)
+    return httpx.AsyncClient(
+        verify=tls,
+        limits=limits,
+        timeout=httpx.Timeout(None, connect=connect_s),  # the whole question has a deadline
+        trust_env=False,  # neither a proxy nor a password from the environment
+        follow_redirects=False,
+        headers={"accept-encoding": "identity"},
+    )
+
+
+async def ask_http(client: httpx.AsyncClient, question: HttpQuestion) -> HttpAnswer:
+    """What a service answers; it is asked once more if it ends the connection, which may have been old.
+
+    Raises:
+        HttpAnswerError: The answer is larger than any that is taken.
+        httpx.HTTPError: There is none.
+    """
+    try:
+        return await _asked_once(client, question)
+    except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+        return await _asked_once(client, question)
+
+
+async def _asked_once(client: httpx.AsyncClient, question: HttpQuestion) -> HttpAnswer:
+    headers = [(name.encode(), value.encode()) for name, value in question.headers]
+    stream = client.stream(question.method, question.url, headers=headers, content=question.body or None)
+    async with stream as response:
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > ANSWER_BYTES_MAX:
+                raise HttpAnswerError(f"the answer has more than {ANSWER_BYTES_MAX:,} bytes")
+        return HttpAnswer(response.status_code, response.headers.get("content-type"), bytes(body))
+
+
+def http_fault(error: Exception) -> Fault:
+    """What an error means; the text has neither a URL, which may hold what a client sent, nor a header."""
+    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | OSError):
+        return Fault(f"no connection: {str(error) or type(error).__name__}", is_lost=True)
+    if isinstance(error, httpx.LocalProtocolError | httpx.InvalidURL | UnicodeError):
+        return Fault("the request cannot be sent with what a client brought", is_lost=False)
+    if isinstance(error, HttpAnswerError):
+        return Fault(str(error), is_lost=False)
+    return Fault(f"the request failed: {type(error).__name__}", is_lost=False)
+
+
+class HttpConnector(Connector[httpx.AsyncClient]):
+    """Finds out whether a service can be reached; the connections themselves are those of httpx.
+
+    Args:
+        url: Any URL of the service.
+
+    Raises:
+        OSError: A file of the settings of TLS cannot be used.
+    """
+
+    kind = "http"
+
+    def __init__(self, settings: HttpConnection, url: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        self.server = f"{self._host}:{self._port}"
+        self.questions_each = settings.pool_size
+        self._settings = settings
+        self._context = None if settings.tls is None else settings.tls.context()
+
+    async def open(self) -> httpx.AsyncClient:
+        """A client for the service, which takes connections now."""
+        await self._reach()
+        settings = self._settings
+        return http_client(self._context or False, settings.pool_size, settings.connect_timeout, settings.max_inactive)
+
+    async def close(self, client: httpx.AsyncClient) -> None:
+        """End its connections."""
+        await client.aclose()
+
+    async def check(self, client: httpx.AsyncClient) -> None:
+        """Raise if the service takes no connection."""
+        await self._reach()
+
+    def fault(self, error: Exception) -> Fault:
+        """What an error means."""
+        return http_fault(error)
+
+    async def _reach(self) -> None:
+        _, writer = await asyncio.open_connection(self._host, self._port)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

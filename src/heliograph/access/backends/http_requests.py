@@ -1,0 +1,128 @@
+"""The request that an HTTP service is asked with about a client, made of templates."""
+
+import hashlib
+import secrets
+from collections.abc import Collection
+from typing import Final
+
+from heliograph.access.backends.http import HttpConnector, HttpQuestion, ask_http
+from heliograph.access.backends.http_bodies import HttpAnswer
+from heliograph.access.backends.interface import PoolLimits
+from heliograph.access.backends.live import Backends
+from heliograph.access.backends.node_cache import CachedAnswer, CachedAnswers
+from heliograph.access.backends.pool import Pool
+from heliograph.access.templates import Template, Values
+from heliograph.access.templates.documents import DocumentTemplate
+from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.web import FormTemplate, UrlTemplate, header_value
+from heliograph.config.backends.http import HttpRequest
+
+_POST: Final = "POST"
+_KEPT: Final = (200, 204)
+
+
+class RequestTemplate:
+    """Makes requests; it holds nothing of any client.
+
+    Args:
+        names: The names of placeholders that are allowed.
+
+    Attributes:
+        unknown: Names that are not allowed, for a warning.
+
+    Raises:
+        TemplateError: The URL cannot be used.
+    """
+
+    def __init__(self, settings: HttpRequest, names: Collection[str]) -> None:
+        self._method = settings.method.upper()
+        self._url = UrlTemplate(settings.url, names)
+        self._headers = [(name, Template(value, names)) for name, value in settings.all_headers().items()]
+        self._form = FormTemplate(settings.body, names)
+        self._json = None if settings.is_form else DocumentTemplate(dict(settings.body), names)
+        headers = [unknown for _, header in self._headers for unknown in header.unknown]
+        self.unknown = [*self._url.unknown, *headers, *self._form.unknown]
+
+    def question(self, values: Values) -> HttpQuestion:
+        """The request for a client.
+
+        Raises:
+            TemplateError: A value cannot stand where it is to stand.
+        """
+        headers = tuple((name, header.render(values, header_value)) for name, header in self._headers)
+        if self._method != _POST:
+            return HttpQuestion(self._method, self._url.render(values, self._form.render(values)), headers)
+        body = self._form.render(values).encode() if self._json is None else self._json.json(values)
+        return HttpQuestion(self._method, self._url.render(values), headers, body)
+
+
+class HttpBackend:
+    """A service that is asked about clients; owned by what asks it.
+
+    Args:
+        name: What alarms, metrics and logs call it.
+        names: The names of placeholders that are allowed.
+        deadline_s: How long an answer may take.
+        answers: Where answers are kept, if the node keeps any.
+
+    Raises:
+        TemplateError: The URL cannot be used.
+        OSError: A file of the settings of TLS cannot be used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: HttpRequest,
+        names: Collection[str],
+        deadline_s: float,
+        backends: Backends,
+        answers: CachedAnswers,
+    ) -> None:
+        self._answers = answers
+        self._key = secrets.token_bytes(32)
+        self._requests = RequestTemplate(settings, names)
+        warn_of_unknown(name, self._requests.unknown)
+        limits = PoolLimits(settings.pool_size, deadline_s=deadline_s, connect_s=settings.connect_timeout)
+        self._pool = Pool(name, HttpConnector(settings, settings.url), limits, backends)
+
+    async def start(self) -> None:
+        """Find out whether it is there."""
+        await self._pool.start()
+
+    async def stop(self) -> None:
+        """Wait for the answers that are on their way, and end the connections."""
+        await self._pool.stop()
+
+    def health(self) -> str:
+        """Why it cannot be asked now; empty if it can."""
+        return self._pool.health()
+
+    def question(self, values: Values) -> HttpQuestion:
+        """What it is asked about a client.
+
+        Raises:
+            TemplateError: A value of the client cannot be sent.
+        """
+        return self._requests.question(values)
+
+    def kept(self, question: HttpQuestion) -> HttpAnswer | None:
+        """What it answered to the same question, if that is kept."""
+        kept: CachedAnswer[HttpAnswer] | None = self._answers.find(self._digest(question))
+        return None if kept is None else kept.answer
+
+    async def ask(self, question: HttpQuestion) -> HttpAnswer:
+        """What it answers; kept, unless it says that something is wrong.
+
+        Raises:
+            BackendError: It does not answer.
+        """
+        answer = await self._pool.ask(lambda client: ask_http(client, question))
+        if answer.status in _KEPT:
+            self._answers.keep(self._digest(question), answer)
+        return answer
+
+    def _digest(self, question: HttpQuestion) -> bytes:
+        """What equal questions have alike; a password cannot be read from it."""
+        asked = (question.method, question.url, question.headers, question.body)
+        return hashlib.blake2b(repr(asked).encode("utf-8", "surrogatepass"), key=self._key).digest()

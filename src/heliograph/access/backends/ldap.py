@@ -1,0 +1,277 @@
+"""An LDAP server that is searched for one entry, and asked whether a password is that of an entry.
+
+The library ldap3 is Python alone, so that it works after an installation without a compiler; it blocks, so each
+connection has a thread. Passwords are sent as the client sent them, as bytes: a text would be prepared as RFC 4513
+wants it, which makes nothing of some characters, and a bind without a password succeeds on many servers. Referrals are
+not followed: who may log in is said by the server that the operator named.
+"""
+
+import socket
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Final
+
+from heliograph.access.backends.interface import Fault, PoolLimits
+from heliograph.access.backends.live import Backends
+from heliograph.access.backends.pool import Pool
+from heliograph.access.backends.threads import BlockingConnector, Threaded
+from heliograph.config.backends.ldap import LdapConnection
+
+_CONNECT_S: Final = 5.0
+# Results of the protocol (RFC 4511, appendix A).
+_SUCCESS: Final = 0
+_SIZE_LIMIT_EXCEEDED: Final = 4
+_NO_SUCH_OBJECT: Final = 32
+# The server is to blame for these, and not a password: operationsError, protocolError, timeLimitExceeded, busy,
+# unavailable, other.
+_FAILURES: Final = frozenset((1, 2, 3, 51, 52, 80))
+_AWAY: Final = frozenset((51, 52))
+
+
+@dataclass(frozen=True, slots=True)
+class LdapEntry:
+    """An entry that was found.
+
+    Attributes:
+        dn: Its name.
+        attributes: The values of its attributes by their names in small letters.
+    """
+
+    dn: str
+    attributes: Mapping[str, list[bytes]]
+
+    def values(self, attribute: str) -> list[bytes]:
+        """The values of an attribute; none where there is no such attribute."""
+        return self.attributes.get(attribute.lower(), [])
+
+    def value(self, attribute: str) -> bytes | None:
+        """The first value of an attribute."""
+        return next(iter(self.values(attribute)), None)
+
+
+class Ldap:
+    """Finds entries and checks their passwords; owned by what asks it.
+
+    Args:
+        name: What alarms and metrics call it.
+        settings: Where it is.
+        backends: Where its alarm and its numbers are shown.
+    """
+
+    def __init__(self, name: str, settings: LdapConnection, backends: Backends) -> None:
+        limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
+        self.pool: Pool[Threaded[LdapClient]] = Pool(name, LdapConnector(settings), limits, backends)
+
+    async def find(self, base: str, search_filter: str, attributes: Iterable[str]) -> LdapEntry | None:
+        """The first entry that fits; None without one.
+
+        Args:
+            base: The name below which it is searched, with all values escaped.
+            search_filter: The filter, with all values escaped.
+            attributes: Those that are asked for.
+
+        Raises:
+            BackendError: There is no answer.
+        """
+        wanted = list(attributes)
+        return await self.pool.ask(
+            lambda threaded: threaded.run(lambda client: client.find(base, search_filter, wanted))
+        )
+
+    async def is_password(self, dn: str, password: bytes) -> bool:
+        """Whether an entry can be bound with a password. Without a name or a password the server is not asked.
+
+        Raises:
+            BackendError: There is no answer.
+        """
+        if not dn or not password:  # many servers answer with success: nobody logs in then (RFC 4513, 5.1.2)
+            return False
+        if not _is_utf8(password):  # which the library cannot send, and RFC 4513 does not allow
+            return False
+        return await self.pool.ask(lambda threaded: threaded.run(lambda client: client.can_bind(dn, password)))
+
+
+class LdapConnector(BlockingConnector["LdapClient"]):
+    """Opens connections to an LDAP server.
+
+    Args:
+        settings: Where it is.
+    """
+
+    kind = "ldap"
+
+    def __init__(self, settings: LdapConnection) -> None:
+        self.server = str(settings.server)
+        self._settings = settings
+        self._password = ""
+
+    def connect(self) -> "LdapClient":
+        """A connection that the user of the settings has bound."""
+        self._password = self._settings.password.reveal() if self._settings.password is not None else ""
+        client = LdapClient(self._settings)
+        try:
+            client.log_in(self._settings.username or "", self._password)
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def ping(self, client: "LdapClient") -> None:
+        """Read the root entry, which every server has."""
+        client.find("", "(objectClass=*)", ["1.1"], whole=False)
+
+    def disconnect(self, client: "LdapClient") -> None:
+        """Unbind and close."""
+        client.close()
+
+    def interrupt(self, client: "LdapClient") -> None:
+        """End the sockets."""
+        client.interrupt()
+
+    def fault(self, error: Exception) -> Fault:
+        """What an error of the library means; its texts about filters and names may have values of clients."""
+        from ldap3.core import exceptions
+
+        lost = (exceptions.LDAPCommunicationError, exceptions.LDAPBindError, exceptions.LDAPResponseTimeoutError)
+        if isinstance(error, LdapResultError):
+            return Fault(str(error), error.is_lost)
+        if isinstance(error, (*lost, exceptions.LDAPSessionTerminatedByServerError, OSError)):
+            return Fault(str(error), True)
+        return Fault(type(error).__name__, False)
+
+    def secrets(self) -> tuple[str, ...]:
+        """The password."""
+        return (self._password,) if self._password else ()
+
+
+class LdapResultError(Exception):
+    """A server answered with a result that is no answer to the question."""
+
+    def __init__(self, doing: str, result: Mapping[str, Any]) -> None:
+        super().__init__(f"{doing}: {result['description']}")
+        self.is_lost = result["result"] in _AWAY
+
+
+class LdapClient:
+    """One connection for searching, and one for trying passwords; used in one thread."""
+
+    def __init__(self, settings: LdapConnection) -> None:
+        import ldap3
+
+        self._library = ldap3
+        self._settings = settings
+        self._server = ldap3.Server(
+            settings.server.host,
+            settings.server.port,
+            use_ssl=settings.tls is not None,
+            tls=_tls(ldap3, settings),
+            connect_timeout=_CONNECT_S,
+            get_info=ldap3.NONE,
+        )
+        self._searching: Any = None
+        self._trying: Any = None
+
+    def log_in(self, username: str, password: str) -> None:
+        """Open the connection for searching, as a user or, with an empty name, as nobody.
+
+        Raises:
+            LdapResultError: The server does not accept the user.
+        """
+        self._searching = self._connection(username, password.encode())
+        if username and not password:
+            raise LdapResultError("the user has no password", {"description": "refused", "result": -1})
+        _, result, *_ = self._searching.bind()
+        if result["result"] != _SUCCESS:
+            raise LdapResultError("the server does not let us in", result)
+
+    def find(self, base: str, search_filter: str, attributes: list[str], *, whole: bool = True) -> LdapEntry | None:
+        """The first entry that fits; see `Ldap.find`.
+
+        Args:
+            whole: Whether all that is below `base` is searched, and not that entry alone.
+        """
+        _, result, response, _ = self._searching.search(
+            base,
+            search_filter,
+            self._library.SUBTREE if whole else self._library.BASE,
+            attributes=attributes,
+            size_limit=1,
+            time_limit=ceil(self._settings.query_timeout),
+        )
+        if result["result"] not in (_SUCCESS, _SIZE_LIMIT_EXCEEDED, _NO_SUCH_OBJECT):
+            raise LdapResultError("the search failed", result)
+        for entry in response or ():
+            if entry["type"] == "searchResEntry":
+                values = {name.lower(): list(found) for name, found in entry["raw_attributes"].items()}
+                return LdapEntry(entry["dn"], values)
+        return None
+
+    def can_bind(self, dn: str, password: bytes) -> bool:
+        """Whether the server accepts a password; see `Ldap.is_password`."""
+        if self._trying is None or self._trying.closed:
+            self._trying = self._connection(dn, password)
+        try:
+            _, result, *_ = self._trying.rebind(dn, password, self._library.SIMPLE)
+        finally:
+            self._trying.password = None  # that of a client is not kept
+        if result["result"] in _FAILURES:
+            raise LdapResultError("the bind failed", result)
+        return bool(result["result"] == _SUCCESS)
+
+    def close(self) -> None:
+        """Unbind and close."""
+        for connection in (self._searching, self._trying):
+            if connection is None:
+                continue
+            with suppress(Exception):
+                connection.unbind()
+            with suppress(Exception):  # the library leaves one open that could not connect
+                connection.socket.close()
+
+    def interrupt(self) -> None:
+        """End the sockets, from another thread."""
+        for connection in (self._searching, self._trying):
+            with suppress(OSError, AttributeError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def _connection(self, dn: str, password: bytes) -> Any:
+        return self._library.Connection(
+            self._server,
+            dn or None,
+            password or None,
+            client_strategy=self._library.SAFE_SYNC,
+            auto_referrals=False,
+            check_names=False,
+            auto_escape=False,
+            read_only=True,
+            receive_timeout=ceil(self._settings.request_timeout),
+        )
+
+
+def _is_utf8(password: bytes) -> bool:
+    try:
+        password.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _tls(library: Any, settings: LdapConnection) -> Any:
+    """TLS as all our clients have it: the library's own checks the name of the server after the handshake."""
+    if settings.tls is None:
+        return None
+    context = settings.tls.context()
+
+    def wrap_socket(connection: Any, do_handshake: bool = True) -> None:
+        bare = connection.socket
+        try:
+            connection.socket = context.wrap_socket(bare, server_hostname=settings.server.host)
+        except BaseException:
+            bare.close()
+            raise
+
+    tls = library.Tls()
+    tls.wrap_socket = wrap_socket
+    return tls

@@ -1,0 +1,150 @@
+"""A MongoDB that is asked for documents.
+
+The library has its own connections and tells which servers there are; one client of it answers all questions of a pool.
+"""
+
+import logging
+from importlib import import_module
+from typing import Any, Final
+
+from heliograph.access.backends.interface import Connector, Fault, PoolLimits
+from heliograph.access.backends.live import Backends
+from heliograph.access.backends.pool import Pool
+from heliograph.access.templates.documents import Document
+from heliograph.config.backends.mongodb import MongoConnection, MongoType
+
+# The library writes whole documents, and with them hashes of passwords, into a log of level debug.
+logging.getLogger("pymongo").setLevel(logging.INFO)
+
+_CONNECT_S: Final = 5.0
+# How long the library looks for a server that takes questions before the pool says that there is none.
+_SELECTION_S: Final = 3.0
+_AUTHENTICATION_FAILED: Final = 18
+
+
+class MongoDb:
+    """Answers which documents there are; owned by what asks it.
+
+    Args:
+        name: What alarms and metrics call it.
+        settings: Where it is, and the collection.
+        backends: Where its alarm and its numbers are shown.
+    """
+
+    def __init__(self, name: str, settings: MongoConnection, backends: Backends) -> None:
+        limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
+        self.pool: Pool[Any] = Pool(name, MongoConnector(settings), limits, backends)
+        self._settings = settings
+
+    async def find(self, query: Document, limit: int, skip: int = 0) -> list[dict[str, object]]:
+        """Documents of the collection, in the order of the server.
+
+        Args:
+            query: Which ones.
+            limit: How many at most.
+            skip: How many of the first are left out.
+
+        Raises:
+            BackendError: There is no answer.
+        """
+
+        async def question(client: Any) -> list[dict[str, object]]:
+            collection = client[self._settings.database][self._settings.collection]
+            found = collection.find(query, limit=limit, skip=skip, batch_size=limit)
+            return [document async for document in found]
+
+        return await self.pool.ask(question)
+
+
+class MongoConnector(Connector[Any]):
+    """Opens clients of a MongoDB.
+
+    Args:
+        settings: Where it is.
+    """
+
+    kind = "mongodb"
+
+    def __init__(self, settings: MongoConnection) -> None:
+        self.server = settings.place
+        self.questions_each = settings.pool_size
+        self._settings = settings
+        self._password = ""
+
+    async def open(self) -> Any:
+        """A client that has reached a server which takes questions, and has logged in there."""
+        import asyncio
+
+        # It takes a quarter of a second to load, which the event loop has not.
+        await asyncio.to_thread(import_module, "pymongo")
+        from pymongo import AsyncMongoClient
+
+        client: Any = AsyncMongoClient(**self._arguments())
+        try:
+            await client[self._settings.auth_source].command("ping", read_preference=self._read_preference())
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    async def close(self, client: Any) -> None:
+        """Close its connections."""
+        await client.close()
+
+    async def check(self, client: Any) -> None:
+        """Ping."""
+        await client[self._settings.auth_source].command("ping", read_preference=self._read_preference())
+
+    def fault(self, error: Exception) -> Fault:
+        """What an error of the library means; what a server says about a question may have values of clients."""
+        from pymongo import errors
+
+        if isinstance(error, errors.OperationFailure):
+            name = (error.details or {}).get("codeName") or f"code {error.code}"
+            if error.code == _AUTHENTICATION_FAILED:
+                return Fault("the server does not accept the user name or the password", True)
+            return Fault(f"the server answers with {name}", False)
+        if isinstance(error, errors.ConnectionFailure):
+            return Fault(str(error).partition(", Topology Description:")[0], True)
+        return Fault(type(error).__name__, isinstance(error, OSError))
+
+    def secrets(self) -> tuple[str, ...]:
+        """The password."""
+        return (self._password,) if self._password else ()
+
+    def _read_preference(self) -> Any:
+        from pymongo import ReadPreference
+
+        return ReadPreference.SECONDARY_PREFERRED if self._settings.r_mode else ReadPreference.PRIMARY
+
+    def _arguments(self) -> dict[str, Any]:
+        settings = self._settings
+        milliseconds = round(1000 * _CONNECT_S)
+        arguments: dict[str, Any] = {
+            "maxPoolSize": settings.pool_size,
+            "serverSelectionTimeoutMS": round(1000 * _SELECTION_S),
+            "connectTimeoutMS": milliseconds,
+            "socketTimeoutMS": round(1000 * max(settings.query_timeout, _CONNECT_S)),
+            "readPreference": "secondaryPreferred" if settings.r_mode else "primary",
+            "retryReads": False,  # the pool asks once more
+            "serverMonitoringMode": "poll",  # one connection that watches a server instead of two
+            "appname": "heliograph",
+        }
+        if settings.srv_record:
+            arguments["host"] = f"mongodb+srv://{settings.addresses[0].host}"
+        else:
+            arguments["host"] = [str(address) for address in settings.addresses]
+            arguments["directConnection"] = settings.mongo_type is MongoType.SINGLE
+        if settings.replica_set_name is not None:
+            arguments["replicaSet"] = settings.replica_set_name
+        if settings.username is not None:
+            self._password = settings.password.reveal() if settings.password is not None else ""
+            arguments |= {"username": settings.username, "password": self._password, "authSource": settings.auth_source}
+        if settings.tls is not None:
+            arguments |= {
+                "tls": True,
+                "tlsCAFile": settings.tls.cacertfile or None,
+                "tlsCertificateKeyFile": settings.tls.certfile or None,
+                "tlsAllowInvalidCertificates": not settings.tls.verify,
+            }
+        return arguments

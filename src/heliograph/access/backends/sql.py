@@ -1,0 +1,113 @@
+"""What SQL databases have in common: a statement with parameters gives rows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Generic, TypeAlias
+
+from heliograph.access.backends.interface import Client, Connector, PoolLimits
+from heliograph.access.backends.live import Backends
+from heliograph.access.backends.pool import Pool
+from heliograph.access.templates import TemplateError
+from heliograph.access.templates.sql import FORMAT, Statement
+from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.config.backends.sql import SqlConnection
+
+Row: TypeAlias = Mapping[str, object]
+
+# A query that lacks its condition would bring the rules of all clients into memory for each of them.
+_ROWS_MAX: Final = 10_000
+
+
+class TooManyRowsError(Exception):
+    """A query gives more rows than can be about one client."""
+
+
+class SqlBackend(Generic[Client]):
+    """A database that is asked one query; owned by an authenticator or a source.
+
+    Args:
+        name: What alarms and metrics call it.
+        settings: Where it is, and the query.
+        names: The placeholders that the query may have.
+        connector: Opens connections to it.
+        backends: Where its alarm and its numbers are shown.
+
+    Attributes:
+        statement: The query.
+
+    Raises:
+        TemplateError: The query cannot be used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: SqlConnection,
+        names: Collection[str],
+        connector: Connector[Client],
+        backends: Backends,
+    ) -> None:
+        self.statement: Final = _checked_statement(name, settings, names)
+        limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout)
+        self._pool = Pool(name, connector, limits, backends)
+
+    async def start(self) -> None:
+        """Begin to connect, without waiting for it."""
+        await self._pool.start()
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        await self._pool.stop()
+
+    def health(self) -> str:
+        """Why the database cannot be asked now; empty if it can."""
+        return self._pool.health()
+
+    async def rows(self, params: Sequence[str]) -> Sequence[Row]:
+        """The rows that the query gives, in the order of the database.
+
+        Args:
+            params: What `Statement.params` makes for a client.
+
+        Raises:
+            BackendError: There is no answer.
+        """
+        raise NotImplementedError
+
+
+def _checked_statement(name: str, settings: SqlConnection, names: Collection[str]) -> Statement:
+    """The query of a connection.
+
+    Args:
+        name: What the log calls the backend.
+        names: The placeholders that are allowed.
+
+    Raises:
+        TemplateError: A placeholder stands in quotes or a comment, where it would be no parameter.
+    """
+    Statement(settings.query, names, FORMAT)
+    statement = Statement(settings.query, names, settings.dialect)
+    warn_of_unknown(f"the query of {name}", statement.unknown)
+    return statement
+
+
+def query_fault(settings: SqlConnection, names: Collection[str]) -> str:
+    """What is wrong with the query of a connection, for people; empty for nothing.
+
+    Args:
+        names: The placeholders that are allowed.
+    """
+    try:
+        Statement(settings.query, names, FORMAT)
+    except TemplateError as error:
+        return str(error)
+    return ""
+
+
+def check_count(count: int) -> None:
+    """Refuse more rows than can be about one client.
+
+    Raises:
+        TooManyRowsError: There are more.
+    """
+    if count > _ROWS_MAX:
+        raise TooManyRowsError(f"it gives {count:,} rows, and more than {_ROWS_MAX:,} cannot be about one client")

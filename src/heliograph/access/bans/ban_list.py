@@ -1,0 +1,224 @@
+"""The ban list: who may not connect, why, and until when.
+
+A ban names one client id, user name or address, or many of them by a regular expression or a network. Columns and words
+are EMQX's. Bans of a file stand beside those that are made while the node runs: neither hides the other.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+from heliograph.access.bans.ban_table import CLIENTID_RE, USERNAME_RE, Ban, BanError, BanTable, key_of
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.hooks import OK, STOP
+from heliograph.mqtt import reason_codes as rc
+from heliograph.storage.errors import StorageError
+
+_PATTERNS_MAX: Final = 1000
+
+
+class BanStore(Protocol):
+    """Where bans are kept that were made while the node runs; implemented by `bans.stored`."""
+
+    def put(self, ban: Ban) -> None:
+        """A ban was made."""
+
+    def forget(self, kind: str, who: str) -> None:
+        """A ban was lifted, or has ended."""
+
+    async def saved(self) -> StorageError | None:
+        """Wait until what was decided so far is on the disk; why it is not, or None."""
+
+
+class BanList:
+    """The bans of one node; owned by `BansPart`.
+
+    Args:
+        now_s: The time, in seconds since the epoch.
+        entries_max: Bans that are held; beyond it new ones are refused.
+
+    Attributes:
+        entries_max: The same; may be changed.
+        store: Where bans are kept that are made; None for memory only.
+        is_complete: Whether all that were kept have been read; without them every client is refused.
+    """
+
+    def __init__(self, now_s: Callable[[], int], entries_max: int = 100_000) -> None:
+        self._now_s = now_s
+        self.entries_max = entries_max
+        self.store: BanStore | None = None
+        self.is_complete = True
+        self._made = BanTable()
+        self._of_file = BanTable()
+        self._ends: list[tuple[int, str, str]] = []  # a heap by the end of bans; passed over if it is not theirs
+        self._refused_clients = 0
+        self._refused_entries = 0
+
+    def __len__(self) -> int:
+        return len(self._made) + len(self._of_file)
+
+    # --- the list
+
+    def add(self, ban: Ban, replaces: bool = False) -> bool:
+        """Add a ban; False if there is such a ban already, which stays as it is, or no room for one more.
+
+        Args:
+            replaces: Whether such a ban goes for it.
+
+        Raises:
+            BanError: The ban makes no sense, or has ended already.
+        """
+        if ban.until_s is not None and ban.until_s <= self._now_s():
+            raise BanError(f"the ban of {ban.kind} {ban.who!r} has ended already")
+        self.expire()
+        if self.find(ban.kind, ban.who) is not None:
+            if not replaces:
+                return False
+            self.remove(ban.kind, ban.who)
+        is_pattern = ban.kind in (CLIENTID_RE, USERNAME_RE)
+        patterns_count = self._made.patterns_count + self._of_file.patterns_count
+        if len(self) >= self.entries_max or (is_pattern and patterns_count >= _PATTERNS_MAX):
+            key_of(ban.kind, ban.who)
+            self._refused_entries += 1
+            return False
+        self._hold(ban)
+        if self.store is not None:
+            self.store.put(ban)
+        return True
+
+    def restore(self, ban: Ban) -> None:
+        """Have a ban that was kept, however many there are; one that has ended is forgotten.
+
+        Raises:
+            BanError: The ban makes no sense.
+        """
+        if self._holds(ban):
+            self._hold(ban)
+        elif self.store is not None:
+            self.store.forget(ban.kind, ban.who)
+
+    async def saved(self) -> StorageError | None:
+        """Wait until what was decided so far is on the disk; why it is not, or None."""
+        return None if self.store is None else await self.store.saved()
+
+    def use_file(self, fresh: "BanList") -> None:
+        """Have the bans of a file, and its limit of entries, in the place of those of a file before.
+
+        Args:
+            fresh: Holds the bans of the file and no others. There may be more of them than the limit leaves room for.
+        """
+        self.entries_max = fresh.entries_max
+        self._of_file = fresh._made
+        self._list_ends()
+
+    def remove(self, kind: str, who: str) -> bool:
+        """Lift a ban; whether there was one. One of the file comes back when that is read again.
+
+        Raises:
+            BanError: There cannot be such a ban.
+        """
+        was_made = self._made.remove(kind, who)
+        if was_made and self.store is not None:
+            self.store.forget(kind, who)
+        return self._of_file.remove(kind, who) or was_made
+
+    def find(self, kind: str, who: str) -> Ban | None:
+        """The ban of exactly that name, if it holds.
+
+        Raises:
+            BanError: There cannot be such a ban.
+        """
+        ban = self._made.get(kind, who)
+        if ban is None or not self._holds(ban):
+            ban = self._of_file.get(kind, who)
+        return ban if ban is not None and self._holds(ban) else None
+
+    def __iter__(self) -> Iterator[Ban]:
+        yield from self._made
+        for ban in self._of_file:
+            if self._made.get(ban.kind, ban.who) is None:
+                yield ban
+
+    def walk(self) -> Iterator[Ban]:
+        """The bans that hold, one after the other; others may be made and lifted between two of them."""
+        for table in (self._made, self._of_file):
+            walk = table.walk()
+            while found := walk.take(1):
+                ban = found[0].ban
+                is_hidden = table is not self._made and self._made.get(ban.kind, ban.who) is not None
+                if self._holds(ban) and not is_hidden:
+                    yield ban
+
+    def expire(self) -> None:
+        """Forget the bans that have ended."""
+        now = self._now_s()
+        while self._ends and self._ends[0][0] <= now:
+            until_s, kind, who = heapq.heappop(self._ends)
+            for table in (self._made, self._of_file):
+                ban = table.get(kind, who)
+                if ban is None or ban.until_s != until_s:
+                    continue
+                table.remove(kind, who)
+                if table is self._made and self.store is not None:
+                    self.store.forget(kind, who)
+
+    # --- who is banned
+
+    def check(self, clientid: str, username: str | None, peerhost: str) -> Ban | None:
+        """The ban that keeps such a client out, or None."""
+        for table in (self._made, self._of_file):
+            ban = table.check(clientid, username, peerhost, self._holds) if len(table) else None
+            if ban is not None:
+                return ban
+        return None
+
+    def is_banned(self, clientid: str) -> bool:
+        """Whether a client id is banned by name or expression."""
+        return self.check(clientid, None, "") is not None
+
+    def may_not_publish(self, clientid: str, username: str | None, peerhost: str) -> bool:
+        """Whether the will of such a client is not published; an address that is not known any more is empty."""
+        return bool(self._made or self._of_file) and self.check(clientid, username, peerhost) is not None
+
+    def on_client_connect(self, client: ClientInfo, _connect: object, code: int) -> object:
+        """Callback of `client.connect`: refuse who is banned."""
+        if code != rc.SUCCESS:
+            return OK
+        if not self.is_complete:
+            return STOP, rc.SERVER_UNAVAILABLE
+        if not (self._made or self._of_file):
+            return OK
+        if self.check(client.clientid, client.username, client.peerhost) is None:
+            return OK
+        self._refused_clients += 1
+        return STOP, rc.BANNED
+
+    def statistics(self) -> dict[str, int]:
+        """How many bans there are, and what they and their limit refused."""
+        return {
+            "banned.count": len(self),
+            "banned.refused_clients": self._refused_clients,
+            "banned.refused_entries": self._refused_entries,
+        }
+
+    # --- inside
+
+    def _holds(self, ban: Ban) -> bool:
+        return ban.until_s is None or ban.until_s > self._now_s()
+
+    def _hold(self, ban: Ban) -> None:
+        self._made.put(ban)
+        if ban.until_s is not None:
+            self._push_end(ban.until_s, ban)
+
+    def _push_end(self, until_s: int, ban: Ban) -> None:
+        if len(self._ends) > 2 * len(self) + 64:  # lifted bans leave theirs behind
+            self._list_ends()
+        else:
+            heapq.heappush(self._ends, (until_s, ban.kind, ban.who))
+
+    def _list_ends(self) -> None:
+        tables = (self._made, self._of_file)
+        bans = (ban for table in tables for ban in table)
+        self._ends = [(ban.until_s, ban.kind, ban.who) for ban in bans if ban.until_s is not None]
+        heapq.heapify(self._ends)

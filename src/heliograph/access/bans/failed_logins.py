@@ -1,0 +1,179 @@
+"""Failed logins by address: after some of them the next ones wait, longer each time.
+
+They are counted twice: for each login name at an address, and for the address as a whole. So one device with a wrong
+password does not lock out others behind the same router. A client that tries many names from one address has to wait
+with all of them; names that logged in from there before are let through. Addresses and names are kept as hashes until
+they have to wait.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+
+from heliograph.config.address_limits import LoginBackoff
+from heliograph.observe.short_text import short_text
+
+_SECOND_US: Final = 1_000_000
+_COUNTED_MAX: Final = 100_000
+_KNOWN_MAX: Final = 100_000
+_WAITING_MAX: Final = 20_000
+
+
+class WaitingLogin:
+    """A login name at an address, or an address, that has to wait.
+
+    Attributes:
+        address: The address.
+        name: The login name; empty for all of the address.
+        until_us: Until when.
+        wait_us: How long it waited since the last failure.
+        is_tried: Whether a login was tried after that, which has not failed or succeeded yet: others wait for it.
+    """
+
+    __slots__ = ("address", "is_tried", "name", "until_us", "wait_us")
+
+    def __init__(self, address: str, name: str, until_us: int, wait_us: int) -> None:
+        self.address = address
+        self.name = name
+        self.until_us = until_us
+        self.wait_us = wait_us
+        self.is_tried = False
+
+    def begin_try(self, now_us: int) -> None:
+        """Have one login tried; a crowd of them at once would be as many guesses."""
+        self.is_tried = True
+        self.until_us = now_us + self.wait_us
+
+
+class FailedLogins:
+    """Who has to wait after failed logins; owned by `AddressLimitsPart`.
+
+    Bounded: of more than fit into its tables, those of the longest ago are forgotten.
+
+    Args:
+        settings: When logins have to wait, and how long.
+
+    Attributes:
+        settings: The same; may be changed.
+    """
+
+    def __init__(self, settings: LoginBackoff) -> None:
+        self.settings = settings
+        # The first of a plain dictionary is found by passing over all that were taken out before it.
+        self._counted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # since when, and how many; failed last last
+        self._waiting: OrderedDict[int, WaitingLogin] = OrderedDict()
+        self._known: OrderedDict[int, None] = OrderedDict()  # names that logged in from their addresses
+        self.failed = 0
+        self.forgotten = 0
+
+    def may_try(self, place: int, name: str, now_us: int) -> bool:
+        """Whether a login is tried, or has to wait.
+
+        Args:
+            place: The address.
+        """
+        if not self._waiting:
+            return True
+        key = hash((place, name))
+        own, address = self._waiting.get(key), self._waiting.get(hash(place))
+        if key in self._known:
+            address = None
+        found = [one for one in (own, address) if one is not None and not self._is_over(one, now_us)]
+        if any(one.until_us > now_us for one in found):
+            return False
+        for one in found:
+            one.begin_try(now_us)
+        return True
+
+    def failed_login(self, place: int, address: str, name: str, now_us: int) -> WaitingLogin | None:
+        """A login failed: what has to wait from now on and did not before, if anything."""
+        self.failed += 1
+        settings = self.settings
+        began = self._fail(hash((place, name)), settings.max_failures, address, name, now_us)
+        return self._fail(hash(place), settings.max_failures_of_address, address, "", now_us) or began
+
+    def succeeded(self, place: int, name: str, now_us: int) -> None:
+        """A login succeeded: its name begins anew, the address does not: one has a password, others guess theirs."""
+        key = hash((place, name))
+        address = self._waiting.get(hash(place))
+        if address is not None and address.is_tried:
+            address.is_tried, address.until_us = False, now_us
+        self._counted.pop(key, None)
+        self._waiting.pop(key, None)
+        self._known[key] = None
+        self._known.move_to_end(key)
+        if len(self._known) > _KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    def lift(self, address: str) -> int:
+        """Have nothing of an address wait any more: how many of its logins did."""
+        found = [key for key, waiting in self._waiting.items() if waiting.address == address]
+        for key in found:
+            del self._waiting[key]
+        return len(found)
+
+    def waiting(self, now_us: int) -> Iterator[WaitingLogin]:
+        """Those that wait, one after the other; others may come and go between two of them."""
+        for waiting in list(self._waiting.values()):
+            if waiting.until_us > now_us:
+                yield waiting
+
+    def expire(self, now_us: int) -> None:
+        """Forget what failed so long ago that it counts no more."""
+        window_us = int(self.settings.window_time * _SECOND_US)
+        while self._counted:
+            key = next(iter(self._counted))
+            if now_us - self._counted[key][0] <= window_us:
+                break
+            del self._counted[key]
+        while self._waiting:
+            key = next(iter(self._waiting))
+            if not self._is_over(self._waiting[key], now_us):
+                break
+            del self._waiting[key]
+
+    def statistics(self) -> dict[str, int]:
+        """Counts and sizes."""
+        return {
+            "address_limits.failed_logins": self.failed,
+            "address_limits.counted": len(self._counted),
+            "address_limits.waiting": len(self._waiting),
+            "address_limits.known": len(self._known),
+            "address_limits.forgotten": self.forgotten,
+        }
+
+    def _is_over(self, waiting: WaitingLogin, now_us: int) -> bool:
+        """Whether it has been quiet for so long that the next failure is a first one."""
+        return now_us - waiting.until_us > max(waiting.wait_us, int(self.settings.window_time * _SECOND_US))
+
+    def _fail(self, key: int, free: int, address: str, name: str, now_us: int) -> WaitingLogin | None:
+        waiting = self._waiting.get(key)
+        if waiting is not None and not self._is_over(waiting, now_us):
+            if waiting.is_tried or waiting.until_us <= now_us:  # those under way when it began do not count
+                waiting.is_tried = False
+                self._wait_longer(key, waiting, now_us)
+            return None
+        began, count = self._counted.pop(key, (now_us, 0))
+        if now_us - began > self.settings.window_time * _SECOND_US:
+            began, count = now_us, 0
+        if count + 1 < free:
+            self._counted[key] = began, count + 1
+            if len(self._counted) > _COUNTED_MAX:
+                self._counted.popitem(last=False)
+                self.forgotten += 1
+            return None
+        return self._begin(key, address, name, now_us)
+
+    def _begin(self, key: int, address: str, name: str, now_us: int) -> WaitingLogin:
+        wait_us = int(self.settings.min_wait * _SECOND_US)
+        self._waiting.pop(key, None)
+        self._waiting[key] = waiting = WaitingLogin(address, short_text(name), now_us + wait_us, wait_us)
+        if len(self._waiting) > _WAITING_MAX:
+            self._waiting.popitem(last=False)
+            self.forgotten += 1
+        return waiting
+
+    def _wait_longer(self, key: int, waiting: WaitingLogin, now_us: int) -> None:
+        waiting.wait_us = min(2 * waiting.wait_us, int(self.settings.max_wait * _SECOND_US))
+        waiting.until_us = now_us + waiting.wait_us
+        self._waiting.move_to_end(key)  # failed last last

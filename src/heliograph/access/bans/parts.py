@@ -1,0 +1,159 @@
+"""The ban list, and the detection of clients that come and go, as parts of a node."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from heliograph.access.bans.ban_list import BanList
+from heliograph.access.bans.bootstrap import load_bans
+from heliograph.access.bans.flapping import FlappingDetector
+from heliograph.broker import hooks
+from heliograph.broker.hook_order import ACCESS, FLAPPING
+from heliograph.broker.hooks import Hooks
+from heliograph.config import Banned, Config, FlappingDetect
+from heliograph.config.zones import DEFAULT_ZONE
+from heliograph.observe.metric import Sample, counter, gauge, plain
+from heliograph.parts import Change, Hook, HookedPart
+
+_log = logging.getLogger(__name__)
+
+
+def _now_s() -> int:
+    return int(time.time())
+
+
+class BansPart(HookedPart):
+    """Who may not connect; owned by the node.
+
+    Args:
+        now_s: The time, in seconds since the epoch.
+
+    Attributes:
+        bans: The list.
+        now_s: The time, in seconds since the epoch.
+    """
+
+    name = "bans"
+    metrics = (
+        gauge("banned.count", "Bans that hold."),
+        counter("banned.refused_clients", "Clients that they refused."),
+        counter("banned.refused_entries", "Bans that found no room."),
+    )
+    roots = ("banned",)
+
+    bans: BanList
+
+    def __init__(self, config: Config, hooks: Hooks, now_s: Callable[[], int] = _now_s) -> None:
+        super().__init__(hooks)
+        self.now_s = now_s
+        self._settings = config.banned
+
+    async def start(self) -> None:
+        """Begin with those of the file.
+
+        Raises:
+            BootstrapFileError: The file cannot be used.
+        """
+        self.bans = BanList(self.now_s)
+        self.bans.use_file(self._read(self._settings))
+        self.hook_in()
+
+    async def check(self, new: Config) -> Change:
+        """Read the file again: what is new in it is banned, what is not in it any more is lifted.
+
+        Bans that were made while the node runs stay.
+
+        Raises:
+            BootstrapFileError: The file cannot be used.
+        """
+        settings = new.banned
+        # A hundred thousand bans take half a second, with every change of whatever setting.
+        fresh = await asyncio.to_thread(self._read, settings) if settings.bootstrap_file else self._read(settings)
+        return Change(lambda: self.bans.use_file(fresh))
+
+    def tick(self, uptime_us: int) -> None:
+        """Forget those that have ended."""
+        self.bans.expire()
+
+    def samples(self) -> list[Sample]:
+        """Counts named `banned.*`."""
+        return plain(self.bans.statistics())
+
+    def wanted(self) -> Sequence[Hook]:
+        """Before a client is let in."""
+        return (Hook(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS),)
+
+    def _read(self, settings: Banned) -> BanList:
+        """The bans of the file."""
+        bans, file = BanList(self.now_s, settings.max_entries), settings.bootstrap_file
+        if file:
+            _log.info("%d bans from %s", load_bans(bans, file, self.now_s()), file)
+        return bans
+
+
+class FlappingPart(HookedPart):
+    """Bans client ids that connect all the time; owned by the node.
+
+    Args:
+        bans: Where they are banned.
+        clock: Microseconds on the monotonic clock.
+        kick: Ends the connection and the session of a client id, in a later turn.
+    """
+
+    name = "flapping"
+    metrics = (
+        gauge("flapping.count", "Client ids whose connections are counted."),
+        counter("flapping.detected", "Client ids that were banned since they connected too often."),
+        counter("flapping.forgotten", "Client ids whose counts were forgotten to bound memory."),
+    )
+    needs = ("kernel", "bans", "commits")
+    roots = ("flapping_detect", "zones.*.flapping_detect")
+
+    _detector: FlappingDetector
+
+    def __init__(
+        self, config: Config, hooks: Hooks, bans: BansPart, clock: Callable[[], int], kick: Callable[[str], object]
+    ) -> None:
+        super().__init__(hooks)
+        self._settings = _flapping(config)
+        self._bans = bans
+        self._clock = clock
+        self._kick = kick
+
+    async def start(self) -> None:
+        """Count connections where a zone asks for it."""
+        self._detector = FlappingDetector(
+            self._settings, self._bans.bans, self._bans.now_s, self._clock, _log, self._kick
+        )
+        self.hook_in()
+
+    async def check(self, new: Config) -> Change | None:
+        """What holds for connections from then on."""
+        settings = _flapping(new)
+        return None if settings == self._settings else Change(lambda: self._use(settings))
+
+    def tick(self, uptime_us: int) -> None:
+        """Forget clients whose span of time is over."""
+        self._detector.expire()
+
+    def samples(self) -> list[Sample]:
+        """Counts named `flapping.*`."""
+        return plain(self._detector.statistics())
+
+    def wanted(self) -> Sequence[Hook]:
+        """When clients connect, if any zone counts that."""
+        if not any(zone.enable for zone in self._settings.values()):
+            return ()
+        return (
+            Hook(hooks.CLIENT_CONNECT, self._detector.on_client_connect, FLAPPING),
+            Hook(hooks.CLIENT_CONNECTED, self._detector.on_client_connected, FLAPPING),
+        )
+
+    def _use(self, settings: Mapping[str, FlappingDetect]) -> None:
+        self._settings = self._detector.settings = settings
+        self.hook_in()
+
+
+def _flapping(config: Config) -> Mapping[str, FlappingDetect]:
+    return {DEFAULT_ZONE: config.flapping_detect} | {name: zone.flapping_detect for name, zone in config.zones.items()}

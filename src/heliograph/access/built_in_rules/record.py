@@ -1,0 +1,52 @@
+"""The records of the database of built-in rules. Its format is frozen: earlier databases must stay readable.
+
+A key is one byte for whom the rules are, and the client id or user name in UTF-8. A value is the list of rule objects
+as JSON, in the order in which they are tried.
+"""
+
+import json
+from typing import Any, Final
+
+ALL: Final = "all"
+CLIENTID: Final = "clientid"
+USERNAME: Final = "username"
+#: Whom rules may be for, in the order in which they are tried.
+KINDS: Final = (CLIENTID, USERNAME, ALL)
+
+Row = dict[str, Any]
+
+_BYTES: Final = {ALL: b"a", CLIENTID: b"c", USERNAME: b"u"}
+_KIND_OF: Final = {byte: kind for kind, byte in _BYTES.items()}
+RECORDS: Final = tuple(_KIND_OF)
+
+
+def key_of(kind: str, name: str) -> bytes:
+    """The key of one client id or user name, or of all clients."""
+    return _BYTES[kind] + name.encode()
+
+
+def prefix_of(kind: str) -> bytes:
+    """What the keys of a kind begin with."""
+    return _BYTES[kind]
+
+
+def read_key(key: bytes) -> tuple[str, str]:
+    """Kind and name."""
+    return _KIND_OF[key[:1]], key[1:].decode()
+
+
+def encode(rows: list[Row]) -> bytes:
+    """The value of a list of rule objects."""
+    return json.dumps(rows, ensure_ascii=False).encode()
+
+
+def decode(value: bytes) -> list[Row]:
+    """The rule objects of a value.
+
+    Raises:
+        ValueError: It is none.
+    """
+    rows = json.loads(value)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("it is no list of objects")
+    return rows

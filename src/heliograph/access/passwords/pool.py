@@ -1,0 +1,170 @@
+"""The bounded pool for passwords whose hash takes milliseconds: threads of a low priority, and a queue.
+
+A thousand clients that log in together take a minute of the processor with bcrypt. Both bcrypt and pbkdf2 release the
+interpreter's lock while they compute, so threads leave the event loop its turns, and a low priority leaves it the core.
+The lowest one would be too low: where other programs want the core too, a thread would get it seldom, also while it
+holds that lock for a moment and the event loop waits for it.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from heliograph.access.passwords.algorithms import verify
+from heliograph.config.passwords import PasswordHashAlgorithm, PasswordThreads
+from heliograph.observe.alarms import Alarms
+from heliograph.parts.threads import Threads
+
+_log = logging.getLogger(__name__)
+
+ALARM: Final = "password_checks_busy"
+_NICENESS: Final = 10
+_REMEMBERED: Final = 8  # checks, for the average
+
+Result = TypeVar("Result")
+
+
+class PasswordsBusyError(Exception):
+    """Too many logins wait for the check of their password: this client is to be refused with `SERVER_BUSY`."""
+
+
+class PasswordPool:
+    """Makes slow checks in threads; owned by the node, and used in its event loop only.
+
+    Args:
+        settings: How many threads, and how many logins may wait for them.
+        alarms: Where the alarm is raised while logins are refused; None for nowhere.
+    """
+
+    def __init__(self, settings: PasswordThreads, alarms: Alarms | None = None) -> None:
+        self._settings = settings
+        self._alarms = alarms
+        self._threads = Threads(settings.threads, "passwords", _give_way)
+        self._lock = threading.Lock()
+        self._jobs: dict[asyncio.Future[Any], Callable[[], Any]] = {}  # that no thread has taken, oldest first
+        self._waiting = 0  # those, and what threads work on
+        self._work_s = 0.0  # what the last checks took, on average
+        self._is_busy = False
+        self.checked = 0
+        self.refused = 0
+
+    def check(
+        self, algorithm: PasswordHashAlgorithm, password: bytes, stored: bytes, salt: bytes = b""
+    ) -> Awaitable[bool]:
+        """Check a password; see `algorithms.verify`. A check that is cancelled before it begins is not made.
+
+        Raises:
+            PasswordsBusyError: Too many wait.
+        """
+        return self.run(partial(verify, algorithm, password, stored, salt))
+
+    def run(self, work: Callable[[], Result]) -> "asyncio.Future[Result]":
+        """Have a thread do a piece of work that takes milliseconds without the interpreter's lock.
+
+        Raises:
+            PasswordsBusyError: Too many wait.
+        """
+        if self._load() >= 1:
+            self._refuse()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Result] = loop.create_future()
+        with self._lock:
+            self._jobs[answer] = work
+        self._waiting += 1
+        answer.add_done_callback(self._done)
+        self._threads.run(partial(self._work, loop))
+        return answer
+
+    def use(self, settings: PasswordThreads) -> None:
+        """Have other limits from now on."""
+        self._settings = settings
+        self._threads.limit(settings.threads)
+
+    def stop(self) -> None:
+        """Let the threads end; what waits is not answered."""
+        self._threads.stop()
+        self._end_alarm()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics."""
+        return {
+            "passwords.waiting": self._waiting,
+            "passwords.checked": self.checked,
+            "passwords.refused": self.refused,
+        }
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In a thread: do the oldest job; there is none where some were cancelled."""
+        with self._lock:
+            if not self._jobs:
+                return
+            answer = next(iter(self._jobs))
+            work = self._jobs.pop(answer)
+        tell: Callable[[], None]
+        began_s = time.monotonic()
+        try:
+            tell = partial(_tell, answer, work())
+        except Exception as error:  # noqa: BLE001 - it belongs to who waits; the thread goes on
+            tell = partial(_fail, answer, error)
+        self._work_s += (time.monotonic() - began_s - self._work_s) / _REMEMBERED
+        with suppress(RuntimeError):  # the event loop is closed: the node has stopped
+            loop.call_soon_threadsafe(tell)
+
+    def _done(self, answer: "asyncio.Future[Any]") -> None:
+        with self._lock:
+            self._jobs.pop(answer, None)  # one that was cancelled keeps a password of up to 64 KiB
+        self._waiting -= 1
+        self.checked += not answer.cancelled()
+        if self._is_busy and self._load() <= 0.5:
+            self._end_alarm()
+
+    def _load(self) -> float:
+        """How much of what may wait does, by number or by time, whichever is more."""
+        settings = self._settings
+        wait_s = self._waiting * self._work_s / settings.threads
+        return max(self._waiting / settings.max_waiting, wait_s / settings.max_wait)
+
+    def _refuse(self) -> None:
+        self.refused += 1
+        if not self._is_busy:
+            self._is_busy = True
+            told = (
+                f"{self._waiting} logins wait for the check of their password, as many as may; others are refused with "
+                "server busy"
+            )
+            _log.warning("%s", told)
+            if self._alarms is not None:
+                self._alarms.activate(ALARM, told, {"waiting": self._waiting})
+        raise PasswordsBusyError
+
+    def _end_alarm(self) -> None:
+        if self._is_busy:
+            self._is_busy = False
+            _log.info("logins with slow password hashes are taken again; %d were refused", self.refused)
+            if self._alarms is not None:
+                self._alarms.deactivate(ALARM)
+
+    def __repr__(self) -> str:
+        return f"PasswordPool({self._waiting} waiting)"
+
+
+def _give_way() -> None:
+    """Have this thread leave most of the processor to others that want it."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+def _fail(answer: "asyncio.Future[Any]", error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+
+
+def _tell(answer: "asyncio.Future[Result]", result: Result) -> None:
+    if not answer.done():
+        answer.set_result(result)

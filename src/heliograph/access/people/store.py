@@ -1,0 +1,184 @@
+"""Users and API keys on the disk of a node. They are few and asked for seldom: nothing of them is held in memory."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from heliograph.access.people.records import (
+    API_KEY,
+    REVISION,
+    USER,
+    ManagementUser,
+    RecordT,
+    StoredApiKey,
+    decode,
+    decode_revision,
+    encode,
+    key_of,
+)
+from heliograph.storage.errors import StorageDamagedError, StorageError
+from heliograph.storage.state.awaited import AwaitedCommits
+from heliograph.storage.state.interface import StateBatch
+from heliograph.storage.state.local import LocalState
+
+_log = logging.getLogger(__name__)
+
+DATABASE: Final = "people"
+_PAGE: Final = 64
+
+
+class PeopleStore:
+    """The users and API keys of one node; owned by its part, and used in the event loop's thread.
+
+    Each change gets the next revision, which is on the disk with it. What `put` and `delete` submit is seen by the next
+    `find`, so that a check and the change that rests on it are one if nothing is awaited between them.
+
+    Args:
+        state: The database, not open yet.
+        is_there: Whether it is on the disk; one that is not is made by the first change.
+    """
+
+    def __init__(self, state: LocalState, is_there: Callable[[], bool]) -> None:
+        self._state = state
+        self._is_there = is_there
+        self._is_open = False
+        self._commits = AwaitedCommits(state)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the database was needed."""
+        return self._is_open
+
+    @property
+    def revision(self) -> int:
+        """The number of the last change; 0 before the first.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        value = self._get(REVISION)
+        return 0 if value is None else decode_revision(value)
+
+    def find_user(self, name: str) -> ManagementUser | None:
+        """A user.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        value = self._get(key_of(USER, name))
+        return None if value is None else self._decoded(ManagementUser, name, value)
+
+    def find_key(self, name: str) -> StoredApiKey | None:
+        """An API key by its name.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        value = self._get(key_of(API_KEY, name))
+        return None if value is None else self._decoded(StoredApiKey, name, value)
+
+    def users(self) -> Iterator[tuple[str, ManagementUser]]:
+        """All users with their names; they may change between two of them.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        return self._walk(USER, ManagementUser)
+
+    def api_keys(self) -> Iterator[tuple[str, StoredApiKey]]:
+        """All API keys with their names; they may change between two of them.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        return self._walk(API_KEY, StoredApiKey)
+
+    async def put_user(self, name: str, record: ManagementUser, *, ends_tokens: bool = True) -> ManagementUser:
+        """Keep a user; on the disk when this returns.
+
+        Args:
+            ends_tokens: Whether what it had got by logging in ends: it gets a new version.
+
+        Raises:
+            StorageError: It is not kept.
+        """
+        batch, revision = self._batch()
+        if ends_tokens:
+            record = msgspec.structs.replace(record, version=revision)
+        batch.put(key_of(USER, name), encode(record))
+        await self._commits.commit(batch)
+        return record
+
+    async def put_keys(self, records: Mapping[str, StoredApiKey], gone: Iterable[str] = ()) -> None:
+        """Keep API keys by their names; all are on the disk when this returns, or none is.
+
+        Args:
+            gone: The names of those that go.
+
+        Raises:
+            StorageError: They are not kept.
+        """
+        batch, _ = self._batch()
+        for name in gone:
+            batch.delete(key_of(API_KEY, name))
+        for name, record in records.items():
+            batch.put(key_of(API_KEY, name), encode(record))
+        await self._commits.commit(batch)
+
+    async def delete(self, kind: bytes, name: str) -> None:
+        """Delete a user or a key, for good when this returns.
+
+        Raises:
+            StorageError: It is not.
+        """
+        batch, _ = self._batch()
+        batch.delete(key_of(kind, name))
+        await self._commits.commit(batch)
+
+    async def close(self) -> None:
+        """Commit what was taken, and close."""
+        if self._is_open:
+            await self._state.close()
+
+    def _batch(self) -> tuple[StateBatch, int]:
+        self._open()
+        revision = self.revision + 1
+        batch = StateBatch()
+        batch.put(REVISION, revision.to_bytes(8))
+        return batch, revision
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._is_open = True
+        try:
+            self._state.open()
+        except StorageError as error:  # each use of it tries again
+            _log.error("the database of users and API keys cannot be opened [%s]: %s", error.code, error)
+
+    def _get(self, key: bytes) -> bytes | None:
+        return self._state.get(key) if self._can_read() else None
+
+    def _can_read(self) -> bool:
+        if not self._is_open and self._is_there():
+            self._open()
+        return self._is_open
+
+    def _walk(self, kind: bytes, model: type[RecordT]) -> Iterator[tuple[str, RecordT]]:
+        after = b""
+        while page := self._state.scan(kind, after, _PAGE) if self._can_read() else []:
+            after = page[-1][0]
+            for key, value in page:
+                name = key[len(kind) :].decode()
+                yield name, self._decoded(model, name, value)
+
+    def _decoded(self, model: type[RecordT], name: str, value: bytes) -> RecordT:
+        try:
+            return decode(model, value)
+        except msgspec.MsgspecError as error:
+            raise StorageDamagedError(f"{name!r} cannot be read: {error}", database=DATABASE) from None
+
+    def __repr__(self) -> str:
+        return f"PeopleStore({self._state!r})"

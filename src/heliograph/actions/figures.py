@@ -1,0 +1,125 @@
+"""What the pipeline says of the queries of actions, over all of its starts: state, and counts under EMQX's names."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from heliograph.observe.rate import CountRate
+
+RUNNING: Final = "running"
+COUNTED: Final = ("matched", "success", "failed", "retried")
+
+# Counts of EMQX's for what does not happen here: rows wait in the storage, and nothing drops them.
+_NEVER: Final = (
+    *("dropped", "dropped.expired", "dropped.other", "dropped.queue_full", "dropped.resource_not_found"),
+    *("dropped.resource_stopped", "inflight", "late_reply", "received"),
+)
+
+
+@dataclass(slots=True)
+class ActionFigures:
+    """What is known of one action; owned by `PipelineFigures`.
+
+    Attributes:
+        state: Of its query, in the words of the driver; empty while there is none.
+        error: Why it failed last.
+        lag: Rows that wait; None where that is not known.
+    """
+
+    state: str = ""
+    error: str = ""
+    lag: int | None = None
+    rate: CountRate = field(default_factory=CountRate)
+    _now: Counter[str] = field(default_factory=Counter)
+    _before: Counter[str] = field(default_factory=Counter)
+    _zero: Counter[str] = field(default_factory=Counter)
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """Take what the driver says of its query."""
+        self.state, self.error, self.lag = str(row["state"]), str(row.get("last_error") or ""), row.get("lag")
+        written, refused = int(row["rows_written"]), int(row["rows_refused"])
+        retries = row.get("sink_figures", {}).get("retries", 0)
+        now = Counter(matched=written + refused, success=written, failed=refused, retried=int(retries))
+        if any(now[name] < self._now[name] for name in COUNTED):  # another driver, or the query is new
+            self._before.update(self._now)
+        self._now = now
+
+    def end(self) -> None:
+        """The driver has ended, or has no such query any more."""
+        self.state, self.lag = "", None
+
+    def reset(self) -> None:
+        """Count from zero."""
+        self._zero = self._before + self._now
+        self.rate = CountRate()
+
+    def count(self, name: str) -> int:
+        """One of the counts."""
+        return self._before[name] + self._now[name] - self._zero[name]
+
+    def numbers(self) -> dict[str, int]:
+        """The counts by the names that EMQX has."""
+        counts = {name: self.count(name) for name in COUNTED}
+        return {**counts, **dict.fromkeys(_NEVER, 0), "queuing": self.lag or 0, "queuing_bytes": 0}
+
+
+class PipelineFigures:
+    """What the pipeline says of all actions; owned by the part `actions`.
+
+    Attributes:
+        pid: Of the driver that said it; None where none did.
+        problem: What the driver says of its files, where it does not take them.
+    """
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self.problem = ""
+        self._of: dict[str, ActionFigures] = {}
+        self._seen = 0
+
+    def find(self, query: str) -> ActionFigures:
+        """Those of a query."""
+        return self._of.setdefault(query, ActionFigures())
+
+    def keep(self, queries: set[str]) -> None:
+        """Forget those of all others."""
+        self._of = {query: figures for query, figures in self._of.items() if query in queries}
+
+    def read(self, file: Path) -> Mapping[str, Any] | None:
+        """What the driver has written since this was last asked; None for nothing. Called in a thread."""
+        try:
+            written_at = file.stat().st_mtime_ns
+            if written_at == self._seen:
+                return None
+            document = json.loads(file.read_bytes())
+        except (OSError, ValueError):
+            return None  # it has yet to write, or is about to
+        self._seen = written_at
+        return document if isinstance(document, dict) else None
+
+    def take(self, document: Mapping[str, Any]) -> None:
+        """Take what the driver wrote."""
+        self.pid, self.problem = document.get("pid"), str(document.get("reload_error") or "")
+        rows = {row["name"]: row for row in document.get("queries", ())}
+        for query, figures in self._of.items():
+            if query in rows:
+                figures.take(rows[query])
+            else:
+                figures.end()
+
+    def end(self) -> None:
+        """The driver does not run any more."""
+        self.pid = None
+        for figures in self._of.values():
+            figures.end()
+
+    def look(self) -> None:
+        """Look at how fast counts grow; called every `LOOK_S` seconds."""
+        for figures in self._of.values():
+            figures.rate.look(figures.count("matched"))
+
+    def __repr__(self) -> str:
+        return f"PipelineFigures({len(self._of)} actions)"

@@ -1,0 +1,103 @@
+"""The pipeline file that a node makes of its actions: a rule for each of them, which reads what rules store for it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from heliograph.actions.names import query_name
+from heliograph.actions.sinks import columns_of, sink_of
+from heliograph.actions.templates import ROW, names_whole_row
+from heliograph.config import Config
+from heliograph.config.actions.brokers import KafkaAction, KafkaParameters, MqttAction, MqttParameters
+from heliograph.config.actions.databases import (
+    MysqlAction,
+    MysqlParameters,
+    PgsqlAction,
+    RedisAction,
+    RedisActionParameters,
+    SqlParameters,
+)
+from heliograph.config.actions.http import HttpAction
+from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+from heliograph.config.actions.roots import all_actions, connector_of, running_actions
+from heliograph.config.rules import rules_by_action
+
+STORED_BELOW: Final = "$pipeline/"
+_WITH_TIMEOUT: Final = ("http", "postgresql", "mysql", "redis", "mqtt")
+_PROBE_TIMEOUT: Final = "10s"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionsFile:
+    """The file of the actions that run.
+
+    Attributes:
+        text: HOCON; it may hold secrets.
+        actions: The ids of the actions, as `http:my_action`.
+    """
+
+    text: str
+    actions: tuple[str, ...]
+
+
+def actions_file(config: Config) -> ActionsFile:
+    """The file for a configuration.
+
+    An action is in it while a rule names it: without, there is nothing to wait for.
+
+    Raises:
+        SecretError: The file of a secret cannot be read.
+    """
+    running = running_actions(config.connectors, config.actions) & rules_by_action(config.rule_engine).keys()
+    rules: dict[str, Any] = {}
+    actions = []
+    for kind, name, action in all_actions(config.actions):
+        action_id = f"{kind}:{name}"
+        if action_id in running:
+            actions.append(action_id)
+            rules[query_name(action_id)] = rule_section(
+                action_id, connector_of(config.connectors, kind, action), action
+            )
+    return ActionsFile(json.dumps({"rules": rules}, indent=1, ensure_ascii=False) + "\n", tuple(actions))
+
+
+def rule_section(action_id: str, connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
+    """The pipeline's rule for an action."""
+    source = json.dumps(f"{STORED_BELOW}{action_id}/+")
+    columns = columns_of(action)
+    section: dict[str, Any] = {"alone": True, "sink": sink_of(connector, action)}
+    if columns is None:
+        section["sql"] = f"SELECT {ROW} FROM {source}"
+        if isinstance(action, PgsqlAction | MysqlAction) and names_whole_row(action.parameters.sql):
+            section["columns"] = {ROW: "string"}  # as a parameter, bytes are no text
+    else:
+        fields = ", ".join(f'{ROW}."{name}" AS "{name}"' for name in columns)
+        section["sql"] = f"SELECT {fields} FROM {source}"
+        section["columns"] = dict(columns)
+    return section
+
+
+def probe_section(connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
+    """The pipeline's rule for a test of a connection, which gives up soon."""
+    section = rule_section("probe", connector, action)
+    sink = section["sink"]
+    if sink["type"] in (*_WITH_TIMEOUT, "kafka"):
+        sink["retry"] = {"attempts": 1}
+    if sink["type"] in _WITH_TIMEOUT:
+        sink["timeout"] = _PROBE_TIMEOUT
+    return section
+
+
+def sample_action(kind: str) -> ActionConfig:
+    """An action of a type, with which its connector can be tested."""
+    sql = SqlParameters(sql="SELECT ${x}")
+    samples: dict[str, Callable[[], ActionConfig]] = {
+        "http": lambda: HttpAction(connector=""),
+        "pgsql": lambda: PgsqlAction(connector="", parameters=sql),
+        "mysql": lambda: MysqlAction(connector="", parameters=MysqlParameters(sql=sql.sql)),
+        "redis": lambda: RedisAction(connector="", parameters=RedisActionParameters(command_template=("PING",))),
+        "kafka_producer": lambda: KafkaAction(connector="", parameters=KafkaParameters(topic="probe")),
+        "mqtt": lambda: MqttAction(connector="", parameters=MqttParameters(topic="probe")),
+    }
+    return samples[kind]()

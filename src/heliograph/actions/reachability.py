@@ -1,0 +1,125 @@
+"""Whether the servers of connectors can be reached: each is connected to now and then, and nothing is said to it.
+
+Who connects, and whether that is let in, only the pipeline finds out, and the test of a connection before it is saved.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from heliograph.config.actions.interface import ConnectorConfig
+
+CONNECTED: Final = "connected"
+CONNECTING: Final = "connecting"
+DISCONNECTED: Final = "disconnected"
+
+_DISABLED: Final = "the connector is disabled"
+_AT_ONCE_MAX: Final = 16  # so that many servers that do not answer cost few sockets
+
+
+@dataclass(slots=True)
+class _Reach:
+    """What is known of one connector."""
+
+    settings: "ConnectorConfig"
+    status: str = CONNECTING
+    reason: str = ""
+    look_at_s: float = 0.0
+    looking: asyncio.Task[None] | None = None
+
+
+class Reachability:
+    """The connectors of a node with what is known of them; owned by its part `actions`, in its event loop.
+
+    Args:
+        clock_s: Seconds on the monotonic clock.
+    """
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._known: dict[str, _Reach] = {}
+        self._room = asyncio.Semaphore(_AT_ONCE_MAX)
+
+    def use(self, connectors: Mapping[str, "ConnectorConfig"]) -> None:
+        """Have these, as `http:my_connector`; of one that stays as it is, what is known stays too."""
+        for name in [name for name, reach in self._known.items() if connectors.get(name) != reach.settings]:
+            self._forget(self._known.pop(name))
+        for name, settings in connectors.items():
+            if name not in self._known:
+                self._known[name] = _Reach(settings)
+
+    def tick(self) -> None:
+        """Begin to look at those whose time has come."""
+        now = self._clock_s()
+        for name, reach in self._known.items():
+            if reach.settings.enable and now >= reach.look_at_s:
+                self._begin(name, reach)
+
+    async def look(self, name: str) -> None:
+        """Look at one now, and wait for what is seen."""
+        reach = self._known.get(name)
+        if reach is not None and reach.settings.enable:
+            await asyncio.wait([self._begin(name, reach)])
+
+    def state(self, name: str) -> tuple[str, str]:
+        """The status of one, and the reason."""
+        reach = self._known.get(name)
+        if reach is None:
+            return DISCONNECTED, "there is no such connector"
+        return (reach.status, reach.reason) if reach.settings.enable else (DISCONNECTED, _DISABLED)
+
+    async def stop(self) -> None:
+        """Look no more."""
+        looking = [reach.looking for reach in self._known.values() if reach.looking is not None]
+        self.use({})
+        if looking:
+            await asyncio.wait(looking)
+
+    def _begin(self, name: str, reach: _Reach) -> asyncio.Task[None]:
+        if reach.looking is None or reach.looking.done():
+            loop = asyncio.get_running_loop()
+            reach.looking = loop.create_task(self._look(reach), name=f"connector-{name}")
+            reach.look_at_s = self._clock_s() + reach.settings.resource_opts.health_check_interval
+        return reach.looking
+
+    async def _look(self, reach: _Reach) -> None:
+        async with self._room:
+            reason = await unreachable_reason(reach.settings)
+        reach.status, reach.reason = (DISCONNECTED, reason) if reason else (CONNECTED, "")
+
+    @staticmethod
+    def _forget(reach: _Reach) -> None:
+        if reach.looking is not None:
+            reach.looking.cancel()
+
+    def __repr__(self) -> str:
+        return f"Reachability({len(self._known)} connectors)"
+
+
+async def unreachable_reason(connector: "ConnectorConfig") -> str:
+    """Why no server of a connector can be connected to; empty where one can, or where there is none."""
+    problems = []
+    for host, port in connector.addresses():
+        problem = await _problem(host, port, connector.resource_opts.start_timeout)
+        if problem is None:
+            return ""
+        problems.append(f"{host}:{port}: {problem}")
+    return "; ".join(problems)
+
+
+async def _problem(host: str, port: int, timeout_s: float) -> str | None:
+    """Why no connection can be made; None where one was."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return f"no answer in {timeout_s:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    writer.close()
+    with contextlib.suppress(OSError):  # it was reached, whatever it does then
+        await writer.wait_closed()
+    return None

@@ -1,0 +1,223 @@
+"""Compiles an action and its connector to the section `sink` of a pipeline file, as plain values."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from heliograph.actions.templates import WHOLE, of_row
+from heliograph.config.actions.brokers import KafkaAction, KafkaConnectorConfig, MqttAction, MqttConnectorConfig
+from heliograph.config.actions.databases import (
+    MysqlAction,
+    MysqlConnectorConfig,
+    PgsqlAction,
+    PgsqlConnectorConfig,
+    RedisAction,
+    RedisConnectorConfig,
+)
+from heliograph.config.actions.http import HttpAction, HttpConnectorConfig
+from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+from heliograph.config.actions.tables import (
+    DeltaAction,
+    IcebergAction,
+    IcebergConnectorConfig,
+    ParquetAction,
+    S3Action,
+    S3ConnectorConfig,
+    TableConnectorConfig,
+)
+from heliograph.settings.secrets import FILE_PREFIX, Secret
+from heliograph.settings.tls import ClientTls
+
+SinkSection: TypeAlias = dict[str, Any]
+
+_FILE_TYPES: Final = {"json_lines": "json", "csv": "csv", "parquet": "parquet", "orc": "orc"}
+
+
+def sink_of(connector: ConnectorConfig, action: ActionConfig) -> SinkSection:
+    """The sink to which the rows of an action go.
+
+    Raises:
+        SecretError: The file of a secret that has to be read now cannot be.
+    """
+    return _without_none(_MAKERS[type(action)](connector, action))
+
+
+def columns_of(action: ActionConfig) -> Mapping[str, str] | None:
+    """The columns of the table that rows go to; None where a target takes each row as it is."""
+    return getattr(getattr(action, "parameters", None), "columns", None)
+
+
+def _http(connector: HttpConnectorConfig, action: HttpAction) -> SinkSection:
+    said = action.parameters
+    headers = {**connector.headers, **said.headers}
+    return {
+        "type": "http",
+        "url": _joined(connector.url, of_row(said.path)),
+        "method": said.method.upper(),
+        "headers": {name: of_row(text) for name, text in headers.items()} or None,
+        "body": of_row(said.body) if said.body else WHOLE,
+        "batch_rows": 1,
+        "concurrency": connector.pool_size,
+        "timeout": _time(said.request_timeout),
+        "retry": {"attempts": said.max_retries + 1},
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _joined(url: str, path: str) -> str:
+    """A URL with a template of a path behind it, which can never become a part of the host."""
+    return f"{url}{path}" if not path or url.endswith("/") or path[0] in "/?" else f"{url}/{path}"
+
+
+def _pgsql(connector: PgsqlConnectorConfig, action: PgsqlAction) -> SinkSection:
+    return {"type": "postgresql", **_sql(connector, action)}
+
+
+def _mysql(connector: MysqlConnectorConfig, action: MysqlAction) -> SinkSection:
+    return {"type": "mysql", **_sql(connector, action)}
+
+
+def _sql(connector: PgsqlConnectorConfig | MysqlConnectorConfig, action: PgsqlAction | MysqlAction) -> SinkSection:
+    return {
+        "server": str(connector.server),
+        "database": connector.database,
+        "username": connector.username,
+        "password": _secret(connector.password),
+        "sql": of_row(action.parameters.sql),
+        "batch_rows": action.resource_opts.batch_size,
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _redis(connector: RedisConnectorConfig, action: RedisAction) -> SinkSection:
+    place = connector.parameters
+    return {
+        "type": "redis",
+        "redis_type": place.redis_type.value,
+        "server": None if place.address is None else str(place.address),
+        "servers": None if place.several is None else list(place.several),
+        "sentinel": place.sentinel,
+        "sentinel_username": place.sentinel_username,
+        "sentinel_password": _secret(place.sentinel_password),
+        "database": place.database or None,
+        "username": place.username,
+        "password": _secret(place.password),
+        "commands": [[of_row(text) for text in action.parameters.command_template]],
+        "batch_rows": action.resource_opts.batch_size,
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _kafka(connector: KafkaConnectorConfig, action: KafkaAction) -> SinkSection:
+    said, login = action.parameters, connector.authentication
+    headers = {one.kafka_ext_header_key: of_row(one.kafka_ext_header_value) for one in said.kafka_ext_headers}
+    return {
+        "type": "kafka",
+        "servers": ",".join(map(str, connector.servers)),
+        "topic": of_row(said.topic),
+        "key": of_row(said.message.key) or None,
+        "value": of_row(said.message.value) or None,
+        "headers": headers or None,
+        "compression": said.compression,
+        "mechanism": None if login is None else login.mechanism,
+        "username": None if login is None else login.username,
+        "password": None if login is None else _secret(login.password),
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
+    said = action.parameters
+    return {
+        "type": "mqtt",
+        "server": str(connector.server),
+        "clientid": connector.clientid_prefix or None,
+        "username": connector.username,
+        "password": _secret(connector.password),
+        "topic": of_row(said.topic),
+        "payload": of_row(said.payload) if said.payload else WHOLE,
+        "qos": said.qos,
+        "retain": said.retain,
+        "window": connector.max_inflight,
+        "ssl": _tls(connector.tls),
+    }
+
+
+def _parquet(connector: TableConnectorConfig, action: ParquetAction) -> SinkSection:
+    said = action.parameters
+    return {"type": "parquet", **_table(connector, said.path, said.partition_by), "compression": said.compression}
+
+
+def _delta(connector: TableConnectorConfig, action: DeltaAction) -> SinkSection:
+    said = action.parameters
+    return {"type": "delta", **_table(connector, said.path, said.partition_by), "merge_schema": said.merge_schema}
+
+
+def _table(connector: TableConnectorConfig, path: str, partition_by: tuple[str, ...]) -> SinkSection:
+    return {
+        "path": f"{connector.place}/{path}" if connector.place else path,
+        "partition_by": list(partition_by) or None,
+        "storage_options": dict(connector.storage_options) or None,
+    }
+
+
+def _iceberg(connector: IcebergConnectorConfig, action: IcebergAction) -> SinkSection:
+    said = action.parameters
+    return {
+        "type": "iceberg",
+        "table": said.table,
+        "partition_by": list(said.partition_by) or None,
+        "catalog": dict(connector.catalog) or None,
+    }
+
+
+def _s3(connector: S3ConnectorConfig, action: S3Action) -> SinkSection:
+    said, transport = action.parameters, connector.transport_options
+    options = {
+        "access_key": connector.access_key_id.reveal(),
+        "secret_key": connector.secret_access_key.reveal(),
+        "endpoint_override": f"{connector.host}:{connector.port}",
+        "scheme": "https" if transport.use_tls else "http",
+    }
+    return {
+        "type": _FILE_TYPES[said.container.type],
+        "path": f"s3://{said.bucket}/{said.key}",
+        "compression": said.container.compression,
+        "partition_by": list(said.partition_by) or None,
+        "storage_options": options | ({"region": transport.region} if transport.region else {}),
+    }
+
+
+_MAKERS: Final[Mapping[type[ActionConfig], Callable[[Any, Any], SinkSection]]] = {
+    HttpAction: _http,
+    PgsqlAction: _pgsql,
+    MysqlAction: _mysql,
+    RedisAction: _redis,
+    KafkaAction: _kafka,
+    MqttAction: _mqtt,
+    ParquetAction: _parquet,
+    DeltaAction: _delta,
+    IcebergAction: _iceberg,
+    S3Action: _s3,
+}
+
+
+def _secret(secret: Secret | None) -> str | None:
+    """The text for the file, or the file that the pipeline reads itself whenever it is used."""
+    if secret is None:
+        return None
+    return secret.text if secret.file is None else f"{FILE_PREFIX}{secret.file.absolute()}"
+
+
+def _tls(tls: ClientTls | None) -> SinkSection | None:
+    if tls is None:
+        return None
+    files = {"cacertfile": tls.cacertfile, "certfile": tls.certfile, "keyfile": tls.keyfile}
+    return {**files, "verify": "verify_peer" if tls.verify else "verify_none"}
+
+
+def _time(seconds: float) -> str:
+    return f"{max(1, round(seconds * 1000))}ms"
+
+
+def _without_none(sink: SinkSection) -> SinkSection:
+    return {name: value for name, value in sink.items() if value is not None}

@@ -1,0 +1,193 @@
+"""`ctl authn`: the authenticators of a running node."""
+
+import argparse
+import sys
+from functools import partial
+from typing import Final
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.printing import Column, print_done, print_json, print_rows
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1 import authn as proto
+
+_EXAMPLE: Final = "heliograph ctl authn add '{ mechanism = jwt, secret = \"file:///run/secrets/jwt\" }'"
+
+
+def _count(name: str, row: proto.AuthnRow) -> object:
+    return row.counts.get(name)
+
+
+_COUNTS: Final = ("total", "success", "failed", "nomatch", "ignored", "error")
+_COLUMNS: Final[tuple[str | Column, ...]] = (
+    "chain",
+    "id",
+    "state",
+    *(Column(name, partial(_count, name)) for name in _COUNTS),
+)
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `authn` and its commands."""
+    group = add_group(
+        actions,
+        "authn",
+        "list, add, change and delete authenticators",
+        "Who clients are: the authenticators that are asked about them, one after the other. What is done here is a "
+        "change of the configuration: it holds at once, also after the next start; what the node's file, the "
+        "environment or the command line sets cannot be changed here. docs/authentication.md says more.",
+        "heliograph ctl authn list",
+        _EXAMPLE,
+    )
+    _add_showing(group)
+    _add_changing(group)
+
+
+def _add_showing(group: Actions) -> None:
+    listing = add_command(
+        group, "list", "list them", "List all authenticators in their order, with counts.", "heliograph ctl authn list"
+    )
+    listing.set_defaults(act=_list)
+    show = add_command(
+        group,
+        "show",
+        "print the settings of one",
+        "Print the settings of an authenticator, with stars for secrets; `update` takes them back.",
+        "heliograph ctl authn show jwt",
+    )
+    show.set_defaults(act=_show)
+    status = add_command(
+        group,
+        "status",
+        "print how one is",
+        "Print the state and the counts of an authenticator.",
+        "heliograph ctl authn status password_based:http --listener tcp:default",
+    )
+    status.set_defaults(act=_status)
+    for parser in (show, status):
+        _add_id(parser)
+
+
+def _add_changing(group: Actions) -> None:
+    add = add_command(
+        group,
+        "add",
+        "add one at the end of the chain",
+        "Add an authenticator at the end of the chain.",
+        _EXAMPLE,
+        "heliograph ctl authn add - < http.hocon",
+    )
+    add.set_defaults(act=_add, id="")
+    update = add_command(
+        group,
+        "update",
+        "change the settings of one",
+        "Have other settings in the place of those of an authenticator. ****** keeps a secret as it is.",
+        "heliograph ctl authn update jwt '{ mechanism = jwt, secret = \"******\", from = username }'",
+    )
+    _add_id(update)
+    update.set_defaults(act=_add)
+    for parser in (add, update):
+        parser.add_argument("settings", metavar="SETTINGS", help="as in a file (HOCON), or - for standard input")
+    for name, summary, description in (
+        (
+            "delete",
+            "delete one",
+            "Take an authenticator out of its chain; users of a built-in database go with it.",
+        ),
+        ("enable", "have one asked again", "Have an authenticator asked."),
+        ("disable", "have one asked no more", "Have an authenticator asked no more; its settings and users stay."),
+    ):
+        one = add_command(group, name, summary, description, f"heliograph ctl authn {name} jwt")
+        _add_id(one)
+        one.set_defaults(act=_change)
+    move = add_command(
+        group,
+        "move",
+        "give one another place",
+        "Give an authenticator another place in its chain.",
+        "heliograph ctl authn move jwt front",
+        "heliograph ctl authn move jwt before:password_based:mysql",
+    )
+    _add_id(move)
+    move.add_argument("position", metavar="PLACE", help="front, rear, before:ID or after:ID")
+    move.set_defaults(act=_move)
+    order = add_command(
+        group,
+        "order",
+        "bring all into another order",
+        "Bring all authenticators of a chain into another order.",
+        "heliograph ctl authn order jwt password_based:built_in_database",
+    )
+    order.add_argument("ids", metavar="ID", nargs="+", help="all of them")
+    order.set_defaults(act=_order)
+    for parser in (add, order):
+        _add_listener(parser)
+
+
+def _add_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="mechanism and backend, as password_based:mysql or jwt")
+    _add_listener(parser)
+
+
+def _add_listener(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listener", metavar="KIND:NAME", default="", help="the own chain of this listener, as tcp:default"
+    )
+
+
+def _list(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        print_rows(node.rows("authn.list", proto.AuthnRow), _COLUMNS, args.json)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        shown = node.ask("authn.show", proto.AuthnShown, proto.AuthnName(args.id, args.listener))
+    if args.json:
+        print_json(shown)
+    else:
+        print(shown.text)
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        row = node.ask("authn.status", proto.AuthnRow, proto.AuthnName(args.id, args.listener))
+    print_rows([row], _COLUMNS, args.json)
+    return 0
+
+
+def _add(args: argparse.Namespace) -> int:
+    text = sys.stdin.read() if args.settings == "-" else args.settings
+    method = "authn.update" if args.id else "authn.add"
+    with asked(args) as node:
+        changed = node.ask(method, proto.AuthnChanged, proto.AuthnSettings(text, args.listener, args.id))
+    return _done(changed, args)
+
+
+def _change(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        name = proto.AuthnName(args.id, args.listener)
+        changed = node.ask(f"authn.{args.authn_command}", proto.AuthnChanged, name)
+    return _done(changed, args)
+
+
+def _move(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        moved = proto.AuthnMove(args.id, args.position, args.listener)
+        changed = node.ask("authn.move", proto.AuthnChanged, moved)
+    return _done(changed, args)
+
+
+def _order(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        wanted = proto.AuthnOrder(tuple(args.ids), args.listener)
+        changed = node.ask("authn.order", proto.AuthnChanged, wanted)
+    return _done(changed, args)
+
+
+def _done(changed: proto.AuthnChanged, args: argparse.Namespace) -> int:
+    nothing = "none: " + ("every client is let in" if changed.chain == "global" else "the global chain holds for it")
+    there = ", ".join(changed.ids) or nothing
+    return print_done(changed, f"revision {changed.revision}: the {changed.chain} chain has {there}", args.json)

@@ -1,0 +1,144 @@
+"""`ctl data`: export of what a node was told, and import into another one."""
+
+import argparse
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked, data_dir
+from heliograph.cli.ctl.printing import print_done
+from heliograph.cli.usage import Actions, UsageError
+from heliograph.control.proto_v1.node import NodeStatus
+
+Result = TypeVar("Result")
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """Where an archive is."""
+
+    file: str
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """How many rows of tables were not taken."""
+
+    refused: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `data` and its commands."""
+    group = add_group(
+        actions,
+        "data",
+        "export what this node was told into an archive, and import one",
+        "Export the configuration that was changed while the node ran, users, rules, bans, retained messages and API "
+        "keys into one archive, and import such an archive into another installation.",
+        "heliograph ctl data export --passphrase-file passphrase.txt",
+        "heliograph ctl data import emqx-export-2026-01-31-12-00-00.000.tar.gz",
+    )
+    export = add_command(
+        group,
+        "export",
+        "make an archive",
+        "Make an archive in `backup` in the data directory. It has secrets and hashes of passwords: give a passphrase "
+        "to encrypt it, or keep it where nobody else reads it.",
+        "heliograph ctl data export --table-sets banned,builtin_authn --dir /var/backups",
+    )
+    export.add_argument("--root-keys", metavar="A,B", help="roots of the configuration (default: all)")
+    export.add_argument("--table-sets", metavar="X,Y", help="tables (default: all)")
+    export.add_argument("--dir", metavar="DIR", type=Path, help="put the archive there instead")
+    export.set_defaults(act=_export)
+    take = add_command(
+        group,
+        "import",
+        "take an archive",
+        "Merge the configuration of an archive into the one that holds, and have its rows replace those of the same "
+        "key. Where the configuration is refused, nothing is taken.",
+        "heliograph ctl data import emqx-export-2026-01-31-12-00-00.000.tar.gz",
+    )
+    take.add_argument("file", metavar="FILE", type=Path, help="the archive")
+    take.set_defaults(act=_import)
+    for one in (export, take):
+        one.add_argument(
+            "--passphrase-file", metavar="FILE", type=Path, help="a file whose first line encrypts the archive"
+        )
+
+
+def _export(args: argparse.Namespace) -> int:
+    from heliograph.management.backups.backups import Backups
+
+    roots, tables = _names(args.root_keys), _names(args.table_sets)
+    passphrase = _passphrase(args)
+
+    async def export(backups: Backups) -> Path:
+        return await backups.export(roots, tables, passphrase)
+
+    file = _done(args, export)
+    if args.dir is not None:
+        try:
+            file = Path(shutil.move(file, args.dir / file.name))
+        except OSError as error:
+            raise UsageError(f"the archive is {file}, and cannot be moved to {args.dir}: {error.strerror}") from None
+    return print_done(Exported(str(file)), f"{file} has everything that was asked for", args.json)
+
+
+def _import(args: argparse.Namespace) -> int:
+    from heliograph.management.backups.backups import Backups
+
+    if not args.file.is_file():
+        raise UsageError(f"there is no file {args.file}")
+    passphrase = _passphrase(args)
+
+    async def take(backups: Backups) -> dict[str, int]:
+        return await backups.take(args.file, passphrase)
+
+    refused = {table: count for table, count in _done(args, take).items() if count}
+    if refused:
+        said = ", ".join(f"{count} rows of {table}" for table, count in refused.items())
+        print_done(
+            Imported(refused), f"{args.file} is taken but {said}, which the settings here do not allow", args.json
+        )
+        return 1
+    return print_done(Imported(), f"{args.file} is taken", args.json)
+
+
+def _done(args: argparse.Namespace, do: "Callable[..., Awaitable[Result]]") -> Result:
+    from heliograph.management.asking.nodes import Nodes
+    from heliograph.management.backups.backups import Backups
+    from heliograph.management.backups.errors import BackupError
+
+    with asked(args) as node:
+        name = node.ask("node.status", NodeStatus).name
+    directory = data_dir(args)
+
+    async def run() -> Result:
+        nodes = Nodes(name, directory)
+        try:
+            return await do(Backups(nodes.own(), directory))
+        finally:
+            nodes.close()
+
+    try:
+        return asyncio.run(run())
+    except BackupError as error:
+        raise UsageError(f"[{error.code}] {error}") from None
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _passphrase(args: argparse.Namespace) -> str:
+    if args.passphrase_file is None:
+        return ""
+    try:
+        lines: list[str] = args.passphrase_file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the file {args.passphrase_file} cannot be read: {error}") from None
+    if not lines or not lines[0]:
+        raise UsageError(f"there is no passphrase in the first line of {args.passphrase_file}")
+    return lines[0]

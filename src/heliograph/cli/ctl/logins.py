@@ -1,0 +1,50 @@
+"""`ctl logins`: who has to wait since logins failed."""
+
+import argparse
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1 import logins as proto
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `logins` and its commands."""
+    group = add_group(
+        actions,
+        "logins",
+        "list and lift waits after failed logins",
+        "User names and addresses whose logins are refused for a while, since they failed too often "
+        "(address_limits.login_backoff).",
+        "heliograph ctl logins list",
+    )
+    listing = add_command(group, "list", "list what waits", "List what has to wait.", "heliograph ctl logins list")
+    listing.set_defaults(act=_list)
+    lift = add_command(
+        group,
+        "lift",
+        "have an address wait no more",
+        "Have the logins from an address tried again at once, and begin to count anew.",
+        "heliograph ctl logins lift 198.51.100.7",
+    )
+    lift.add_argument("address", metavar="ADDRESS", help="as `list` shows it")
+    lift.set_defaults(act=_lift)
+
+
+def _list(args: argparse.Namespace) -> int:
+    columns = (
+        "address",
+        Column("name", lambda row: row.name or "(all others)"),
+        Column("waits", lambda row: f"{row.wait_s:.1f} s"),
+    )
+    with asked(args) as node:
+        print_rows(node.rows("logins.list", proto.WaitingLoginRow), columns, args.json)
+    return 0
+
+
+def _lift(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        lifted = node.ask("logins.lift", proto.LoginsLifted, proto.LoginAddress(args.address))
+    return print_done(
+        lifted, f"logins from {text_of(args.address)} need not wait any more ({lifted.count:,} had to)", args.json
+    )

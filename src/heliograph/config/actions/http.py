@@ -1,0 +1,83 @@
+"""Settings of connectors and actions of type `http`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from heliograph.config.actions.interface import ActionConfig, ConnectorConfig, RowTemplate, ignored
+from heliograph.hocon.values import Content
+from heliograph.settings.fields import optional, optional_section, required, section, setting
+from heliograph.settings.kinds import Choice, Duration, Integer, RefusedError, Text, Texts
+from heliograph.settings.tls import ClientTls
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class BaseUrl(Text):
+    """Where a service is, without what only a request has."""
+
+    def __init__(self) -> None:
+        super().__init__("a URL that begins with http:// or https://, without ? and #", r"https?://[^\s?#$]+")
+
+    def convert(self, value: Content) -> str:
+        """The URL, with a host in it."""
+        text = super().convert(value)
+        try:
+            parts = urlsplit(text)
+            has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError as error:
+            raise RefusedError(str(error)) from None
+        if not has_host:
+            raise RefusedError
+        return text
+
+
+class LowerMethod(Choice):
+    """A method with a body, in letters of any case."""
+
+    def __init__(self) -> None:
+        super().__init__("post", "put", "patch")
+
+    def convert(self, value: Content) -> str:
+        """In small letters."""
+        return super().convert(value.lower() if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpConnectorConfig(ConnectorConfig):
+    """A web service."""
+
+    url: str = required(BaseUrl(), "Where it is; the path of an action follows it.")
+    headers: Mapping[str, str] = setting(Texts(), {}, "Headers of every request, by name.", is_secret=True)
+    pool_size: int = setting(Integer(1, 64), 8, "Requests at a time.")
+    tls: ClientTls | None = optional_section(
+        ClientTls, "TLS, where the URL begins with https.", name="ssl", has_switch=True
+    )
+    connect_timeout: float = ignored(Duration(), 15.0)
+    pool_type: str = ignored(Choice("random", "hash"), "random")
+    enable_pipelining: int = ignored(Integer(1), 100)
+    max_inactive: float = ignored(Duration(), 10.0)
+
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The host of the URL."""
+        parts = urlsplit(self.url)
+        return ((parts.hostname or "", parts.port or _PORTS[parts.scheme]),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpParameters:
+    """The request that is made of a row."""
+
+    path: str = setting(RowTemplate(), "", "Template of what follows the URL of the connector.")
+    method: str = setting(LowerMethod(), "post", "Method of the request.")
+    headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.", is_secret=True)
+    body: str | None = optional(RowTemplate(), "Template of the body; without, the row as JSON.")
+    max_retries: int = setting(Integer(0, 99), 2, "How often a request is tried again before its batch is.")
+    request_timeout: float = setting(Duration(0.001), 30.0, "How long an answer may take.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpAction(ActionConfig):
+    """Each row is a request to a web service."""
+
+    parameters: HttpParameters = section(HttpParameters, "The request.")

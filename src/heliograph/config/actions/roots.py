@@ -1,0 +1,123 @@
+"""The roots `connectors` and `actions`: each type with its class, and what of them does not go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from heliograph.settings.fields import named_sections_of
+
+if TYPE_CHECKING:
+    from heliograph.config.actions.brokers import KafkaAction, KafkaConnectorConfig, MqttAction, MqttConnectorConfig
+    from heliograph.config.actions.databases import (
+        MysqlAction,
+        MysqlConnectorConfig,
+        PgsqlAction,
+        PgsqlConnectorConfig,
+        RedisAction,
+        RedisConnectorConfig,
+    )
+    from heliograph.config.actions.http import HttpAction, HttpConnectorConfig
+    from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+    from heliograph.config.actions.tables import (
+        DeltaAction,
+        IcebergAction,
+        IcebergConnectorConfig,
+        ParquetAction,
+        S3Action,
+        S3ConnectorConfig,
+        TableConnectorConfig,
+    )
+
+_BROKERS: Final = "heliograph.config.actions.brokers:"
+_DATABASES: Final = "heliograph.config.actions.databases:"
+_HTTP: Final = "heliograph.config.actions.http:"
+_TABLES: Final = "heliograph.config.actions.tables:"
+
+Fault: TypeAlias = tuple[tuple[str, ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSettings:
+    """Connectors by type and name."""
+
+    http: Mapping[str, HttpConnectorConfig] = named_sections_of(_HTTP + "HttpConnectorConfig", "Web services.")
+    kafka_producer: Mapping[str, KafkaConnectorConfig] = named_sections_of(
+        _BROKERS + "KafkaConnectorConfig", "Kafka clusters."
+    )
+    pgsql: Mapping[str, PgsqlConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "PostgreSQL.")
+    mysql: Mapping[str, MysqlConnectorConfig] = named_sections_of(
+        _DATABASES + "MysqlConnectorConfig", "MySQL and MariaDB."
+    )
+    redis: Mapping[str, RedisConnectorConfig] = named_sections_of(_DATABASES + "RedisConnectorConfig", "Redis.")
+    mqtt: Mapping[str, MqttConnectorConfig] = named_sections_of(_BROKERS + "MqttConnectorConfig", "MQTT brokers.")
+    parquet: Mapping[str, TableConnectorConfig] = named_sections_of(
+        _TABLES + "TableConnectorConfig", "Places of Parquet tables."
+    )
+    delta: Mapping[str, TableConnectorConfig] = named_sections_of(
+        _TABLES + "TableConnectorConfig", "Places of Delta Lake tables."
+    )
+    iceberg: Mapping[str, IcebergConnectorConfig] = named_sections_of(
+        _TABLES + "IcebergConnectorConfig", "Catalogs of Apache Iceberg."
+    )
+    s3: Mapping[str, S3ConnectorConfig] = named_sections_of(_TABLES + "S3ConnectorConfig", "Stores that speak S3.")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSettings:
+    """Actions by type and name."""
+
+    http: Mapping[str, HttpAction] = named_sections_of(_HTTP + "HttpAction", "Requests to web services.")
+    kafka_producer: Mapping[str, KafkaAction] = named_sections_of(_BROKERS + "KafkaAction", "Messages in Kafka.")
+    pgsql: Mapping[str, PgsqlAction] = named_sections_of(_DATABASES + "PgsqlAction", "Statements in PostgreSQL.")
+    mysql: Mapping[str, MysqlAction] = named_sections_of(_DATABASES + "MysqlAction", "Statements in MySQL and MariaDB.")
+    redis: Mapping[str, RedisAction] = named_sections_of(_DATABASES + "RedisAction", "Commands of Redis.")
+    mqtt: Mapping[str, MqttAction] = named_sections_of(_BROKERS + "MqttAction", "Messages in MQTT.")
+    parquet: Mapping[str, ParquetAction] = named_sections_of(_TABLES + "ParquetAction", "Parquet tables.")
+    delta: Mapping[str, DeltaAction] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
+    iceberg: Mapping[str, IcebergAction] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")
+    s3: Mapping[str, S3Action] = named_sections_of(_TABLES + "S3Action", "Files in buckets.")
+
+
+#: The types of connectors and actions; sources there are none.
+TYPES: Final = tuple(field.name for field in fields(ActionSettings))
+
+
+def all_connectors(connectors: ConnectorSettings) -> Iterator[tuple[str, str, ConnectorConfig]]:
+    """Type, name and settings of each."""
+    for kind in TYPES:
+        named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
+        yield from ((kind, name, one) for name, one in named.items())
+
+
+def all_actions(actions: ActionSettings) -> Iterator[tuple[str, str, ActionConfig]]:
+    """Type, name and settings of each."""
+    for kind in TYPES:
+        named: Mapping[str, ActionConfig] = getattr(actions, kind)
+        yield from ((kind, name, one) for name, one in named.items())
+
+
+def connector_of(connectors: ConnectorSettings, kind: str, action: ActionConfig) -> ConnectorConfig:
+    """The connector that an action names."""
+    named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
+    return named[action.connector]
+
+
+def action_faults(connectors: ConnectorSettings, actions: ActionSettings) -> Iterator[Fault]:
+    """Each action without a connector."""
+    for kind, name, action in all_actions(actions):
+        named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
+        if action.connector not in named:
+            there_are = ", ".join(named) or "none"
+            told = f'found "{action.connector}", but there is no such connector of type {kind}; there are: {there_are}'
+            yield ("actions", kind, name, "connector"), told
+
+
+def running_actions(connectors: ConnectorSettings, actions: ActionSettings) -> set[str]:
+    """Those that are enabled, and whose connector is, as `http:my_action`."""
+    return {
+        f"{kind}:{name}"
+        for kind, name, one in all_actions(actions)
+        if one.enable and connector_of(connectors, kind, one).enable
+    }

@@ -1,0 +1,1 @@
+"""Settings that authenticators and sources of authorization have in common: connections to backends."""

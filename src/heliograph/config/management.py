@@ -1,0 +1,85 @@
+"""Settings of `management`, `dashboard` and `api_key`: the HTTP API of a node, and who may call it."""
+
+from dataclasses import dataclass
+
+from heliograph.config.kinds import Bind
+from heliograph.config.single_sign_on import SsoConfig
+from heliograph.settings.fields import section, setting
+from heliograph.settings.how import How
+from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, RefusedError, SecretText, Unless
+from heliograph.settings.secrets import Secret
+from heliograph.settings.tls import ServerTls
+from heliograph.settings.units import Address
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementConfig:
+    """The process beside the node that serves the HTTP API."""
+
+    enable: bool = setting(Boolean(), True, "Whether the process is started; without it there is no HTTP API.")
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardHttpListener:
+    """Where the HTTP API is served without TLS."""
+
+    bind: Address | None = setting(
+        Unless(Bind(), "disabled", zero=True), Address("127.0.0.1", 18083), "Address and port, or `disabled`."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardHttpsListener:
+    """Where the HTTP API is served over TLS."""
+
+    bind: Address | None = setting(
+        Unless(Bind(), "disabled", zero=True), None, "Address and port, or `disabled`; it needs `ssl_options.certfile`."
+    )
+    ssl_options: ServerTls = section(ServerTls, "TLS of this listener.")
+
+    def __post_init__(self) -> None:
+        if self.bind is not None and not self.ssl_options.certfile:
+            raise RefusedError("a bind needs ssl_options.certfile: the certificate that is shown")
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardListeners:
+    """Where the HTTP API is served."""
+
+    http: DashboardHttpListener = section(DashboardHttpListener, "Without TLS.")
+    https: DashboardHttpsListener = section(DashboardHttpsListener, "Over TLS.")
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardConfig:
+    """The HTTP API and those who log in to it."""
+
+    listeners: DashboardListeners = section(DashboardListeners, "Where it is served.")
+    token_expired_time: float = setting(
+        Duration(1.0), 3600.0, "How long a login lasts that is not used; each use begins it again."
+    )
+    sample_interval: int = setting(
+        Integer(1, 60), 10, "Seconds between two samples of the history of a node; they must divide 60."
+    )
+    default_username: str = setting(
+        AnyText("a user name, or empty"),
+        "",
+        "A user that is made at the first start, with `default_password`; empty for none: the log then says how to "
+        "make the first one.",
+    )
+    default_password: Secret = setting(SecretText(may_be_empty=True), Secret(), "The password of `default_username`.")
+    sso: SsoConfig = section(SsoConfig, "Logins at a provider of identities.")
+    cors: bool = setting(Boolean(), False, "Whether pages of other origins may call the API.")
+    swagger_support: bool = setting(Boolean(), True, "Whether the document of the API is served.")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyConfig:
+    """Keys of programs that call the HTTP API."""
+
+    bootstrap_file: str = setting(
+        AnyText("a file, or empty"),
+        "",
+        "File with a key in each line, `key:secret` or `key:secret:role`, that are there from the start.",
+        how=How.LIVE,
+    )

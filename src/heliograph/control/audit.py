@@ -1,0 +1,54 @@
+"""What can be asked of the audit log."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import msgspec
+
+from heliograph.config_changes.audit import AuditLog, AuditRecord
+from heliograph.config_changes.audit_reading import AuditFilter, newest_first
+from heliograph.control.proto_v1 import audit as proto
+from heliograph.rpc.methods import SLICE, Call, Method, RpcError
+
+
+def methods(log: AuditLog) -> list[Method]:
+    """What can be asked: `audit.list`."""
+    return [Method("audit.list", proto.AuditWanted, AuditAnswers(log).list)]
+
+
+class AuditAnswers:
+    """Answers what is asked of the audit log; owned by the control socket."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+
+    async def list(self, args: proto.AuditWanted, call: Call) -> AsyncIterator[Sequence[proto.AuditRow]]:
+        """Answer `audit.list`: from the newest line on. The disk is read in a thread."""
+        await self._log.written()
+        wanted = AuditFilter(args.who, args.method, args.is_done, args.since, args.until)
+        pieces = newest_first(self._log.file, wanted)
+        try:
+            while (rows := await asyncio.to_thread(_next, pieces)) is not None:
+                for start in range(0, len(rows), SLICE):
+                    yield rows[start : start + SLICE]
+        except OSError as error:
+            raise RpcError("audit_unreadable", f"the audit log cannot be read: {error.strerror}") from None
+
+
+def _next(pieces: Iterator[list[AuditRecord]]) -> list[proto.AuditRow] | None:
+    """In a thread: the rows of the next piece of the files; None at the end."""
+    piece = next(pieces, None)
+    return None if piece is None else [_row(record) for record in piece]
+
+
+def _row(record: AuditRecord) -> proto.AuditRow:
+    return proto.AuditRow(
+        record.at,
+        record.who,
+        record.origin,
+        record.method,
+        record.outcome,
+        msgspec.json.encode(record.args).decode(),
+        record.message,
+        record.missing,
+    )

@@ -1,0 +1,178 @@
+"""What can be asked of the authenticators of a node, and done with them: changes are changes of the configuration."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from heliograph.access.authentication.members import GLOBAL
+from heliograph.access.authentication.part import AuthenticationPart
+from heliograph.config_changes.list_edits import REAR, GroupList
+from heliograph.config_changes.manager import ConfigManager
+from heliograph.config_changes.terms import Terms
+from heliograph.control.conf import author_of, told
+from heliograph.control.proto_v1 import authn as proto
+from heliograph.hocon import Node
+from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+
+Settings = dict[str, Any]
+_GLOBAL_NAME: Final = "global"  # for people
+_KINDS: Final = ("tcp", "ssl", "ws", "wss")
+
+
+def methods(part: AuthenticationPart, manager: ConfigManager) -> list[Method]:
+    """`authn.*`; the manager writes changes and refused attempts into the audit log itself."""
+    answers = AuthnAnswers(part, manager)
+    return [
+        Method("authn.list", NoArgs, answers.rows),
+        Method("authn.show", proto.AuthnName, answers.show),
+        Method("authn.status", proto.AuthnName, answers.status),
+        Method("authn.add", proto.AuthnSettings, answers.add),
+        Method("authn.update", proto.AuthnSettings, answers.update),
+        Method("authn.delete", proto.AuthnName, answers.delete),
+        Method("authn.enable", proto.AuthnName, answers.enable),
+        Method("authn.disable", proto.AuthnName, answers.disable),
+        Method("authn.move", proto.AuthnMove, answers.move),
+        Method("authn.order", proto.AuthnOrder, answers.order),
+    ]
+
+
+class AuthnAnswers:
+    """Answers what is asked of authenticators; owned by the control socket."""
+
+    def __init__(self, part: AuthenticationPart, manager: ConfigManager) -> None:
+        self._part = part
+        self._manager = manager
+
+    def rows(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.AuthnRow]]:
+        """Answer `authn.list`: every authenticator of every chain."""
+        for chain in self._chains():
+            yield [self._row(chain, settings) for settings in self._chain(chain).plain()]
+
+    def show(self, args: proto.AuthnName, call: Call) -> proto.AuthnShown:
+        """Answer `authn.show`: the settings of one."""
+        settings = self._found(args.chain, args.id)
+        return proto.AuthnShown(args.chain or _GLOBAL_NAME, args.id, json.dumps(settings, indent=2, ensure_ascii=False))
+
+    def status(self, args: proto.AuthnName, call: Call) -> proto.AuthnRow:
+        """Answer `authn.status`: how one is."""
+        return self._row(args.chain, self._found(args.chain, args.id))
+
+    async def add(self, args: proto.AuthnSettings, call: Call) -> proto.AuthnChanged:
+        """Answer `authn.add`: put one at the end of a chain."""
+        return await self._change(
+            args.chain, call, "an authenticator is added", lambda chain: chain.add(args.text, REAR)
+        )
+
+    async def update(self, args: proto.AuthnSettings, call: Call) -> proto.AuthnChanged:
+        """Answer `authn.update`: have other settings in the place of those of one."""
+        return await self._change(args.chain, call, "an authenticator is changed", lambda chain: _updated(chain, args))
+
+    async def delete(self, args: proto.AuthnName, call: Call) -> proto.AuthnChanged:
+        """Answer `authn.delete`: take one out of its chain; its users are deleted with it."""
+        return await self._change(args.chain, call, "an authenticator is deleted", lambda chain: chain.delete(args.id))
+
+    async def enable(self, args: proto.AuthnName, call: Call) -> proto.AuthnChanged:
+        """Answer `authn.enable`: have one asked."""
+        return await self._change(
+            args.chain, call, "an authenticator is enabled", lambda chain: chain.enable(args.id, is_enabled=True)
+        )
+
+    async def disable(self, args: proto.AuthnName, call: Call) -> proto.AuthnChanged:
+        """Answer `authn.disable`: have one asked no more; its users stay."""
+        return await self._change(
+            args.chain, call, "an authenticator is disabled", lambda chain: chain.enable(args.id, is_enabled=False)
+        )
+
+    async def move(self, args: proto.AuthnMove, call: Call) -> proto.AuthnChanged:
+        """Answer `authn.move`: give one another place."""
+        return await self._change(
+            args.chain, call, "an authenticator is moved", lambda chain: chain.move(args.id, args.position)
+        )
+
+    async def order(self, args: proto.AuthnOrder, call: Call) -> proto.AuthnChanged:
+        """Answer `authn.order`: bring all of a chain into another order."""
+        return await self._change(
+            args.chain, call, "the order of authenticators is changed", lambda chain: chain.order(args.ids)
+        )
+
+    async def _change(
+        self, name: str, call: Call, comment: str, change: Callable[[GroupList], object]
+    ) -> proto.AuthnChanged:
+        return await told(self._changed(name, call, comment, change))
+
+    async def _changed(
+        self, name: str, call: Call, comment: str, change: Callable[[GroupList], object]
+    ) -> proto.AuthnChanged:
+        chain = self._chain(name)
+        change(chain)
+        terms = Terms(revision=self._manager.revision, comment=comment)
+        outcome = await self._manager.change(chain.edit(), author_of(call), terms)
+        return proto.AuthnChanged(name or _GLOBAL_NAME, tuple(chain.names), outcome.revision)
+
+    # --- what there is
+
+    def _chains(self) -> Iterator[str]:
+        yield GLOBAL
+        listeners = _below(self._manager.layers.merged, "listeners")
+        for kind in _KINDS:
+            named = _below(listeners, kind)
+            for name in named.value if named is not None and isinstance(named.value, dict) else ():
+                yield f"{kind}:{name}"
+
+    def _chain(self, name: str) -> GroupList:
+        """A chain as it is configured, with stars for secrets."""
+        return GroupList(self._manager.layers, _path(name), "authenticator")
+
+    def _found(self, chain: str, name: str) -> Settings:
+        there = self._chain(chain)
+        if name not in there.names:
+            raise RpcError("not_found", f"{_place(chain)} has no {name}; there are {', '.join(there.names) or 'none'}")
+        return there.plain()[there.names.index(name)]
+
+    def _row(self, chain: str, settings: Settings) -> proto.AuthnRow:
+        name = id_of(settings)
+        member = next((one for one in self._part.chains().get(chain, ()) if one.id == name), None)
+        state = "disabled" if member is None else member.authenticator.health() or "enabled"
+        counts = {} if member is None else member.counts.numbers()
+        rates = self._part.rates(chain, name)
+        return proto.AuthnRow(chain or _GLOBAL_NAME, name, state, str(settings.get("precondition", "")), counts, rates)
+
+
+def id_of(settings: Settings) -> str:
+    """Mechanism and backend of settings, as far as they say them."""
+    return ":".join(str(settings[tag]) for tag in ("mechanism", "backend") if tag in settings)
+
+
+def _updated(chain: GroupList, args: proto.AuthnSettings) -> None:
+    found = chain.name_in(args.text)
+    if found != args.id:
+        raise RpcError("authn_invalid", _other_id(found, args.id))
+    chain.update(args.text)
+
+
+def _path(chain: str) -> tuple[str, ...]:
+    if chain == GLOBAL:
+        return ("authentication",)
+    kind, colon, name = chain.partition(":")
+    if kind not in _KINDS or not colon or not name:
+        raise RpcError("authn_invalid", f"{chain!r} is no listener; one is named as tcp:default")
+    return ("listeners", kind, name, "authentication")
+
+
+def _other_id(found: str, wanted: str) -> str:
+    if found:
+        return (
+            f"the settings are those of {found}, not of {wanted}: mechanism and backend cannot change; delete the one, "
+            "add the other"
+        )
+    mechanism, _, backend = wanted.partition(":")
+    said = f"mechanism = {mechanism}{f', backend = {backend}' if backend else ''}"
+    return f"the settings say no mechanism: give all settings of {wanted}, with {said}; `ctl authn show` prints them"
+
+
+def _place(chain: str) -> str:
+    return f"the chain of the listener {chain}" if chain else "the chain"
+
+
+def _below(node: Node | None, name: str) -> Node | None:
+    return node.value.get(name) if node is not None and isinstance(node.value, dict) else None

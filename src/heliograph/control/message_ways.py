@@ -1,0 +1,207 @@
+"""What became of messages: found by id, topic, time and client, as far as it was recorded."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from heliograph.channel.context import ChannelContext
+from heliograph.config.diagnose import MessageWaysConfig
+from heliograph.control.proto_v1.message_ways import MessageWay, WayRow, WaysState, WaysWanted, WayWanted
+from heliograph.control.slices import in_slices
+from heliograph.mqtt.topic import topic_matches
+from heliograph.rpc.codes import BAD_ARGUMENTS
+from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+from heliograph.session.session import Session
+from heliograph.settings.units import check_topic_filter
+from heliograph.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from heliograph.control.told_ways import ToldWay
+    from heliograph.tracing.ways.chunks import WayRecord
+    from heliograph.tracing.ways.message_ways import MessageWays
+    from heliograph.tracing.ways.query import WayQuery
+
+STORAGE_FAILED: Final = "storage_failed"
+LIMIT_MAX: Final = 2000
+_ID_DIGITS: Final = 32
+_BEGINNINGS_MAX: Final = 50  # that are looked for by themselves
+
+Id = tuple[int, int]
+
+
+class RecordedWays(Protocol):
+    """Where ways are recorded."""
+
+    settings: MessageWaysConfig
+
+    @property
+    def ways(self) -> "MessageWays | None":
+        """What was recorded; None where nothing ever was."""
+
+
+def methods(recorded: RecordedWays, context: ChannelContext) -> list[Method]:
+    """`message_ways.list`, `message_ways.show`, `message_ways.state`."""
+    answers = WaysAnswers(recorded, context)
+    return [
+        Method("message_ways.list", WaysWanted, answers.listed),
+        Method("message_ways.show", WayWanted, answers.show),
+        Method("message_ways.state", NoArgs, answers.state),
+    ]
+
+
+class WaysAnswers:
+    """Answers what became of messages; owned by the control socket."""
+
+    def __init__(self, recorded: RecordedWays, context: ChannelContext) -> None:
+        self._recorded = recorded
+        self._context = context
+
+    def state(self, args: NoArgs, call: Call) -> WaysState:
+        """Answer `message_ways.state`."""
+        settings, ways = self._recorded.settings, self._recorded.ways
+        told = {} if ways is None else ways.statistics()
+        return WaysState(
+            settings.enable,
+            list(settings.topics),
+            list(settings.clients),
+            told.get("message_ways.recorded", 0),
+            told.get("message_ways.missed", 0) + told.get("message_ways.unheld", 0),
+            told.get("message_ways.stored_bytes", 0),
+            0 if ways is None else ways.store.oldest_us,
+            int(settings.retention),
+        )
+
+    async def listed(self, args: WaysWanted, call: Call) -> AsyncIterator[Sequence[WayRow]]:
+        """Answer `message_ways.list`, the newest first."""
+        from heliograph.tracing.ways.query import WayQuery
+
+        if not 1 <= args.limit <= LIMIT_MAX:
+            raise RpcError(BAD_ARGUMENTS, f"limit is {args.limit}; 1 to {LIMIT_MAX} is valid")
+        if args.topic:
+            try:
+                check_topic_filter(args.topic)
+            except ValueError as error:
+                raise RpcError(BAD_ARGUMENTS, f"topic: {args.topic[:200]!r} is no topic filter: {error}") from None
+        before = _id_of(args.before) if args.before else None
+        found = await self._found(WayQuery(args.topic, args.clientid, args.since_us, before), args.limit)
+        for rows in in_slices((_told(pieces).row() for pieces in found), _length):
+            yield rows
+
+    async def show(self, args: WayWanted, call: Call) -> MessageWay:
+        """Answer `message_ways.show`."""
+        pieces = await self._pieces(_id_of(args.message_id))
+        if not pieces:
+            raise RpcError("not_found", self._why_absent(args.message_id))
+        told = _told(pieces)
+        asked = self._asked(told, args.clientid) if args.clientid else ""
+        return told.whole(asked, self._retained(told) if told.was_retained else "")
+
+    # --- inside
+
+    async def _pieces(self, only: Id) -> "list[WayRecord]":
+        from heliograph.tracing.ways.query import WayQuery
+
+        ways, found = self._recorded.ways, []
+        if ways is not None:
+            with _told_errors():
+                async for _, records in ways.search(WayQuery(only=only)):
+                    found += records
+        return found
+
+    async def _found(self, query: "WayQuery", limit: int) -> "list[list[WayRecord]]":
+        """The newest messages that are wanted, each with all that was found of it."""
+        ways = self._recorded.ways
+        if ways is None:
+            return []
+        pieces: dict[Id, list[WayRecord]] = {}
+        with _told_errors():
+            async for written_us, records in ways.search(query):
+                for record in records:
+                    pieces.setdefault(record.id, []).append(record)
+                if len(pieces) >= limit and sorted(pieces, reverse=True)[limit - 1][0] > written_us:
+                    break
+        newest = sorted(pieces, reverse=True)[:limit]
+        looked = 0
+        for one in newest:  # of some only what came later meets the query
+            if not any(record.is_begun for record in pieces[one]) and looked < _BEGINNINGS_MAX:
+                looked += 1
+                pieces[one] = await self._pieces(one)
+        return [pieces[one] for one in newest if pieces[one]]
+
+    def _why_absent(self, message_id: str) -> str:
+        settings = self._recorded.settings
+        if not settings.enable:
+            return f"nothing is recorded of message {message_id}: diagnose.messages.enable is false"
+        return (
+            f"nothing is recorded of message {message_id}: it is older than what is kept, or none of the messages "
+            "that diagnose.messages records"
+        )
+
+    def _retained(self, told: "ToldWay") -> str:
+        """Whether it is the retained message of its topic now."""
+        store = self._context.broker.retained
+        *_, topic = told.record.topics()
+        try:
+            now = None if store is None else store.match(topic).next()
+        except StorageError:
+            return ""
+        if now is None:
+            return "no message is retained for its topic now: it was cleared, has expired, or was not taken"
+        if (int(now.id_high), int(now.id_low)) == told.record.id:
+            return "it is the retained message of its topic now"
+        return f"message {now.guid.hex()} has taken its place as the retained message of its topic"
+
+    def _asked(self, told: "ToldWay", clientid: str) -> str:
+        """Why a client did not get a message, or that it did."""
+        for one in told.receivers:
+            if one.clientid == clientid:
+                return f"{clientid}: {one.state.replace('_', ' ')}" + (f": {one.why}" if one.why else "")
+        session = self._context.sessions.held(clientid)
+        filters = [] if session is None else _matching(session, told.record.topic)
+        if not self._context.sessions.knows(clientid):
+            return f"{clientid} was not among its receivers, and has no session now"
+        if filters:
+            return (
+                f"{clientid} was not among its receivers when it was routed; its subscription {filters[0]} matches the "
+                "topic now: it was made later, or its durable session gets the message from storage"
+            )
+        return f"{clientid} was not among its receivers: it has no subscription that matches {told.record.topic}"
+
+
+def _matching(session: Session, topic: str) -> list[str]:
+    found = []
+    for name, one in session.subscriptions.items():
+        if topic_matches(topic, one.topic_filter):
+            found.append(name)
+    return found
+
+
+def _length(row: WayRow) -> int:
+    return len(row.topic) + len(row.clientid) + len(row.why)
+
+
+def _told(pieces: "Sequence[WayRecord]") -> "ToldWay":
+    from heliograph.control.told_ways import ToldWay  # a node that is not asked does without
+    from heliograph.tracing.ways.query import joined
+
+    return ToldWay(joined(pieces))
+
+
+def _id_of(text: str) -> Id:
+    try:
+        number = int(text, 16) if len(text) == _ID_DIGITS and text.isalnum() else -1
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise RpcError(BAD_ARGUMENTS, f"{text[:80]!r} is no message id: expected {_ID_DIGITS} hexadecimal digits")
+    return number >> 64, number & 0xFFFFFFFFFFFFFFFF
+
+
+@contextmanager
+def _told_errors() -> Iterator[None]:
+    try:
+        yield
+    except (StorageError, msgspec.DecodeError, OSError) as error:
+        raise RpcError(STORAGE_FAILED, f"the ways that were recorded cannot be read: {error}") from error

@@ -1,0 +1,31 @@
+"""Logins that have to wait since others failed: what is asked of them, and answers."""
+
+import msgspec
+
+from heliograph.rpc.methods import Args
+
+
+class LoginAddress(Args, frozen=True):
+    """The address whose logins need not wait any more."""
+
+    address: str
+
+
+class WaitingLoginRow(msgspec.Struct, frozen=True):
+    """What has to wait.
+
+    Attributes:
+        name: The user name, or the client id of a client without one; empty for all of the address that have not logged
+            in from it before.
+        wait_s: For how many seconds more.
+    """
+
+    address: str
+    name: str
+    wait_s: float
+
+
+class LoginsLifted(msgspec.Struct, frozen=True):
+    """How many need not wait any more."""
+
+    count: int

@@ -1,0 +1,180 @@
+"""What became of messages."""
+
+import msgspec
+
+from heliograph.rpc.methods import Args
+
+
+class WaysWanted(Args, frozen=True):
+    """`message_ways.list`: which messages, the newest first.
+
+    Attributes:
+        topic: A topic filter; empty for all.
+        clientid: Those that it published or should have received; empty for all.
+        since_us: Not older, in microseconds since the epoch.
+        before: Older than the message with this id; empty for the newest.
+        limit: How many at the most.
+    """
+
+    topic: str = ""
+    clientid: str = ""
+    since_us: int = 0
+    before: str = ""
+    limit: int = 50
+
+
+class WayWanted(Args, frozen=True):
+    """`message_ways.show`: the way of one message.
+
+    Attributes:
+        message_id: Its id, 32 hexadecimal digits.
+        clientid: A client of which it is told why it did not get the message; empty for none.
+    """
+
+    message_id: str
+    clientid: str = ""
+
+
+class WayRow(msgspec.Struct, frozen=True):
+    """A row of `message_ways.list`.
+
+    Attributes:
+        at_us: When it was published.
+        clientid: Who published it; empty for the broker.
+        outcome: `delivered`, `partly_delivered`, `waiting`, `not_delivered`, `no_receiver`, `stored`, `refused`,
+            `taken` or `kept`.
+        why: Why it was not delivered, in words; empty where it was.
+        reason: The same as metrics call it.
+        receivers: How many there were.
+        delivered: How many of them have it.
+        dropped: How many of them do not get it.
+    """
+
+    message_id: str
+    at_us: int
+    topic: str
+    clientid: str
+    qos: int
+    retain: bool
+    payload_bytes: int
+    outcome: str
+    why: str
+    reason: str
+    receivers: int
+    delivered: int
+    dropped: int
+
+
+class WayStep(msgspec.Struct, frozen=True):
+    """Something that happened before a message had receivers, or to its publisher.
+
+    Attributes:
+        after_us: How long after the PUBLISH.
+        stage: `publish`, `access`, `hook`, `rule`, `store`, `route` or `answer`.
+        what: What it was, as `hook_verdict`.
+        who: The callback or rule; empty for the broker.
+        text: What it was, in words.
+        is_bad: Whether the message went no further for it, or something failed.
+        policy: The validation or transformation that failed; empty where none did.
+    """
+
+    after_us: int
+    stage: str
+    what: str
+    who: str
+    text: str
+    is_bad: bool = False
+    policy: str = ""
+
+
+class WayReceiver(msgspec.Struct, frozen=True):
+    """What became of a message at one receiver.
+
+    Attributes:
+        topic_filter: That of its subscription; a shared one begins with `$share/`.
+        state: `sent`, `acknowledged`, `waiting`, `unacknowledged`, `left_to_replay` or `dropped`.
+        qos: At which it was sent.
+        sent_count: How often it was sent.
+        queued_after_us: When it began to wait, after the PUBLISH; -1 where it did not.
+        sent_after_us: When it was sent first; -1 where it was not.
+        received_after_us: When PUBREC came; -1 where none did.
+        acknowledged_after_us: When it was acknowledged; -1 where it was not.
+        dropped_after_us: When it was dropped; -1 where it was not.
+        reason: Why it was dropped, as metrics call it.
+        why: Why it waits, or was dropped, in words.
+    """
+
+    clientid: str
+    topic_filter: str
+    state: str
+    qos: int
+    sent_count: int = 0
+    queued_after_us: int = -1
+    sent_after_us: int = -1
+    received_after_us: int = -1
+    acknowledged_after_us: int = -1
+    dropped_after_us: int = -1
+    reason: str = ""
+    why: str = ""
+
+
+class MessageWay(msgspec.Struct, frozen=True):
+    """The answer of `message_ways.show`.
+
+    Attributes:
+        username: That of its publisher; empty for none.
+        expires_after_s: Its message expiry interval; -1 for none.
+        is_begun: Whether its PUBLISH was recorded; otherwise it was published before that began.
+        made_by: The rules that made it, one through another.
+        outcome: As in `WayRow`.
+        summary: What became of it, in a sentence.
+        steps: Up to its receivers, and the answer to its publisher.
+        receivers: Its receivers.
+        left_out: Further things that happened, of which there were too many.
+        asked: Why the client that was asked about did not get it, or that it did; empty for none.
+        retained: Whether it is the retained message of its topic now; empty where it never was.
+    """
+
+    message_id: str
+    at_us: int
+    topic: str
+    clientid: str
+    username: str
+    qos: int
+    retain: bool
+    payload_bytes: int
+    expires_after_s: int
+    is_begun: bool
+    made_by: list[str]
+    outcome: str
+    summary: str
+    reason: str
+    steps: list[WayStep]
+    receivers: list[WayReceiver]
+    left_out: int = 0
+    asked: str = ""
+    retained: str = ""
+
+
+class WaysState(msgspec.Struct, frozen=True):
+    """The answer of `message_ways.state`.
+
+    Attributes:
+        is_recording: Whether ways are recorded now.
+        topics: Of messages to which topics.
+        clients: Of messages of which publishers; empty for all.
+        recorded: How many were recorded since the node began.
+        missed: How many were not, since there were too many, or memory was taken.
+        stored_bytes: What they take on the disk, about.
+        oldest_us: From when the oldest are; 0 for none.
+        retention_s: How long they are kept.
+    """
+
+    is_recording: bool
+    topics: list[str]
+    clients: list[str]
+    recorded: int
+    missed: int
+    stored_bytes: int
+    oldest_us: int
+    retention_s: int

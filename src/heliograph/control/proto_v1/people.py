@@ -1,0 +1,178 @@
+"""Users of the HTTP API and API keys: what is asked of them, and answers. Times are seconds since the epoch."""
+
+import msgspec
+
+from heliograph.rpc.methods import Args
+
+
+class ManagementUserName(Args, frozen=True):
+    """One user."""
+
+    username: str
+
+
+class NewManagementUser(Args, frozen=True):
+    """A user to add.
+
+    Attributes:
+        password_hash: As `access.people.passwords.hash_of` makes it; the node never sees the password.
+        is_default: Whether it is that of the configuration, which is added only where there is no user at all.
+        is_first: Refuse it where there is a user already.
+    """
+
+    username: str
+    password_hash: str
+    role: str = "administrator"
+    description: str = ""
+    is_default: bool = False
+    is_first: bool = False
+
+
+class ManagementUserChange(Args, frozen=True):
+    """What is to be changed of a user; None stays.
+
+    Attributes:
+        password_hash: As in `NewManagementUser`.
+    """
+
+    username: str
+    password_hash: str | None = None
+    role: str | None = None
+    description: str | None = None
+
+
+class SecondFactor(Args, frozen=True):
+    """The second factor of a user.
+
+    Attributes:
+        totp_secret: The secret that its codes are made of; empty for no second factor any more.
+        recovery: SHA-256 of the recovery codes.
+        totp_step: The time step of the code that it was enrolled with, which counts no more.
+    """
+
+    username: str
+    totp_secret: bytes = b""
+    recovery: tuple[bytes, ...] = ()
+    totp_step: int = 0
+
+
+class ManagementLogin(Args, frozen=True):
+    """A user has shown that it is one.
+
+    Attributes:
+        version: Of the user whose password was checked: that of a user who was changed meanwhile counts nothing.
+        address: From where.
+        totp_step: The time step of its code, which counts once; 0 for none.
+        recovery: SHA-256 of the recovery code that was used in its place.
+    """
+
+    username: str
+    version: int
+    address: str
+    totp_step: int = 0
+    recovery: bytes = b""
+
+
+class SsoLogin(Args, frozen=True):
+    """A user has logged in at a provider of identities.
+
+    Attributes:
+        role: By the provider.
+        address: From where.
+    """
+
+    username: str
+    role: str
+    address: str
+
+
+class ManagementUserRow(msgspec.Struct, frozen=True):
+    """A user, without what is secret.
+
+    Attributes:
+        recovery_codes: How many recovery codes are left.
+    """
+
+    username: str
+    role: str
+    description: str
+    created_at: int
+    is_default: bool
+    has_second_factor: bool
+    recovery_codes: int = 0
+
+
+class ManagementUserSecrets(msgspec.Struct, frozen=True):
+    """A user as logins are checked against it."""
+
+    user: ManagementUserRow
+    version: int
+    password_hash: str
+    totp_secret: bytes
+    totp_step: int
+    recovery: tuple[bytes, ...]
+
+
+class ApiKeyName(Args, frozen=True):
+    """One API key."""
+
+    name: str
+
+
+class NewApiKey(Args, frozen=True):
+    """An API key to add.
+
+    Attributes:
+        secret_hash: SHA-256 of its secret, which the node never sees.
+        expires: When it ends; None for never.
+        replaces: Whether it takes the place of those of the same name or key, which is refused otherwise.
+    """
+
+    name: str
+    api_key: str
+    secret_hash: bytes
+    role: str = "administrator"
+    description: str = ""
+    enable: bool = True
+    expires: int | None = None
+    replaces: bool = False
+
+
+class ApiKeyChange(Args, frozen=True):
+    """What is to be changed of an API key; None stays.
+
+    Attributes:
+        expires: When it ends; 0 for never.
+    """
+
+    name: str
+    role: str | None = None
+    description: str | None = None
+    enable: bool | None = None
+    expires: int | None = None
+
+
+class ApiKeyRow(msgspec.Struct, frozen=True):
+    """An API key, without its secret."""
+
+    name: str
+    api_key: str
+    role: str
+    description: str
+    enable: bool
+    expired: bool
+    expires: int | None
+    created_at: int
+
+
+class ApiKeySecrets(msgspec.Struct, frozen=True):
+    """An API key as callers are checked against it."""
+
+    key: ApiKeyRow
+    secret_hash: bytes
+
+
+class PeopleRevision(msgspec.Struct, frozen=True):
+    """The number of the last change of users and API keys; 0 before the first."""
+
+    revision: int

@@ -1,0 +1,286 @@
+"""What a recorded way means: what became of the message at each receiver, its outcome, and why."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from heliograph.control.proto_v1.message_ways import MessageWay, WayReceiver, WayRow, WayStep
+from heliograph.mqtt import reason_codes as rc
+from heliograph.tracing.reasons import why_dropped
+from heliograph.tracing.verdicts import POLICY_FAILED
+from heliograph.tracing.ways import way as steps
+from heliograph.tracing.ways.chunks import WayRecord
+
+DELIVERED: Final = "delivered"
+PARTLY: Final = "partly_delivered"
+WAITING: Final = "waiting"
+NOT_DELIVERED: Final = "not_delivered"
+NO_RECEIVER: Final = "no_receiver"
+STORED: Final = "stored"
+REFUSED: Final = "refused"
+TAKEN: Final = "taken"
+KEPT: Final = "kept"
+
+_STORED: Final = "no subscription of a session that was there matched; it is stored for durable sessions that are away"
+_LEFT: Final = "it waits in storage: the client gets it when it is back, or when what waits before it is acknowledged"
+_REFUSED: Final = "refused: "  # as `verdicts.in_words` has it, before the reason
+_HAS_IT: Final = ("sent", "acknowledged", "unacknowledged")
+_WAITS: Final = ("waiting", "left_to_replay")
+_CAME: Final = {
+    "retained": "it comes from the retained store, for a subscription that was made then",
+    "replayed": "it comes from storage, to a durable session",
+}
+_WILLS: Final = {
+    "delayed": "it is a will that waits for its delay",
+    "taken_back": "it is a will that is not published: the client came back in time",
+    "banned": "it is a will that is not published: its client is banned",
+    "not_authorized": "it is a will that is not published: its client may not publish to this topic",
+    "published": "it is a will that is published now",
+}
+
+
+class ToldReceiver:
+    """Gathers what became of a message at one receiver."""
+
+    def __init__(self, clientid: str) -> None:
+        self.clientid = clientid
+        self.filter = ""
+        self.state = ""
+        self.qos = 0
+        self.sent_count = 0
+        self.queued = self.sent = self.received = self.acknowledged = self.dropped = -1
+        self.reason = ""
+        self.why = ""
+
+    def take(self, after_us: int, what: int, text: str, number: int) -> None:
+        """One more step."""
+        if what in (steps.SENT, steps.SENT_AGAIN):
+            self.filter, self.qos, self.sent_count = text, number, self.sent_count + 1
+            self.sent = after_us if self.sent < 0 else self.sent
+            self.state, self.why = "unacknowledged" if number else "sent", ""
+        elif what in (steps.WAITS, steps.LEFT):
+            self.filter, self.qos, self.queued = text, number, after_us
+            self.state = "waiting" if what == steps.WAITS else "left_to_replay"
+            self.why = "" if what == steps.WAITS else _LEFT
+        elif what == steps.DROPPED:
+            self.state, self.reason, self.dropped, self.qos = "dropped", text, after_us, number
+            self.why = why_dropped(text)
+        elif what == steps.WHY:
+            self.why = text
+        elif what == steps.RECEIVED:
+            self.received = after_us
+        elif what == steps.ACKNOWLEDGED:
+            self.state, self.acknowledged = "acknowledged", after_us
+
+    def row(self) -> WayReceiver:
+        """What is told of it."""
+        times = (self.queued, self.sent, self.received, self.acknowledged, self.dropped)
+        told = (self.clientid, self.filter, self.state, self.qos, self.sent_count)
+        return WayReceiver(*told, *times, self.reason, self.why)
+
+
+class ToldWay:
+    """What a record means; made when somebody asks."""
+
+    def __init__(self, record: WayRecord) -> None:
+        self.record = record
+        self.steps: list[WayStep] = []
+        receivers: dict[str, ToldReceiver] = {}
+        self._gone = ""
+        self._failed: WayStep | None = None  # of the callback whose verdict comes next
+        self._is_refused = self._is_stored = self._is_routed = self._is_taken = False
+        for after_us, what, who, text, number in record.steps:
+            if what >= steps.SENT:
+                receivers.setdefault(who, ToldReceiver(who)).take(after_us, what, text, number)
+            elif (step := self._step(after_us, what, who, text, number)) is not None:
+                self.steps.append(step)
+        self.receivers = [one.row() for one in receivers.values()]
+        self.outcome, self.reason, self.why = self._outcome()
+
+    @property
+    def message_id(self) -> str:
+        """The message id in hexadecimal digits."""
+        return f"{self.record.id_high:016x}{self.record.id_low:016x}"
+
+    @property
+    def was_retained(self) -> bool:
+        """Whether it was given to the store of retained messages."""
+        return any(step.what == "retained" for step in self.steps)
+
+    def row(self) -> WayRow:
+        """It as a row of a list."""
+        one = self.record
+        delivered = sum(receiver.state in _HAS_IT for receiver in self.receivers)
+        dropped = sum(receiver.state == "dropped" for receiver in self.receivers)
+        return WayRow(
+            self.message_id,
+            one.id_high,
+            one.topic,
+            one.clientid,
+            one.qos,
+            one.retain,
+            one.payload_bytes,
+            self.outcome,
+            self.why,
+            self.reason,
+            len(self.receivers),
+            delivered,
+            dropped,
+        )
+
+    def whole(self, asked: str = "", retained: str = "") -> MessageWay:
+        """All of it."""
+        one = self.record
+        return MessageWay(
+            self.message_id,
+            one.id_high,
+            one.topic,
+            one.clientid,
+            one.username or "",
+            one.qos,
+            one.retain,
+            one.payload_bytes,
+            one.expiry_s,
+            one.is_begun,
+            list(one.made_by),
+            self.outcome,
+            self._summary(),
+            self.reason,
+            self.steps,
+            self.receivers,
+            one.left_out_count,
+            asked,
+            retained,
+        )
+
+    def _step(self, after_us: int, what: int, who: str, text: str, number: int) -> WayStep | None:
+        if what == steps.VERDICT:
+            return self._verdict(after_us, who, text, number)
+        if what in (steps.RULE, steps.ACTION):
+            name = "rule_evaluated" if what == steps.RULE else "rule_action"
+            return WayStep(after_us, "rule", name, who, text, "failed:" in text)
+        if what == steps.CHANGED:
+            told = f"it has the topic {text} now" if text else "it has another content now"
+            return WayStep(after_us, "hook", "changed", "", told)
+        if what == steps.GONE:
+            self._gone = text
+            if any(step.is_bad and step.text.endswith(text) for step in self.steps):  # the hook that says so
+                return None
+            stage = "access" if text == "not_authorized" else "route" if text == "no_subscribers" else "hook"
+            return WayStep(after_us, stage, "dropped", "", why_gone(text), text != "clears_retained")
+        if what == steps.REFUSED:
+            self._is_refused = True
+            return WayStep(after_us, "publish", "refused", "", f"its PUBLISH was refused: {text}", True)
+        return self._of_broker(after_us, what, text, number)
+
+    def _verdict(self, after_us: int, who: str, text: str, number: int) -> WayStep:
+        """What a callback said; that of validations or transformations comes behind the names of those that failed."""
+        if number == POLICY_FAILED:
+            told = f"{text} failed, and the message goes on"
+            self._failed = WayStep(after_us, "hook", "hook_verdict", who, told, False, text)
+            return self._failed
+        failed, self._failed = self._failed, None
+        if failed is not None and failed.who == who and text.startswith(_REFUSED):
+            self.steps = [step for step in self.steps if step is not failed]
+            told = f"refused by {failed.policy}: {text.removeprefix(_REFUSED)}"
+            return WayStep(after_us, "hook", "hook_verdict", who, told, True, failed.policy)
+        is_bad = text.startswith(("refused", "failed"))
+        self._is_taken = self._is_taken or text.startswith("took it") or text == "taken"
+        return WayStep(after_us, "hook", "hook_verdict", who, text or "let it pass", is_bad)
+
+    def _of_broker(self, after_us: int, what: int, text: str, number: int) -> WayStep:
+        if what == steps.RETAINED:
+            return WayStep(after_us, "store", "retained", "", "given to the store of retained messages")
+        if what == steps.STORED:
+            self._is_stored = True
+            return WayStep(after_us, "store", "stored", "", "given to storage")
+        if what == steps.COMMITTED:
+            told = f"the disk refused it: {_code(number)}" if number else "it is on the disk"
+            return WayStep(after_us, "store", "committed", "", told, number != 0)
+        if what == steps.ROUTED:
+            self._is_routed = True
+            count = "very many" if number < 0 else "no" if number == 0 else str(number)
+            told = f"{count} subscribed topic filter{'' if number == 1 else 's'} match{'es' if number == 1 else ''}"
+            return WayStep(after_us, "route", "routed", "", told)
+        if what == steps.ANSWERED:
+            self._is_refused = self._is_refused or number >= rc.UNSPECIFIED_ERROR
+            is_bad = number >= rc.UNSPECIFIED_ERROR
+            told = f"its publisher was answered: {_code(number)}"
+            return WayStep(after_us, "answer", "answered", "", told, is_bad)
+        if what == steps.WILL:
+            self._is_refused = self._is_refused or text in ("taken_back", "banned", "not_authorized")
+            return WayStep(
+                after_us, "publish", "will", "", _WILLS.get(text, text), text in ("banned", "not_authorized")
+            )
+        return WayStep(after_us, "store", "came_again", "", _CAME.get(text, text))
+
+    def _outcome(self) -> tuple[str, str, str]:
+        """The outcome, why in one word where there is one, and why in words."""
+        states = [one.state for one in self.receivers]
+        bad = [one for one in self.receivers if one.state == "dropped" and one.reason != "no_local"]
+        if states:
+            return self._of_receivers(states, bad)
+        if self._is_refused or self._gone == "not_authorized":
+            return REFUSED, self._gone, self._first_bad()
+        if self._gone == "clears_retained":
+            return KEPT, self._gone, why_gone(self._gone)
+        if self._gone == "no_subscribers" or (self._is_routed and not self._is_stored):
+            return KEPT if self.was_retained else NO_RECEIVER, "no_subscribers", why_gone("no_subscribers")
+        if self._gone:
+            return REFUSED, self._gone, self._first_bad()
+        if self._is_stored:
+            return STORED, "", _STORED
+        if self._is_taken:
+            return TAKEN, "", "a callback has taken it"
+        if not self.record.has_id and self.record.is_begun:
+            return REFUSED, "", self._first_bad() or "its PUBLISH was not taken: the connection ended"
+        return TAKEN, "", "it is under way"
+
+    def _of_receivers(self, states: Sequence[str], bad: Sequence[WayReceiver]) -> tuple[str, str, str]:
+        has_it = sum(state in _HAS_IT for state in states)
+        waits = sum(state in _WAITS for state in states)
+        if bad:
+            first = bad[0]
+            why = f"{first.clientid} does not get it: {first.why or first.reason}"
+            return PARTLY if has_it or waits else NOT_DELIVERED, first.reason, why
+        if waits:
+            first = next(one for one in self.receivers if one.state in _WAITS)
+            return WAITING, "", f"{first.clientid}: {first.why or 'it waits in its queue'}"
+        if not has_it:
+            return NO_RECEIVER, "no_local", why_dropped("no_local")
+        return DELIVERED, "", ""
+
+    def _first_bad(self) -> str:
+        bad = next((step for step in self.steps if step.is_bad), None)
+        if bad is None:
+            return ""
+        return f"{bad.who}: {bad.text}" if bad.who else bad.text
+
+    def _summary(self) -> str:
+        count, row = len(self.receivers), self.row()
+        heads = {
+            DELIVERED: f"Delivered to {_receivers(count)}",
+            PARTLY: f"Delivered to {row.delivered} of {_receivers(count)}",
+            WAITING: f"Waits: {row.delivered} of {_receivers(count)} got it so far",
+            NOT_DELIVERED: "Not delivered",
+            NO_RECEIVER: "Delivered to nobody",
+            STORED: "Stored, and delivered to nobody so far",
+            REFUSED: "Not published",
+            TAKEN: "Not routed so far",
+            KEPT: "Retained, and delivered to nobody",
+        }
+        return heads[self.outcome] + (f": {self.why}" if self.why else "") + "."
+
+
+def why_gone(reason: str) -> str:
+    """Why a message went no further, in words."""
+    if reason == "not_authorized":
+        return "its publisher may not publish to this topic"
+    return why_dropped(reason) or f"it was dropped: {reason}"
+
+
+def _code(number: int) -> str:
+    return rc.name_of(number).replace("_", " ") if number else "success"
+
+
+def _receivers(count: int) -> str:
+    return "1 receiver" if count == 1 else f"{count} receivers"

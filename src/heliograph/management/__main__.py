@@ -1,0 +1,16 @@
+"""`python -m heliograph.management`: the management process, started by a node."""
+
+import sys
+
+from heliograph._pure import prefer_sources
+
+if __name__ == "__main__":
+    # FastAPI looks whether a model is one of the first version of pydantic, and imports that for it: there are none.
+    sys.modules["pydantic.v1"] = None  # type: ignore[assignment]  # as the import system has it
+
+    # Of the compiled modules it uses one small one, which would bring the library of all of them.
+    prefer_sources()
+
+    from heliograph.management.program import main
+
+    sys.exit(main())

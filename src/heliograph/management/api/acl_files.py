@@ -1,0 +1,70 @@
+"""Files of rules that the API was given: each has the name of its content, so none that holds is overwritten."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+from heliograph.management.web.errors import ApiError
+
+_KEPT: Final = 20  # revisions of the configuration name earlier ones
+_BYTES_MAX: Final = 1 << 20
+
+
+class AclFiles:
+    """The files below one directory; owned by the application.
+
+    Args:
+        directory: Made when the first one is written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._new: set[Path] = set()
+
+    def write(self, rules: str) -> Path:
+        """A file with these rules, which is on the disk.
+
+        Raises:
+            ApiError: 400, they are too long; 503, the disk does not take them.
+        """
+        data = rules.encode()
+        if len(data) > _BYTES_MAX:
+            raise ApiError(400, "BAD_REQUEST", f"the rules have {len(data):,} bytes; at most {_BYTES_MAX:,} are valid")
+        path = self._directory / f"acl.{hashlib.sha256(data).hexdigest()[:16]}.conf"
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.exists():
+                temporary = path.with_suffix(".new")
+                with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+                    out.write(data)
+                    out.flush()
+                    os.fsync(out.fileno())
+                temporary.replace(path)
+                self._new.add(path)
+            else:
+                path.touch()
+        except OSError as error:
+            raise ApiError(503, "SERVICE_UNAVAILABLE", f"the rules cannot be written: {error}") from error
+        self._remove_old(path)
+        return path
+
+    def remove_new(self, path: Path) -> None:
+        """Remove a file whose rules were refused, unless it was there before."""
+        if path in self._new:
+            self._new.discard(path)
+            path.unlink(missing_ok=True)
+
+    @staticmethod
+    def text_of(path: str) -> str:
+        """The rules of a file; empty where it cannot be read, as the default one that need not exist."""
+        try:
+            return Path(os.path.expandvars(path)).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def _remove_old(self, used: Path) -> None:
+        files = sorted(self._directory.glob("acl.*.conf"), key=lambda one: one.stat().st_mtime, reverse=True)
+        for path in files[_KEPT:]:
+            if path != used:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""Alarms: what is wrong with a node for longer than a moment."""
+
+import time
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+from pydantic import ConfigDict, Field
+
+from heliograph.control.proto_v1.alarms import AlarmName, AlarmRow, AlarmsCleared, AlarmsWanted
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Row, Str
+from heliograph.management.web.paging import PageDep, page_of
+from heliograph.management.web.times import rfc3339
+from heliograph.rpc.methods import RpcError
+
+area = Area("Alarms", "What is wrong for longer than a moment, and what was.")
+
+_US = 1000  # of a millisecond
+_NOT_ACTIVE = "not_found"  # of `alarms.deactivate`
+
+
+class AlarmShown(Row):
+    """An alarm."""
+
+    node: str
+    name: str
+    message: str
+    details: dict[str, Any]
+    duration: int = Field(description="Milliseconds from its begin to its end, or until now")
+    activate_at: str
+    deactivate_at: str | None = Field(None, description="Only of one that has ended")
+
+
+class AlarmPage(Row):
+    """A page of alarms, the newest first."""
+
+    data: list[AlarmShown]
+    meta: dict[str, Any]
+
+
+class AlarmToEnd(Body):
+    """An active alarm."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "high_cpu_usage"}]})
+
+    name: Str = Field(min_length=1, max_length=1000)
+
+
+@area.get("/alarms", scope="alarms:read", response_model=AlarmPage, errors={400: ("BAD_REQUEST",)})
+async def list_alarms(
+    nodes: NodesDep,
+    page: PageDep,
+    activated: Annotated[bool, Query(description="Those that go on, or those that ended")] = True,
+) -> Response:
+    """Alarms that go on, or that ended, the newest first."""
+    rows = [
+        _shown(node, row)
+        for node in nodes.all()
+        for row in await node.rows("alarms.list", AlarmRow, AlarmsWanted(history=not activated))
+    ]
+    rows.sort(key=lambda row: str(row["deactivate_at" if not activated else "activate_at"]), reverse=True)
+    return page_of(rows, page)
+
+
+@area.delete("/alarms", scope="alarms:write")
+async def delete_alarms(nodes: NodesDep) -> None:
+    """Forget the alarms that ended."""
+    for node in nodes.all():
+        await node.ask("alarms.clear", AlarmsCleared)
+
+
+@area.post(
+    "/alarms/force_deactivate",
+    scope="alarms:write",
+    status=204,
+    errors={400: ("NOT_FOUND", "INVALID_PARAMETER", "BAD_REQUEST")},
+)
+async def force_deactivate_alarm(body: AlarmToEnd, nodes: NodesDep) -> None:
+    """End an alarm by hand; its cause stays, and brings it back when it ends and comes again."""
+    found, message = False, ""
+    for node in nodes.all():
+        try:
+            await node.ask("alarms.deactivate", AlarmRow, AlarmName(body.name))
+            found = True
+        except RpcError as error:
+            if error.code != _NOT_ACTIVE:
+                raise
+            message = error.message
+    if not found:
+        raise ApiError(400, "NOT_FOUND", message)
+
+
+def _shown(node: Node, row: AlarmRow) -> dict[str, object]:
+    until = int(time.time() * 1000) if row.deactivate_at is None else row.deactivate_at
+    shown: dict[str, object] = {
+        "node": node.name,
+        "name": row.name,
+        "message": row.message,
+        "details": row.details,
+        "duration": max(0, until - row.activate_at),
+        "activate_at": rfc3339(row.activate_at * _US),
+    }
+    if row.deactivate_at is not None:
+        shown["deactivate_at"] = rfc3339(row.deactivate_at * _US)
+    return shown

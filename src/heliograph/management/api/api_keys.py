@@ -1,0 +1,142 @@
+"""API keys, with which programs call the API. Not for API keys themselves."""
+
+from typing import Annotated, Any
+
+from fastapi import Response
+from pydantic import Field
+
+from heliograph.access.people.api_keys import api_key_of, new_secret, secret_hash_of
+from heliograph.access.people.names import ADMINISTRATOR
+from heliograph.control.proto_v1.people import ApiKeyChange, ApiKeyName, ApiKeyRow, NewApiKey
+from heliograph.management.api.people import kept
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Bool, Row, Str, Whole
+from heliograph.management.web.paging import json_response
+from heliograph.management.web.times import read_time_us, rfc3339
+
+area = Area("API keys", "Keys of programs. A secret is shown once, when its key is made.")
+
+_SECOND_US = 1_000_000
+_FOREVER = frozenset({"infinity", "undefined", ""})
+_EXPIRED_AT = "RFC 3339, or `infinity`"
+_YEAR_9999_S = 253_402_300_799
+
+
+class NewApiKeyBody(Body):
+    """A key to make."""
+
+    name: Annotated[Str, Field(description="A letter, then letters, digits, hyphens and underscores")]
+    desc: Str = ""
+    enable: Bool = True
+    expired_at: Annotated[Str | Whole | None, Field(description=_EXPIRED_AT)] = None
+    role: Str = ADMINISTRATOR
+
+
+class ApiKeyChangeBody(Body):
+    """What is to be changed of a key."""
+
+    desc: Str | None = None
+    enable: Bool | None = None
+    expired_at: Annotated[Str | Whole | None, Field(description=_EXPIRED_AT)] = None
+    role: Str | None = None
+
+
+class ApiKeyAnswer(Row):
+    """A key without its secret."""
+
+    name: str
+    api_key: str
+    desc: str
+    enable: bool
+    expired: bool
+    expired_at: str
+    created_at: str
+    role: str
+
+
+class NewApiKeyAnswer(ApiKeyAnswer):
+    """A key that was made, with its secret."""
+
+    api_secret: str
+
+
+@area.get("/api_key", scope="api_keys:read", response_model=list[ApiKeyAnswer])
+async def list_api_keys(nodes: NodesDep) -> Response:
+    """All keys."""
+    return json_response([_shown(row) for row in await nodes.own.rows("people.keys", ApiKeyRow)])
+
+
+@area.post("/api_key", scope="api_keys:write", errors={400: ("BAD_REQUEST",)}, response_model=NewApiKeyAnswer)
+async def add_api_key(body: NewApiKeyBody, nodes: NodesDep) -> Response:
+    """Make a key; the answer is the only one that has its secret."""
+    secret = new_secret()
+    wanted = NewApiKey(
+        body.name,
+        api_key_of(body.name),
+        secret_hash_of(secret),
+        body.role,
+        body.desc,
+        body.enable,
+        _expires(body.expired_at) or None,
+    )
+    row = await kept(nodes.own.ask("people.key_add", ApiKeyRow, wanted))
+    response = json_response({**_shown(row), "api_secret": secret})
+    response.headers["cache-control"] = "no-store"
+    return response
+
+
+@area.get("/api_key/{name}", scope="api_keys:read", errors={404: ("NOT_FOUND",)}, response_model=ApiKeyAnswer)
+async def get_api_key(name: str, nodes: NodesDep) -> Response:
+    """One key."""
+    for row in await nodes.own.rows("people.keys", ApiKeyRow):
+        if row.name == name:
+            return json_response(_shown(row))
+    raise ApiError(404, "NOT_FOUND", f"there is no API key {name[:256]!r}")
+
+
+@area.put(
+    "/api_key/{name}",
+    scope="api_keys:write",
+    errors={400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)},
+    response_model=ApiKeyAnswer,
+)
+async def change_api_key(name: str, body: ApiKeyChangeBody, nodes: NodesDep) -> Response:
+    """Change a key; its secret stays."""
+    expires = None if body.expired_at is None else _expires(body.expired_at)
+    wanted = ApiKeyChange(name, body.role, body.desc, body.enable, expires)
+    return json_response(_shown(await kept(nodes.own.ask("people.key_set", ApiKeyRow, wanted))))
+
+
+@area.delete("/api_key/{name}", scope="api_keys:write", errors={404: ("NOT_FOUND",)})
+async def delete_api_key(name: str, nodes: NodesDep) -> Response:
+    """Delete a key."""
+    await kept(nodes.own.ask("people.key_delete", ApiKeyRow, ApiKeyName(name)))
+    return Response(status_code=204)
+
+
+def _expires(value: str | int | None) -> int:
+    """Seconds since the epoch; 0 for never."""
+    if value is None or value in _FOREVER:
+        return 0
+    if isinstance(value, int):
+        seconds = value
+    else:
+        seconds = int(value) if value.isascii() and value.isdigit() else read_time_us(value, "expired_at") // _SECOND_US
+    if not 0 < seconds <= _YEAR_9999_S:
+        raise ApiError(400, "BAD_REQUEST", f"expired_at: found {str(value)[:100]}; {_EXPIRED_AT} is valid")
+    return seconds
+
+
+def _shown(row: ApiKeyRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "api_key": row.api_key,
+        "desc": row.description,
+        "enable": row.enable,
+        "expired": row.expired,
+        "expired_at": "infinity" if row.expires is None else rfc3339(row.expires * _SECOND_US),
+        "created_at": rfc3339(row.created_at * _SECOND_US),
+        "role": row.role,
+    }

@@ -1,0 +1,149 @@
+"""Authenticators: those of all listeners, and those of one listener."""
+
+import json
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Body, Depends, Request, Response
+
+from heliograph.control.proto_v1.authn import (
+    AuthnChanged,
+    AuthnMove,
+    AuthnName,
+    AuthnOrder,
+    AuthnRow,
+    AuthnSettings,
+    AuthnShown,
+)
+from heliograph.management.asking.nodes import Node
+from heliograph.management.asking.states import GLOBAL, authenticator_state
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.paging import json_response
+
+Settings = dict[str, Any]
+
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_BAD: Final = {400: ("BAD_REQUEST",)}
+_LOCAL: Final = frozenset({"built_in_database"})
+
+area = Area("Authentication", "Who may connect.")
+
+
+def _chain(request: Request) -> str:
+    """The listener that the path names; empty for the authenticators of all listeners."""
+    return str(request.path_params.get("listener_id", ""))
+
+
+ChainDep = Annotated[str, Depends(_chain)]
+
+
+async def list_authenticators(nodes: NodesDep, chain: ChainDep) -> Response:
+    """All authenticators in the order in which they are asked."""
+    rows = [row for row in await nodes.own.rows("authn.list", AuthnRow) if row.chain == (chain or GLOBAL)]
+    return json_response([await _settings(nodes.own, chain, row.id) for row in rows])
+
+
+async def create_authenticator(nodes: NodesDep, chain: ChainDep, body: Annotated[Settings, Body()]) -> Response:
+    """Have an authenticator behind those that there are."""
+    name = id_of(body)
+    rows = await nodes.own.rows("authn.list", AuthnRow)
+    if any(row.id == name and row.chain == (chain or GLOBAL) for row in rows):
+        raise ApiError(409, "ALREADY_EXISTS", f"there is an authenticator {name} already")
+    await nodes.own.ask("authn.add", AuthnChanged, AuthnSettings(_text(body), chain))
+    return json_response(await _settings(nodes.own, chain, name))
+
+
+async def get_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
+    """One authenticator, with stars for secrets."""
+    return json_response(await _settings(nodes.own, chain, id))
+
+
+async def update_authenticator(
+    id: str, nodes: NodesDep, chain: ChainDep, body: Annotated[Settings, Body()]
+) -> Response:
+    """Have other settings for an authenticator; its mechanism and backend stay."""
+    await _settings(nodes.own, chain, id)
+    if id_of(body) != id:
+        raise ApiError(400, "BAD_REQUEST", f"the body is of {id_of(body) or 'no authenticator'}, not of {id}")
+    await nodes.own.ask("authn.update", AuthnChanged, AuthnSettings(_text(body), chain, id))
+    return Response(status_code=204)
+
+
+async def delete_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
+    """Have an authenticator no more; its users go with it."""
+    await _settings(nodes.own, chain, id)
+    await nodes.own.ask("authn.delete", AuthnChanged, AuthnName(id, chain))
+    return Response(status_code=204)
+
+
+async def get_authenticator_status(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
+    """How an authenticator is, and what it has counted."""
+    with answering():
+        row = await nodes.own.ask("authn.status", AuthnRow, AuthnName(id, chain))
+    return json_response(status_of(nodes.own.name, *authenticator_state(row)))
+
+
+async def move_authenticator(id: str, position: str, nodes: NodesDep, chain: ChainDep) -> Response:
+    """Have an authenticator asked at another place: `front`, `rear`, `before:ID` or `after:ID`."""
+    await _settings(nodes.own, chain, id)
+    await nodes.own.ask("authn.move", AuthnChanged, AuthnMove(id, position, chain))
+    return Response(status_code=204)
+
+
+async def order_authenticators(nodes: NodesDep, chain: ChainDep, body: Annotated[list[Settings], Body()]) -> Response:
+    """Have all authenticators in another order."""
+    ids = tuple(str(one.get("id", "")) for one in body)
+    with answering(not_found=(400, "BAD_REQUEST")):
+        await nodes.own.ask("authn.order", AuthnChanged, AuthnOrder(ids, chain))
+    return Response(status_code=204)
+
+
+def _add_routes(prefix: str, *, is_hidden: bool) -> None:
+    shared: dict[str, Any] = {"response_class": Response, "include_in_schema": not is_hidden, "deprecated": is_hidden}
+    read: dict[str, Any] = {"scope": "authentication:read", **shared}
+    write: dict[str, Any] = {"scope": "authentication:write", **shared}
+    one, changed = f"{prefix}/{{id}}", {"status": 204, "errors": {**_BAD, **_MISSING}, **write}
+    area.get(prefix, **read)(list_authenticators)
+    area.post(prefix, errors={**_BAD, 409: ("ALREADY_EXISTS",)}, **write)(create_authenticator)
+    area.put(f"{prefix}/order", **changed)(order_authenticators)
+    area.get(one, errors=_MISSING, **read)(get_authenticator)
+    area.put(one, **changed)(update_authenticator)
+    area.delete(one, errors={**_BAD, **_MISSING}, **write)(delete_authenticator)
+    area.get(f"{one}/status", errors=_MISSING, **read)(get_authenticator_status)
+    area.put(f"{one}/position/{{position}}", **changed)(move_authenticator)
+
+
+_add_routes("/authentication", is_hidden=False)
+_add_routes("/listeners/{listener_id}/authentication", is_hidden=True)
+
+
+def id_of(settings: Settings) -> str:
+    """Mechanism and backend, as `password_based:mysql`."""
+    return ":".join(str(settings[tag]) for tag in ("mechanism", "backend") if tag in settings)
+
+
+def status_of(node: str, status: str, metrics: dict[str, float]) -> dict[str, object]:
+    """How an authenticator or a source is, as the API has it."""
+    return {
+        "status": status,
+        "node_status": [{"node": node, "status": status}],
+        "metrics": metrics,
+        "node_metrics": [{"node": node, "metrics": metrics}],
+        "resource_metrics": {},
+        "node_resource_metrics": [],
+        "node_error": [],
+    }
+
+
+def _text(body: Settings) -> str:
+    return json.dumps({name: value for name, value in body.items() if name != "id"})
+
+
+async def _settings(node: Node, chain: str, name: str) -> Settings:
+    with answering():
+        shown = await node.ask("authn.show", AuthnShown, AuthnName(name, chain))
+    settings: Settings = orjson.loads(shown.text)
+    return {**settings, "id": name, "enable": settings.get("enable", True)}

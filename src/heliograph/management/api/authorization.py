@@ -1,0 +1,192 @@
+"""Authorization: its settings, the sources that are asked about rights, and what is remembered."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import Body as Json
+from fastapi import Depends, Request, Response
+
+from heliograph.control.proto_v1.authorization import CacheCleaned, CacheCleaning, SourceChange, SourcesChanged
+from heliograph.control.proto_v1.authorization import SourceStatus as Row
+from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome
+from heliograph.management.api.acl_files import AclFiles
+from heliograph.management.api.authentication import status_of
+from heliograph.management.asking.nodes import Node
+from heliograph.management.asking.settings_trees import settings_tree
+from heliograph.management.asking.states import source_state
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Str
+from heliograph.management.web.paging import json_response
+from heliograph.rpc.methods import RpcError
+
+Settings = dict[str, Any]
+
+_FILE: Final = "file"
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_BAD: Final = {400: ("BAD_REQUEST",)}
+
+
+def _files(request: Request) -> AclFiles:
+    return AclFiles(Path(request.app.state.settings.data_dir) / "authz")
+
+
+FilesDep = Annotated[AclFiles, Depends(_files)]
+
+area = Area("Authorization", "What clients may do.")
+
+
+class SourceMove(Body):
+    """Another place for a source."""
+
+    position: Str
+
+
+@area.get("/authorization/settings", scope="authorization:read", response_class=Response)
+async def get_authorization_settings(nodes: NodesDep) -> Response:
+    """What holds beside the sources."""
+    return json_response(await _shown_settings(nodes.own))
+
+
+@area.put("/authorization/settings", scope="authorization:write", response_class=Response, errors=_BAD)
+async def put_authorization_settings(nodes: NodesDep, body: Annotated[Settings, Json()]) -> Response:
+    """Change what holds beside the sources."""
+    settings = {name: value for name, value in body.items() if name != "sources"}
+    text = json.dumps({"authorization": settings})
+    await nodes.own.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, comment="authorization settings"))
+    return json_response(await _shown_settings(nodes.own))
+
+
+@area.get("/authorization/sources", scope="authorization:read", response_class=Response)
+async def list_authorization_sources(nodes: NodesDep) -> Response:
+    """All sources in the order in which they are asked."""
+    return json_response({"sources": [_with_rules(one) for one in await _sources(nodes.own)]})
+
+
+@area.post("/authorization/sources", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
+async def create_authorization_source(nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]) -> Response:
+    """Have a source before those that there are."""
+    await _change(nodes.own, files, body, SourceChange("add"))
+    return Response(status_code=204)
+
+
+@area.put("/authorization/sources/order", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
+async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Settings], Json()]) -> Response:
+    """Have all sources in another order."""
+    types = tuple(str(one.get("type", "")) for one in body)
+    with answering(not_found=(400, "BAD_REQUEST")):
+        await nodes.own.ask("authz.change", SourcesChanged, SourceChange("order", types=types))
+    return Response(status_code=204)
+
+
+@area.get("/authorization/sources/{type}", scope="authorization:read", response_class=Response, errors=_MISSING)
+async def get_authorization_source(type: str, nodes: NodesDep) -> Response:
+    """One source, with stars for secrets."""
+    return json_response(_with_rules(await _source(nodes.own, type)))
+
+
+@area.put(
+    "/authorization/sources/{type}",
+    scope="authorization:write",
+    status=204,
+    response_class=Response,
+    errors={**_BAD, **_MISSING},
+)
+async def update_authorization_source(
+    type: str, nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]
+) -> Response:
+    """Have other settings for a source; its type stays."""
+    await _source(nodes.own, type)
+    if body.get("type") != type:
+        raise ApiError(400, "BAD_REQUEST", f"the body is of the type {body.get('type')!r}, not of {type!r}")
+    await _change(nodes.own, files, body, SourceChange("update", type))
+    return Response(status_code=204)
+
+
+@area.delete(
+    "/authorization/sources/{type}", scope="authorization:write", response_class=Response, errors={**_BAD, **_MISSING}
+)
+async def delete_authorization_source(type: str, nodes: NodesDep) -> Response:
+    """Have a source no more."""
+    await _source(nodes.own, type)
+    await nodes.own.ask("authz.change", SourcesChanged, SourceChange("delete", type))
+    return Response(status_code=204)
+
+
+@area.get("/authorization/sources/{type}/status", scope="authorization:read", response_class=Response, errors=_MISSING)
+async def get_authorization_source_status(type: str, nodes: NodesDep) -> Response:
+    """How a source is, and what it has counted."""
+    row = next((one for one in await nodes.own.rows("authz.sources", Row) if one.type == type), None)
+    if row is None:
+        raise _missing(type)
+    return json_response(status_of(nodes.own.name, *source_state(row)))
+
+
+@area.post(
+    "/authorization/sources/{type}/move",
+    scope="authorization:write",
+    status=204,
+    response_class=Response,
+    errors={**_BAD, **_MISSING},
+)
+async def move_authorization_source(type: str, nodes: NodesDep, body: SourceMove) -> Response:
+    """Have a source asked at another place: `front`, `rear`, `before:TYPE` or `after:TYPE`."""
+    await _source(nodes.own, type)
+    await nodes.own.ask("authz.change", SourcesChanged, SourceChange("move", type, position=body.position))
+    return Response(status_code=204)
+
+
+@area.delete("/authorization/cache", scope="authorization:write", response_class=Response)
+async def delete_all_authorization_caches(nodes: NodesDep) -> Response:
+    """Forget what is remembered of all clients."""
+    await nodes.own.ask("authz.cache_clean", CacheCleaned, CacheCleaning())
+    return Response(status_code=204)
+
+
+async def _shown_settings(node: Node) -> Settings:
+    settings = await settings_tree(node, "authorization")
+    settings.pop("sources", None)
+    return settings
+
+
+async def _sources(node: Node) -> list[Settings]:
+    settings = await settings_tree(node, "authorization")
+    found: list[Settings] = settings.get("sources") or []
+    return [{"enable": True, **one} for one in found]
+
+
+async def _source(node: Node, kind: str) -> Settings:
+    found = next((one for one in await _sources(node) if one["type"] == kind), None)
+    if found is None:
+        raise _missing(kind)
+    return found
+
+
+def _missing(kind: str) -> ApiError:
+    return ApiError(404, "NOT_FOUND", f"there is no source {kind[:100]!r}")
+
+
+def _with_rules(source: Settings) -> Settings:
+    """A source of a file with the rules that the file has."""
+    if source["type"] != _FILE or "path" not in source:
+        return source
+    return {**source, "rules": AclFiles.text_of(source["path"])}
+
+
+async def _change(node: Node, files: AclFiles, body: Settings, change: SourceChange) -> None:
+    """Add or change a source. Rules of a file are written to a new one first, which is removed if they are refused."""
+    settings = dict(body)
+    rules, path = settings.pop("rules", None), None
+    if settings.get("type") == _FILE and isinstance(rules, str):
+        path = files.write(rules)
+        settings["path"] = str(path)
+    change = SourceChange(change.verb, change.type, json.dumps(settings))
+    try:
+        await node.ask("authz.change", SourcesChanged, change)
+    except RpcError as error:
+        if path is not None:
+            files.remove_new(path)
+        raise ApiError(400, "BAD_REQUEST", error.message) from None

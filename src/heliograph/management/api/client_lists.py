@@ -1,0 +1,118 @@
+"""Lists of clients that EMQX has not: those that have most of something, and the disconnects of one."""
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Query, Response
+
+from heliograph.control.proto_v1.client_pages import (
+    ClientsFilter,
+    DisconnectRow,
+    DisconnectsWanted,
+    RankedClient,
+    TopClients,
+)
+from heliograph.management.api.client_filters import WiderFilterDep
+from heliograph.management.api.clients import BAD_FILTER, LISTED, FieldsParameter, cursor_page, field_names
+from heliograph.management.api.clients import shown_clients as shown
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.cursors import about_cursor, cursor_of, read_cursor
+from heliograph.management.web.models import Row
+from heliograph.management.web.paging import json_response, take_rows
+from heliograph.management.web.times import rfc3339
+
+area = Area("Lists of clients", "Clients by what waits for them or was dropped, and why they disconnected.")
+
+Sort = Literal["backlog", "backlog_bytes", "behind", "drops", "inflight", "subscriptions", "unsent_bytes"]
+
+_LIMIT_MAX: Final = 1_000
+_DISCONNECTS: Final = "disconnects"
+_BAD_CURSOR: Final = {400: ("INVALID_PARAMETER",)}
+
+
+class ListedDisconnect(Row):
+    """The end of a connection."""
+
+    at: str
+    reason: str
+    connected_at: str
+    peername: str
+    listener: str
+    proto_ver: int
+
+
+class DisconnectList(Row):
+    """Those of a client, the newest first."""
+
+    data: list[ListedDisconnect]
+    meta: dict[str, Any]
+
+
+@area.get("/heliograph/clients", scope="clients:read", errors=BAD_FILTER, response_class=Response, responses=LISTED)
+async def list_clients_by_rank(
+    nodes: NodesDep,
+    wanted: WiderFilterDep,
+    sort: Annotated[Sort | None, Query(description="What they have most of")] = None,
+    limit: Annotated[int, Query(ge=1, le=_LIMIT_MAX, description="Rows of a page")] = 100,
+    cursor: Annotated[str, Query(description="`meta.cursor` of the page before, with the same `sort`")] = "",
+    fields: FieldsParameter = "all",
+) -> Response:
+    """The clients that match: page after page, or with `sort` those that have most of something, the most first.
+
+    With `sort` clients that have none of it are left out, as are sessions that are on the disk only unless it is
+    `behind`. A client that gets more or less of it between two pages may come twice, or not at all.
+    """
+    node = nodes.own
+    if sort is None:
+        return await cursor_page(node, wanted, limit, cursor, fields)
+    return await _sorted_page(node, wanted, sort, limit, cursor, fields)
+
+
+@area.get(
+    "/heliograph/clients/{clientid}/disconnects",
+    scope="clients:read",
+    errors=_BAD_CURSOR,
+    response_model=DisconnectList,
+)
+async def list_disconnects(
+    clientid: str,
+    nodes: NodesDep,
+    limit: Annotated[int, Query(ge=1, le=_LIMIT_MAX, description="Rows of a page")] = 100,
+    cursor: Annotated[str, Query(description="`meta.cursor` of the page before")] = "",
+) -> Response:
+    """The newest disconnects of a client, with reason and time, as far as the node remembers them.
+
+    `broker.disconnect_history_size` says how many are remembered of all clients; a start of the node forgets them.
+    """
+    (before,) = read_cursor(cursor, _DISCONNECTS, 1)
+    wanted = DisconnectsWanted(clientid, limit + 1, before)
+    rows = await nodes.own.rows("clients.disconnects", DisconnectRow, wanted)
+    data = [
+        {
+            "at": rfc3339(row.at),
+            "reason": row.reason,
+            "connected_at": rfc3339(row.connected_at),
+            "peername": row.peername,
+            "listener": row.listener,
+            "proto_ver": row.proto_ver,
+        }
+        for row in rows[:limit]
+    ]
+    meta: dict[str, Any] = {"limit": limit, "hasnext": len(rows) > limit}
+    if len(rows) > limit:
+        meta["cursor"] = cursor_of(_DISCONNECTS, rows[limit - 1].number)
+    return json_response({"data": data, "meta": meta})
+
+
+async def _sorted_page(node: Node, wanted: ClientsFilter, sort: Sort, limit: int, cursor: str, fields: str) -> Response:
+    names = field_names(fields)
+    below = read_cursor(cursor, sort, 2)
+    slices = node.slices("clients.top", RankedClient, TopClients(sort, wanted, limit + 1, *below))
+    with about_cursor(cursor):
+        rows, has_next = await take_rows(slices, limit)
+    meta: dict[str, Any] = {"limit": limit, "hasnext": has_next, "sort": sort}
+    if has_next:
+        meta["cursor"] = cursor_of(sort, rows[-1].count, rows[-1].at)
+    found = [row.client for row in rows if row.client is not None]
+    return json_response({"data": shown(found, node, names), "meta": meta})

@@ -1,0 +1,229 @@
+"""Clients: who is connected or has a session, page by page or one by one, and what is done with them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Response
+from pydantic import Field
+
+from heliograph.control.proto_v1.client_pages import (
+    ClientColumns,
+    ClientIds,
+    ClientsCount,
+    ClientsFilter,
+    ClientsPage,
+    DecisionRow,
+    NewKeepalive,
+)
+from heliograph.control.proto_v1.clients import ClientId, Kicked
+from heliograph.management.api.client_filters import FilterDep
+from heliograph.management.api.client_objects import KEYS, client_object
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.cursors import about_cursor, cursor_of, read_cursor
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Row, Whole
+from heliograph.management.web.paging import (
+    LIMIT_MAX,
+    PageDep,
+    json_response,
+    page_response,
+    take_rows,
+    take_whole_page,
+)
+from heliograph.rpc.methods import RpcError
+
+area = Area("Clients", "Clients and their sessions, connected or away.")
+
+NOT_FOUND: Final = {404: ("CLIENTID_NOT_FOUND",)}
+BAD_FILTER: Final = {400: ("INVALID_PARAMETER", "BAD_REQUEST"), 500: ("NODE_DOWN",)}
+_CURSOR: Final = "1"
+
+
+class Keepalive(Body):
+    """A keepalive."""
+
+    interval: Annotated[Whole, Field(ge=0, le=65_535)]
+
+
+class ClientObject(Row):
+    """A client; docs/http_api.md names all keys."""
+
+    clientid: str
+    username: str | None
+    node: str
+    connected: bool
+
+
+class ClientPage(Row):
+    """A page of clients."""
+
+    data: list[ClientObject]
+    meta: dict[str, Any]
+
+
+FieldsParameter = Annotated[str, Query(description="`all`, or keys of clients with commas between them")]
+LISTED: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ClientPage}}
+
+
+@asynccontextmanager
+async def about_client(clientid: str) -> AsyncIterator[None]:
+    """Answers 404 where a node says that a client has no session, or no connection where one is needed."""
+    try:
+        yield
+    except RpcError as error:
+        if error.code in ("not_found", "not_connected"):
+            said = "Client ID not found" if error.code == "not_found" else "the client is not connected"
+            raise ApiError(404, "CLIENTID_NOT_FOUND", f"{said}: {clientid[:200]}") from error
+        if error.code == "session_unreadable":
+            raise ApiError(503, "SERVICE_UNAVAILABLE", error.message) from error
+        raise
+
+
+@area.get("/clients", scope="clients:read", errors=BAD_FILTER, response_class=Response, responses=LISTED)
+async def list_clients(
+    nodes: NodesDep,
+    page: PageDep,
+    wanted: FilterDep,
+    fields: FieldsParameter = "all",
+    node: Annotated[str | None, Query(description="Those of this node")] = None,
+) -> Response:
+    """A page of the clients that match, the newest first."""
+    names = field_names(fields)
+    (asked,) = nodes.chosen(node)
+    slices = asked.slices("clients.page", ClientColumns, ClientsPage(wanted, skip=page.skip, limit=page.limit + 1))
+    rows, has_next = await take_whole_page(slices, page.limit)
+    count = None if _is_fuzzy(wanted) else await _count(asked, wanted)
+    return page_response(shown_clients(rows, asked, names), page, count, has_next)
+
+
+@area.get("/clients_v2", scope="clients:read", errors=BAD_FILTER, response_class=Response, responses=LISTED)
+async def list_clients_by_cursor(
+    nodes: NodesDep,
+    wanted: FilterDep,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows of a page")] = 100,
+    cursor: Annotated[str, Query(description="`meta.cursor` of the page before")] = "",
+    fields: FieldsParameter = "all",
+) -> Response:
+    """The clients that match, page after page while clients come and go: none that stays is left out, or told twice."""
+    return await cursor_page(nodes.own, wanted, limit, cursor, fields)
+
+
+async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str, fields: str) -> Response:
+    """A page of clients, with the cursor of the next one.
+
+    Raises:
+        ApiError: 400, the cursor or the fields are none.
+    """
+    names = field_names(fields)
+    (before,) = read_cursor(cursor, _CURSOR, 1)
+    slices = node.slices("clients.page", ClientColumns, ClientsPage(wanted, before=before, limit=limit + 1))
+    with about_cursor(cursor):
+        rows, has_next = await take_rows(slices, limit)
+    meta: dict[str, Any] = {"limit": limit, "hasnext": has_next}
+    if has_next:
+        meta["cursor"] = cursor_of(_CURSOR, rows[-1].at)
+    if not _is_fuzzy(wanted):
+        meta["count"] = await _count(node, wanted)
+    return json_response({"data": shown_clients(rows, node, names), "meta": meta})
+
+
+@area.get("/clients/{clientid}", scope="clients:read", errors=NOT_FOUND, response_class=Response)
+async def get_client(clientid: str, nodes: NodesDep) -> Response:
+    """One client."""
+    return json_response(await _client(nodes.own, clientid))
+
+
+@area.delete("/clients/{clientid}", scope="clients:write", errors=NOT_FOUND)
+async def delete_client(clientid: str, nodes: NodesDep) -> None:
+    """End the connection and the session of a client."""
+    async with about_client(clientid):
+        await nodes.own.ask("clients.kick", Kicked, ClientId(clientid))
+
+
+@area.post("/clients/kickout/bulk", scope="clients:write", status=204)
+async def kickout_clients(clientids: list[str], nodes: NodesDep) -> None:
+    """End the connections and sessions of clients; ids that no client has are passed over."""
+    await nodes.own.rows("clients.kick_all", Kicked, ClientIds(clientids))
+
+
+@area.put("/clients/{clientid}/keepalive", scope="clients:write", errors=NOT_FOUND | {400: ("BAD_REQUEST",)})
+async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict[str, Any]:
+    """Give a connected client another keepalive, until its connection ends."""
+    async with about_client(clientid):
+        await nodes.own.ask("clients.keepalive", ClientId, NewKeepalive(clientid, body.interval))
+    return await _client(nodes.own, clientid)
+
+
+@area.get("/clients/{clientid}/authorization/cache", scope="clients:read", errors=NOT_FOUND)
+async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
+    """What the connection of a client remembers of what the client may do."""
+    async with about_client(clientid):
+        rows = await nodes.own.rows("clients.decisions", DecisionRow, ClientId(clientid))
+    return [
+        {
+            "access": row.access,
+            "qos": row.qos,
+            "retain": row.retain,
+            "topic": row.topic,
+            "result": row.result,
+            "updated_time": row.updated_at // 1000,
+        }
+        for row in rows
+    ]
+
+
+@area.delete("/clients/{clientid}/authorization/cache", scope="clients:write", errors=NOT_FOUND)
+async def delete_authorization_cache(clientid: str, nodes: NodesDep) -> None:
+    """Have what a client may do asked for again."""
+    async with about_client(clientid):
+        await nodes.own.ask("clients.forget_decisions", ClientId, ClientId(clientid))
+
+
+@area.get("/sessions_count", scope="clients:read", response_class=Response)
+async def get_sessions_count(
+    nodes: NodesDep, since: Annotated[int, Query(ge=0, description="Not used: ended sessions are not kept")] = 0
+) -> Response:
+    """How many sessions there are."""
+    count = sum([await _count(node, ClientsFilter()) for node in nodes.all()])
+    return Response(str(count), media_type="text/plain")
+
+
+async def _client(node: Node, clientid: str) -> dict[str, Any]:
+    async with about_client(clientid):
+        return client_object(await node.ask("clients.columns", ClientColumns, ClientId(clientid)), node.name)
+
+
+async def _count(node: Node, wanted: ClientsFilter) -> int:
+    (row,) = await node.rows("clients.count", ClientsCount, wanted)
+    return row.count
+
+
+def _is_fuzzy(wanted: ClientsFilter) -> bool:
+    return bool(wanted.clientid_like or wanted.username_like)
+
+
+def shown_clients(rows: list[ClientColumns], node: Node, names: list[str] | None) -> list[dict[str, Any]]:
+    """Clients as objects, with these keys or all."""
+    objects = [client_object(row, node.name) for row in rows]
+    if names is None:
+        return objects
+    return [{name: found[name] for name in names if name in found} for found in objects]
+
+
+def field_names(text: str) -> list[str] | None:
+    """The keys of clients that are wanted; None for all.
+
+    Raises:
+        ApiError: 400, there is no such key.
+    """
+    if text == "all":
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in KEYS]:
+        raise ApiError(
+            400, "BAD_REQUEST", f"fields: there is no {unknown[0][:100]!r}; valid are all, {', '.join(sorted(KEYS))}"
+        )
+    return names

@@ -1,0 +1,61 @@
+"""The cluster: one node, which others cannot join yet; answers are those of EMQX for a cluster of one."""
+
+from typing import Any, Final
+
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Whole
+
+_NAME: Final = "heliograph"
+_ALONE: Final = "this version forms no cluster: a node is alone"
+_REFUSED: Final = {400: ("BAD_REQUEST",)}
+
+area = Area("Cluster", "Which nodes belong together.")
+
+
+class Invitation(Body):
+    """How to invite.
+
+    Attributes:
+        timeout: Milliseconds.
+    """
+
+    timeout: Whole = 15_000
+
+
+@area.get("/cluster", scope="nodes:read")
+async def get_cluster(nodes: NodesDep) -> dict[str, Any]:
+    """The cluster: its name, its nodes and the node that answers."""
+    return {"name": _NAME, "nodes": [node.name for node in nodes.all()], "self": nodes.own.name}
+
+
+@area.get("/cluster/topology", scope="nodes:read")
+async def get_cluster_topology(nodes: NodesDep) -> list[dict[str, Any]]:
+    """Core nodes, each with the nodes that follow it; all nodes are core nodes."""
+    return [{"core_node": node.name, "replicant_nodes": []} for node in nodes.all()]
+
+
+@area.get("/cluster/invitation", scope="nodes:read")
+async def get_cluster_invitation() -> dict[str, list[dict[str, Any]]]:
+    """Invitations under way and ended."""
+    return {"succeed": [], "in_progress": [], "failed": []}
+
+
+@area.put("/cluster/{node}/invite", scope="config:write", errors=_REFUSED)
+async def invite_node(node: str, body: Invitation | None = None) -> dict[str, Any]:
+    """Have a node join."""
+    raise ApiError(400, "BAD_REQUEST", _ALONE)
+
+
+@area.put("/cluster/{node}/invite_async", scope="config:write", errors=_REFUSED)
+async def invite_node_async(node: str, body: Invitation | None = None) -> dict[str, Any]:
+    """Have a node join, without waiting for it."""
+    raise ApiError(400, "BAD_REQUEST", _ALONE)
+
+
+@area.delete("/cluster/{node}/force_leave", scope="config:write", errors={400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)})
+async def force_leave(node: str, nodes: NodesDep) -> None:
+    """Have a node leave."""
+    nodes.named(node)
+    raise ApiError(400, "BAD_REQUEST", f"{_ALONE}, and cannot leave itself")

@@ -1,0 +1,180 @@
+"""Changes of the configuration as plans, on trial, and as revisions that can be gone back to."""
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Path, Query
+from pydantic import ConfigDict, Field
+
+from heliograph.control.proto_v1.conf import (
+    ConfChangeArgs,
+    ConfDiffArgs,
+    ConfDifference,
+    ConfOutcome,
+    ConfRevision,
+    ConfRevisionArgs,
+    ConfRollbackArgs,
+    ConfSetting,
+    ConfShowArgs,
+    ConfState,
+)
+from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.management.asking.settings_trees import plain_value
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Bool, Str, Whole
+from heliograph.management.web.times import rfc3339, rfc3339_or_none
+
+area = Area("Configuration", "What holds, where it comes from, and changes of it.")
+
+_CONFLICT: Final = (409, "CONFLICT")
+_NO_REVISION: Final = (404, "NOT_FOUND")
+_INVALID: Final = {400: ("BAD_REQUEST",), 409: ("CONFLICT",)}
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_CONFIRM_S_MAX: Final = 86_400
+_NUMBER_MAX: Final = 2**53
+_EXAMPLE: Final[dict[str, Any]] = {"values": {"mqtt.max_inflight": "64"}, "comment": "for the new devices"}
+
+
+class ChangeBody(Body):
+    """A change: HOCON, or values by their paths."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    text: Str = Field(default="", description="HOCON")
+    mode: Literal["merge", "replace"] = Field(default="merge", description="`replace`: each root as a whole")
+    values: dict[str, Str] = Field(default={}, description="By path, each as HOCON; `null` unsets one")
+    force: Bool = Field(default=False, description="Made also where a higher layer hides some of it")
+    revision: Whole = Field(default=-1, ge=-1, le=_NUMBER_MAX, description="Made for this revision; -1 for any")
+    confirm_s: Whole = Field(
+        default=0, ge=0, le=_CONFIRM_S_MAX, description="Goes back if it is not confirmed in time; 0: it stays"
+    )
+    comment: Str = ""
+
+    def args(self) -> ConfChangeArgs:
+        """What the node is asked for."""
+        if not self.text and not self.values:
+            raise ApiError(400, "BAD_REQUEST", "the change says nothing: give text, or values")
+        return ConfChangeArgs(
+            self.text,
+            self.mode,
+            tuple(self.values.items()),
+            "<change>",
+            self.force,
+            self.revision,
+            float(self.confirm_s),
+            self.comment,
+        )
+
+
+class RollbackBody(Body):
+    """Goes back to a revision."""
+
+    number: Whole = Field(ge=0, le=_NUMBER_MAX)
+    revision: Whole = Field(default=-1, ge=-1, le=_NUMBER_MAX)
+    confirm_s: Whole = Field(default=0, ge=0, le=_CONFIRM_S_MAX)
+    comment: Str = ""
+
+
+@area.get("/heliograph/configuration", scope="config:read", errors=_MISSING)
+async def show_configuration(
+    nodes: NodesDep, path: Annotated[str, Query(description="A setting or group; all of them if empty")] = ""
+) -> list[dict[str, Any]]:
+    """Each setting that holds, as a file has it and as JSON, where it comes from, and how it changes."""
+    with answering(config_no_setting=(404, "NOT_FOUND")):
+        rows = await nodes.own.rows("conf.show", ConfSetting, ConfShowArgs(path))
+    return [
+        {"path": row.path, "value": row.value, "plain": plain_value(row.value), "origin": row.origin, "how": row.how}
+        for row in rows
+    ]
+
+
+@area.get("/heliograph/configuration/state", scope="config:read")
+async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
+    """Which revision holds, until when it has to be confirmed if it is on trial, and what waits for the next start."""
+    state = await nodes.own.ask("conf.state", ConfState)
+    status = await nodes.own.ask("node.status", NodeStatus)
+    until = rfc3339_or_none(state.confirm_until)
+    return {"revision": state.revision, "confirm_until": until, "restart": list(status.waiting)}
+
+
+@area.post("/heliograph/configuration/plan", scope="config:write", errors=_INVALID)
+async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
+    """What a change would do, after every part of the node has said that it can take it; nothing is changed."""
+    with answering(config_change_conflict=_CONFLICT):
+        return _outcome(await nodes.own.ask("conf.plan", ConfOutcome, body.args()))
+
+
+@area.post("/heliograph/configuration/change", scope="config:write", errors=_INVALID)
+async def change_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
+    """Change the configuration, for good or on trial."""
+    with answering(config_change_conflict=_CONFLICT):
+        return _outcome(await nodes.own.ask("conf.change", ConfOutcome, body.args()))
+
+
+@area.post("/heliograph/configuration/confirm", scope="config:write", errors={409: ("CONFLICT",)})
+async def confirm_configuration(nodes: NodesDep) -> dict[str, int]:
+    """Have what is on trial stay."""
+    with answering(config_change_conflict=_CONFLICT):
+        return {"revision": (await nodes.own.ask("conf.confirm", ConfOutcome)).revision}
+
+
+@area.post("/heliograph/configuration/rollback", scope="config:write", errors={**_INVALID, **_MISSING})
+async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[str, Any]:
+    """Have the text of an earlier revision hold again, as a new revision."""
+    asked = ConfRollbackArgs(body.number, body.revision, float(body.confirm_s), body.comment)
+    with answering(config_change_conflict=_CONFLICT, config_no_revision=_NO_REVISION):
+        return _outcome(await nodes.own.ask("conf.rollback", ConfOutcome, asked))
+
+
+@area.get("/heliograph/configuration/revisions", scope="config:read")
+async def list_revisions(nodes: NodesDep) -> list[dict[str, Any]]:
+    """The revisions that are kept, the newest first, without their texts."""
+    rows = await nodes.own.rows("conf.revisions", ConfRevision)
+    return [_revision(row) for row in sorted(rows, key=lambda row: row.number, reverse=True)]
+
+
+@area.get("/heliograph/configuration/revisions/{number}", scope="config:read", errors=_MISSING)
+async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> dict[str, Any]:
+    """One revision, with its text."""
+    with answering(config_no_revision=_NO_REVISION):
+        row = await nodes.own.ask("conf.revision", ConfRevision, ConfRevisionArgs(number))
+    return {**_revision(row), "text": row.text}
+
+
+@area.get("/heliograph/configuration/diff", scope="config:read", errors=_MISSING)
+async def diff_revisions(
+    nodes: NodesDep,
+    old: Annotated[int, Query(ge=0, le=_NUMBER_MAX, description="The number of a revision")],
+    new: Annotated[int, Query(ge=0, le=_NUMBER_MAX, description="The number of another one")],
+) -> list[dict[str, str | None]]:
+    """Each setting that differs between two revisions; null where one does not set it."""
+    with answering(config_no_revision=_NO_REVISION):
+        rows = await nodes.own.rows("conf.diff", ConfDifference, ConfDiffArgs(old, new))
+    return [{"path": row.path, "old": row.old or None, "new": row.new or None} for row in rows]
+
+
+def _outcome(outcome: ConfOutcome) -> dict[str, Any]:
+    settings = [
+        {"path": one.path, "old": one.old, "new": one.new, "how": one.how, "shadowed_by": one.shadowed_by or None}
+        for one in outcome.settings
+    ]
+    return {
+        "revision": outcome.revision,
+        "settings": settings,
+        "restart": list(outcome.restart),
+        "failed": outcome.failed,
+        "confirm_until": rfc3339_or_none(outcome.confirm_until),
+    }
+
+
+def _revision(row: ConfRevision) -> dict[str, Any]:
+    return {
+        "number": row.number,
+        "time": rfc3339(int(row.time * 1_000_000)),
+        "who": row.who,
+        "origin": row.origin,
+        "comment": row.comment,
+        "digest": row.digest,
+    }

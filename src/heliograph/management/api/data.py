@@ -1,0 +1,214 @@
+"""Data export and import."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Query, Request, Response
+from fastapi.responses import FileResponse
+from pydantic import Field
+from starlette.datastructures import UploadFile
+
+from heliograph.control.proto_v1.conf import ConfKey
+from heliograph.management.api.people import CallerDep
+from heliograph.management.backups.backups import Backups
+from heliograph.management.backups.errors import BackupError, RefusedTableError
+from heliograph.management.backups.tables import TABLES
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.callers import Caller
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Str
+from heliograph.management.web.paging import PageDep, json_response, page_of
+from heliograph.management.web.times import rfc3339
+
+_BAD: Final = {400: ("BAD_REQUEST",)}
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_UPLOAD: Final = {
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["filename"],
+                "properties": {"filename": {"type": "string", "format": "binary"}},
+            }
+        }
+    },
+    "required": True,
+}
+
+# Keys may not see or change who may log in, whatever their role is.
+_NOT_FOR_KEYS: Final = frozenset({"api_keys", "dashboard_users"})
+
+area = Area("Data", "Export of what an installation was told, and import into another one.")
+
+
+class ExportBody(Body):
+    """What is to be in the archive; everything, where nothing is said."""
+
+    table_sets: list[Str] | None = Field(default=None, description="Tables, as `banned`")
+    root_keys: list[Str] | None = Field(default=None, description="Roots of the configuration, as `rule_engine`")
+    passphrase: Str = Field(
+        default="", description="What the archive is encrypted with; it has secrets", max_length=1024
+    )
+
+
+class ImportBody(Body):
+    """Which archive to take."""
+
+    filename: Str
+    node: Str | None = None
+    passphrase: Str = Field(default="", max_length=1024)
+
+
+def _backups(request: Request, nodes: NodesDep) -> Backups:
+    return Backups(nodes.own, Path(request.app.state.settings.data_dir))
+
+
+BackupsDep = Annotated[Backups, Depends(_backups)]
+
+
+@area.post("/data/export", scope="data:write", response_class=Response, errors=_BAD)
+async def export_data(
+    backups: BackupsDep, nodes: NodesDep, caller: CallerDep, body: ExportBody | None = None
+) -> Response:
+    """Make an archive, which has secrets and hashes of passwords: encrypt it, or keep it where nobody else reads it."""
+    body = body or ExportBody(table_sets=None, root_keys=None, passphrase="")
+    wanted = TABLES if body.table_sets is None else body.table_sets
+    if refused := sorted(_refused_to(caller).intersection(wanted)):
+        others = sorted(TABLES.keys() - _NOT_FOR_KEYS)
+        raise _not_for_keys(refused, f"log in as a user, or ask for others: table_sets of {', '.join(others)}")
+    if body.root_keys is not None:
+        roots = {key.name for key in await nodes.own.rows("conf.keys", ConfKey)}
+        if unknown := [key for key in body.root_keys if key not in roots]:
+            raise ApiError(400, "BAD_REQUEST", f"there is no root {', '.join(unknown)[:200]!r}")
+    with _told():
+        file = await backups.export(body.root_keys, body.table_sets, body.passphrase)
+    return json_response(_shown(file, nodes.own.name))
+
+
+@area.get("/data/files", scope="data:read", response_class=Response)
+async def list_data_files(backups: BackupsDep, nodes: NodesDep, page: PageDep) -> Response:
+    """The archives that there are, the newest first."""
+    return page_of([_shown(file, nodes.own.name) for file in backups.files()], page)
+
+
+@area.post(
+    "/data/files",
+    scope="data:write",
+    status=204,
+    response_class=Response,
+    errors=_BAD,
+    openapi_extra={"requestBody": _UPLOAD},
+)
+async def upload_data_file(request: Request, backups: BackupsDep) -> Response:
+    """Bring an archive here: the part `filename` of a form."""
+    async with request.form() as form:
+        part = form.get("filename")
+        if not isinstance(part, UploadFile) or not part.filename:
+            raise ApiError(400, "BAD_REQUEST", "the form has no file in the part filename")
+        with _told():
+            await asyncio.to_thread(_keep, backups, part)
+    return Response(status_code=204)
+
+
+@area.get(
+    "/data/files/{filename}",
+    scope="data:read",
+    response_class=Response,
+    errors={**_BAD, **_MISSING},
+    responses={200: {"content": {"application/octet-stream": {}}, "description": "The archive"}},
+)
+async def download_data_file(
+    filename: str,
+    backups: BackupsDep,
+    caller: CallerDep,
+    node: Annotated[str | None, Query(description="Of which node")] = None,
+) -> Response:
+    """An archive."""
+    with _told():
+        file = backups.file(filename)
+        refused = _refused_to(caller)
+        if refused and (found := sorted(refused.intersection(await backups.tables(file)))):
+            raise _not_for_keys(found, "log in as a user")
+        return FileResponse(file, media_type="application/octet-stream", filename=filename)
+
+
+@area.delete("/data/files/{filename}", scope="data:write", response_class=Response, errors={**_BAD, **_MISSING})
+async def delete_data_file(
+    filename: str, backups: BackupsDep, node: Annotated[str | None, Query(description="Of which node")] = None
+) -> Response:
+    """Remove an archive."""
+    with _told():
+        backups.file(filename).unlink()
+    return Response(status_code=204)
+
+
+@area.post("/data/import", scope="data:write", status=204, response_class=Response, errors={**_BAD, **_MISSING})
+async def import_data(backups: BackupsDep, caller: CallerDep, body: ImportBody) -> Response:
+    """Take an archive: its configuration is merged into the one that holds, its rows replace those of the same key."""
+    with _told():
+        refused = await backups.take(backups.file(body.filename), body.passphrase, _refused_to(caller))
+    lost = {table: count for table, count in refused.items() if count}
+    if lost:
+        said = ", ".join(f"{count} rows of {table}" for table, count in lost.items())
+        raise ApiError(400, "BAD_REQUEST", f"all was taken but {said}, which the settings here do not allow")
+    return Response(status_code=204)
+
+
+def _refused_to(caller: Caller) -> frozenset[str]:
+    """Tables that a caller neither gets nor brings."""
+    return _NOT_FOR_KEYS if caller.kind == "api_key" else frozenset()
+
+
+def _not_for_keys(tables: Sequence[str], advice: str) -> ApiError:
+    """The refusal of tables to an API key."""
+    return ApiError(401, "API_KEY_NOT_ALLOW", f"API keys neither export nor import {', '.join(tables)}: {advice}")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What goes wrong with an archive as an error of the request."""
+    try:
+        yield
+    except RefusedTableError as error:
+        raise _not_for_keys([error.table], "log in as a user, or export without it") from None
+    except BackupError as error:
+        raise ApiError(400, "BAD_REQUEST", str(error)) from None
+    except FileNotFoundError as error:
+        raise ApiError(404, "NOT_FOUND", f"there is no archive {error}") from None
+    except OSError as error:
+        raise ApiError(503, "SERVICE_UNAVAILABLE", f"the disk refuses: {error.strerror}") from error
+
+
+def _keep(backups: Backups, part: UploadFile) -> None:
+    """Write an archive that was sent."""
+    from heliograph.management.backups.archive import checked_name
+
+    name = checked_name(part.filename or "")
+    backups.directory.mkdir(mode=0o700, exist_ok=True)
+    target = backups.directory / name
+    if target.exists():
+        raise BackupError(f"there is an archive {name} already: delete it first")
+    temporary = backups.directory / f".{name}.coming"
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            while chunk := part.file.read(1 << 20):
+                out.write(chunk)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _shown(file: Path, node: str) -> dict[str, Any]:
+    stat = file.stat()
+    return {
+        "filename": file.name,
+        "size": stat.st_size,
+        "created_at": rfc3339(int(stat.st_mtime * 1_000_000)),
+        "created_at_sec": int(stat.st_mtime),
+        "node": node,
+    }

@@ -1,0 +1,145 @@
+"""Delayed messages: their settings, which there are, one with its payload, letting them go."""
+
+import base64
+import time
+from typing import Annotated, Any, Final
+
+from fastapi import Body, Query, Response
+
+from heliograph.control.proto_v1.delayed import (
+    DelayedInfo,
+    DelayedMessageRow,
+    DelayedNumber,
+    DelayedPage,
+    DelayedRow,
+)
+from heliograph.management.api.setting_routes import change_settings, read_settings
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.paging import PageDep, json_response, page_response, take_whole_page
+from heliograph.management.web.times import rfc3339
+from heliograph.mqtt.topic import topic_name_fault
+from heliograph.rpc.methods import RpcError
+
+area = Area("Delayed", "Messages to `$delayed/SECONDS/TOPIC`, which are published later.")
+
+_SHOWN_BYTES_MAX: Final = 2048
+_PAYLOAD_BYTES_MAX: Final = 256 << 10
+_DIGITS: Final = 32
+_LEVELS_MAX: Final = 65_536
+_ABOUT_ONE: Final = {400: ("MESSAGE_ID_SCHEMA_ERROR", "INVALID_NODE"), 404: ("MESSAGE_ID_NOT_FOUND",)}
+
+
+@area.get("/mqtt/delayed", scope="config:read", response_class=Response)
+async def get_delayed(nodes: NodesDep) -> Response:
+    """The settings of delayed messages."""
+    return json_response(_settings(await read_settings(nodes.own, "delayed")))
+
+
+@area.put("/mqtt/delayed", scope="config:write", response_class=Response, errors={400: ("BAD_REQUEST",)})
+async def put_delayed(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
+    """Change settings of delayed messages; what is left out stays."""
+    await change_settings(nodes.own, "delayed", body, "BAD_REQUEST")
+    return json_response(_settings(await read_settings(nodes.own, "delayed")))
+
+
+@area.get("/mqtt/delayed/messages", scope="clients:read", response_class=Response)
+async def list_delayed_messages(nodes: NodesDep, page: PageDep) -> Response:
+    """A page of the delayed messages, without payloads."""
+    node = nodes.own
+    wanted = DelayedPage(skip=page.skip, limit=page.limit + 1)
+    rows, has_next = await take_whole_page(node.slices("delayed.list", DelayedRow, wanted), page.limit)
+    info = await node.ask("delayed.info", DelayedInfo)
+    return page_response([_message(row, node) for row in rows], page, int(info.counts["delayed.count"]), has_next)
+
+
+@area.get("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:read", errors=_ABOUT_ONE, response_class=Response)
+async def get_delayed_message(
+    node: str,
+    msgid: str,
+    nodes: NodesDep,
+    max_payload_bytes: Annotated[
+        int | None, Query(ge=0, le=_PAYLOAD_BYTES_MAX, description="Show its beginning, where it is longer")
+    ] = None,
+) -> Response:
+    """One delayed message with its payload, unless that is above 2048 bytes and a beginning is not asked for."""
+    asked, number = _place(nodes, node, msgid)
+    try:
+        found = await asked.ask("delayed.show", DelayedMessageRow, DelayedNumber(number))
+    except RpcError as error:
+        raise _refused(error, msgid) from error
+    is_too_large = max_payload_bytes is None and found.row.bytes > _SHOWN_BYTES_MAX
+    payload = "PAYLOAD_TOO_LARGE" if is_too_large else base64.b64encode(found.payload[:max_payload_bytes]).decode()
+    return json_response({**_message(found.row, asked), "payload": payload})
+
+
+@area.delete("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:write", errors=_ABOUT_ONE)
+async def delete_delayed_message(node: str, msgid: str, nodes: NodesDep) -> None:
+    """Let a delayed message go, unpublished."""
+    asked, number = _place(nodes, node, msgid)
+    try:
+        await asked.ask("delayed.delete", DelayedRow, DelayedNumber(number))
+    except RpcError as error:
+        raise _refused(error, msgid) from error
+
+
+@area.delete(
+    "/mqtt/delayed/messages/{topic}",
+    scope="clients:write",
+    errors={400: ("INVALID_TOPIC_NAME",), 404: ("MESSAGE_NOT_FOUND",)},
+)
+async def delete_delayed_messages_of_topic(topic: str, nodes: NodesDep) -> None:
+    """Let all delayed messages to a topic go, unpublished."""
+    fault = topic_name_fault(topic, _LEVELS_MAX)
+    if fault is not None:
+        raise ApiError(400, "INVALID_TOPIC_NAME", f"{topic[:200]!r} is no topic name: {fault}")
+    rows = await nodes.own.rows("delayed.list", DelayedRow, DelayedPage(topic=topic))
+    if not rows:
+        raise ApiError(404, "MESSAGE_NOT_FOUND", f"no delayed message is to {topic[:200]!r}")
+    for row in rows:
+        try:
+            await nodes.own.ask("delayed.delete", DelayedRow, DelayedNumber(row.id))
+        except RpcError as error:
+            if error.code != "not_found":  # it may be published meanwhile
+                raise
+
+
+def _place(nodes: AskedNodes, node: str, msgid: str) -> tuple[Node, int]:
+    try:
+        number = int(msgid, 16) if len(msgid) == _DIGITS and msgid.isalnum() else -1
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 63:
+        raise ApiError(400, "MESSAGE_ID_SCHEMA_ERROR", f"{msgid[:100]!r} is no id; it has {_DIGITS} hexadecimal digits")
+    if node not in {one.name for one in nodes.all()}:
+        raise ApiError(400, "INVALID_NODE", f"there is no node {node[:200]!r}")
+    return nodes.named(node), number
+
+
+def _refused(error: RpcError, msgid: str) -> Exception:
+    if error.code == "not_found":
+        return ApiError(404, "MESSAGE_ID_NOT_FOUND", f"no delayed message has the id {msgid}")
+    return error
+
+
+def _settings(tree: dict[str, Any]) -> dict[str, Any]:
+    return {name: 0 if value == "infinity" else value for name, value in tree.items()}
+
+
+def _message(row: DelayedRow, node: Node) -> dict[str, Any]:
+    interval_s = round((row.expected_at - row.received_at) / 1_000_000)
+    return {
+        "msgid": f"{row.id:0{_DIGITS}X}",
+        "node": node.name,
+        "publish_at": rfc3339(row.received_at),
+        "delayed_interval": interval_s,
+        "delayed_remaining": max(0, round(row.expected_at / 1_000_000 - time.time())),
+        "expected_at": rfc3339(row.expected_at),
+        "topic": row.topic,
+        "qos": row.qos,
+        "from_clientid": row.clientid,
+        "from_username": row.username or "",
+        "payload_bytes": row.bytes,
+    }

@@ -1,0 +1,90 @@
+"""What a node is busy with: who holds its memory, which turns took long, and what its log says."""
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Query
+
+from heliograph.control.proto_v1.log import LogEntriesWanted, LogEntryRow
+from heliograph.control.proto_v1.vm import LongTurnRow, VmLoop, VmMemory
+from heliograph.management.live.log_entries import entry_object
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.models import Row
+from heliograph.management.web.times import rfc3339
+
+area = Area("Diagnosis", "What a node is busy with, and what its log says.")
+
+Level = Literal["debug", "info", "warning", "error", "critical"]
+
+_NO_NODE: Final = {404: ("NOT_FOUND",)}
+
+
+class HeldMemory(Row):
+    """Who holds the memory of a node, in bytes."""
+
+    used: int
+    limit: int | None
+    stage: int
+    held: dict[str, int]
+
+
+class LongTurnShown(Row):
+    """A turn of the event loop that took long."""
+
+    ended_at: str
+    seconds: float
+    ran: str
+
+
+class LongTurns(Row):
+    """The turns of the event loop that took long."""
+
+    longest_lag_s: float
+    turns: list[LongTurnShown]
+
+
+class LogEntryShown(Row):
+    """An entry of the log."""
+
+    number: int
+    at: str
+    level: str
+    logger: str
+    text: str
+    error: str
+
+
+class LogEntryList(Row):
+    """Entries of the log, the oldest first."""
+
+    data: list[LogEntryShown]
+
+
+@area.get("/heliograph/nodes/{node}/memory", scope="metrics:read", errors=_NO_NODE)
+async def get_node_memory(node: str, nodes: NodesDep) -> HeldMemory:
+    """Who holds the memory of a node: sessions, queues, retained messages, caches and others (docs/memory.md)."""
+    told = await nodes.named(node).ask("vm.memory", VmMemory)
+    return HeldMemory(used=told.used, limit=told.limit or None, stage=told.stage, held=told.held)
+
+
+@area.get("/heliograph/nodes/{node}/turns", scope="metrics:read", errors=_NO_NODE)
+async def get_long_turns(node: str, nodes: NodesDep) -> LongTurns:
+    """The last hundred turns of the event loop that took 20 ms or more, the newest first, with what was seen to run."""
+    asked = nodes.named(node)
+    loop = await asked.ask("vm.loop", VmLoop)
+    rows = await asked.rows("vm.turns", LongTurnRow)
+    turns = [LongTurnShown(ended_at=rfc3339(row.ended_at), seconds=row.seconds, ran=row.ran) for row in rows]
+    return LongTurns(longest_lag_s=loop.longest_lag_s, turns=turns)
+
+
+@area.get("/heliograph/nodes/{node}/log", scope="log:read", errors=_NO_NODE, response_model=LogEntryList)
+async def list_log_entries(
+    node: str,
+    nodes: NodesDep,
+    level: Annotated[Level, Query(description="The least severe level")] = "debug",
+    after: Annotated[int, Query(ge=0, le=1 << 62, description="The number of an entry: only those behind it")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> dict[str, Any]:
+    """The newest entries of the log of a node, of the last thousand, as far as `log` has any level written."""
+    rows = await nodes.named(node).rows("log.entries", LogEntryRow, LogEntriesWanted(level, after, limit))
+    return {"data": [entry_object(row) for row in rows]}

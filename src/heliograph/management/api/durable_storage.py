@@ -1,0 +1,199 @@
+"""Durable storage: its sites and storages, and ours beside them: databases, generations, streams."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import Body as JsonBody
+from fastapi import Response
+
+from heliograph.control.proto_v1.storage import (
+    DatabaseRow,
+    DatabaseWanted,
+    GenerationRow,
+    ReaderState,
+    StorageSite,
+    StreamRow,
+)
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Str
+from heliograph.management.web.paging import PageDep, page_response, take_page
+from heliograph.management.web.times import rfc3339
+
+area = Area("Durable storage", "Where messages are stored.")
+
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_INVALID: Final = {400: ("BAD_REQUEST",), **_MISSING}
+
+
+@area.get("/ds/sites", scope="storage:read", errors=_MISSING)
+async def list_sites(nodes: NodesDep) -> list[str]:
+    """The ids of all sites."""
+    return [await _site(nodes)]
+
+
+@area.get("/ds/sites/{site}", scope="storage:read", errors=_MISSING)
+async def get_site(site: str, nodes: NodesDep) -> dict[str, Any]:
+    """One site: its node, and the shards that it has."""
+    _refuse_other(site, await _site(nodes))
+    shards = [
+        {"storage": row.name, "id": str(shard), "status": _status(row)}
+        for row in await _storages(nodes)
+        for shard in range(row.shards)
+    ]
+    return {"node": nodes.own.name, "up": True, "shards": shards}
+
+
+@area.get("/ds/storages", scope="storage:read", errors=_MISSING)
+async def list_storages(nodes: NodesDep) -> list[str]:
+    """The names of all storages."""
+    return [row.name for row in await _storages(nodes)]
+
+
+@area.get("/ds/storages/{ds}", scope="storage:read", errors=_MISSING)
+async def get_storage(ds: str, nodes: NodesDep) -> dict[str, Any]:
+    """One storage: its shards and their replicas."""
+    row, site = await _storage(nodes, ds), await _site(nodes)
+    replicas = [{"site": site, "status": _status(row)}]
+    return {"name": ds, "shards": [{"id": str(shard), "replicas": replicas} for shard in range(row.shards)]}
+
+
+@area.get("/ds/storages/{ds}/replicas", scope="storage:read", errors=_MISSING)
+async def list_replicas(ds: str, nodes: NodesDep) -> list[str]:
+    """The sites that a storage is kept at."""
+    await _storage(nodes, ds)
+    return [await _site(nodes)]
+
+
+@area.put("/ds/storages/{ds}/replicas", scope="storage:write", status=202, response_class=Response, errors=_INVALID)
+async def put_replicas(ds: str, sites: Annotated[list[Str], JsonBody()], nodes: NodesDep) -> Response:
+    """Have a storage be kept at these sites; there is one as yet."""
+    await _storage(nodes, ds)
+    site = await _site(nodes)
+    if set(sites) != {site}:
+        raise ApiError(400, "BAD_REQUEST", f"found {sites[:20]}; the storage is kept at {site}, the only site there is")
+    return Response(status_code=202)
+
+
+@area.put(
+    "/ds/storages/{ds}/replicas/{site}", scope="storage:write", status=202, response_class=Response, errors=_MISSING
+)
+async def add_replica(ds: str, site: str, nodes: NodesDep) -> Response:
+    """Have a storage be kept at one more site."""
+    await _storage(nodes, ds)
+    _refuse_other(site, await _site(nodes))
+    return Response(status_code=202)
+
+
+@area.delete(
+    "/ds/storages/{ds}/replicas/{site}", scope="storage:write", status=202, response_class=Response, errors=_INVALID
+)
+async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
+    """Have a storage be kept at a site no more."""
+    await _storage(nodes, ds)
+    _refuse_other(site, await _site(nodes))
+    raise ApiError(400, "BAD_REQUEST", f"the storage is kept at {site} only: it cannot leave its last site")
+
+
+@area.get("/heliograph/storage", scope="storage:read")
+async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
+    """Every database of the node, why one does not work, and what the storage reader met, damage included."""
+    reader = await nodes.own.ask("ds.reader", ReaderState)
+    site = await nodes.own.ask("ds.site", StorageSite)
+    rows = await nodes.own.rows("ds.databases", DatabaseRow)
+    return {
+        "site": site.id,
+        "databases": [
+            {
+                "name": row.name,
+                "kind": row.kind,
+                "is_open": row.is_open,
+                "problem": row.problem,
+                "disk_bytes": row.disk_bytes,
+                "shards": row.shards,
+                "generations": row.generations,
+                "streams": row.streams,
+                "counts": row.counts,
+            }
+            for row in rows
+        ],
+        "reader": {
+            "enable": reader.is_enabled,
+            "is_running": reader.pid is not None,
+            "bind": reader.bind,
+            "damaged_places": reader.counts.get("damaged_places", 0),
+            "counts": reader.counts,
+        },
+    }
+
+
+@area.get("/heliograph/storage/{database}/generations", scope="storage:read", errors=_MISSING)
+async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any]]:
+    """The generations of a database of messages."""
+    with answering():
+        rows = await nodes.own.rows("ds.generations", GenerationRow, DatabaseWanted(database))
+    return [
+        {
+            "shard": row.shard,
+            "generation": row.generation,
+            "layout": row.layout,
+            "since": rfc3339(row.since),
+            "until": None if row.until is None else rfc3339(row.until),
+            "streams": row.streams,
+            "messages": row.messages,
+            "bytes": row.bytes,
+        }
+        for row in rows
+    ]
+
+
+@area.get("/heliograph/storage/{database}/streams", scope="storage:read", response_class=Response, errors=_MISSING)
+async def list_streams(database: str, nodes: NodesDep, page: PageDep) -> Response:
+    """The streams of a database of messages, each with what it has learned of its topics."""
+    with answering():
+        slices = nodes.own.slices("ds.streams", StreamRow, DatabaseWanted(database))
+        rows, has_next = await take_page(slices, page)
+    found = [
+        {
+            "stream": row.stream,
+            "shard": row.shard,
+            "generation": row.generation,
+            "topics": row.topics,
+            "messages": row.messages,
+            "bytes": row.bytes,
+            "last_stored_at": None if row.last is None else rfc3339(row.last),
+        }
+        for row in rows
+    ]
+    return page_response(found, page, None, has_next)
+
+
+async def _site(nodes: AskedNodes) -> str:
+    site = await nodes.own.ask("ds.site", StorageSite)
+    if not site.id:
+        raise ApiError(404, "NOT_FOUND", "Durable storage is disabled")
+    return site.id
+
+
+async def _storages(nodes: AskedNodes) -> list[DatabaseRow]:
+    await _site(nodes)
+    return [row for row in await nodes.own.rows("ds.databases", DatabaseRow) if row.kind == "messages"]
+
+
+async def _storage(nodes: AskedNodes, name: str) -> DatabaseRow:
+    rows = await _storages(nodes)
+    for row in rows:
+        if row.name == name:
+            return row
+    names = ", ".join(row.name for row in rows)
+    raise ApiError(404, "NOT_FOUND", f"there is no storage {name[:200]!r}; there are: {names}")
+
+
+def _refuse_other(site: str, own: str) -> None:
+    if site != own:
+        raise ApiError(404, "NOT_FOUND", f"there is no site {site[:200]!r}; there is {own}")
+
+
+def _status(row: DatabaseRow) -> str:
+    return "up" if row.is_open and not row.problem else "down"

@@ -1,0 +1,57 @@
+"""Gateways for other protocols: all names that EMQX knows, none of them loaded."""
+
+from typing import Annotated, Any, Final, Literal, NoReturn
+
+from fastapi import Query
+
+from heliograph.management.web.area import Area
+from heliograph.management.web.errors import ApiError
+
+_NAMES: Final = ("coap", "exproto", "gbt32960", "jt808", "lwm2m", "mqttsn", "ocpp", "stomp")
+_UNLOADED: Final = "unloaded"
+_ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("RESOURCE_NOT_FOUND",)}
+
+area = Area("Gateways", "Other protocols: none is loaded.")
+
+
+@area.get("/gateways", scope="gateways:read")
+async def list_gateways(
+    status: Annotated[Literal["running", "stopped", "unloaded"] | None, Query(description="Those with it")] = None,
+) -> list[dict[str, Any]]:
+    """All gateways that there could be."""
+    return [{"name": name, "status": _UNLOADED} for name in _NAMES if status in (None, _UNLOADED)]
+
+
+@area.get("/gateways/{name}", scope="gateways:read", errors={400: ("BAD_REQUEST",)})
+async def get_gateway(name: str) -> dict[str, Any]:
+    """One gateway."""
+    _check(name)
+    return {"name": name, "status": _UNLOADED}
+
+
+@area.put("/gateways/{name}/enable/{enable}", scope="gateways:write", status=204, errors=_ERRORS)
+async def enable_gateway(name: str, enable: bool) -> None:
+    """Enable or disable one that is loaded."""
+    _refuse(name)
+
+
+@area.get("/gateways/{name}/clients", scope="gateways:read", errors=_ERRORS)
+async def list_gateway_clients(name: str) -> dict[str, Any]:
+    """Clients of one that is loaded."""
+    _refuse(name)
+
+
+@area.get("/gateways/{name}/listeners", scope="gateways:read", errors=_ERRORS)
+async def list_gateway_listeners(name: str) -> list[dict[str, Any]]:
+    """Listeners of one that is loaded."""
+    _refuse(name)
+
+
+def _check(name: str) -> None:
+    if name not in _NAMES:
+        raise ApiError(400, "BAD_REQUEST", f"there is no gateway {name[:100]!r}; names are {', '.join(_NAMES)}")
+
+
+def _refuse(name: str) -> NoReturn:
+    _check(name)
+    raise ApiError(404, "RESOURCE_NOT_FOUND", f"the gateway {name} is not loaded")

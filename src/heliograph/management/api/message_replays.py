@@ -1,0 +1,150 @@
+"""Stored messages published again, to a topic of their own, at a bounded rate."""
+
+import time
+import uuid
+from typing import Any, Final
+
+from fastapi import Request
+from pydantic import ConfigDict, Field
+from starlette.responses import StreamingResponse
+
+from heliograph.control.proto_v1.message_replays import MessageReplayOrder
+from heliograph.management.replays.jobs import Job, Jobs, Owner
+from heliograph.management.replays.message_replay import TOPIC, MessageReplay
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.callers import Caller, require, still_may
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.event_streams import event_stream
+from heliograph.management.web.models import Body, Str, Whole
+from heliograph.management.web.reader_processes import reader_access
+from heliograph.management.web.times import read_time_us, rfc3339
+from heliograph.mqtt.topic import topic_filter_fault, topic_name_fault
+
+area = Area("Message replays", "Stored messages published again.")
+
+_AT_ONCE_MAX: Final = 2
+_KEPT_MAX: Final = 20
+_LEVELS_MAX: Final = 65_536
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_EXAMPLE: Final[dict[str, Any]] = {
+    "topic": "room/#",
+    "start": "2026-01-31T00:00:00Z",
+    "end": "2026-01-31T01:00:00Z",
+    "target": "replay/${topic}",
+    "rate": 100,
+}
+
+
+class MessageReplayBody(Body):
+    """Which messages are published again, and where to."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    topic: Str = Field(description="A topic filter")
+    target: Str = Field(description="The topic that they are published to; `${topic}` is the one that they had")
+    start: Str = Field(default="", description="Stored at this time or later: RFC 3339, or milliseconds")
+    end: Str = Field(default="", description="Stored before this time; without, before the request")
+    clientid: list[Str] | None = Field(default=None, description="Published by one of these")
+    database: Str = "messages"
+    rate: Whole = Field(default=100, ge=1, le=10_000, description="Messages a second, at most")
+    limit: Whole = Field(default=10_000, ge=1, le=1_000_000, description="Messages altogether, at most")
+
+
+@area.get("/heliograph/message_replays", scope="messages:read")
+async def list_message_replays(request: Request) -> list[dict[str, Any]]:
+    """The caller's replays, the oldest first; an administrator's list has all."""
+    return [job.shown() for job in _jobs(request).all(request.state.caller)]
+
+
+@area.post(
+    "/heliograph/message_replays",
+    scope="publish",
+    status=201,
+    errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
+)
+async def begin_message_replay(body: MessageReplayBody, request: Request, nodes: NodesDep) -> dict[str, Any]:
+    """Begin to publish stored messages again, in the order in which they were stored.
+
+    They keep payload, QoS and properties, but for the expiry; the user properties `replayed-from`, `replayed-by` and
+    `stored-at` mark them. The caller must be allowed to read stored messages too.
+    """
+    caller: Caller = request.state.caller
+    require(caller, "messages:read", "GET")
+    start, end = _checked(body)
+    access = await reader_access(request, nodes)
+    jobs = _jobs(request)
+    jobs.check_room()
+    bounds = (body.rate, body.limit)
+    wanted = MessageReplayOrder(uuid.uuid4().hex, body.database, body.topic, body.target, start, end, *bounds)
+    order = {
+        "topic": body.topic,
+        "target": body.target,
+        "start": None if start is None else rfc3339(start),
+        "end": rfc3339(end),
+        "clientid": body.clientid,
+        "database": body.database,
+        "rate": body.rate,
+        "limit": body.limit,
+        "owner": caller.name,
+    }
+    owner = Owner(caller, still_may(request, "publish", "messages:read"))
+    replay = MessageReplay(owner, order, nodes.own, wanted)
+    jobs.add(replay)
+    try:
+        await replay.begin(access, body.clientid)
+    except BaseException:
+        await jobs.remove(replay)
+        raise
+    return replay.shown()
+
+
+@area.get("/heliograph/message_replays/{id}", scope="messages:read", errors=_MISSING)
+async def get_message_replay(id: str, request: Request) -> dict[str, Any]:
+    """Its state and how far it is."""
+    return _found(request, id).shown()
+
+
+@area.get(
+    "/heliograph/message_replays/{id}/events",
+    scope="messages:read",
+    response_class=StreamingResponse,
+    errors=_MISSING,
+)
+async def watch_message_replay(id: str, request: Request) -> StreamingResponse:
+    """Events `progress` with its state, and `end` when it runs no more."""
+    events = _found(request, id).events()
+    return event_stream(request, "messages:read", events, "refused")
+
+
+@area.delete("/heliograph/message_replays/{id}", scope="publish", errors=_MISSING)
+async def delete_message_replay(id: str, request: Request) -> None:
+    """End and forget it: nothing more is published behind the answer."""
+    await _jobs(request).remove(_found(request, id))
+
+
+def _checked(body: MessageReplayBody) -> tuple[int | None, int]:
+    """The stretch of time, in microseconds since the epoch."""
+    if (fault := topic_filter_fault(body.topic, _LEVELS_MAX)) is not None:
+        raise _wrong("topic", f"{body.topic[:200]!r} is no topic filter: {fault}")
+    if (fault := topic_name_fault(body.target.replace(TOPIC, "t"), _LEVELS_MAX)) is not None:
+        raise _wrong("target", f"{body.target[:200]!r} is no topic: {fault}")
+    start = read_time_us(body.start, "start") if body.start else None
+    now = time.time_ns() // 1000  # later ones may be those that it publishes
+    end = min(now, read_time_us(body.end, "end")) if body.end else now
+    if start is not None and start >= end:
+        raise _wrong("end", "the stretch is empty: it ends before it begins")
+    return start, end
+
+
+def _wrong(field: str, said: str) -> ApiError:
+    return ApiError(400, "INVALID_PARAMETER", f"{field}: {said}", field=field)
+
+
+def _found(request: Request, job_id: str) -> Job:
+    return _jobs(request).find(job_id, request.state.caller)
+
+
+def _jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs.setdefault("message_replays", Jobs(_AT_ONCE_MAX, _KEPT_MAX))
+    return jobs

@@ -1,0 +1,63 @@
+"""EMQX's metrics and statistics of nodes, as JSON."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from heliograph.management.asking.nodes import Node
+from heliograph.management.asking.numbers import numbers_of
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.observe.metrics import COUNTERS, SIZES, metrics_of, statistics_of
+
+area = Area("Metrics", "Counters, and how many of a thing there are.")
+
+AggregateDep = Annotated[bool, Query(description="Whether the sums over all nodes are wanted, as one object")]
+NodeParameter = Annotated[str | None, Query(description="One node; otherwise all")]
+
+_NO_NODE = {500: ("NODE_DOWN",)}
+
+
+@area.get("/metrics", scope="metrics:read", errors=_NO_NODE)
+async def get_metrics(
+    nodes: NodesDep, aggregate: AggregateDep = False, node: NodeParameter = None
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """Counters of all nodes."""
+    return await _of_nodes(nodes.chosen(node), aggregate, COUNTERS, metrics_of)
+
+
+@area.get("/stats", scope="metrics:read", errors=_NO_NODE)
+async def get_stats(
+    nodes: NodesDep, aggregate: AggregateDep = False, node: NodeParameter = None
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """How many of a thing there are on all nodes, and the most there were."""
+    return await _of_nodes(nodes.chosen(node), aggregate, SIZES, statistics_of)
+
+
+@area.get("/nodes/{node}/metrics", scope="metrics:read", errors={404: ("NOT_FOUND",)})
+async def get_node_metrics(node: str, nodes: NodesDep) -> dict[str, Any]:
+    """Counters of one node."""
+    return metrics_of(await numbers_of(nodes.named(node), COUNTERS))
+
+
+@area.get("/nodes/{node}/stats", scope="metrics:read", errors={404: ("NOT_FOUND",)})
+async def get_node_stats(node: str, nodes: NodesDep) -> dict[str, Any]:
+    """How many of a thing there are on one node, and the most there were."""
+    return statistics_of(await numbers_of(nodes.named(node), SIZES))
+
+
+async def _of_nodes(
+    nodes: list[Node],
+    is_sum: bool,
+    names: Iterable[str],
+    named: Callable[[Mapping[str, float]], dict[str, int]],
+) -> dict[str, Any] | list[dict[str, Any]]:
+    found = {node.name: named(await numbers_of(node, names)) for node in nodes}
+    if not is_sum:
+        return [{"node": node, **numbers} for node, numbers in found.items()]
+    totals: dict[str, int] = {}
+    for numbers in found.values():
+        for name, number in numbers.items():
+            totals[name] = totals.get(name, 0) + number
+    return totals

@@ -1,0 +1,76 @@
+"""What nodes do now, and what they did in the last seven days."""
+
+import sqlite3
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Request
+
+from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.management.asking.nodes import Node
+from heliograph.management.history.history import History
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+
+area = Area("Monitor", "What nodes do now, and what they did in the last seven days.")
+
+_CLUSTER_ONLY: Final = ("subscriptions_durable", "disconnected_durable_sessions", "cluster_sessions")
+_NO_HISTORY: Final = {400: ("BAD_RPC",)}
+
+LatestParameter = Annotated[int | None, Query(ge=1, le=1_000_000_000, description="Only samples of so many seconds")]
+
+
+@area.get("/monitor", scope="metrics:read", errors=_NO_HISTORY)
+async def get_monitor(request: Request, nodes: NodesDep, latest: LatestParameter = None) -> list[dict[str, int]]:
+    """Samples of all nodes, added up; the oldest first."""
+    return await _samples(request, nodes.all(), latest)
+
+
+@area.delete("/monitor", scope="metrics:write", errors=_NO_HISTORY)
+async def clear_monitor(request: Request) -> None:
+    """Forget all samples."""
+    try:
+        await _history(request).clear()
+    except sqlite3.Error as error:
+        raise ApiError(400, "BAD_RPC", f"the history cannot be cleared: {error}") from error
+
+
+@area.get("/monitor/nodes/{node}", scope="metrics:read", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
+async def get_node_monitor(
+    node: str, request: Request, nodes: NodesDep, latest: LatestParameter = None
+) -> list[dict[str, int]]:
+    """Samples of one node; the oldest first."""
+    return await _samples(request, [nodes.named(node)], latest)
+
+
+@area.get("/monitor_current", scope="metrics:read", errors=_NO_HISTORY)
+async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, Any]:
+    """What all nodes have and do now."""
+    totals: dict[str, int] = {}
+    for node in nodes.all():
+        for name, number in (await _history(request).current(node)).items():
+            totals[name] = totals.get(name, 0) + number
+    return totals
+
+
+@area.get("/monitor_current/nodes/{node}", scope="metrics:read", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
+async def get_node_monitor_current(node: str, request: Request, nodes: NodesDep) -> dict[str, Any]:
+    """What one node has and does now."""
+    asked = nodes.named(node)
+    found = await _history(request).current(asked)
+    status = await asked.ask("node.status", NodeStatus)
+    kept = {name: number for name, number in found.items() if name not in _CLUSTER_ONLY}
+    return {**kept, "node_uptime": status.uptime_s}
+
+
+async def _samples(request: Request, nodes: list[Node], latest: int | None) -> list[dict[str, int]]:
+    try:
+        samples = await _history(request).read(nodes, latest)
+    except sqlite3.Error as error:
+        raise ApiError(400, "BAD_RPC", f"the history cannot be read: {error}") from error
+    return [sample.shown() for sample in samples]
+
+
+def _history(request: Request) -> History:
+    history: History = request.app.state.history
+    return history

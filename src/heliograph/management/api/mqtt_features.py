@@ -1,0 +1,79 @@
+"""Topic rewriting and automatic subscriptions: lists of the configuration."""
+
+from typing import Annotated, Final, Literal
+
+from fastapi import Response
+from pydantic import Field
+
+from heliograph.management.api.setting_routes import change_settings, read_list
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Str, Whole
+from heliograph.management.web.paging import json_response
+
+area = Area("MQTT", "What the node does to topics and subscriptions of all clients.")
+
+_REWRITES_MAX: Final = 19
+_SUBSCRIPTIONS_MAX: Final = 20
+
+
+class Rewrite(Body):
+    """A rule that gives messages or subscriptions another topic."""
+
+    action: Literal["publish", "subscribe", "all"]
+    source_topic: Str
+    dest_topic: Str
+    re: Str
+
+
+class AutoSubscription(Body):
+    """A filter that every client is subscribed to when it connects."""
+
+    topic: Str
+    qos: Annotated[Whole, Field(ge=0, le=2)] = 0
+    rh: Annotated[Whole, Field(ge=0, le=2)] = 0
+    rap: Annotated[Whole, Field(ge=0, le=1)] = 0
+    nl: Annotated[Whole, Field(ge=0, le=1)] = 0
+
+
+@area.get("/mqtt/topic_rewrite", scope="config:read", response_class=Response)
+async def get_topic_rewrite(nodes: NodesDep) -> Response:
+    """The rules that rewrite topics, in their order."""
+    return json_response(await read_list(nodes.own, "rewrite"))
+
+
+@area.put(
+    "/mqtt/topic_rewrite",
+    scope="config:write",
+    response_class=Response,
+    errors={400: ("UPDATE_FAILED", "BAD_REQUEST"), 413: ("EXCEED_LIMIT",)},
+)
+async def put_topic_rewrite(body: list[Rewrite], nodes: NodesDep) -> Response:
+    """Replace the rules that rewrite topics."""
+    if len(body) > _REWRITES_MAX:
+        raise ApiError(413, "EXCEED_LIMIT", f"Max rewrite rules count is {_REWRITES_MAX}; found {len(body)}")
+    await change_settings(nodes.own, "rewrite", [one.model_dump() for one in body])
+    return json_response(await read_list(nodes.own, "rewrite"))
+
+
+@area.get("/mqtt/auto_subscribe", scope="config:read", response_class=Response)
+async def get_auto_subscribe(nodes: NodesDep) -> Response:
+    """What clients are subscribed to when they connect."""
+    return json_response(await read_list(nodes.own, "auto_subscribe.topics"))
+
+
+@area.put(
+    "/mqtt/auto_subscribe",
+    scope="config:write",
+    response_class=Response,
+    errors={400: ("UPDATE_FAILED", "BAD_REQUEST"), 409: ("EXCEED_LIMIT",)},
+)
+async def put_auto_subscribe(body: list[AutoSubscription], nodes: NodesDep) -> Response:
+    """Replace what clients are subscribed to when they connect."""
+    if len(body) > _SUBSCRIPTIONS_MAX:
+        raise ApiError(
+            409, "EXCEED_LIMIT", f"Max auto subscribe topic count is {_SUBSCRIPTIONS_MAX}; found {len(body)}"
+        )
+    await change_settings(nodes.own, "auto_subscribe.topics", [one.model_dump() for one in body])
+    return json_response(await read_list(nodes.own, "auto_subscribe.topics"))

@@ -1,0 +1,83 @@
+"""Nodes and the cluster."""
+
+import asyncio
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.management.asking.nodes import Node
+from heliograph.management.prometheus.machine import MachineMeter
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.rpc.asked_frames import UnreachableError
+
+area = Area("Nodes", "The nodes of the cluster.")
+
+_PROCESSES: Final = Path("/proc")
+_LOG: Final = "the log goes where log.console and log.file say"
+
+
+@area.get("/nodes", scope="nodes:read")
+async def list_nodes(nodes: NodesDep) -> list[dict[str, Any]]:
+    """All nodes."""
+    return [await _node(node) for node in nodes.all()]
+
+
+@area.get("/nodes/{node}", scope="nodes:read", errors={404: ("NOT_FOUND",)})
+async def get_node(node: str, nodes: NodesDep) -> dict[str, Any]:
+    """One node."""
+    return await _node(nodes.named(node))
+
+
+async def _node(node: Node) -> dict[str, Any]:
+    try:
+        status = await node.ask("node.status", NodeStatus)
+    except UnreachableError:
+        return {"node": node.name, "node_status": "stopped"}
+    load1, load5, load15 = os.getloadavg()
+    machine = MachineMeter().look()
+    files = await asyncio.to_thread(_open_files, _PROCESSES / str(status.pid))
+    return {
+        "node": node.name,
+        "node_status": "running",
+        "version": status.version,
+        "edition": "Opensource",
+        "role": "core",
+        "otp_release": f"Python {platform.python_version()}",
+        "uptime": status.uptime_s * 1000,
+        "connections": status.sessions,
+        "live_connections": status.connections,
+        "cluster_sessions": status.sessions,
+        "load1": load1,
+        "load5": load5,
+        "load15": load15,
+        "memory_total": _in_words(machine.memory_bytes),
+        "memory_used": _in_words(machine.used_bytes),
+        "log_path": _LOG,
+        "sys_path": str(node.data_dir),
+        **files,
+    }
+
+
+def _open_files(process: Path) -> Mapping[str, int]:
+    """What EMQX counts in processes of its own are open files of ours; a connection is one."""
+    try:
+        limits = (process / "limits").read_text().splitlines()
+        soft = next(line for line in limits if line.startswith("Max open files")).split()[3]
+        files = process / "fd"
+        used = files.stat().st_size or len(os.listdir(files))
+    except OSError:  # another system
+        soft, used = "0", 0
+    most = int(soft) if soft.isdecimal() else 0
+    return {"max_fds": most, "process_available": most, "process_used": used}
+
+
+def _in_words(size: int) -> str:
+    """A size as EMQX writes it: `512.00M`."""
+    for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if size > unit:
+            return f"{size / unit:.2f}{letter}"
+    return f"{size:.2f}"

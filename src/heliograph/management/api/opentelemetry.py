@@ -1,0 +1,62 @@
+"""What an OpenTelemetry collector is told: the settings, and the lists of clients and topics that are always traced."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Body, Response
+
+from heliograph.control.proto_v1.opentelemetry import NewWhitelistArgs, WhitelistArgs, WhitelistSet
+from heliograph.management.asking.settings_trees import replace_root, settings_tree
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Str
+from heliograph.management.web.paging import json_response
+from heliograph.rpc.methods import RpcError
+
+area = Area("OpenTelemetry", "Traces, metrics and the log for an OpenTelemetry collector.")
+
+ROOT = "opentelemetry"
+Kind = Literal["clientid", "topic"]
+
+
+@area.get("/opentelemetry", scope="config:read", response_class=Response)
+async def get_opentelemetry(nodes: NodesDep) -> Response:
+    """The settings."""
+    return json_response(await settings_tree(nodes.own, ROOT))
+
+
+@area.put("/opentelemetry", scope="config:write", response_class=Response, errors={400: ("BAD_REQUEST",)})
+async def put_opentelemetry(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
+    """Other settings in the place of those that there were."""
+    try:
+        await replace_root(nodes.own, ROOT, body)
+    except RpcError as error:
+        raise ApiError(400, "BAD_REQUEST", error.message) from None
+    return json_response(await settings_tree(nodes.own, ROOT))
+
+
+@area.get("/opentelemetry/whitelist/{type}", scope="config:read", errors={400: ("BAD_REQUEST",)})
+async def get_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> list[str]:
+    """The clients, or the topic filters, that are always traced."""
+    return await nodes.own.rows("opentelemetry.whitelist", str, WhitelistArgs(type))
+
+
+@area.post("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
+async def post_opentelemetry_whitelist(type: Kind, nodes: NodesDep, body: list[Str]) -> list[str]:
+    """Another list in the place of the one that there was."""
+    await _set(nodes, type, body)
+    return await nodes.own.rows("opentelemetry.whitelist", str, WhitelistArgs(type))
+
+
+@area.delete("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
+async def delete_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> Response:
+    """Always trace none."""
+    await _set(nodes, type, [])
+    return Response(status_code=204)
+
+
+async def _set(nodes: NodesDep, type: Kind, values: list[str]) -> None:
+    try:
+        await nodes.own.ask("opentelemetry.set_whitelist", WhitelistSet, NewWhitelistArgs(type, values))
+    except RpcError as error:
+        raise ApiError(400, "BAD_REQUEST", error.message) from None

@@ -1,0 +1,142 @@
+"""The pipeline: its queries, how far behind they are, what they refused."""
+
+import json
+from typing import Annotated, Any, Final
+
+from fastapi import Query
+from pydantic import ConfigDict, Field
+
+from heliograph.control.proto_v1.pipeline import (
+    DeadLettersWanted,
+    LateReplayWanted,
+    LateRowsWanted,
+    PipelineRule,
+    PipelineStatus,
+    PipelineTold,
+)
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
+from heliograph.management.web.models import Body, Str
+
+area = Area("Pipeline", "What Spark does with stored messages.")
+
+_OFF: Final = (404, "NOT_FOUND")
+_REFUSED: Final = (400, "BAD_REQUEST")
+_ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("NOT_FOUND",), 503: ("SERVICE_UNAVAILABLE",)}
+_LETTERS_S: Final = 60.0
+_SPARK_S: Final = 600.0
+
+
+class LateReplayBody(Body):
+    """Where late rows are to go: a table or a sink."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"table": "hourly_late"}]})
+
+    table: Str = Field(default="", description="The name of a Parquet table, which has no other rows")
+    sink: Str = Field(default="", description="In place of it, the name of a sink under `sinks` in the pipeline's file")
+    view: Str = Field(default="", description="Those of this view; needed where several have late rows")
+
+
+@area.get("/heliograph/pipeline", scope="pipeline:read")
+async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
+    """The driver and its queries: state, lag, figures."""
+    status = await nodes.own.ask("pipeline.status", PipelineStatus)
+    return {
+        "enable": status.is_enabled,
+        "is_running": status.pid is not None,
+        "file": status.file,
+        "restarts": status.restarts,
+        "failures": status.failures,
+        "note": status.told,
+        "queries": [
+            {
+                "name": one.name,
+                "state": one.state,
+                "lag": one.lag,
+                "last_error": one.last_error or None,
+                "figures": one.figures,
+            }
+            for one in status.queries
+        ],
+    }
+
+
+@area.get("/heliograph/pipeline/dead_letters", scope="pipeline:read", errors=_ERRORS)
+async def count_dead_letters(nodes: NodesDep) -> list[dict[str, Any]]:
+    """How many rows of each rule were refused, by cause."""
+    return await _letters(nodes, DeadLettersWanted())
+
+
+@area.get("/heliograph/pipeline/dead_letters/{rule}", scope="pipeline:read", errors=_ERRORS)
+async def list_dead_letters(
+    rule: str,
+    nodes: NodesDep,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+    replayed: Annotated[bool, Query(description="Those that were replayed, too")] = False,
+) -> list[dict[str, Any]]:
+    """The dead letters of a rule, the newest first."""
+    return await _letters(nodes, DeadLettersWanted(rule, limit, replayed))
+
+
+@area.get("/heliograph/pipeline/late_rows", scope="pipeline:read", errors=_ERRORS)
+async def count_late_rows(nodes: NodesDep) -> list[dict[str, Any]]:
+    """How many rows of each query and view came later than its watermark allows, and are kept."""
+    return await _late(nodes, LateRowsWanted())
+
+
+@area.get("/heliograph/pipeline/late_rows/{query}", scope="pipeline:read", errors=_ERRORS)
+async def list_late_rows(
+    query: str,
+    nodes: NodesDep,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
+    replayed: Annotated[bool, Query(description="Those that were replayed, too")] = False,
+) -> list[dict[str, Any]]:
+    """The late rows of a query, the newest batches first."""
+    return await _late(nodes, LateRowsWanted(query, limit, with_replayed=replayed))
+
+
+@area.post("/heliograph/pipeline/dead_letters/{rule}/replay", scope="pipeline:write", errors=_ERRORS)
+async def replay_dead_letters(rule: str, nodes: NodesDep) -> dict[str, Any]:
+    """Run a rule as it is now over its dead letters, and bring the rows to its sink; this starts Spark."""
+    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
+        told = await nodes.own.ask("pipeline.replay", PipelineTold, PipelineRule(rule), _SPARK_S)
+    figures: dict[str, Any] = json.loads(told.lines[-1]) if told.lines else {}
+    return figures
+
+
+@area.post("/heliograph/pipeline/late_rows/{query}/replay", scope="pipeline:write", errors=_ERRORS)
+async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) -> dict[str, Any]:
+    """Bring the late rows of a query, as they arrived, to a table or sink of their own; this starts Spark.
+
+    They do not go to the sink of the query, whose results are final.
+    """
+    wanted = LateReplayWanted(query, body.table, body.sink, body.view)
+    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
+        told = await nodes.own.ask("pipeline.replay_late_rows", PipelineTold, wanted, _SPARK_S)
+    figures: dict[str, Any] = json.loads(told.lines[-1]) if told.lines else {}
+    return figures
+
+
+@area.post("/heliograph/pipeline/plan", scope="pipeline:write", errors=_ERRORS)
+async def plan_pipeline(
+    nodes: NodesDep,
+    rule: Annotated[str, Query(description="This rule only")] = "",
+    last: Annotated[int, Query(ge=1, le=1000, description="Messages of each view")] = 10,
+) -> list[dict[str, Any]]:
+    """What each rule makes of the last stored messages; nothing is written. This starts Spark."""
+    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
+        told = await nodes.own.ask("pipeline.plan", PipelineTold, PipelineRule(rule, last), _SPARK_S)
+    return [json.loads(line) for line in told.lines]
+
+
+async def _letters(nodes: AskedNodes, wanted: DeadLettersWanted) -> list[dict[str, Any]]:
+    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
+        told = await nodes.own.ask("pipeline.dead_letters", PipelineTold, wanted, _LETTERS_S)
+    return [json.loads(line) for line in told.lines]
+
+
+async def _late(nodes: AskedNodes, wanted: LateRowsWanted) -> list[dict[str, Any]]:
+    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
+        told = await nodes.own.ask("pipeline.late_rows", PipelineTold, wanted, _LETTERS_S)
+    return [json.loads(line) for line in told.lines]

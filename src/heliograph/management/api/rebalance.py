@@ -1,0 +1,39 @@
+"""Rebalancing and evacuation of connections, neither of which is ever under way on a node that is alone."""
+
+from typing import Any
+
+from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.management.web.area import OPEN, Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.rpc.asked_frames import UnreachableError
+
+area = Area("Rebalance", "Connections that move from one node to another.")
+
+
+@area.get("/load_rebalance/availability_check", scope=OPEN)
+async def check_availability(nodes: NodesDep) -> dict[str, Any]:
+    """Whether load balancers may send clients here."""
+    try:
+        await nodes.own.ask("node.status", NodeStatus, timeout_s=5.0)
+    except UnreachableError as error:
+        raise ApiError(503, "SERVICE_UNAVAILABLE", f"the node does not answer: {error}") from None
+    return {}
+
+
+@area.get("/load_rebalance/status", scope="nodes:read")
+async def get_rebalance_status() -> dict[str, str]:
+    """What this node does."""
+    return {"status": "disabled"}
+
+
+@area.get("/load_rebalance/global_status", scope="nodes:read")
+async def get_rebalance_global_status() -> dict[str, list[dict[str, Any]]]:
+    """What all nodes do."""
+    return {"evacuations": [], "purges": [], "rebalances": []}
+
+
+@area.get("/node_eviction/status", scope="nodes:read")
+async def get_eviction_status() -> dict[str, str]:
+    """Whether this node evicts clients."""
+    return {"status": "disabled"}

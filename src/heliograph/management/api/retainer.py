@@ -1,0 +1,121 @@
+"""Retained messages: their settings, which there are, one with its payload, deleting them."""
+
+import base64
+from typing import Annotated, Any, Final
+
+from fastapi import Body, Query, Response
+
+from heliograph.control.proto_v1.retained import (
+    RetainedClean,
+    RetainedCleaned,
+    RetainedInfo,
+    RetainedMessageRow,
+    RetainedRow,
+    RetainedTopic,
+    RetainedTopics,
+)
+from heliograph.management.api.setting_routes import change_settings, read_settings
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.paging import PageDep, json_response, page_response, take_whole_page
+from heliograph.management.web.times import rfc3339
+from heliograph.rpc.methods import RpcError
+
+area = Area("Retainer", "Retained messages.")
+
+_EVERYTHING: Final = ("#", "$SYS/#")
+_SHOWN_BYTES_MAX: Final = 1 << 20
+# What a table of an Erlang node wants: read as it is there, and taken without effect.
+_WITHOUT_EFFECT: Final = {"msg_clear_interval": "0s"}
+_BACKEND_WITHOUT_EFFECT: Final = {"index_specs": [[1, 2, 3], [1, 3], [2, 3], [3]]}
+
+
+@area.get("/mqtt/retainer", scope="config:read", response_class=Response)
+async def get_retainer(nodes: NodesDep) -> Response:
+    """The settings of retained messages."""
+    return json_response(_shown(await read_settings(nodes.own, "retainer")))
+
+
+@area.put("/mqtt/retainer", scope="config:write", response_class=Response, errors={400: ("UPDATE_FAILED",)})
+async def put_retainer(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
+    """Change settings of retained messages; what is left out stays."""
+    wanted = {name: value for name, value in body.items() if name not in _WITHOUT_EFFECT}
+    if isinstance(wanted.get("backend"), dict):
+        wanted["backend"] = {
+            name: value for name, value in wanted["backend"].items() if name not in _BACKEND_WITHOUT_EFFECT
+        }
+    await change_settings(nodes.own, "retainer", wanted)
+    return json_response(_shown(await read_settings(nodes.own, "retainer")))
+
+
+@area.get("/mqtt/retainer/messages", scope="clients:read", errors={400: ("BAD_REQUEST",)}, response_class=Response)
+async def list_retained_messages(
+    nodes: NodesDep, page: PageDep, topic: Annotated[str, Query(description="Those that this filter matches")] = ""
+) -> Response:
+    """A page of the retained messages, without payloads."""
+    node, wanted = nodes.own, RetainedTopics(topic, page.limit + 1, page.skip)
+    try:
+        rows, has_next = await take_whole_page(node.slices("retainer.topics", RetainedRow, wanted), page.limit)
+        count = None if topic else (await node.ask("retainer.info", RetainedInfo)).messages
+    except RpcError as error:
+        raise _refused(error) from error
+    return page_response([_message(row) for row in rows], page, count, has_next)
+
+
+@area.delete("/mqtt/retainer/messages", scope="clients:write")
+async def delete_retained_messages(nodes: NodesDep) -> None:
+    """Delete all retained messages."""
+    for topic_filter in _EVERYTHING:
+        await _delete(nodes, topic_filter)
+
+
+@area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, response_class=Response)
+async def get_retained_message(topic: str, nodes: NodesDep) -> Response:
+    """The retained message of a topic, with its payload unless that is above 1 MiB."""
+    args = RetainedTopic(topic, _SHOWN_BYTES_MAX)
+    try:
+        found = await nodes.own.ask("retainer.show", RetainedMessageRow, args)
+    except RpcError as error:
+        raise _refused(error) from error
+    shown = _message(found.row)
+    if found.row.bytes <= _SHOWN_BYTES_MAX:
+        shown["payload"] = base64.b64encode(found.payload).decode()
+    return json_response(shown)
+
+
+@area.delete("/mqtt/retainer/message/{topic}", scope="clients:write", errors={404: ("NOT_FOUND",)})
+async def delete_retained_message(topic: str, nodes: NodesDep) -> None:
+    """Delete the retained message of a topic, or those that a filter matches."""
+    if not await _delete(nodes, topic):
+        raise ApiError(404, "NOT_FOUND", f"no message is retained for {topic[:200]!r}")
+
+
+async def _delete(nodes: NodesDep, topic_filter: str) -> int:
+    try:
+        cleaned = await nodes.own.ask("retainer.clean", RetainedCleaned, RetainedClean(topic_filter), timeout_s=None)
+    except RpcError as error:
+        raise _refused(error) from error
+    return cleaned.deleted
+
+
+def _refused(error: RpcError) -> ApiError:
+    if error.code == "not_found":
+        return ApiError(404, "NOT_FOUND", error.message)
+    return ApiError(400, "BAD_REQUEST", error.message)
+
+
+def _shown(tree: dict[str, Any]) -> dict[str, Any]:
+    return {**tree, **_WITHOUT_EFFECT, "backend": {**tree.get("backend", {}), **_BACKEND_WITHOUT_EFFECT}}
+
+
+def _message(row: RetainedRow) -> dict[str, Any]:
+    return {
+        "msgid": row.msgid.upper(),
+        "topic": row.topic,
+        "qos": row.qos,
+        "publish_at": rfc3339(row.received_at),
+        "from_clientid": row.clientid,
+        "from_username": row.username or "",
+        "payload_bytes": row.bytes,
+    }

@@ -1,0 +1,55 @@
+"""Settings of the rule engine."""
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
+from heliograph.management.web.models import Body, Bool, Str
+
+area = Area("Rule engine", "Settings of all rules.")
+
+_SETTINGS: Final = ("ignore_sys_message", "jq_function_default_timeout")
+_JQ: Final = "jq_port"  # it runs in a process of its own
+
+
+class RuleEngineBody(Body):
+    """The settings; those that are left out stay."""
+
+    ignore_sys_message: Bool | None = Field(default=None, description="Whether no rule gets messages below `$SYS/`")
+    jq_function_default_timeout: Str | None = Field(default=None, description="As `10s`")
+    jq_implementation_module: Literal["jq_nif", "jq_port"] | None = Field(
+        default=None, description="Taken and not used: `jq` always runs in a process of its own"
+    )
+
+
+@area.get("/rule_engine", scope="rules:read")
+async def get_rule_engine(nodes: NodesDep) -> dict[str, Any]:
+    """The settings."""
+    return await _settings(nodes)
+
+
+@area.put("/rule_engine", scope="rules:write", errors={400: ("BAD_REQUEST",)})
+async def put_rule_engine(body: RuleEngineBody, nodes: NodesDep) -> dict[str, Any]:
+    """Change settings."""
+    given = body.model_dump(exclude_none=True, include=set(_SETTINGS))
+    values = tuple((f"rule_engine.{name}", _text(value)) for name, value in given.items())
+    if values:
+        change = ConfChangeArgs(values=values, comment="settings of the rule engine are changed")
+        await nodes.own.ask("conf.change", ConfOutcome, change)
+    return await _settings(nodes)
+
+
+async def _settings(nodes: AskedNodes) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in _SETTINGS:
+        for row in await nodes.own.rows("conf.show", ConfSetting, ConfShowArgs(f"rule_engine.{name}")):
+            found[name] = row.value.strip('"')
+    found["ignore_sys_message"] = found["ignore_sys_message"] == "true"
+    return {**found, "jq_implementation_module": _JQ}
+
+
+def _text(value: object) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,37 @@
+"""The language of rules: its functions, and what a rule is before it runs."""
+
+from typing import Any, Final
+
+import msgspec
+from pydantic import ConfigDict, Field
+
+from heliograph.control.proto_v1.rule_language import RuleExplained, RuleFunction, RuleText
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.models import Body, Str
+
+area = Area("Rule language", "The functions of rules, and what a rule reads and gives.")
+
+_EXAMPLE: Final[dict[str, Any]] = {"sql": 'SELECT payload.temp AS temp FROM "rooms/+/climate"'}
+
+
+class RuleTextBody(Body):
+    """A rule that need not be there."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    sql: Str = Field(max_length=65_536)
+
+
+@area.get("/heliograph/rule_functions", scope="rules:read")
+async def list_rule_functions(nodes: NodesDep) -> list[dict[str, Any]]:
+    """The functions that rules can call, family by family."""
+    return [msgspec.structs.asdict(row) for row in await nodes.own.rows("rules.functions", RuleFunction)]
+
+
+@area.post("/heliograph/rule_explain", scope="rules:write", errors={400: ("BAD_REQUEST",)})
+async def explain_rule(body: RuleTextBody, nodes: NodesDep) -> dict[str, Any]:
+    """What a rule reads and gives, and what evaluates it; `problem` has the place where a text is no rule."""
+    told = await nodes.own.ask("rules.explain", RuleExplained, RuleText(body.sql))
+    found: dict[str, Any] = msgspec.to_builtins(told)
+    return found

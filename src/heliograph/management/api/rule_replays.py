@@ -1,0 +1,162 @@
+"""The rule time machine: a rule is run over stored messages, without doing anything with its rows."""
+
+import time
+from typing import Any, Final, Literal
+
+import msgspec
+import orjson
+from fastapi import Request
+from pydantic import ConfigDict, Field
+from starlette.responses import StreamingResponse
+
+from heliograph.control.proto_v1.replays import ReplaySettings, ReplaySettingsWanted
+from heliograph.management.replays.jobs import FAILED, Jobs, Owner
+from heliograph.management.replays.rule_replay import RuleReplay
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.callers import Caller, require, still_may
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.event_streams import event_stream
+from heliograph.management.web.models import Body, Str, Whole
+from heliograph.management.web.reader_processes import reader_access
+from heliograph.management.web.times import read_time_us, rfc3339
+
+area = Area("Rule replays", "Rules run over stored messages, without doing anything with their rows.")
+
+_AT_ONCE_MAX: Final = 2
+_KEPT_MAX: Final = 8
+_EARLIEST: Final = "earliest"
+_NOW: Final = "now"
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_EXAMPLE: Final[dict[str, Any]] = {"rule": "warm_rooms", "from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
+
+
+class ReplayBody(Body):
+    """A rule, and the stretch of the past that it is run over."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    rule: Str = Field(default="", description="A rule of the broker; else, or as `pipeline:NAME`, one of the pipeline")
+    sql: Str = Field(default="", max_length=1 << 20, description="SQL: alone, or an edited text of `rule`")
+    compare: Str = Field(default="", max_length=1 << 20, description="The name of a rule, or SQL, to compare with")
+    since: Str = Field(alias="from", description="`earliest`, RFC 3339, or milliseconds: stored then or later")
+    until: Str = Field(default=_NOW, alias="to", description="`now`, RFC 3339, or milliseconds: stored before")
+    engine: Literal["broker", "spark"] = "broker"
+    limit: Whole = Field(default=100, ge=1, le=1000, description="Rows of each kind that are shown; counts are of all")
+    seconds: Whole = Field(default=600, ge=1, le=3600, description="When it ends by itself")
+    database: Str = Field(default="", description="The database; without, that of the rule")
+
+
+@area.post(
+    "/heliograph/rule_replays",
+    scope="rules:write",
+    status=201,
+    errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
+)
+async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep) -> dict[str, Any]:
+    """Begin a replay; it runs in a process of its own, and reads from the storage reader, never from the broker."""
+    caller: Caller = request.state.caller
+    require(caller, "messages:read", "GET")
+    since, until = _stretch(body)
+    access = await reader_access(request, nodes)
+    names = [name.strip() for name in (body.rule, body.compare) if name]
+    settings = await nodes.own.ask("rules.replay_settings", ReplaySettings, ReplaySettingsWanted(names))
+    replays = _replays(request)
+    replays.check_room()
+    order = {
+        "engine": body.engine,
+        "from": rfc3339(since) if since else _EARLIEST,
+        "to": rfc3339(until),
+        "from_us": str(since) if since else _EARLIEST,
+        "limit": body.limit,
+        "owner": caller.name,
+    }
+    owner = Owner(caller, still_may(request, "rules:write", "messages:read"))
+    replay = RuleReplay(owner, order, body.seconds)
+    replay.run(_request(body, settings, since, until, access))
+    replays.add(replay)
+    await replay.begun()
+    if replay.state == FAILED:
+        await replays.remove(replay)
+        field, message = replay.error.get("field"), replay.error["message"]
+        raise _wrong(field, message) if field else ApiError(400, "BAD_REQUEST", message)
+    return replay.shown()
+
+
+@area.get("/heliograph/rule_replays/{id}", scope="rules:read", errors=_MISSING)
+async def get_rule_replay(id: str, request: Request) -> dict[str, Any]:
+    """Its state, and its `result` when it has finished."""
+    return _found(request, id).shown_with_result()
+
+
+@area.get("/heliograph/rule_replays/{id}/events", scope="rules:read", response_class=StreamingResponse, errors=_MISSING)
+async def watch_rule_replay(id: str, request: Request) -> StreamingResponse:
+    """Events `progress` with its state, and `end` when nothing of it runs any more."""
+    events = _found(request, id).events()
+    return event_stream(request, "rules:read", events, "refused")
+
+
+@area.delete("/heliograph/rule_replays/{id}", scope="rules:write", errors=_MISSING)
+async def delete_rule_replay(id: str, request: Request) -> None:
+    """End and forget it: behind the answer its process is gone."""
+    await _replays(request).remove(_found(request, id))
+
+
+@area.post(
+    "/heliograph/rule_replays/{id}/start",
+    scope="pipeline:write",
+    status=202,
+    errors={**_MISSING, 409: ("CONFLICT",)},
+)
+async def start_replayed_rule(id: str, request: Request, nodes: NodesDep) -> dict[str, Any]:
+    """Have a rule of the pipeline run over all that was stored since the stretch began, into its sink.
+
+    It is `heliograph pipeline backfill`, which starts Spark; `start` of the replay tells what becomes of it. A deleted
+    replay ends it; the same one goes on with it when it is started again.
+    """
+    replay = _found(request, id)
+    why_not = replay.why_not_started()
+    if why_not:
+        raise ApiError(409, "CONFLICT", why_not)
+    replay.start(nodes.own, still_may(request, "pipeline:write"))
+    return replay.shown()
+
+
+def _stretch(body: ReplayBody) -> tuple[int, int]:
+    """The times of storing, in microseconds since the epoch; 0 for the earliest message."""
+    since = 0 if body.since == _EARLIEST else read_time_us(body.since, "from")
+    until = time.time_ns() // 1000 if body.until == _NOW else read_time_us(body.until, "to")
+    if since >= until:
+        raise _wrong("to", "the stretch is empty: it ends before it begins")
+    return since, until
+
+
+def _request(body: ReplayBody, settings: ReplaySettings, since: int, until: int, access: dict[str, str]) -> bytes:
+    asked = {
+        "rule": body.rule.strip(),
+        "sql": body.sql,
+        "compare": body.compare.strip(),
+        "since": since,
+        "until": until,
+        "engine": body.engine,
+        "rows_max": body.limit,
+        "seconds_max": body.seconds,
+        "database": body.database,
+    }
+    told = msgspec.to_builtins(settings)
+    return orjson.dumps({**told, **access, **asked, "schemas": orjson.loads(settings.schemas)})
+
+
+def _wrong(field: str, said: str) -> ApiError:
+    return ApiError(400, "INVALID_PARAMETER", f"{field}: {said}", field=field)
+
+
+def _found(request: Request, replay_id: str) -> RuleReplay:
+    found = _replays(request).find(replay_id, request.state.caller)
+    assert isinstance(found, RuleReplay)
+    return found
+
+
+def _replays(request: Request) -> Jobs:
+    replays: Jobs = request.app.state.jobs.setdefault("rule_replays", Jobs(_AT_ONCE_MAX, _KEPT_MAX))
+    return replays

@@ -1,0 +1,264 @@
+"""Rules: made, changed, tried, counted."""
+
+import json
+import uuid
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Response
+from pydantic import ConfigDict, Field, model_validator
+
+from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
+from heliograph.control.proto_v1.rules import RuleEvent, RuleId, RuleShown, RuleTrial, RuleTried
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Bool, Row, Str
+from heliograph.management.web.paging import PageDep, json_response, page_of, page_response
+from heliograph.management.web.times import rfc3339
+from heliograph.mqtt.topic import topic_filter_fault, topic_matches
+
+area = Area("Rules", "Rules in SQL over messages and events.")
+
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_INVALID: Final = {400: ("BAD_REQUEST",)}
+_NEEDS_JSON: Final = {**_INVALID, 415: ("UNSUPPORTED_MEDIA_TYPE",)}
+_COUNTS: Final = (
+    "matched",
+    "passed",
+    "failed",
+    "failed.exception",
+    "failed.no_result",
+    "actions.total",
+    "actions.success",
+    "actions.failed",
+    "actions.failed.out_of_service",
+    "actions.failed.unknown",
+)
+_LEVELS_MAX: Final = 65_536
+_ONLY_READ: Final = frozenset({"id", "from", "created_at", "last_modified_at"})
+_EXAMPLE: Final[dict[str, Any]] = {
+    "name": "warm rooms",
+    "sql": 'SELECT payload.temp AS temp, clientid FROM "rooms/+/climate" WHERE payload.temp > 30',
+    "actions": [{"function": "republish", "args": {"topic": "alerts/${clientid}", "payload": "${temp}"}}],
+    "enable": True,
+}
+
+
+class ActionBody(Body):
+    """A built-in function."""
+
+    function: Str = Field(description="`console`, `republish` or `pipeline`")
+    args: dict[str, Any] | None = None
+
+
+class RuleBody(Body):
+    """A rule."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    sql: Str = Field(min_length=1)
+    name: Str = ""
+    actions: list[Str | ActionBody] = Field(default=[], description="`type:name` of an action, or a built-in function")
+    enable: Bool = True
+    description: Str = ""
+    metadata: dict[str, Any] = Field(default={})
+
+    @model_validator(mode="before")
+    @classmethod
+    def without_what_was_read(cls, value: Any) -> Any:
+        """What was read may be sent back with the keys that only answers have."""
+        if not isinstance(value, dict):
+            return value
+        return {name: one for name, one in value.items() if name in cls.model_fields or name not in _ONLY_READ}
+
+    def settings(self) -> str:
+        """What the configuration says of it."""
+        plain = self.model_dump(exclude_none=True, include=set(RuleBody.model_fields))
+        return json.dumps(plain, ensure_ascii=False)
+
+
+class NewRule(RuleBody):
+    """A rule that is made."""
+
+    id: Str | None = Field(default=None, min_length=1, description="Made up where it is left out")
+
+
+class RuleObject(Row):
+    """A rule with its id, the topics of its FROM, and when it was made and changed."""
+
+    id: str
+    name: str
+    sql: str
+    actions: list[Any]
+    enable: bool
+    description: str
+    created_at: str
+    last_modified_at: str
+    metadata: dict[str, Any]
+
+
+class RuleTestBody(Body):
+    """Columns that a rule of the node is tried on."""
+
+    context: dict[str, Any]
+    stop_action_after_template_rendering: Bool = Field(default=True, description="Whether its actions are left out")
+
+
+class SqlTestBody(Body):
+    """A rule, and columns that it is tried on."""
+
+    sql: Str = Field(min_length=1)
+    context: dict[str, Any]
+
+
+@area.get("/rules", scope="rules:read", response_class=Response, errors=_INVALID)
+async def list_rules(
+    nodes: NodesDep,
+    page: PageDep,
+    enable: bool | None = None,
+    from_: Annotated[str | None, Query(alias="from", description="A topic of its FROM")] = None,
+    like_id: str | None = None,
+    like_from: str | None = None,
+    like_description: str | None = None,
+    match_from: Annotated[str | None, Query(description="A filter that matches a topic of its FROM")] = None,
+    action: Annotated[list[str] | None, Query(description="The id of one of its actions")] = None,
+    source: Annotated[list[str] | None, Query(description="The id of a source that it reads")] = None,
+) -> Response:
+    """A page of rules."""
+    fault = None if match_from is None else topic_filter_fault(match_from, _LEVELS_MAX)
+    if fault is not None:
+        raise ApiError(400, "BAD_REQUEST", f"match_from is no topic filter: {fault}")
+    rows = await nodes.own.rows("rules.all", RuleShown)
+    sources = None if source is None else [f"$bridges/{one}" for one in source]
+    found = [
+        row
+        for row in rows
+        if (enable is None or row.enable is enable)
+        and (from_ is None or from_ in row.topics)
+        and (like_id is None or like_id in row.id)
+        and (like_from is None or any(like_from in topic for topic in row.topics))
+        and (like_description is None or like_description in row.description)
+        and (match_from is None or any(topic_matches(topic, match_from) for topic in row.topics))
+        and (action is None or not {*action}.isdisjoint(_named_actions(row)))
+        and (sources is None or not {*sources}.isdisjoint(row.topics))
+    ]
+    if any(one is not None for one in (like_id, like_from, like_description, match_from)):
+        end = page.skip + page.limit
+        return page_response([_rule(row) for row in found[page.skip : end]], page, None, end < len(found))
+    return page_of([_rule(row) for row in found], page)
+
+
+@area.post("/rules", scope="rules:write", status=201, response_model=RuleObject, errors=_NEEDS_JSON)
+async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
+    """Make a rule."""
+    rule_id = body.id or f"rule_{uuid.uuid4().hex[:8]}"
+    with answering(already_exists=(400, "BAD_REQUEST")):
+        await nodes.own.ask("rules.put", GroupChanged, GroupSettings(rule_id, body.settings(), is_new=True))
+    return await _shown(nodes, rule_id)
+
+
+@area.get("/rules/{id}", scope="rules:read", response_model=RuleObject, errors=_MISSING)
+async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
+    """One rule."""
+    return await _shown(nodes, id)
+
+
+@area.put("/rules/{id}", scope="rules:write", response_model=RuleObject, errors=_NEEDS_JSON)
+async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
+    """Have a rule be this one; it is made where there is none of that id."""
+    with answering():
+        await nodes.own.ask("rules.put", GroupChanged, GroupSettings(id, body.settings()))
+    return await _shown(nodes, id)
+
+
+@area.delete("/rules/{id}", scope="rules:write", errors={**_MISSING, **_INVALID})
+async def delete_rule(id: str, nodes: NodesDep) -> None:
+    """Delete a rule."""
+    with answering():
+        await nodes.own.ask("rules.delete", GroupChanged, NamedGroup(id))
+
+
+@area.post(
+    "/rules/{id}/test", scope="rules:write", errors={404: ("RULE_NOT_FOUND",), 412: ("NOT_MATCH",), **_NEEDS_JSON}
+)
+async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Any:
+    """Try a rule on columns, with its actions if that is asked for."""
+    method = "rules.try" if body.stop_action_after_template_rendering else "rules.run"
+    with answering(not_found=(404, "RULE_NOT_FOUND")):
+        return _output(await nodes.own.ask(method, RuleTried, RuleTrial(json.dumps(body.context), id=id)))
+
+
+@area.get("/rules/{id}/metrics", scope="rules:read", errors=_MISSING)
+async def get_rule_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
+    """What became of the messages of a rule."""
+    with answering():
+        row = await nodes.own.ask("rules.one", RuleShown, RuleId(id))
+    metrics = rule_metrics(row)
+    return {"id": id, "metrics": metrics, "node_metrics": [{"node": nodes.own.name, "metrics": metrics}]}
+
+
+@area.put("/rules/{id}/metrics/reset", scope="rules:write", status=204, errors=_MISSING)
+async def reset_rule_metrics(id: str, nodes: NodesDep) -> None:
+    """Have a rule count from zero."""
+    with answering():
+        await nodes.own.ask("rules.reset", RuleShown, RuleId(id))
+
+
+@area.post("/rule_test", scope="rules:write", errors={412: ("NOT_MATCH",), **_NEEDS_JSON})
+async def test_sql(body: SqlTestBody, nodes: NodesDep) -> Any:
+    """Try a rule that is not there on columns; what it does not give has sample values."""
+    with answering():
+        return _output(await nodes.own.ask("rules.try", RuleTried, RuleTrial(json.dumps(body.context), sql=body.sql)))
+
+
+@area.get("/rule_events", scope="rules:read")
+async def list_rule_events(nodes: NodesDep) -> list[dict[str, Any]]:
+    """The events that rules can read."""
+    return [
+        {
+            "event": row.event,
+            "title": {"en": row.title, "zh": row.title},
+            "description": {"en": row.description, "zh": row.description},
+            "columns": row.columns,
+            "test_columns": json.loads(row.test_columns),
+            "sql_example": row.sql_example,
+        }
+        for row in await nodes.own.rows("rules.events", RuleEvent)
+    ]
+
+
+def rule_metrics(row: RuleShown) -> dict[str, float]:
+    """The counts of a rule, by the names of the API."""
+    counts = {name: row.counts[name] for name in _COUNTS}
+    return {**counts, "actions.discarded": 0, **{f"matched.{name}": rate for name, rate in row.rates.items()}}
+
+
+async def _shown(nodes: AskedNodes, rule_id: str) -> dict[str, Any]:
+    with answering():
+        return _rule(await nodes.own.ask("rules.one", RuleShown, RuleId(rule_id)))
+
+
+def _rule(row: RuleShown) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "sql": row.sql,
+        "from": row.topics,
+        "actions": json.loads(row.actions),
+        "enable": row.enable,
+        "description": row.description,
+        "created_at": rfc3339(row.created_at * 1000),
+        "last_modified_at": rfc3339(row.last_modified_at * 1000),
+        "metadata": json.loads(row.metadata),
+    }
+
+
+def _named_actions(row: RuleShown) -> list[str]:
+    return [one for one in json.loads(row.actions) if isinstance(one, str)]
+
+
+def _output(tried: RuleTried) -> Response:
+    if not tried.is_match:
+        raise ApiError(412, "NOT_MATCH", "SQL Not Match")
+    return json_response(json.loads(tried.output))

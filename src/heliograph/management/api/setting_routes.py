@@ -1,0 +1,34 @@
+"""What routes share that read and change a group of settings."""
+
+from typing import Any
+
+from heliograph.management.asking.nodes import Node
+from heliograph.management.asking.settings_trees import merge_settings, settings_tree
+from heliograph.management.web.errors import ApiError
+from heliograph.rpc.methods import RpcError
+
+
+async def read_settings(node: Node, path: str) -> dict[str, Any]:
+    """The settings of a group."""
+    return await settings_tree(node, path)
+
+
+async def read_list(node: Node, path: str) -> list[dict[str, Any]]:
+    """The objects of a setting that is a list."""
+    tree = await settings_tree(node, path)
+    found: Any = tree.get("", [])
+    return found if isinstance(found, list) else []
+
+
+async def change_settings(node: Node, path: str, values: object, code: str = "UPDATE_FAILED") -> None:
+    """Have settings of a group have these values; others stay.
+
+    Raises:
+        ApiError: 400, the node refuses them.
+    """
+    try:
+        await merge_settings(node, path, values)
+    except RpcError as error:
+        raise ApiError(400, code, error.message) from error
+    except TypeError as error:  # an integer that JSON can hold and nothing else
+        raise ApiError(400, code, str(error)) from error

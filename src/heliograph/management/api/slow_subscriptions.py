@@ -1,0 +1,98 @@
+"""Slow subscriptions: the receivers and topics whose messages take longest."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.control.proto_v1.slow_subscriptions import SlowSubscriptionRow, SlowSubscriptionsCleared
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.models import Body, Bool, Str, Whole
+from heliograph.settings.units import parse_duration
+
+area = Area("Slow subscriptions", "The receivers and topics whose messages take longest.")
+
+_ROOT = "slow_subs"
+_UPDATE_ERRORS = {400: ("BAD_REQUEST",)}
+
+
+class ListedSlowSubscription(BaseModel):
+    """One of them."""
+
+    clientid: str
+    node: str
+    topic: str
+    timespan: int = Field(description="The longest that a message took, in milliseconds")
+    last_update_time: int = Field(description="When one was slow last, in milliseconds since the epoch")
+
+
+class SlowSubscriptionList(BaseModel):
+    """All of them, the slowest first."""
+
+    data: list[ListedSlowSubscription]
+
+
+class SlowSubscriptionSettings(Body):
+    """What is looked for."""
+
+    enable: Bool = False
+    threshold: Str = "500ms"
+    expire_interval: Str = "300s"
+    top_k_num: Annotated[Whole, Field(ge=1, le=1000)] = 10
+    stats_type: Literal["whole", "internal", "response"] = "whole"
+
+
+@area.get("/slow_subscriptions", scope="metrics:read")
+async def list_slow_subscriptions(nodes: NodesDep) -> SlowSubscriptionList:
+    """The slow subscriptions of all nodes."""
+    found = [
+        ListedSlowSubscription(
+            clientid=row.clientid,
+            node=node.name,
+            topic=row.topic,
+            timespan=row.timespan_ms,
+            last_update_time=row.last_update_ms,
+        )
+        for node in nodes.all()
+        for row in await node.rows("slow_subscriptions.list", SlowSubscriptionRow)
+    ]
+    found.sort(key=lambda one: -one.timespan)
+    return SlowSubscriptionList(data=found)
+
+
+@area.delete("/slow_subscriptions", scope="metrics:write")
+async def clear_slow_subscriptions(nodes: NodesDep) -> None:
+    """Forget those that were found."""
+    for node in nodes.all():
+        await node.ask("slow_subscriptions.clear", SlowSubscriptionsCleared)
+
+
+@area.get("/slow_subscriptions/settings", scope="config:read")
+async def get_slow_subscription_settings(nodes: NodesDep) -> SlowSubscriptionSettings:
+    """What is looked for."""
+    return await _settings(nodes.own)
+
+
+@area.put("/slow_subscriptions/settings", scope="config:write", errors=_UPDATE_ERRORS)
+async def update_slow_subscription_settings(
+    body: SlowSubscriptionSettings, nodes: NodesDep
+) -> SlowSubscriptionSettings:
+    """Look for something else; what was found is forgotten then."""
+    text = json.dumps({_ROOT: body.model_dump()})
+    await nodes.own.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, name="<request>"))
+    return await _settings(nodes.own)
+
+
+async def _settings(node: Node) -> SlowSubscriptionSettings:
+    rows = await node.rows("conf.show", ConfSetting, ConfShowArgs(_ROOT))
+    values: dict[str, Any] = {row.path.removeprefix(f"{_ROOT}."): row.value.strip('"') for row in rows}
+    return SlowSubscriptionSettings(
+        enable=values["enable"] == "true",
+        threshold=f"{parse_duration(values['threshold']) * 1000:g}ms",
+        expire_interval=f"{parse_duration(values['expire_interval']):g}s",
+        top_k_num=int(values["top_k_num"]),
+        stats_type=values["stats_type"],
+    )

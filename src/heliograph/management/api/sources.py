@@ -1,0 +1,80 @@
+"""Sources, of which there are none, and bridges, which are actions as tools before them call them."""
+
+from typing import Any, Final
+
+from heliograph.control.proto_v1.actions import ActionRow
+from heliograph.management.api.actions import list_actions
+from heliograph.management.api.integration import (
+    INVALID,
+    MISSING,
+    NamedSettings,
+    Shown,
+    id_of,
+    metrics_of,
+    row_of,
+)
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+
+area = Area("Sources", "Sources there are none. Bridges are actions, to be read only.")
+
+_NONE: Final = (
+    "there are no sources: what a rule reads is published to this broker, and the pipeline reads what is stored"
+)
+
+
+@area.get("/sources", scope="sources:read")
+async def list_sources() -> list[dict[str, Any]]:
+    """All sources: none."""
+    return []
+
+
+@area.post("/sources", scope="sources:write", status=201, errors=INVALID)
+async def create_source(body: NamedSettings) -> None:
+    """Refused: no type of sources is there."""
+    raise ApiError(400, "BAD_REQUEST", _NONE)
+
+
+@area.post("/sources_probe", scope="sources:write", status=204, errors=INVALID)
+async def probe_source(body: NamedSettings) -> None:
+    """Refused: no type of sources is there."""
+    raise ApiError(400, "BAD_REQUEST", _NONE)
+
+
+@area.get("/sources/{id}", scope="sources:read", errors={**MISSING, **INVALID})
+async def get_source(id: str) -> None:
+    """One source: none."""
+    id_of(id)
+    raise ApiError(404, "NOT_FOUND", _NONE)
+
+
+@area.get("/sources_summary", scope="sources:read")
+async def list_sources_summary() -> list[dict[str, Any]]:
+    """All sources in short: none."""
+    return []
+
+
+@area.get("/source_types", scope="sources:read")
+async def list_source_types() -> list[str]:
+    """The types of sources: none."""
+    return []
+
+
+@area.get("/bridges", scope="actions:read", response_model=list[Shown])
+async def list_bridges(nodes: NodesDep) -> list[dict[str, Any]]:
+    """All actions."""
+    return await list_actions(nodes)
+
+
+@area.get("/bridges/{id}", scope="actions:read", response_model=Shown, errors={**MISSING, **INVALID})
+async def get_bridge(id: str, nodes: NodesDep) -> dict[str, Any]:
+    """One action."""
+    await row_of(nodes.own, "actions", ActionRow, id)
+    return next(one for one in await list_actions(nodes) if f"{one['type']}:{one['name']}" == id)
+
+
+@area.get("/bridges/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})
+async def get_bridge_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
+    """What is counted of an action."""
+    return metrics_of(await row_of(nodes.own, "actions", ActionRow, id), nodes.own.name)

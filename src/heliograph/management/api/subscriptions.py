@@ -1,0 +1,182 @@
+"""Subscriptions of clients: lists of them, and making and dropping them on a client's behalf."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import Query, Response
+from pydantic import Field
+
+from heliograph.control.proto_v1.clients import ClientId
+from heliograph.control.proto_v1.subscriptions import (
+    NewSubscription,
+    Subscribed,
+    SubscriptionName,
+    SubscriptionRow,
+    SubscriptionsCount,
+    SubscriptionsWanted,
+)
+from heliograph.management.api.clients import NOT_FOUND, about_client
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Str, Whole
+from heliograph.management.web.paging import PageDep, page_response, take_whole_page
+from heliograph.rpc.methods import RpcError
+
+area = Area("Subscriptions", "What clients are subscribed to.")
+
+_SHARE: Final = "$share/"
+_BAD: Final = NOT_FOUND | {400: ("INVALID_PARAMETER", "BAD_REQUEST")}
+
+
+class WantedSubscription(Body):
+    """A subscription to make."""
+
+    topic: Str
+    qos: Annotated[Whole, Field(ge=0, le=2)] = 0
+    nl: Annotated[Whole, Field(ge=0, le=1)] = 0
+    rap: Annotated[Whole, Field(ge=0, le=1)] = 0
+    rh: Annotated[Whole, Field(ge=0, le=2)] = 0
+
+
+class SubscriptionTopic(Body):
+    """The filter of a subscription."""
+
+    topic: Str
+
+
+@area.get(
+    "/subscriptions",
+    scope="clients:read",
+    errors={400: ("INVALID_PARAMETER", "BAD_REQUEST"), 500: ("NODE_DOWN",)},
+    response_class=Response,
+)
+async def list_subscriptions(
+    nodes: NodesDep,
+    page: PageDep,
+    clientid: Annotated[str, Query(description="Of this client")] = "",
+    qos: Annotated[int | None, Query(ge=0, le=2)] = None,
+    topic: Annotated[str, Query(description="To exactly this filter")] = "",
+    share_group: Annotated[str, Query(description="Shared, in the group of this name")] = "",
+    match_topic: Annotated[str, Query(description="To a filter that this filter covers")] = "",
+    durable: Annotated[bool | None, Query(description="Whether they survive the broker")] = None,
+    node: Annotated[str | None, Query(description="Those of this node")] = None,
+) -> Response:
+    """A page of the subscriptions that match."""
+    (asked,) = nodes.chosen(node)
+    if topic and share_group and not topic.startswith(_SHARE):
+        topic = f"{_SHARE}{share_group}/{topic}"
+    wanted = SubscriptionsWanted(clientid, topic, "", page.limit + 1, qos, share_group, durable, match_topic, page.skip)
+    try:
+        slices = asked.slices("subscriptions.list", SubscriptionRow, wanted)
+        rows, has_next = await take_whole_page(slices, page.limit)
+        count = None
+        if not match_topic:
+            (counted,) = await asked.rows("subscriptions.count", SubscriptionsCount, wanted)
+            count = counted.count
+    except RpcError as error:
+        if error.code == "bad_arguments":
+            said = f"match_topic_invalid: {error.message}" if match_topic else error.message
+            raise ApiError(400, "INVALID_PARAMETER", said) from error
+        raise
+    return page_response([subscription_object(row, asked.name) for row in rows], page, count, has_next)
+
+
+@area.get(
+    "/heliograph/subscriptions",
+    scope="clients:read",
+    errors={400: ("INVALID_PARAMETER", "BAD_REQUEST")},
+    response_class=Response,
+)
+async def list_receiving_subscriptions(
+    nodes: NodesDep,
+    page: PageDep,
+    receives: Annotated[str, Query(description="The name of a topic")],
+    clientid: Annotated[str, Query(description="Of this client")] = "",
+    share_group: Annotated[str, Query(description="Shared, in the group of this name")] = "",
+) -> Response:
+    """A page of the subscriptions that get what is published to a topic: of a shared group, one member each message."""
+    limit = page.limit + 1
+    wanted = SubscriptionsWanted(clientid, matches=receives, limit=limit, share_group=share_group, skip=page.skip)
+    if not receives:
+        raise ApiError(400, "INVALID_PARAMETER", "receives: the name of a topic is needed, as room/1/temperature")
+    try:
+        slices = nodes.own.slices("subscriptions.list", SubscriptionRow, wanted)
+        rows, has_next = await take_whole_page(slices, page.limit)
+    except RpcError as error:
+        if error.code == "bad_arguments":
+            raise ApiError(400, "INVALID_PARAMETER", f"receives: {error.message}") from error
+        raise
+    return page_response([subscription_object(row, nodes.own.name) for row in rows], page, None, has_next)
+
+
+@area.get("/clients/{clientid}/subscriptions", scope="clients:read", errors=NOT_FOUND)
+async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
+    """All subscriptions of a client."""
+    async with about_client(clientid):
+        rows = await nodes.own.rows("subscriptions.show", SubscriptionRow, ClientId(clientid))
+    return [subscription_object(row, nodes.own.name) for row in rows]
+
+
+@area.post("/clients/{clientid}/subscribe", scope="clients:write", errors=_BAD)
+async def subscribe(clientid: str, body: WantedSubscription, nodes: NodesDep) -> dict[str, Any]:
+    """Subscribe a connected client to a filter, by the path of a SUBSCRIBE; what it may do itself is not asked."""
+    return await _subscribed(nodes.own, clientid, body)
+
+
+@area.post("/clients/{clientid}/subscribe/bulk", scope="clients:write", errors=_BAD)
+async def subscribe_bulk(clientid: str, body: list[WantedSubscription], nodes: NodesDep) -> list[dict[str, Any]]:
+    """The same for several filters, one after the other; those before one that is refused hold."""
+    return [await _subscribed(nodes.own, clientid, one) for one in body]
+
+
+@area.post("/clients/{clientid}/unsubscribe", scope="clients:write", status=204, errors=NOT_FOUND)
+async def unsubscribe(clientid: str, body: SubscriptionTopic, nodes: NodesDep) -> None:
+    """Drop a subscription of a client; it is no error if the client has none to that filter."""
+    await _unsubscribed(nodes.own, clientid, body.topic)
+
+
+@area.post("/clients/{clientid}/unsubscribe/bulk", scope="clients:write", status=204, errors=NOT_FOUND)
+async def unsubscribe_bulk(clientid: str, body: list[SubscriptionTopic], nodes: NodesDep) -> None:
+    """The same for several filters."""
+    for one in body:
+        await _unsubscribed(nodes.own, clientid, one.topic)
+
+
+def subscription_object(row: SubscriptionRow, node: str) -> dict[str, Any]:
+    """A subscription with EMQX's keys."""
+    return {
+        "node": node,
+        "clientid": row.clientid,
+        "topic": row.topic,
+        "qos": row.qos,
+        "nl": int(row.nl),
+        "rap": int(row.rap),
+        "rh": row.rh,
+        "durable": row.durable,
+    }
+
+
+async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> dict[str, Any]:
+    if body.nl and body.topic.startswith(_SHARE):
+        raise ApiError(400, "INVALID_PARAMETER", "Invalid subscribe options: no_local is not for shared subscriptions")
+    new = NewSubscription(clientid, body.topic, body.qos, body.nl == 1, body.rap == 1, body.rh)
+    try:
+        async with about_client(clientid):
+            made = await node.ask("subscriptions.add", Subscribed, new)
+    except RpcError as error:
+        if error.code in ("bad_arguments", "subscription_refused"):
+            raise ApiError(400, "INVALID_PARAMETER", error.message) from error
+        raise
+    options = {"qos": made.qos, "nl": body.nl, "rap": body.rap, "rh": body.rh}
+    return {"clientid": clientid, "topic": body.topic, **options, "node": node.name}
+
+
+async def _unsubscribed(node: Node, clientid: str, topic: str) -> None:
+    try:
+        await node.ask("subscriptions.del", SubscriptionName, SubscriptionName(clientid, topic))
+    except RpcError as error:
+        if error.code != "not_found":
+            raise
+        async with about_client(clientid):  # which of the two is not there?
+            await node.rows("subscriptions.show", SubscriptionRow, ClientId(clientid))

@@ -1,0 +1,34 @@
+"""Telemetry, as EMQX sends it to its makers: this broker sends none."""
+
+from typing import Any
+
+from heliograph.management.web.area import Area
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Bool
+
+area = Area("Telemetry", "Nothing is sent to anybody.")
+
+
+class TelemetryStatus(Body):
+    """Whether anything is sent."""
+
+    enable: Bool
+
+
+@area.get("/telemetry/status", scope="config:read")
+async def get_telemetry_status() -> TelemetryStatus:
+    """It is off."""
+    return TelemetryStatus(enable=False)
+
+
+@area.put("/telemetry/status", scope="config:write", errors={400: ("BAD_REQUEST",)})
+async def update_telemetry_status(body: TelemetryStatus) -> TelemetryStatus:
+    """It stays off."""
+    said = "there is no telemetry, and nothing to send it to" if body.enable else "telemetry is already disabled"
+    raise ApiError(400, "BAD_REQUEST", said)
+
+
+@area.get("/telemetry/data", scope="config:read", errors={404: ("NOT_FOUND",)})
+async def get_telemetry_data() -> dict[str, Any]:
+    """There is none."""
+    raise ApiError(404, "NOT_FOUND", "telemetry is not enabled")

@@ -1,0 +1,115 @@
+"""Topics whose messages are counted."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from heliograph.control.proto_v1.topic_metrics import CountedTopicRow, TopicCounted, TopicToCount
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Str
+from heliograph.management.web.times import rfc3339
+from heliograph.rpc.methods import RpcError
+
+area = Area("Topic metrics", "Topics whose messages are counted.")
+
+_MISSING: Final = {404: ("TOPIC_NOT_FOUND",)}
+_REFUSED: Final = {400: ("BAD_REQUEST", "BAD_TOPIC"), 409: ("EXCEED_LIMIT",)}
+
+
+class TopicToAdd(Body):
+    """A topic to count."""
+
+    topic: Annotated[Str, Field(min_length=1, description="A topic without wildcards")]
+
+
+class TopicReset(Body):
+    """Which counts begin with 0 again."""
+
+    action: Literal["reset"]
+    topic: Annotated[Str | None, Field(description="One topic; otherwise all")] = None
+
+
+@area.get("/mqtt/topic_metrics", scope="metrics:read")
+async def list_topic_metrics(nodes: NodesDep) -> list[dict[str, Any]]:
+    """All of them, the sums over nodes."""
+    return list((await _all(nodes)).values())
+
+
+@area.post("/mqtt/topic_metrics", scope="metrics:write", errors=_REFUSED)
+async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> dict[str, Any]:
+    """Count one more topic."""
+    topic = body.topic
+    if "+" in topic or "#" in topic:
+        raise ApiError(400, "BAD_TOPIC", "Wildcard topic is not supported")
+    try:
+        await nodes.own.ask("topic_metrics.add", TopicCounted, TopicToCount(topic))
+    except RpcError as error:
+        if error.code == "already_exists":
+            raise ApiError(400, "BAD_TOPIC", "Topic already registered") from error
+        if error.code == "topics_full":
+            raise ApiError(409, "EXCEED_LIMIT", error.message) from error
+        raise
+    return await _one(nodes, topic)
+
+
+@area.put("/mqtt/topic_metrics", scope="metrics:write", errors=_MISSING)
+async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[dict[str, Any]] | dict[str, Any]:
+    """Begin with 0."""
+    for node in nodes.all():
+        await _known(nodes, "topic_metrics.reset", body.topic or "", node.name)
+    return await _one(nodes, body.topic) if body.topic else list((await _all(nodes)).values())
+
+
+@area.get("/mqtt/topic_metrics/{topic}", scope="metrics:read", errors=_MISSING)
+async def get_topic_metrics(topic: str, nodes: NodesDep) -> dict[str, Any]:
+    """One of them."""
+    return await _one(nodes, topic)
+
+
+@area.delete("/mqtt/topic_metrics/{topic}", scope="metrics:write", errors=_MISSING)
+async def delete_topic_metrics(topic: str, nodes: NodesDep) -> None:
+    """Count a topic no more."""
+    await _known(nodes, "topic_metrics.delete", topic, nodes.own.name)
+
+
+async def _known(nodes: AskedNodes, method: str, topic: str, node: str) -> None:
+    try:
+        await nodes.named(node).ask(method, TopicCounted, TopicToCount(topic))
+    except RpcError as error:
+        if error.code == "not_found":
+            raise _missing() from error
+        raise
+
+
+async def _one(nodes: AskedNodes, topic: str) -> dict[str, Any]:
+    found = (await _all(nodes)).get(topic)
+    if found is None:
+        raise _missing()
+    return found
+
+
+async def _all(nodes: AskedNodes) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for node in nodes.all():
+        for row in await node.rows("topic_metrics.list", CountedTopicRow):
+            shown = found.setdefault(row.topic, {"topic": row.topic, "metrics": {}})
+            shown["create_time"] = rfc3339(row.created_at_us)
+            if row.reset_at_us:
+                shown["reset_time"] = rfc3339(row.reset_at_us)
+            _add(shown["metrics"], row)
+    return found
+
+
+def _add(metrics: dict[str, float], row: CountedTopicRow) -> None:
+    """Add what a node has counted; under `messages.` too, which is what EMQX answers (its document says `message.`)."""
+    for prefix in ("message", "messages"):
+        for kind, values in (("count", row.counts), ("rate", row.rates)):
+            for name, value in values.items():
+                key = f"{prefix}.{name}.{kind}"
+                metrics[key] = metrics.get(key, 0) + value
+
+
+def _missing() -> ApiError:
+    return ApiError(404, "TOPIC_NOT_FOUND", "Topic not found")

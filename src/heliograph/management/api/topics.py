@@ -1,0 +1,88 @@
+"""Topic filters that are routed, and exclusive topics."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from heliograph.control.proto_v1.subscriptions import ExclusiveRow, TopicName, TopicRow, TopicsWanted
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.paging import PageDep, page_response, take_page, take_whole_page
+from heliograph.rpc.methods import RpcError
+
+area = Area("Topics", "What messages are routed to.")
+
+
+@area.get("/topics", scope="clients:read", errors={400: ("BAD_REQUEST",), 500: ("NODE_DOWN",)}, response_class=Response)
+async def list_topics(
+    nodes: NodesDep,
+    page: PageDep,
+    topic: Annotated[str, Query(description="Exactly this filter")] = "",
+    node: Annotated[str | None, Query(description="Those of this node")] = None,
+) -> Response:
+    """A page of the filters that have subscriptions; those of a shared group stand as `$share/group/filter`."""
+    (asked,) = nodes.chosen(node)
+    if topic:
+        found = await _routes(asked, topic)
+        return page_response(
+            found[page.skip : page.skip + page.limit], page, len(found), len(found) > page.skip + page.limit
+        )
+    rows, has_next = await take_page(_all(asked), page)
+    return page_response(rows, page, None, has_next)
+
+
+@area.get("/topics/{topic}", scope="clients:read", errors={404: ("TOPIC_NOT_FOUND",)})
+async def get_topic(topic: str, nodes: NodesDep) -> list[dict[str, Any]]:
+    """The routes of one filter."""
+    found = await _routes(nodes.own, topic)
+    if not found:
+        raise ApiError(404, "TOPIC_NOT_FOUND", f"Topic not found: {topic[:200]}")
+    return found
+
+
+@area.get("/heliograph/exclusive_topics", scope="clients:read")
+async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> dict[str, Any]:
+    """A page of the exclusive topics that clients have."""
+    wanted = TopicsWanted(page.limit + 1, page.skip)
+    rows, has_next = await take_whole_page(nodes.own.slices("exclusive.list", ExclusiveRow, wanted), page.limit)
+    data = [{"topic": row.topic, "clientid": row.clientid, "node": nodes.own.name} for row in rows]
+    return {"data": data, "meta": {"page": page.page, "limit": page.limit, "hasnext": has_next}}
+
+
+@area.delete("/heliograph/exclusive_topics/{topic}", scope="clients:write", errors={404: ("TOPIC_NOT_FOUND",)})
+async def delete_exclusive_topic(topic: str, nodes: NodesDep) -> None:
+    """Drop the subscription that holds an exclusive topic."""
+    try:
+        await nodes.own.ask("exclusive.delete", ExclusiveRow, TopicName(topic))
+    except RpcError as error:
+        if error.code == "not_found":
+            raise ApiError(404, "TOPIC_NOT_FOUND", error.message) from error
+        raise
+
+
+async def _all(node: Node) -> AsyncIterator[list[dict[str, Any]]]:
+    async with aclosing(node.slices("topics.list", TopicRow, TopicsWanted())) as slices:
+        async for rows in slices:
+            yield [route for row in rows for route in _of_row(row, node)]
+
+
+async def _routes(node: Node, topic: str) -> list[dict[str, Any]]:
+    try:
+        rows = await node.rows("topics.show", TopicRow, TopicName(topic))
+    except RpcError as error:
+        if error.code in ("not_found", "bad_arguments"):
+            return []
+        raise
+    return [route for row in rows for route in _of_row(row, node) if topic in (route["topic"], row.topic)]
+
+
+def _of_row(row: TopicRow, node: Node) -> list[dict[str, Any]]:
+    groups = row.groups or {}
+    found = [] if len(groups) == row.subscriptions_cnt else [row.topic]
+    return [
+        {"topic": topic, "node": node.name} for topic in (*found, *(f"$share/{group}/{row.topic}" for group in groups))
+    ]

@@ -1,0 +1,243 @@
+"""Traces: what happens to one client, topic, address or rule, recorded in files."""
+
+import asyncio
+import time
+import zipfile
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from tempfile import SpooledTemporaryFile
+from typing import IO, Annotated, Any, Final, Literal
+
+from fastapi import Query
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from heliograph.control.proto_v1.trace import (
+    TraceDeleted,
+    TraceNameArgs,
+    TraceReadArgs,
+    TraceRecords,
+    TraceRow,
+    TraceStartArgs,
+)
+from heliograph.management.asking.nodes import Node
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Str, Whole
+from heliograph.management.web.times import rfc3339
+
+area = Area("Trace", "Records of what happens to one client, topic, address or rule.")
+
+_KINDS: Final = {"clientid": "client", "topic": "topic", "ip_address": "ip_address", "ruleid": "rule"}
+_TYPES: Final = {kind: name for name, kind in _KINDS.items()}
+_DURATION_S: Final = 600
+_PIECE_BYTES: Final = 262_144
+_IN_MEMORY: Final = 1 << 20
+_MISSING: Final = {404: ("NOT_FOUND",)}
+_MISSING_NODE: Final = {404: ("NOT_FOUND", "NODE_ERROR")}
+
+TraceType = Literal["clientid", "topic", "ip_address", "ruleid"]
+NodeQuery = Annotated[str | None, Query(description="The node whose records are wanted")]
+
+
+class TraceBody(Body):
+    """A trace: of its four subjects, the one that `type` names."""
+
+    name: Str = Field(min_length=1, max_length=249, pattern=r"^[A-Za-z]+[A-Za-z0-9-_]*$")
+    type: TraceType
+    clientid: Str | None = None
+    topic: Str | None = None
+    ip_address: Str | None = None
+    ruleid: Str | None = None
+    start_at: Str | Whole | None = Field(default=None, description="RFC 3339, or seconds since the epoch")
+    end_at: Str | Whole | None = Field(
+        default=None, description="The same; ten minutes behind its beginning if left out"
+    )
+    payload_encode: Literal["text", "hex", "hidden"] = "text"
+    formatter: Literal["text", "json"] = "text"
+
+    def order(self) -> TraceStartArgs:
+        """What the node is asked for.
+
+        Raises:
+            ApiError: 400, it makes no sense.
+        """
+        value = getattr(self, self.type)
+        if not value:
+            raise ApiError(400, "INVALID_PARAMS", f"the trace needs {self.type}, which its type says")
+        now = time.time()
+        begin = now if self.start_at is None else max(_seconds(self.start_at, "start_at"), now)
+        end = begin + _DURATION_S if self.end_at is None else _seconds(self.end_at, "end_at")
+        if end <= begin or end <= now:
+            raise ApiError(400, "INVALID_PARAMS", "end_at has to lie behind start_at, and in the future")
+        return TraceStartArgs(
+            self.name,
+            _KINDS[self.type],
+            value,
+            duration_s=max(1, round(end - begin)),
+            payload=self.payload_encode,
+            start_at=float(int(begin)),
+            formatter=self.formatter,
+        )
+
+
+@area.get("/trace", scope="traces:read")
+async def list_traces(nodes: NodesDep) -> list[dict[str, Any]]:
+    """All traces, the newest first."""
+    rows = await nodes.own.rows("trace.list", TraceRow)
+    return [_trace(nodes.own, row) for row in sorted(rows, key=lambda row: row.started_at, reverse=True)]
+
+
+@area.post(
+    "/trace",
+    scope="traces:write",
+    errors={400: ("INVALID_PARAMS", "BAD_REQUEST"), 409: ("ALREADY_EXISTS", "DUPLICATE_CONDITION")},
+)
+async def create_trace(body: TraceBody, nodes: NodesDep) -> dict[str, Any]:
+    """Begin a trace, now or at its time."""
+    with answering(
+        trace=(400, "INVALID_PARAMS"),
+        trace_exists=(409, "ALREADY_EXISTS"),
+        trace_duplicate=(409, "DUPLICATE_CONDITION"),
+    ):
+        row = await nodes.own.ask("trace.start", TraceRow, body.order())
+    return _trace(nodes.own, row)
+
+
+@area.delete("/trace", scope="traces:write")
+async def delete_traces(nodes: NodesDep) -> None:
+    """End and delete all traces."""
+    for row in await nodes.own.rows("trace.list", TraceRow):
+        await _delete(nodes.own, row.name, is_missing_ok=True)
+
+
+@area.delete("/trace/{name}", scope="traces:write", errors=_MISSING)
+async def delete_trace(name: str, nodes: NodesDep) -> None:
+    """End a trace, and delete what it has recorded."""
+    await _delete(nodes.own, name, is_missing_ok=False)
+
+
+@area.put("/trace/{name}/stop", scope="traces:write", errors=_MISSING)
+async def stop_trace(name: str, nodes: NodesDep) -> dict[str, Any]:
+    """End a trace; what it has recorded stays."""
+    row = await _found(nodes.own, name)
+    if row.state in ("running", "waiting"):
+        with answering(trace_not_found=(404, "NOT_FOUND")):
+            await nodes.own.ask("trace.stop", TraceRow, TraceNameArgs(name))
+    return {"name": name, "enable": False}
+
+
+@area.get("/trace/{name}/download", scope="traces:read", response_class=StreamingResponse, errors=_MISSING_NODE)
+async def download_trace(name: str, nodes: NodesDep, node: NodeQuery = None) -> StreamingResponse:
+    """What a trace has recorded, as a zip archive."""
+    asked = _chosen(nodes, node)
+    await _found(asked, name)
+    # Closed when it was sent, or with the answer that nobody takes any more.
+    archive = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+    try:
+        await _pack(asked, name, archive)
+    except BaseException:
+        archive.close()
+        raise
+    headers = {"content-disposition": f'attachment; filename="{name}.zip"'}
+    return StreamingResponse(_chunks(archive), headers=headers, media_type="application/octet-stream")
+
+
+@area.get("/trace/{name}/log", scope="traces:read", errors={**_MISSING_NODE, 503: ("SERVICE_UNAVAILABLE",)})
+async def get_trace_log(
+    name: str,
+    nodes: NodesDep,
+    position: Annotated[int, Query(ge=0, le=2**53, description="Where to begin: `meta.position` of before")] = 0,
+    size: Annotated[int, Query(alias="bytes", ge=1, le=2**31 - 1, description="How many bytes, about")] = 1000,
+    node: NodeQuery = None,
+) -> dict[str, Any]:
+    """Some records of a trace, whole ones."""
+    found = await _read(_chosen(nodes, node), name, position, min(size, _PIECE_BYTES))
+    return {"items": found.text, "meta": {"bytes": size, "position": found.position}}
+
+
+@area.get("/trace/{name}/log_detail", scope="traces:read", errors=_MISSING)
+async def get_trace_log_detail(name: str, nodes: NodesDep) -> list[dict[str, Any]]:
+    """How much a trace has recorded, and when last, in milliseconds since the epoch."""
+    row = await _found(nodes.own, name)
+    written = row.modified_at or time.time()
+    return [{"node": nodes.own.name, "size": row.size, "mtime": int(written * 1000)}]
+
+
+def _trace(node: Node, row: TraceRow) -> dict[str, Any]:
+    begin_us = int(datetime.fromisoformat(row.started_at).timestamp() * 1_000_000) if row.started_at else 0
+    kind = _TYPES.get(row.about, "clientid")
+    state = row.state if row.state in ("running", "waiting") else "stopped"
+    return {
+        "name": row.name,
+        "type": kind,
+        kind: row.value,
+        "enable": state != "stopped",
+        "status": state,
+        "start_at": rfc3339(begin_us),
+        "end_at": rfc3339(begin_us + row.duration_s * 1_000_000),
+        "payload_encode": row.payload,
+        "formatter": row.formatter,
+        "log_size": {node.name: row.size},
+    }
+
+
+def _seconds(said: str | int, name: str) -> float:
+    if isinstance(said, int) or (said.isascii() and said.isdigit()):
+        seconds = int(said)
+        if seconds > 1 << 40:
+            raise ApiError(400, "INVALID_PARAMS", f"{name}: found {seconds}, expected seconds since the epoch")
+        return seconds
+    try:
+        moment = datetime.fromisoformat(said)
+    except ValueError:
+        raise ApiError(
+            400, "INVALID_PARAMS", f"{name}: found {said[:100]!r}; a time as 2026-01-31T12:00:00Z, or seconds"
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _chosen(nodes: AskedNodes, name: str | None) -> Node:
+    if name is not None and name != nodes.own.name:
+        raise ApiError(404, "NODE_ERROR", f"there is no node {name[:200]!r}")
+    return nodes.own
+
+
+async def _found(node: Node, name: str) -> TraceRow:
+    for row in await node.rows("trace.list", TraceRow):
+        if row.name == name:
+            return row
+    raise ApiError(404, "NOT_FOUND", f"there is no trace {name[:300]!r}")
+
+
+async def _read(node: Node, name: str, position: int, size: int) -> TraceRecords:
+    with answering(trace_not_found=(404, "NOT_FOUND")):
+        return await node.ask("trace.read", TraceRecords, TraceReadArgs(name, position, size))
+
+
+async def _delete(node: Node, name: str, *, is_missing_ok: bool) -> None:
+    try:
+        with answering(trace_not_found=(404, "NOT_FOUND")):
+            await node.ask("trace.delete", TraceDeleted, TraceNameArgs(name))
+    except ApiError:
+        if not is_missing_ok:
+            raise
+
+
+async def _pack(node: Node, name: str, archive: IO[bytes]) -> None:
+    """Write an archive of all records; compressed in threads."""
+    name_inside = f"{node.name}/{name}.log"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed, packed.open(name_inside, "w") as entry:
+        position = 0
+        while (piece := await _read(node, name, position, _PIECE_BYTES)).text:
+            await asyncio.to_thread(entry.write, piece.text.encode())
+            position = piece.position
+    archive.seek(0)
+
+
+async def _chunks(archive: IO[bytes]) -> AsyncIterator[bytes]:
+    with archive:
+        while chunk := archive.read(_PIECE_BYTES):
+            yield chunk

@@ -1,0 +1,156 @@
+"""Users who log in to manage the node, and their passwords."""
+
+from typing import Annotated, Any
+
+from fastapi import Request, Response
+from pydantic import Field
+
+from heliograph.access.people.names import ADMINISTRATOR, PeopleError
+from heliograph.access.people.passwords import check_password
+from heliograph.control.proto_v1.people import (
+    ManagementUserChange,
+    ManagementUserName,
+    ManagementUserRow,
+    NewManagementUser,
+)
+from heliograph.management.api.people import CallerDep, PeopleDep, check_new_user, kept
+from heliograph.management.people.callers import address_of
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.models import Body, Row, Str
+from heliograph.management.web.paging import json_response
+from heliograph.management.web.roles import OWN
+
+area = Area("Users", "Users who log in; those of MQTT clients are under Authentication. Not for API keys.")
+
+_SECRET = {"format": "password", "writeOnly": True}
+_NEW_PASSWORD = "8 to 64 characters, with two of letters, digits and special characters"
+
+
+class NewManagementUserBody(Body):
+    """A user to add."""
+
+    username: Annotated[Str, Field(description="Letters, digits and underscores")]
+    password: Annotated[Str, Field(description=_NEW_PASSWORD, json_schema_extra=_SECRET)]
+    description: Str = ""
+    role: Str = ADMINISTRATOR
+
+
+class ManagementUserChangeBody(Body):
+    """What is to be changed of a user."""
+
+    description: Str | None = None
+    role: Str | None = None
+
+
+class PasswordChangeBody(Body):
+    """Another password."""
+
+    old_pwd: Annotated[Str, Field(max_length=1024, json_schema_extra=_SECRET)]
+    new_pwd: Annotated[Str, Field(description=_NEW_PASSWORD, json_schema_extra=_SECRET)]
+
+
+class UserAnswer(Row):
+    """A user."""
+
+    username: str
+    description: str
+    role: str
+    backend: str
+    mfa: str
+
+
+@area.get("/users", scope="users:read", response_model=list[UserAnswer])
+async def list_users(nodes: NodesDep) -> Response:
+    """All users."""
+    return json_response([_shown(row) for row in await nodes.own.rows("people.users", ManagementUserRow)])
+
+
+@area.post("/users", scope="users:write", errors={400: ("BAD_REQUEST",)}, response_model=UserAnswer)
+async def add_user(body: NewManagementUserBody, nodes: NodesDep, people: PeopleDep) -> Response:
+    """Add a user."""
+    check_new_user(body.username, body.password)
+    password_hash = await people.logins.hashed(body.password)
+    wanted = NewManagementUser(body.username, password_hash, body.role, body.description)
+    return json_response(_shown(await kept(nodes.own.ask("people.user_add", ManagementUserRow, wanted))))
+
+
+@area.put(
+    "/users/{username}",
+    scope="users:write",
+    errors={400: ("BAD_REQUEST", "NOT_ALLOWED"), 404: ("USER_NOT_FOUND",)},
+    response_model=UserAnswer,
+)
+async def change_user(username: str, body: ManagementUserChangeBody, nodes: NodesDep, people: PeopleDep) -> Response:
+    """Change a user's description or role; its logins end."""
+    if body.role is not None and body.role != ADMINISTRATOR:
+        await _check_not_last(username, people)
+    wanted = ManagementUserChange(username, role=body.role, description=body.description)
+    row = await kept(nodes.own.ask("people.user_set", ManagementUserRow, wanted), "USER_NOT_FOUND")
+    return json_response(_shown(row))
+
+
+@area.delete("/users/{username}", scope="users:write", errors={400: ("NOT_ALLOWED",), 404: ("USER_NOT_FOUND",)})
+async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller: CallerDep) -> Response:
+    """Delete a user; its logins end. Neither the default user, nor the caller."""
+    found = (await people.known.fresh()).users.get(username)
+    if found is None:
+        raise ApiError(404, "USER_NOT_FOUND", f"there is no user {username[:100]!r}")
+    if found.user.is_default:
+        raise ApiError(400, "NOT_ALLOWED", f"Cannot delete the default user {username!r}")
+    if caller.kind == "user" and caller.name == username:
+        raise ApiError(400, "NOT_ALLOWED", "Cannot delete yourself")
+    await kept(nodes.own.ask("people.user_delete", ManagementUserRow, ManagementUserName(username)), "USER_NOT_FOUND")
+    people.logins.tokens.end_all(username)
+    return Response(status_code=204)
+
+
+@area.post(
+    "/users/{username}/change_pwd",
+    scope=OWN,
+    status=204,
+    errors={
+        400: ("BAD_REQUEST", "ERROR_PWD_NOT_MATCH"),
+        404: ("USER_NOT_FOUND",),
+        429: ("TOO_MANY_REQUESTS",),
+        503: ("SERVICE_UNAVAILABLE",),
+    },
+)
+async def change_password(
+    username: str, body: PasswordChangeBody, request: Request, nodes: NodesDep, people: PeopleDep, caller: CallerDep
+) -> Response:
+    """Give a user another password; its logins end. Others than administrators change their own."""
+    if caller.role != ADMINISTRATOR and (caller.kind, caller.name) != ("user", username):
+        raise ApiError(403, "UNAUTHORIZED_ROLE", f"the role {caller.role} changes no password but its own")
+    if username not in (await people.known.fresh()).users:
+        raise ApiError(404, "USER_NOT_FOUND", f"there is no user {username[:100]!r}")
+    try:
+        check_password(body.new_pwd)
+        await people.logins.verified(username, body.old_pwd, address_of(request))
+    except PeopleError as error:
+        raise ApiError(400, "BAD_REQUEST", str(error)) from None
+    except ApiError as error:
+        if error.code != "BAD_USERNAME_OR_PWD":
+            raise
+        raise ApiError(400, "ERROR_PWD_NOT_MATCH", "Old password not match") from None
+    wanted = ManagementUserChange(username, await people.logins.hashed(body.new_pwd))
+    await kept(nodes.own.ask("people.user_set", ManagementUserRow, wanted), "USER_NOT_FOUND")
+    people.logins.tokens.end_all(username)
+    return Response(status_code=204)
+
+
+async def _check_not_last(username: str, people: PeopleDep) -> None:
+    users = (await people.known.fresh()).users.values()
+    if {one.user.username for one in users if one.user.role == ADMINISTRATOR} == {username}:
+        raise ApiError(400, "NOT_ALLOWED", f"{username!r} is the only administrator; make another one first")
+
+
+def _shown(row: ManagementUserRow) -> dict[str, Any]:
+    return {
+        "username": row.username,
+        "description": row.description,
+        "role": row.role,
+        "backend": "local",
+        "mfa": "totp" if row.has_second_factor else "none",
+    }

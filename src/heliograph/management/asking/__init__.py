@@ -1,0 +1,1 @@
+"""Asking nodes over their control sockets."""

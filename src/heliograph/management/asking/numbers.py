@@ -1,0 +1,29 @@
+"""Single numbers of nodes."""
+
+from collections.abc import Iterable
+
+from heliograph.control.proto_v1.live import LiveNumbers, LiveWanted
+from heliograph.control.proto_v1.metrics import MetricSample, MetricsWanted
+from heliograph.management.asking.nodes import Node
+
+
+async def numbers_of(node: Node, names: Iterable[str]) -> dict[str, float]:
+    """The values of some metrics without labels.
+
+    Raises:
+        RpcError: The node does not give them now.
+        UnreachableError: It does not answer.
+    """
+    rows = await node.rows("metrics.samples", MetricSample, MetricsWanted(tuple(names)))
+    return {row.name: row.value for row in rows if not row.labels}
+
+
+async def numbers_now(node: Node, names: Iterable[str], turns_s: int) -> tuple[dict[str, float], LiveNumbers]:
+    """The same with what the node tells of its process, the longest turn of so many seconds included.
+
+    Raises:
+        RpcError: The node does not give them now.
+        UnreachableError: It does not answer.
+    """
+    told = await node.ask("live.numbers", LiveNumbers, LiveWanted(tuple(names), turns_s))
+    return {one.name: one.value for one in told.samples if not one.labels}, told

@@ -1,0 +1,100 @@
+"""The configuration of a node as trees of plain values: read, and changed as the HTTP API has it."""
+
+import json
+import re
+from typing import Any, Final
+
+import orjson
+
+from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.management.asking.nodes import Node
+
+_NOTHING: Final = "none"  # what a setting shows that has no value
+_NAME: Final = re.compile(r"(?!(?:true|false|null)$)[A-Za-z][A-Za-z0-9_-]*")
+_ONE_OBJECT: Final = re.compile(r"\[\{ ([a-z_]+) = ([a-z_]+) \}\]")  # the sources that a node begins with
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*|[0-9]+(\.[0-9]+)?[A-Za-z%]+")  # a text without quotes, in HOCON too
+
+
+async def settings_tree(node: Node, path: str = "") -> dict[str, Any]:
+    """The settings at a path, defaults included, with stars for secrets; durations and sizes are texts with units.
+
+    Raises:
+        RpcError: There is no such setting.
+    """
+    rows = await node.rows("conf.show", ConfSetting, ConfShowArgs(path))
+    return tree_of(rows, path)
+
+
+def tree_of(rows: list[ConfSetting], path: str = "") -> dict[str, Any]:
+    """Rows as a tree, without the names of the path that all of them are below."""
+    tree: dict[str, Any] = {}
+    depth = len(names_of(path)) if path else 0
+    for row in rows:
+        *groups, name = names_of(row.path)[depth:] or [""]
+        place = tree
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = plain_value(row.value)
+    return tree
+
+
+def names_of(path: str) -> list[str]:
+    """The names of a dotted path, of which some are in quotes."""
+    names: list[str] = []
+    rest = path
+    while rest:
+        if rest.startswith('"'):
+            end = 1
+            while rest[end] != '"':
+                end += 2 if rest[end] == "\\" else 1
+            names.append(str(orjson.loads(rest[: end + 1])))
+            rest = rest[end + 2 :]
+        else:
+            name, _, rest = rest.partition(".")
+            names.append(name)
+    return names
+
+
+def plain_value(text: str) -> Any:
+    """What a setting shows, as a value of JSON; a text with a unit stays one."""
+    if text == _NOTHING:
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if _WORD.fullmatch(text):
+            return text
+        if one := _ONE_OBJECT.fullmatch(text):
+            return [{one[1]: one[2]}]
+        words = text[1:-1].split(", ") if text.startswith("[") else []
+        return words if words and all(map(_NAME.fullmatch, words)) else _parsed(text)
+
+
+def _parsed(text: str) -> Any:
+    from heliograph.hocon import MemoryFiles, parse_text, to_plain  # its grammar takes 2.6 MiB, and is seldom needed
+
+    tree = to_plain(parse_text(f"value = {text}", name="<setting>", files=MemoryFiles({})))
+    return tree["value"] if isinstance(tree, dict) else None
+
+
+async def merge_settings(node: Node, path: str, values: object, comment: str = "") -> ConfOutcome:
+    """Have settings below a path have these values; others stay.
+
+    Args:
+        values: Plain values; None unsets.
+
+    Raises:
+        RpcError: It was refused.
+    """
+    args = ConfChangeArgs(values=((path, json.dumps(values)),), comment=comment)
+    return await node.ask("conf.change", ConfOutcome, args)
+
+
+async def replace_root(node: Node, root: str, values: object) -> ConfOutcome:
+    """Have a root of the configuration say this, and nothing else.
+
+    Raises:
+        RpcError: It was refused.
+    """
+    text = json.dumps({root: values})
+    return await node.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, mode="replace"))

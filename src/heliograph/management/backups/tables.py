@@ -1,0 +1,143 @@
+"""The tables of an archive: what a node keeps beside its configuration, row by row, out and in."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from heliograph.control.proto_v1 import acl, bans, people, retained, users
+from heliograph.control.proto_v1.authn import AuthnRow
+from heliograph.management.asking.nodes import Node
+
+_RETAINED_BYTES: Final = 1 << 20  # of one request
+_GLOBAL: Final = "global"
+_WITH_USERS: Final = ("password_based:built_in_database", "scram:built_in_database")
+
+
+class OwnedUser(msgspec.Struct, frozen=True):
+    """A user of a built-in database, and whose it is."""
+
+    chain: str
+    mechanism: str
+    user: users.UserData
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        kind: The type of a row.
+        rows: All of them, of a node, in slices.
+        take: Gives rows to a node, in the place of those of the same key; how many it did not take.
+    """
+
+    kind: Any
+    rows: Callable[[Node], AsyncIterator[Sequence[Any]]]
+    take: Callable[[Node, list[Any]], Awaitable[int]]
+
+
+async def _users(node: Node) -> AsyncIterator[list[OwnedUser]]:
+    for row in await node.rows("authn.list", AuthnRow):
+        if row.id not in _WITH_USERS:
+            continue
+        chain, mechanism = "" if row.chain == _GLOBAL else row.chain, row.id.partition(":")[0]
+        async for found in node.slices("users.export", users.UserData, users.UsersWanted(chain, mechanism), None):
+            yield [OwnedUser(chain, mechanism, one) for one in found]
+
+
+async def _take_users(node: Node, rows: list[OwnedUser]) -> int:
+    owners: dict[tuple[str, str], list[users.UserData]] = {}
+    for row in rows:
+        owners.setdefault((row.chain, row.mechanism), []).append(row.user)
+    for (chain, mechanism), found in owners.items():
+        await node.ask("users.import", users.UsersImported, users.UsersImport(chain, mechanism, tuple(found)))
+    return 0
+
+
+def _rules(node: Node) -> AsyncIterator[list[acl.AclRules]]:
+    return node.slices("acl.list", acl.AclRules, acl.AclWanted(), None)
+
+
+async def _take_rules(node: Node, rows: list[acl.AclRules]) -> int:
+    await node.ask("acl.change", acl.AclChanged, acl.AclChange(rows))
+    return 0
+
+
+def _bans(node: Node) -> AsyncIterator[list[bans.BanRow]]:
+    return node.slices("banned.list", bans.BanRow, bans.BansWanted(), None)
+
+
+async def _take_bans(node: Node, rows: list[bans.BanRow]) -> int:
+    for row in rows:
+        if row.until is not None and row.until <= time.time():
+            continue  # it has ended since the archive was written
+        ban = bans.NewBan(row.kind, row.who, row.reason, row.by, row.until, at=row.at, kicks=False, replaces=True)
+        await node.ask("banned.add", bans.BanMade, ban)
+    return 0
+
+
+def _retained(node: Node) -> AsyncIterator[list[retained.RetainedRecord]]:
+    return node.slices("retainer.export", retained.RetainedRecord, retained.RetainedTopics(), None)
+
+
+async def _take_retained(node: Node, rows: list[retained.RetainedRecord]) -> int:
+    refused, size = 0, 0
+    part: list[retained.RetainedRecord] = []
+    for row in [*rows, None]:
+        if row is None or size + len(row.payload) > _RETAINED_BYTES:
+            if part:
+                done = await node.ask(
+                    "retainer.import", retained.RetainedImported, retained.RetainedImport(tuple(part)), None
+                )
+                refused += done.refused
+            size, part = 0, []
+        if row is not None:
+            part.append(row)
+            size += len(row.payload) + len(row.topic)
+    return refused
+
+
+def _api_keys(node: Node) -> AsyncIterator[list[people.ApiKeySecrets]]:
+    return node.slices("people.key_secrets", people.ApiKeySecrets)
+
+
+async def _take_api_keys(node: Node, rows: list[people.ApiKeySecrets]) -> int:
+    for row in rows:
+        key = row.key
+        new = people.NewApiKey(
+            key.name, key.api_key, row.secret_hash, key.role, key.description, key.enable, key.expires, replaces=True
+        )
+        await node.ask("people.key_add", people.ApiKeyRow, new)
+    return 0
+
+
+def _people(node: Node) -> AsyncIterator[list[people.ManagementUserSecrets]]:
+    return node.slices("people.user_secrets", people.ManagementUserSecrets)
+
+
+async def _take_people(node: Node, rows: list[people.ManagementUserSecrets]) -> int:
+    held = {row.username for row in await node.rows("people.users", people.ManagementUserRow)}
+    for row in rows:
+        name, shown = row.user.username, row.user
+        if name in held:
+            change = people.ManagementUserChange(name, row.password_hash, shown.role, shown.description)
+            await node.ask("people.user_set", people.ManagementUserRow, change)
+        else:
+            new = people.NewManagementUser(name, row.password_hash, shown.role, shown.description)
+            await node.ask("people.user_add", people.ManagementUserRow, new)
+        factor = people.SecondFactor(name, row.totp_secret, row.recovery, row.totp_step)
+        await node.ask("people.user_second_factor", people.ManagementUserRow, factor)
+    return 0
+
+
+TABLES: Final = {
+    "api_keys": Table(people.ApiKeySecrets, _api_keys, _take_api_keys),
+    "banned": Table(bans.BanRow, _bans, _take_bans),
+    "builtin_authn": Table(OwnedUser, _users, _take_users),
+    "builtin_authz": Table(acl.AclRules, _rules, _take_rules),
+    "builtin_retainer": Table(retained.RetainedRecord, _retained, _take_retained),
+    "dashboard_users": Table(people.ManagementUserSecrets, _people, _take_people),
+}

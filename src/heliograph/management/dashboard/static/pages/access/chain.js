@@ -1,0 +1,60 @@
+// @ts-check
+/** Authenticators or sources in the order in which they are asked: how each is, what it said, and where it stands. */
+import { html } from "../../kernel/html.js";
+import { count, rate } from "../../kernel/format.js";
+import { useLiveRows } from "../../kernel/live_rows.js";
+import { Table } from "../../parts/table.js";
+import everywhere from "../../texts/en/everywhere.js";
+import texts from "../../texts/en/access.js";
+
+/**
+ * The chain with how each is as the stream tells it.
+ * @param {string} subject
+ * @param {import("../../kernel/resource.js").Resource<any>} chain
+ * @returns {Link[]}
+ */
+export const useLiveLinks = (subject, chain) => {
+  const { since } = useLiveRows(subject, chain.data?.links,
+    ({ name, settings }) => ({ id: name, enable: settings.enable }), chain.reload);
+  return (chain.data?.links ?? []).map((/** @type {Link} */ link) => {
+    const told = since[link.name];
+    return told ? { ...link, status: told.status, metrics: told.metrics } : link;
+  });
+};
+
+/**
+ * @typedef {{ name: string, settings: any, status: keyof typeof texts.states, metrics: Record<string, number> }} Link
+ * @param {{ caption: string, title: string, links: Link[], counts: [string, string][], mayWrite: boolean, isBusy:
+ *   boolean, empty: any,
+ *   onMove: (name: string, position: string) => void, show: (kind: string, about: Link) => void, more?: (link: Link)
+ *   => any }} props
+ */
+export const ChainTable = ({ caption, title, links, counts, mayWrite, isBusy, empty, onMove, show, more }) => {
+  const at = (/** @type {Link} */ link) => links.indexOf(link);
+  /** @type {import("../../parts/table.js").Column[]} */
+  const columns = [
+    { key: "at", title: texts.order, kind: "number", show: (link) => at(link) + 1 },
+    { key: "name", title, kind: "code", isHead: true },
+    { key: "status", title: texts.state, show: ({ status }) =>
+      html`<span class=${`badge ${status === "connected" ? "good" : status === "stopped" ? "" : "bad"}`}>
+      ${texts.states[/** @type {keyof typeof texts.states} */ (status)]}</span>` },
+    ...counts.map(([key, name]) => ({ key, title: name, kind: /** @type {const} */ ("number"),
+      show: (/** @type {Link} */ { metrics }) => html`${count(metrics[key])}
+        ${key === "total" && metrics.rate ? html` <small class="quiet">${rate(metrics.rate)}</small>` : ""}` })),
+    ...(mayWrite || more ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
+      show: (/** @type {Link} */ link) => html`
+      ${more?.(link)}
+      ${mayWrite && html`
+        <button type="button" aria-label=${texts.upNamed(link.name)} title=${texts.up} disabled=${at(link) === 0}
+          onClick=${() => onMove(link.name, `before:${links[at(link) - 1].name}`)}>↑</button>
+        <button type="button" aria-label=${texts.downNamed(link.name)} title=${texts.down}
+          disabled=${at(link) === links.length - 1}
+          onClick=${() => onMove(link.name, `after:${links[at(link) + 1].name}`)}>↓</button>
+        <button type="button" aria-label=${texts.changeNamed(link.name)} onClick=${() => show("change", link)}>
+          ${texts.change}</button>
+        <button type="button" class="danger" aria-label=${texts.removeNamed(link.name)}
+          onClick=${() => show("delete", link)}>${everywhere.remove}</button>`}` }] : []),
+  ];
+  return html`<${Table} caption=${caption} columns=${columns} rows=${links}
+    rowKey=${(/** @type {Link} */ link) => link.name} empty=${empty} isBusy=${isBusy} />`;
+};

@@ -1,0 +1,73 @@
+// @ts-check
+/** How clients are shown in lists, and what of them stands in a file of values. */
+import { html } from "../../kernel/html.js";
+import { count, cut, duration, NONE, secondsSince, time } from "../../kernel/format.js";
+import { link } from "../../kernel/router.js";
+import texts from "../../texts/en/clients.js";
+
+/** @type {Record<number, string>} */
+const VERSIONS = { 3: "3.1", 4: "3.1.1", 5: "5.0" };
+
+const SHOWN_MAX = 40; // of a client id
+
+/** @param {any} client */
+export const addressOf = ({ ip_address: address, port }) => {
+  if (!address) return "";
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+};
+
+/** @param {any} client */
+export const versionOf = ({ proto_ver: version }) => VERSIONS[version] ?? "";
+
+/** A client id, cut where it is very long. @param {{ id: string }} props */
+export const ClientLink = ({ id }) => html`
+  <a class="nowrap" href=${link("clients", id)}
+    title=${id.length > SHOWN_MAX ? id : undefined}>${cut(id, SHOWN_MAX)}</a>`;
+
+/** @param {{ isConnected: boolean }} props */
+export const StateBadge = ({ isConnected }) => html`
+  <span class=${`badge ${isConnected ? "good" : "warn"}`}>${isConnected ? texts.connected : texts.away}</span>`;
+
+/** @param {any} row */
+const since = (row) => time(row.connected ? row.connected_at : row.disconnected_at);
+
+/** What is known of sessions in memory only. @param {(row: any) => string} show */
+const unlessAsleep = (show) => (/** @type {any} */ row) => (row.asleep ? NONE : show(row));
+
+/** Whether messages may wait in storage, which are not counted. @param {any} row */
+export const isUncounted = (row) => row.asleep || Boolean(row.behind_since);
+
+/** @param {any} row */
+const backlog = (row) => {
+  if (!isUncounted(row)) return count(row.mqueue_len);
+  return row.mqueue_len > 0 ? `≥ ${count(row.mqueue_len)}` : NONE;
+};
+
+/** @param {any} row */
+const behind = ({ behind_since: since }) => since && html`
+  <span class="nowrap" title=${texts.behindSince(time(since))}>${duration(secondsSince(since))}</span>`;
+
+/** @type {import("../../parts/table.js").Column[]} */
+export const COLUMNS = [
+  { key: "clientid", title: texts.clientid, kind: "code", isHead: true, show: (row) => html`
+    <${ClientLink} id=${row.clientid} />` },
+  { key: "connected", title: texts.state, show: (row) => html`<${StateBadge} isConnected=${row.connected} />` },
+  { key: "username", title: texts.username, show: (row) => cut(row.username ?? "", 30) },
+  { key: "ip_address", title: texts.address, kind: "code", show: addressOf },
+  { key: "proto_ver", title: texts.version, show: versionOf },
+  { key: "since", title: texts.since, kind: "time", show: since },
+  { key: "subscriptions", title: texts.subscriptions, kind: "number", isSortable: true,
+    show: unlessAsleep((row) => count(row.subscriptions_cnt)) },
+  { key: "inflight", title: texts.inflight, kind: "number", isSortable: true,
+    show: unlessAsleep((row) => count(row.inflight_cnt)) },
+  { key: "backlog", title: texts.backlog, kind: "number", isSortable: true, show: backlog },
+  { key: "behind", title: texts.behind, kind: "number", isSortable: true, show: behind },
+  { key: "drops", title: texts.drops, kind: "number", isSortable: true,
+    show: unlessAsleep((row) => count(row.mqueue_dropped)) },
+];
+
+/** What a list asks of each client. */
+export const FIELDS = [
+  "clientid", "connected", "username", "ip_address", "port", "listener", "proto_ver", "connected_at", "disconnected_at",
+  "subscriptions_cnt", "inflight_cnt", "mqueue_len", "behind_since", "mqueue_dropped", "durable", "asleep",
+];

@@ -1,0 +1,122 @@
+// @ts-check
+/** All connectors, or all actions, with how each is. */
+import { html } from "../../kernel/html.js";
+import { api, path } from "../../kernel/api.js";
+import { count, cut, rate } from "../../kernel/format.js";
+import { useLiveRows } from "../../kernel/live_rows.js";
+import { useAction, useResource } from "../../kernel/resource.js";
+import { link } from "../../kernel/router.js";
+import { may } from "../../kernel/session.js";
+import { ConfirmDialog, useDialog } from "../../parts/dialog.js";
+import { ErrorNote, Loaded, PageHead, tell } from "../../parts/notice.js";
+import { Table } from "../../parts/table.js";
+import everywhere from "../../texts/en/everywhere.js";
+import texts from "../../texts/en/integration.js";
+
+/** @typedef {"connectors" | "actions"} Kind */
+
+/** @param {any} row */
+export const idOf = (row) => `${row.type}:${row.name}`;
+
+/** The page of one of them. @param {Kind} kind */
+export const pageOf = (kind) => kind.slice(0, -1);
+
+/** @param {{ row: any }} props */
+const StatusBadge = ({ row }) => {
+  const state = row.enable ? row.status : "disabled";
+  const sign = { connected: "good", connecting: "warn", disconnected: "bad",
+    inconsistent: "bad" }[/** @type {string} */ (state)] ?? "";
+  return html`<span class=${`badge ${sign}`}>${texts.states[state] ?? state}</span>`;
+};
+
+/** @param {{ kind: Kind }} props */
+export const IntegrationList = ({ kind }) => {
+  const words = texts[kind];
+  const all = useResource(kind, (signal) => api.get(kind, {}, signal));
+  const live = useLiveRows(kind, all.data, (row) => ({ id: idOf(row), enable: row.enable }), all.reload);
+  const dialog = useDialog(all.reload);
+  const turn = useAction(async (/** @type {any} */ row) => {
+    await api.put(`${kind}/${path`${idOf(row)}/enable/${String(!row.enable)}`}`);
+    all.reload();
+  });
+  const start = useAction(async (/** @type {any} */ row) => {
+    try {
+      await api.post(`${kind}/${path`${idOf(row)}/start`}`);
+      tell(texts.started(idOf(row)));
+    } finally {
+      all.reload();
+    }
+  });
+  const mayChange = may(`${kind}:write`);
+  const columns = [...columnsOf(kind, live.now), ...(mayChange ? [buttons({ turn, start, remove: (row) =>
+    dialog.show("remove", row) })] : [])];
+  return html`
+    <${PageHead} title=${words.title}>
+      <button type="button" onClick=${all.reload}>${everywhere.refresh}</button>
+      ${mayChange && html`<a class="button main" href=${link(pageOf(kind))}>${words.add}</a>`}
+    <//>
+    <${ErrorNote} error=${turn.error ?? start.error} />
+    <${Loaded} of=${all}>${(/** @type {any[]} */ rows) => html`
+      <${Table} caption=${words.title} columns=${columns} rowKey=${idOf} empty=${words.none} isBusy=${all.isLoading}
+        rows=${rows.map((row) => ({ ...row, ...stateOf(live.since[idOf(row)]) }))} />`}<//>
+    ${dialog.kind && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
+      onClose=${dialog.close(texts.removed(idOf(dialog.about)))} />`}`;
+};
+
+/** @param {{ kind: Kind, row: any, onClose: (isDone: boolean) => void }} props */
+export const RemoveDialog = ({ kind, row, onClose }) => {
+  const users = kind === "actions" ? row.rules : row.actions.map((/** @type {string} */ name) => `${row.type}:${name}`);
+  const words = texts[kind];
+  const also_delete_dep_actions = users.length > 0;
+  return html`
+    <${ConfirmDialog} title=${words.removeTitle} text=${users.length ? words.removeUsed(users) : words.removeText()}
+      action=${texts.removeAction(idOf(row))} name=${row.name} typed=${users.length > 0} onClose=${onClose}
+      act=${() => api.del(`${kind}/${path`${idOf(row)}`}`, { query: { also_delete_dep_actions } })} />`;
+};
+
+/** How one is, without the rest. @param {any} told */
+const stateOf = (told) => told && { status: told.status, status_reason: told.status_reason };
+
+/** How one is, and why. @param {{ row: any, told: any }} props `told`: what the stream tells of it. */
+export const State = ({ row, told }) => {
+  const now = { ...row, ...stateOf(told) };
+  return html`<p><${StatusBadge} row=${now} /> ${now.status_reason}</p>`;
+};
+
+/** @param {Kind} kind @param {Record<string, any>} live @returns {import("../../parts/table.js").Column[]} */
+const columnsOf = (kind, live) => [
+  { key: "name", title: texts.name, kind: "code", isHead: true, show: (row) =>
+    html`<a href=${link(pageOf(kind), idOf(row))}>${row.name}</a>` },
+  { key: "type", title: texts.type },
+  ...(kind === "actions" ? [{ key: "connector", title: texts.connector, kind: /** @type {const} */ ("code"),
+    show: (/** @type {any} */ row) => html`<a href=${link("connector", `${row.type}:${row.connector}`)}>
+      ${row.connector}</a>` }] : []),
+  { key: "status", title: texts.status, show: (row) => html`<${StatusBadge} row=${row} />` },
+  { key: "reason", title: texts.reason, show: (row) => html`<span title=${row.status_reason}>
+    ${cut(row.status_reason, 120)}</span>` },
+  ...(kind === "actions" ? ["success", "failed"].map((name) => ({
+    key: name, title: texts.counts[name], kind: /** @type {const} */ ("number"), show: (/** @type {any} */ row) => {
+      const metrics = live[idOf(row)]?.metrics;
+      return html`<span class=${name === "failed" && metrics?.failed ? "badge bad" : ""}>
+        ${count(metrics?.[name])}</span>
+        ${name === "success" && metrics?.rate ? html` <small class="quiet">${rate(metrics.rate)}</small>` : ""}`;
+    },
+  })) : []),
+  { key: "uses", title: texts.uses[kind], kind: "code", show: (row) =>
+    cut((kind === "actions" ? row.rules : row.actions).join(", "), 100) },
+];
+
+/**
+ * @param {{ turn: any, start: any, remove: (row: any) => void }} change
+ * @returns {import("../../parts/table.js").Column}
+ */
+const buttons = ({ turn, start, remove }) => ({
+  key: "more", title: texts.more, kind: "actions", show: (row) => html`
+    ${row.enable && html`<button type="button" aria-label=${`${texts.start} ${row.name}`} disabled=${start.isRunning}
+      onClick=${() => start.run(row)}>${texts.start}</button>`}
+    <button type="button" aria-label=${`${row.enable ? texts.disable : texts.enable} ${row.name}`}
+      disabled=${turn.isRunning}
+      onClick=${() => turn.run(row)}>${row.enable ? texts.disable : texts.enable}</button>
+    <button type="button" class="danger" aria-label=${texts.removeAction(row.name)} onClick=${() => remove(row)}>
+      ${texts.remove}</button>`,
+});

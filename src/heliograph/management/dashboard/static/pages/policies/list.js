@@ -1,0 +1,93 @@
+// @ts-check
+/** Validations, or transformations, in the order in which messages pass through them. */
+import { html } from "../../kernel/html.js";
+import { api } from "../../kernel/api.js";
+import { count, cut, rate } from "../../kernel/format.js";
+import { useLiveRows } from "../../kernel/live_rows.js";
+import { useAction, useResource } from "../../kernel/resource.js";
+import { link } from "../../kernel/router.js";
+import { may } from "../../kernel/session.js";
+import { ConfirmDialog, useDialog } from "../../parts/dialog.js";
+import { ErrorNote, Loaded, PageHead } from "../../parts/notice.js";
+import { Table } from "../../parts/table.js";
+import { KINDS, placeOf } from "./kinds.js";
+import everywhere from "../../texts/en/everywhere.js";
+import texts from "../../texts/en/policies.js";
+
+/** @param {{ kind: import("./kinds.js").Kind }} props */
+export const PolicyList = ({ kind }) => {
+  const words = texts[kind];
+  const all = useResource(kind, async (signal) => (await api.get(kind, {}, signal))
+    .map((/** @type {any} */ row, /** @type {number} */ at) => ({ ...row, at })));
+  const live = useLiveRows(kind, all.data, ({ name, enable }) => ({ id: name, enable }), all.reload);
+  const dialog = useDialog(all.reload);
+  const change = useAction(async (/** @type {() => Promise<any>} */ act) => {
+    await act();
+    all.reload();
+  });
+  const turn = (/** @type {any} */ row) =>
+    change.run(() => api.post(`${placeOf(kind, row.name)}/enable/${String(!row.enable)}`));
+  const move = (/** @type {any} */ row, /** @type {number} */ by) => change.run(() => {
+    const order = (all.data ?? []).map((/** @type {any} */ { name }) => name);
+    [order[row.at], order[row.at + by]] = [order[row.at + by], order[row.at]];
+    return api.post(`${kind}/reorder`, { order });
+  });
+  const mayChange = may("policies:write");
+  const columns = [...columnsOf(kind, live.now), ...(mayChange ? [buttons({
+    isBusy: change.isRunning || all.isLoading, many: all.data?.length ?? 0, turn, move, remove: (row) =>
+      dialog.show("remove", row),
+  })] : [])];
+  return html`
+    <${PageHead} title=${words.title}>
+      <button type="button" onClick=${all.reload}>${everywhere.refresh}</button>
+      ${mayChange && html`<a class="button main" href=${link(KINDS[kind].page)}>${words.add}</a>`}
+    <//>
+    <${ErrorNote} error=${change.error} />
+    <${Loaded} of=${all}>${(/** @type {any[]} */ rows) => html`
+      <${Table} caption=${words.title} columns=${columns} rows=${rows} rowKey=${(/** @type {any} */ row) => row.name}
+        empty=${words.none} isBusy=${all.isLoading} />`}<//>
+    ${dialog.kind && html`<${ConfirmDialog} title=${words.removeTitle} text=${texts.removeText(dialog.about.name)}
+      action=${texts.removeAction(dialog.about.name)} act=${() => api.del(placeOf(kind, dialog.about.name))}
+        onClose=${dialog.close(texts.removed(dialog.about.name))} />`}`;
+};
+
+/**
+ * @param {import("./kinds.js").Kind} kind
+ * @param {Record<string, any>} live
+ * @returns {import("../../parts/table.js").Column[]}
+ */
+const columnsOf = (kind, live) => [
+  { key: "at", title: texts.order, kind: "number", show: ({ at }) => at + 1 },
+  { key: "name", title: texts.name, kind: "code", isHead: true, show: ({ name }) =>
+    html`<a href=${link(KINDS[kind].page, name)}>${name}</a>` },
+  { key: "topics", title: texts.topics, kind: "code", show: ({ topics }) => cut(topics.join(", "), 100) },
+  { key: "failure", title: texts.failure, show: ({ failure_action: action }) =>
+    /** @type {any} */ (texts[kind].actions)[action] },
+  { key: "enable", title: texts.state, show: ({ enable }) =>
+    html`<span class=${`badge ${enable ? "good" : ""}`}>${enable ? texts.enabled : texts.disabled}</span>` },
+  ...["matched", "succeeded", "failed"].map((one) => ({
+    key: one, title: String(/** @type {any} */ (texts)[one]), kind: /** @type {const} */ ("number"),
+    show: (/** @type {any} */ { name }) => {
+      const pace = live[name]?.[`${one}_rate`];
+      return html`<span class=${one === "failed" && live[name]?.failed ? "badge bad" : ""}>
+        ${count(live[name]?.[one])}</span>${pace ? html` <small class="quiet">${rate(pace)}</small>` : ""}`;
+    },
+  })),
+];
+
+/**
+ * @param {{ isBusy: boolean, many: number, turn: (row: any) => void, move: (row: any, by: number) => void, remove:
+ *   (row: any) => void }} change
+ * @returns {import("../../parts/table.js").Column}
+ */
+const buttons = ({ isBusy, many, turn, move, remove }) => ({
+  key: "more", title: texts.more, kind: "actions", show: (row) => html`
+    <button type="button" aria-label=${`${texts.up} ${row.name}`} disabled=${isBusy || row.at === 0}
+      onClick=${() => move(row, -1)}>↑</button>
+    <button type="button" aria-label=${`${texts.down} ${row.name}`} disabled=${isBusy || row.at === many - 1}
+      onClick=${() => move(row, 1)}>↓</button>
+    <button type="button" aria-label=${`${row.enable ? texts.turnOff : texts.turnOn} ${row.name}`} disabled=${isBusy}
+      onClick=${() => turn(row)}>${row.enable ? texts.turnOff : texts.turnOn}</button>
+    <button type="button" class="danger" aria-label=${texts.removeAction(row.name)} onClick=${() => remove(row)}>
+      ${texts.remove}</button>`,
+});

@@ -1,0 +1,109 @@
+// @ts-check
+/** All rules with what became of the messages that they matched. */
+import { html, useState } from "../kernel/html.js";
+import { api, path } from "../kernel/api.js";
+import { count, cut, rate } from "../kernel/format.js";
+import { useLive } from "../kernel/live.js";
+import { useAction, useResource } from "../kernel/resource.js";
+import { link, replaceQuery } from "../kernel/router.js";
+import { may } from "../kernel/session.js";
+import { ConfirmDialog } from "../parts/dialog.js";
+import { Field } from "../parts/field.js";
+import { ErrorNote, Loaded, PageHead, tell } from "../parts/notice.js";
+import { Pager, Table } from "../parts/table.js";
+import everywhere from "../texts/en/everywhere.js";
+import texts from "../texts/en/rules.js";
+
+const LIMIT = 100;
+
+/** @param {{ route: import("../kernel/router.js").Route }} props */
+export default function RulesPage({ route }) {
+  const like_id = route.query.id ?? "";
+  const page = Number(route.query.page ?? 1);
+  const [typed, setTyped] = useState(like_id);
+  const [gone, setGone] = useState("");
+  const rules = useResource(JSON.stringify([like_id, page]), (signal) =>
+    api.get("rules", { like_id, page, limit: LIMIT }, signal));
+  const live = useLive("rules")?.rules ?? {};
+  const turn = useAction(async (/** @type {any} */ rule) => {
+    const now = await api.get(path`rules/${rule.id}`);
+    await api.put(path`rules/${rule.id}`, { ...now, enable: !rule.enable });
+    rules.reload();
+  });
+  const search = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    replaceQuery({ id: typed });
+  };
+  const columns = columnsOf(live, may("rules:write") ? { turn, remove: setGone } : null);
+  return html`
+    <${PageHead} title=${texts.title}>
+      <button type="button" onClick=${rules.reload}>${everywhere.refresh}</button>
+      ${may("rules:write") && html`<a class="button main" href=${link("rule")}>${texts.add}</a>`}
+    <//>
+    <form class="filters" role="search" onSubmit=${search}>
+      <${Field} label=${texts.id} value=${typed} onInput=${setTyped} type="search" />
+      <button type="submit">${texts.search}</button>
+    </form>
+    <${ErrorNote} error=${turn.error} />
+    <${Loaded} of=${rules}>${(/** @type {any} */ { data, meta }) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${data} rowKey=${(/** @type {any} */ row) => row.id}
+        empty=${like_id ? texts.noneFound : texts.none} isBusy=${rules.isLoading} />
+      ${(page > 1 || meta.hasnext) && html`<${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1}
+        onMore=${() => replaceQuery({ id: like_id, page: page + 1 })}
+          onBefore=${() => replaceQuery({ id: like_id, page: page - 1 })} />`}`}<//>
+    ${gone && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(gone)}
+      action=${texts.removeAction(gone)}
+      act=${() => api.del(path`rules/${gone}`)} onClose=${(/** @type {boolean} */ isDone) => {
+        setGone("");
+        if (isDone) tell(texts.removed(gone));
+        if (isDone) rules.reload();
+      }} />`}`;
+}
+
+/**
+ * @param {Record<string, any>} live
+ * @param {{ turn: any, remove: (id: string) => void } | null} change
+ * @returns {import("../parts/table.js").Column[]}
+ */
+const columnsOf = (live, change) => [
+  { key: "id", title: texts.id, kind: "code", isHead: true, show: ({ id }) =>
+    html`<a href=${link("rule", id)}>${id}</a>` },
+  { key: "from", title: texts.from, kind: "code", show: ({ from }) => cut(from.join(", "), 120) },
+  { key: "enable", title: texts.state, show: ({ enable }) =>
+    html`<span class=${`badge ${enable ? "good" : ""}`}>${enable ? texts.enabled : texts.disabled}</span>` },
+  counted("matched", texts.matched, live),
+  counted("passed", texts.passed, live),
+  counted("failed_no_result", texts.nothing, live),
+  counted("failed_exception", texts.failed, live, "bad"),
+  counted("actions_success", texts.done, live),
+  counted("actions_failed", texts.actionsFailed, live, "bad"),
+  { key: "last_error", title: texts.lastError, show: ({ id }) =>
+    html`<span title=${live[id]?.last_error}>${cut(problemOf(live[id]?.last_error ?? ""), 90)}</span>` },
+  ...(change ? [{
+    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"), show: (/** @type {any} */ rule) => html`
+      <button type="button" disabled=${change.turn.isRunning} onClick=${() => change.turn.run(rule)}
+        aria-label=${`${rule.enable ? texts.disable : texts.enable} ${rule.id}`}>
+          ${rule.enable ? texts.disable : texts.enable}</button>
+      <button type="button" class="danger" aria-label=${texts.removeAction(rule.id)}
+        onClick=${() => change.remove(rule.id)}>${texts.remove}</button>`,
+  }] : []),
+];
+
+/** What went wrong, without the message that it went wrong with. @param {string} text */
+const problemOf = (text) => /\[\w+\] ([^\n]*)/.exec(text)?.[1] ?? text;
+
+/**
+ * @param {string} name
+ * @param {string} title
+ * @param {Record<string, any>} live
+ * @param {string} [sign]
+ * @returns {import("../parts/table.js").Column}
+ */
+const counted = (name, title, live, sign = "") => ({
+  key: name, title, kind: "number", show: ({ id }) => {
+    const now = live[id]?.[name];
+    const pace = live[id]?.[`${name}_rate`];
+    return html`<span class=${now && sign ? `badge ${sign}` : ""}>${count(now)}</span>
+      ${pace ? html` <small class="quiet">${rate(pace)}</small>` : ""}`;
+  },
+});

@@ -1,0 +1,76 @@
+// @ts-check
+/** Registries of other systems: listed, added, forgotten. */
+import { html, useState } from "../../kernel/html.js";
+import { api, path } from "../../kernel/api.js";
+import { useAction, useResource } from "../../kernel/resource.js";
+import { may } from "../../kernel/session.js";
+import { ConfirmDialog, Dialog, useDialog } from "../../parts/dialog.js";
+import { CheckField, Field } from "../../parts/field.js";
+import { ErrorNote, Loaded } from "../../parts/notice.js";
+import { Table } from "../../parts/table.js";
+import everywhere from "../../texts/en/everywhere.js";
+import schemas from "../../texts/en/schemas.js";
+
+const texts = schemas.registries;
+
+export const Registries = () => {
+  const all = useResource("registries", (signal) => api.get("schema_registry_external", {}, signal));
+  const dialog = useDialog(all.reload);
+  const mayChange = may("schemas:write");
+  /** @type {import("../../parts/table.js").Column[]} */
+  const columns = [
+    { key: "name", title: schemas.name, kind: "code", isHead: true },
+    { key: "url", title: texts.url, kind: "code" },
+    { key: "auth", title: texts.username, show: ({ auth }) => auth?.username ?? "" },
+    ...(mayChange ? [{ key: "more", title: schemas.more, kind: /** @type {const} */ ("actions"),
+      show: (/** @type {any} */ { name }) => html`
+      <button type="button" class="danger" aria-label=${schemas.removeAction(name)}
+        onClick=${() => dialog.show("remove", name)}>${schemas.remove}</button>` }] : []),
+  ];
+  return html`
+    <section>
+      <header class="page-head"><h2>${texts.title}</h2>
+        ${mayChange && html`<button type="button" onClick=${() => dialog.show("add")}>${texts.add}</button>`}</header>
+      <${Loaded} of=${all}>${(/** @type {any} */ data) => html`
+        <${Table} caption=${texts.title} columns=${columns} rows=${Object.entries(data).map(([name, one]) =>
+          ({ name, .../** @type {any} */ (one) }))}
+          rowKey=${(/** @type {any} */ row) => row.name} empty=${texts.none} />`}<//>
+      ${dialog.kind === "add" && html`<${AddDialog} onClose=${dialog.close(texts.added)} />`}
+      ${dialog.kind === "remove" && html`<${ConfirmDialog} title=${texts.removeTitle}
+        text=${texts.removeText(dialog.about)} action=${schemas.removeAction(dialog.about)}
+        act=${() => api.del(path`schema_registry_external/registry/${dialog.about}`)}
+          onClose=${dialog.close(schemas.removed(dialog.about))} />`}
+    </section>`;
+};
+
+/** @param {{ onClose: (isDone: boolean) => void }} props */
+const AddDialog = ({ onClose }) => {
+  const [{ name, url, hasLogin, username, password }, setDraft] = useState({ name: "", url: "", hasLogin: false,
+    username: "", password: "" });
+  const set = (/** @type {string} */ field) => (/** @type {any} */ value) =>
+    setDraft((/** @type {any} */ old) => ({ ...old, [field]: value }));
+  const save = useAction(() => api.post("schema_registry_external",
+    { name, url, auth: hasLogin ? { mechanism: "basic", username, password } : "none" }));
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (await save.run()) onClose(true);
+  };
+  return html`
+    <${Dialog} title=${texts.addTitle} onClose=${() => onClose(false)}>
+      <form class="stack" onSubmit=${submit}>
+        <${ErrorNote} error=${save.error} />
+        <${Field} label=${schemas.name} value=${name} onInput=${set("name")} isRequired autocomplete="off" />
+        <${Field} label=${texts.url} value=${url} onInput=${set("url")} isRequired
+          placeholder="http://127.0.0.1:8081" />
+        <${CheckField} label=${texts.login} value=${hasLogin} onInput=${set("hasLogin")} />
+        ${hasLogin && html`<${Field} label=${texts.username} value=${username} onInput=${set("username")} isRequired
+          autocomplete="off" />
+          <${Field} label=${texts.password} value=${password} onInput=${set("password")} type="password" isRequired
+            autocomplete="new-password" />`}
+        <footer>
+          <button type="button" onClick=${() => onClose(false)}>${everywhere.cancel}</button>
+          <button type="submit" class="main" disabled=${save.isRunning}>${texts.add}</button>
+        </footer>
+      </form>
+    <//>`;
+};

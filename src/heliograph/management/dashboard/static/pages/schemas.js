@@ -1,0 +1,46 @@
+// @ts-check
+/** All schemas of the registry, and the registries of other systems. */
+import { html } from "../kernel/html.js";
+import { api, path } from "../kernel/api.js";
+import { cut } from "../kernel/format.js";
+import { useResource } from "../kernel/resource.js";
+import { link } from "../kernel/router.js";
+import { may } from "../kernel/session.js";
+import { ConfirmDialog, useDialog } from "../parts/dialog.js";
+import { Loaded, PageHead } from "../parts/notice.js";
+import { Table } from "../parts/table.js";
+import { Registries } from "./schema/registries.js";
+import everywhere from "../texts/en/everywhere.js";
+import texts from "../texts/en/schemas.js";
+
+export default function SchemasPage() {
+  const all = useResource("schemas", (signal) => api.get("schema_registry", {}, signal));
+  const dialog = useDialog(all.reload);
+  const mayChange = may("schemas:write");
+  const columns = [...COLUMNS, ...(mayChange ? [{
+    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"), show: (/** @type {any} */ { name }) => html`
+      <button type="button" class="danger" aria-label=${texts.removeAction(name)}
+        onClick=${() => dialog.show("remove", name)}>${texts.remove}</button>`,
+  }] : [])];
+  return html`
+    <${PageHead} title=${texts.title}>
+      <button type="button" onClick=${all.reload}>${everywhere.refresh}</button>
+      ${mayChange && html`<a class="button main" href=${link("schema")}>${texts.add}</a>`}
+    <//>
+    <${Loaded} of=${all}>${(/** @type {any[]} */ rows) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${rows} rowKey=${(/** @type {any} */ row) => row.name}
+        empty=${texts.none} isBusy=${all.isLoading} />`}<//>
+    <${Registries} />
+    ${dialog.kind && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(dialog.about)}
+      action=${texts.removeAction(dialog.about)}
+      act=${() => api.del(path`schema_registry/${dialog.about}`)}
+        onClose=${dialog.close(texts.removed(dialog.about))} />`}`;
+}
+
+/** @type {import("../parts/table.js").Column[]} */
+const COLUMNS = [
+  { key: "name", title: texts.name, kind: "code", isHead: true, show: ({ name }) =>
+    html`<a href=${link("schema", name)}>${name}</a>` },
+  { key: "type", title: texts.type, show: ({ type }) => texts.types[type] ?? type },
+  { key: "description", title: texts.description, show: ({ description }) => cut(description, 160) },
+];

@@ -1,0 +1,58 @@
+// @ts-check
+/** One replay at a time: begun, followed until it ends, and gone with the page. */
+import { useEffect, useRef, useState } from "../../kernel/html.js";
+import { api, path } from "../../kernel/api.js";
+import { readEvents } from "../../kernel/events.js";
+import { tell } from "../../parts/notice.js";
+import texts from "../../texts/en/time_machine.js";
+
+const WHERE = "heliograph/rule_replays";
+const NOTHING = { shown: /** @type {any} */ (null), error: /** @type {any} */ (null), isRunning: false };
+
+/** What a replay is followed with; its id comes when it has begun, and is empty while there is none. */
+const fresh = () => ({ begun: Promise.resolve(""), abort: new AbortController() });
+
+export const useReplay = () => {
+  const [state, setState] = useState(NOTHING);
+  const now = useRef(fresh());
+  const change = (/** @type {Partial<typeof NOTHING>} */ changed) =>
+    setState((/** @type {typeof NOTHING} */ old) => ({ ...old, ...changed }));
+  const take = (/** @type {any} */ data) => setState((/** @type {typeof NOTHING} */ old) =>
+    ({ ...old, isRunning: data.state === "running", shown: { ...old.shown, ...data } }));
+  const forget = () => {
+    const { begun, abort } = now.current;
+    abort.abort();
+    now.current = fresh();
+    const end = begun.then((id) => id && api.del(path`heliograph/rule_replays/${id}`));
+    return end.catch(() => {}); // it may be gone already
+  };
+  useEffect(() => () => { forget(); }, []);
+  const follow = async () => {
+    const { begun, abort: { signal } } = now.current;
+    try {
+      const id = await begun;
+      const where = path`heliograph/rule_replays/${id}/events`;
+      await readEvents(where, {}, (_, data) => signal.aborted || take(data), signal);
+      const shown = await api.get(path`heliograph/rule_replays/${id}`, {}, signal);
+      change({ shown, isRunning: false, error: null });
+    } catch (error) {
+      if (!signal.aborted) change({ error, isRunning: false });
+    }
+  };
+  const run = async (/** @type {any} */ body) => {
+    setState({ ...NOTHING, isRunning: true });
+    await forget();
+    const { signal } = now.current.abort;
+    now.current.begun = api.post(WHERE, body).then((shown) => {
+      if (!signal.aborted) change({ shown });
+      return shown.id;
+    });
+    await follow();
+  };
+  const cancel = async () => {
+    await forget();
+    setState(NOTHING);
+    tell(texts.cancelled);
+  };
+  return { ...state, run, cancel, follow, again: state.error && state.shown ? follow : undefined };
+};

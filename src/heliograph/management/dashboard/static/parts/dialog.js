@@ -1,0 +1,75 @@
+// @ts-check
+/** Dialogs: of the browser, so that focus, Esc and what lies behind are as people expect. */
+import { html, useEffect, useId, useRef, useState } from "../kernel/html.js";
+import { useAction } from "../kernel/resource.js";
+import { ErrorNote, tell } from "./notice.js";
+import texts from "../texts/en/everywhere.js";
+
+/**
+ * @param {{ title: string, onClose: () => void, children?: any, canClose?: boolean, isWide?: boolean }} props
+ */
+export const Dialog = ({ title, onClose, children, canClose = true, isWide = false }) => {
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const id = useId();
+  useEffect(() => {
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    dialog.current?.showModal();
+    return () => before?.focus();
+  }, []);
+  const cancel = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (canClose) onClose();
+  };
+  return html`
+    <dialog ref=${dialog} class=${isWide ? "wide" : ""} aria-labelledby=${id} onCancel=${cancel}>
+      <header><h2 id=${id}>${title}</h2>
+        ${canClose && html`<button type="button" class="plain" aria-label=${texts.close} onClick=${onClose}>✕</button>`}
+      </header>
+      ${children}
+    </dialog>`;
+};
+
+/**
+ * Asks before something dangerous, with the name of the thing; where `typed` is set, the user types the name.
+ * @param {{ title: string, text: any, action: string, name?: string, typed?: boolean, act: () => Promise<any>,
+ *   onClose: (isDone: boolean) => void }} props
+ */
+export const ConfirmDialog = ({ title, text, action, name = "", typed = false, act, onClose }) => {
+  const [said, setSaid] = useState("");
+  const { run, isRunning, error } = useAction(act);
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (await run()) onClose(true);
+  };
+  return html`
+    <${Dialog} title=${title} onClose=${() => onClose(false)}>
+      <form onSubmit=${submit}>
+        <p>${text}</p>
+        ${typed && html`<label class="field"><span>${texts.typeName(name)}</span>
+          <input value=${said} onInput=${(/** @type {any} */ event) => setSaid(event.target.value)}
+            autocomplete="off" /></label>`}
+        <${ErrorNote} error=${error} />
+        <footer>
+          <button type="button" onClick=${() => onClose(false)}>${texts.cancel}</button>
+          <button type="submit" class="danger" disabled=${isRunning || (typed && said !== name)}>${action}</button>
+        </footer>
+      </form>
+    <//>`;
+};
+
+/**
+ * Which dialog of a page is open, and about what; a dialog that has done its work tells so, and what it changed is
+ * loaded anew.
+ * @param {() => void} reload
+ */
+export const useDialog = (reload) => {
+  const [open, setOpen] = useState(/** @type {{ kind: string, about?: any }} */ ({ kind: "" }));
+  const show = (/** @type {string} */ kind, /** @type {any} */ about = undefined) => setOpen({ kind, about });
+  const close = (/** @type {string} */ told) => (/** @type {boolean} */ isDone) => {
+    setOpen({ kind: "" });
+    if (!isDone) return;
+    tell(told);
+    reload();
+  };
+  return { ...open, show, close };
+};

@@ -1,0 +1,83 @@
+// @ts-check
+/** A payload: as text, JSON or hexadecimal numbers, whichever fits; of a big one the beginning until more is wanted. */
+import { html, useEffect, useId, useMemo, useState } from "../kernel/html.js";
+import { bytes } from "../kernel/format.js";
+import { useAction } from "../kernel/resource.js";
+import { ErrorNote } from "./notice.js";
+import { bytesOf, chunksOf, hasControls, hexOf, prettyJson, textOf } from "./payload_text.js";
+import texts from "../texts/en/payload.js";
+
+const FIRST = 16384;
+
+/** @param {Uint8Array} data @param {boolean} isCut */
+const viewsOf = (data, isCut) => {
+  const text = textOf(data, isCut);
+  const json = prettyJson(text);
+  return { text, json, best: json !== null ? "json" : text !== null && !hasControls(text) ? "text" : "hex" };
+};
+
+/**
+ * @param {{ base64: string, size: number, load?: () => Promise<string> }} props `base64` is the beginning of `size`
+ *   bytes, or all; `load` gets all of them.
+ */
+export const Payload = ({ base64, size, load }) => {
+  const [all, setAll] = useState("");
+  const [isWhole, setWhole] = useState(false);
+  const data = useMemo(() => bytesOf(all || base64), [all, base64]);
+  const shown = useMemo(() => (isWhole ? data : data.subarray(0, FIRST)), [data, isWhole]);
+  const isCut = shown.length < size;
+  const views = useMemo(() => viewsOf(shown, isCut), [shown, isCut]);
+  const [chosen, setChosen] = useState("");
+  useEffect(() => { setAll(""); setWhole(false); }, [base64, size]);
+  const more = useAction(async () => {
+    if (data.length < size && load) setAll(await load());
+    setWhole(true);
+  });
+  const view = chosen === "" || /** @type {any} */ (views)[chosen] === null ? views.best : chosen;
+  const text = useMemo(() => (view === "json" ? views.json : view === "text" ? views.text : hexOf(shown)) ?? "",
+    [view, views, shown]);
+  if (size === 0) return html`<p class="quiet">${texts.empty}</p>`;
+  return html`
+    <div class="payload">
+      <div class="actions">
+        <${Views} view=${view} views=${views} onChoose=${setChosen} />
+        <span class="quiet">${isCut ? texts.beginning(bytes(shown.length), bytes(size)) : bytes(size)}</span>
+        ${isCut && (load || data.length > shown.length) && html`<button type="button" disabled=${more.isRunning}
+          onClick=${() => more.run()}>${texts.all(bytes(size))}</button>`}
+        ${data.length === size && html`<button type="button" onClick=${() => save(data)}>${texts.save}</button>`}
+      </div>
+      <${ErrorNote} error=${more.error} />
+      <pre class=${view} tabindex="0" aria-label=${texts.title}>
+        ${chunksOf(text).map((chunk, index) => html`<div key=${index} class="chunk">${chunk}</div>`)}</pre>
+    </div>`;
+};
+
+/** @param {{ view: string, views: any, onChoose: (view: string) => void }} props */
+const Views = ({ view, views, onChoose }) => {
+  const name = useId();
+  return html`
+    <fieldset class="choices"><legend>${texts.shownAs}</legend>
+      ${["text", "json", "hex"].map((one) => html`
+        <label key=${one}><input type="radio" name=${name} value=${one} checked=${view === one}
+          disabled=${one !== "hex" && views[one] === null}
+          onChange=${() => onChoose(one)} /> ${texts.views[one]}</label>`)}
+    </fieldset>`;
+};
+
+/** @param {Uint8Array} data */
+const save = (data) => {
+  const address = URL.createObjectURL(new Blob([/** @type {any} */ (data)]));
+  const link = Object.assign(document.createElement("a"), { href: address, download: "payload" });
+  link.click();
+  URL.revokeObjectURL(address);
+};
+
+/** The beginning of a payload in one line, for a cell of a table. @param {{ base64: string, size: number }} props */
+export const PayloadLine = ({ base64, size }) => {
+  const data = useMemo(() => bytesOf(base64), [base64]);
+  const text = useMemo(() => textOf(data, data.length < size), [data, size]);
+  if (size === 0) return html`<small>${texts.empty}</small>`;
+  const shown = text === null || hasControls(text) ? [...data.subarray(0, 24)].map((one) =>
+    one.toString(16).padStart(2, "0")).join(" ") : text;
+  return html`<span class="line">${shown.slice(0, 120)}${data.length < size || shown.length > 120 ? "…" : ""}</span>`;
+};

@@ -1,0 +1,99 @@
+// @ts-check
+/** Values of forms: what differs between two of them, changes put onto one, and errors by the paths that they name. */
+import { own } from "../../kernel/own.js";
+
+/** @typedef {{ path: string[], value: any }} Change A value of `undefined` is one that is taken out. */
+
+/** @param {any} value */
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** @param {any} one @param {any} other @returns {boolean} */
+export const isSame = (one, other) => {
+  if (Object.is(one, other)) return true;
+  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length
+    && one.every((item, at) => isSame(item, other[at]));
+  if (!isObject(one) || !isObject(other)) return false;
+  const names = new Set([...Object.keys(one), ...Object.keys(other)]);
+  return [...names].every((name) => isSame(own(one, name), own(other, name)));
+};
+
+/**
+ * What differs, setting by setting; lists differ as a whole.
+ * @param {any} before
+ * @param {any} after
+ * @param {string[]} [path]
+ * @returns {Change[]}
+ */
+export const differences = (before, after, path = []) => {
+  if (isSame(before, after)) return [];
+  if (!isObject(before) || !isObject(after)) return [{ path, value: after }];
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names].flatMap((name) => differences(own(before, name), own(after, name), [...path, name]));
+};
+
+/**
+ * A value with another value at a path; what lies around is not changed.
+ * @param {any} tree
+ * @param {string[]} path
+ * @param {any} value
+ * @returns {any}
+ */
+export const withValue = (tree, [name, ...rest], value) => {
+  if (name === undefined) return value;
+  const before = isObject(tree) ? tree : {};
+  const child = withValue(own(before, name), rest, value);
+  if (child !== undefined) return { ...before, [name]: child };
+  return Object.fromEntries(Object.entries(before).filter(([other]) => other !== name));
+};
+
+/** @param {any} tree @param {Change[]} changes */
+export const withChanges = (tree, changes) => changes.reduce((made, { path, value }) => withValue(made, path, value),
+  tree);
+
+/** @param {any} tree @param {string[]} path */
+export const valueAt = (tree, path) => path.reduce((at, name) => own(at, name), tree);
+
+/** A path as configuration files write it. @param {string[]} path */
+export const dotted = (path) => path.map((name) => (/^[A-Za-z0-9_-]+$/.test(name) ? name
+  : JSON.stringify(name))).join(".");
+
+/** The names of a dotted path. @param {string} text */
+export const namesOf = (text) => (text.match(/"(?:[^"\\]|\\.)*"|[^."]+/g) ?? [])
+  .map((name) => (name.startsWith('"') ? JSON.parse(name) : name));
+
+// A code and a place may stand before the path, and the value behind it.
+const PROBLEM = new RegExp([
+  /^(?:\[[a-z_]+\] )?(?:(?:<[^>]*>(?::\d+)*|\/\S*?:\d+): )?/,
+  /([A-Za-z_][\w-]*(?:\.(?:[\w-]+|"[^"]*"))*)/,
+  /(?: = [^:]*)?: (.+)$/,
+].map(({ source }) => source).join(""));
+
+/**
+ * What is wrong and where; a group that says which of its settings it is means that one.
+ * @param {string} line
+ * @returns {{ path: string, text: string }}
+ */
+const problemIn = (line) => {
+  const [, path = "", text = ""] = PROBLEM.exec(line) ?? [];
+  const inner = text.startsWith(`${path}.`) ? problemIn(text) : null;
+  return inner?.path ? inner : { path, text };
+};
+
+/**
+ * The errors of a refused change by the paths that they name, and what names none.
+ * @param {any} error
+ * @param {string[]} [prefix] What paths begin with; `*` for a name or position that may be any.
+ * @returns {{ fields: Record<string, string>, rest: string }}
+ */
+export const problemsOf = (error, prefix = []) => {
+  /** @type {Record<string, string>} */
+  const fields = Object.create(null);
+  const rest = String(error?.status ? error.message : "").split("\n").filter((line) => {
+    const { path, text } = problemIn(line);
+    const names = path === "" ? null : namesOf(path);
+    if (!names || !prefix.every((name, at) => name === "*" || name === names[at])) return true;
+    fields[dotted(names.slice(prefix.length))] = text;
+    return false;
+  });
+  return { fields, rest: rest.join("\n") };
+};

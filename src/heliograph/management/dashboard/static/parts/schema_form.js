@@ -1,0 +1,41 @@
+// @ts-check
+/**
+ * A form from a JSON Schema of settings (`/api/v5/schemas/hotconf`, or a part of it): the value goes in, the changed
+ * one
+ * comes out, and whoever uses it sends `differences(before, after)`. What is valid is the node's to say: errors stand
+ * beside the fields that `problemsOf(error)` finds.
+ */
+import { html, useMemo } from "../kernel/html.js";
+import { api } from "../kernel/api.js";
+import { Form, SchemaNode } from "./schema/node.js";
+
+export { differences, dotted, isSame, namesOf, problemsOf, valueAt, withChanges, withValue } from "./schema/values.js";
+export { resolved, schemaAt, tagsOf, variantOf } from "./schema/kinds.js";
+
+/** @type {Promise<any> | null} */
+let schema = null;
+
+/** The JSON Schema of the whole configuration, asked for once. */
+export const loadSchema = () => {
+  schema ??= api.get("schemas/hotconf").catch((error) => {
+    schema = null;
+    throw error;
+  });
+  return schema;
+};
+
+/**
+ * @param {{ schema: import("./schema/kinds.js").Schema, root?: any, value: any, onInput: (value: any) => void,
+ *   errors?: Record<string, string>, path?: string[], note?: (path: string[]) => any,
+ *   isChanged?: (path: string[]) => boolean, isReadOnly?: boolean }} props
+ *   `root`: the whole schema, where `schema` is a part of one with references; `path`: what paths of errors begin with;
+ *   `note`: what stands below a setting.
+ */
+export const SchemaForm = ({ schema: of, root = of, value, onInput, errors = {}, path = [], note, isChanged,
+  isReadOnly = false }) => {
+  const form = useMemo(() => ({ root, errors, note, isChanged, isReadOnly }),
+    [root, errors, note, isChanged, isReadOnly]);
+  return html`<${Form.Provider} value=${form}><div class="schema-form">
+    <${SchemaNode} schema=${of} value=${value} onInput=${onInput} path=${path} isFlat />
+  </div><//>`;
+};

@@ -1,0 +1,74 @@
+// @ts-check
+/** English: one client. */
+import { count } from "../../kernel/format.js";
+
+export default {
+  tabs: {
+    facts: "Overview", subscriptions: "Subscriptions", inflight: "In flight", queue: "Queue",
+    disconnects: "Disconnects", access: "Access cache",
+  },
+  tabsLabel: "Parts of this client",
+  back: "All clients",
+  gone: "There is no session of this client now. What is remembered of its connections stands below.",
+  kick: "Kick …",
+  kickTitle: "Kick a client",
+  kickText: (/** @type {string} */ id) =>
+    `The connection and the session of ${id} end, with its subscriptions and the messages that wait. It may ` +
+    "connect again.",
+  kickAct: (/** @type {string} */ id) => `Kick ${id}`,
+  kicked: (/** @type {string} */ id) => `${id} is kicked.`,
+  ban: "Ban …",
+  trace: "Trace it",
+  ways: "Follow its messages",
+  connection: "Connection",
+  session: "Session",
+  traffic: "Traffic since it connected",
+  drops: "Dropped",
+  state: "State",
+  username: "User name",
+  address: "Address",
+  listener: "Listener",
+  zone: "Zone",
+  protocol: "Protocol",
+  mqtt: (/** @type {string} */ version) => `MQTT ${version}`,
+  keepalive: "Keepalive",
+  cleanStart: "Clean start",
+  connectedAt: "Connected",
+  disconnectedAt: "Away since",
+  createdAt: "Created",
+  superuser: "Superuser",
+  attributes: "Attributes",
+  mountpoint: "Mountpoint",
+  durable: "Kept",
+  durableYes: "on the disk: it outlasts the broker. What comes while the client is away waits in durable storage, not "
+    + "in the queue",
+  durableNo: "in memory",
+  expiry: "Expires after",
+  never: "never",
+  withConnection: "ends with the connection",
+  subscriptions: "Subscriptions",
+  inflight: "In flight",
+  queue: "Queue",
+  queueBytes: "Queue, bytes",
+  behind: "Behind",
+  behindSince: (/** @type {string} */ moment) =>
+    `since ${moment}: what was stored for it since then may wait in storage`,
+  awaitingRel: "Awaiting PUBREL",
+  of: (/** @type {number} */ held, /** @type {number | string} */ most) =>
+    `${count(held)} of ${typeof most === "number" ? count(most) : "any number"}`,
+  yes: "yes",
+  no: "no",
+  ago: (/** @type {string} */ moment, /** @type {string} */ long) => `${moment} (${long} ago)`,
+  received: "Received",
+  sent: "Sent",
+  messages: (/** @type {any} */ c, /** @type {string} */ way) =>
+    `${count(c[`${way}_msg`])} messages (QoS 0: ${count(c[`${way}_msg.qos0`])}, 1: ${count(c[`${way}_msg.qos1`])}, ` +
+    `2: ${count(c[`${way}_msg.qos2`])})`,
+  packets: "Packets in, out",
+  bytes: "Bytes in, out",
+  all: "All",
+  expired: "Expired while they waited",
+  queueFull: "The queue was full",
+  tooLarge: "Larger than the client takes",
+  pubrelTimeout: "From it, without PUBREL in time",
+};

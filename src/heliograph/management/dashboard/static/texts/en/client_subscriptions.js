@@ -1,0 +1,51 @@
+// @ts-check
+/** English: subscriptions, of one client and of all. */
+import { count } from "../../kernel/format.js";
+
+export default {
+  title: "Subscriptions",
+  client: "Client",
+  filter: "Topic filter",
+  qos: "QoS",
+  options: "Options",
+  durable: "Kept",
+  onDisk: "on the disk",
+  inMemory: "in memory",
+  nl: "no local",
+  rap: "retain as published",
+  rh: (/** @type {number} */ rh) => `retain handling ${rh}`,
+  search: "Search",
+  searchHint: "A filter as a client wrote it, or with + and # all filters that it covers.",
+  group: "Shared group",
+  clientid: "Client id",
+  looks: [
+    { value: "filter", label: "Topic filter is, or is covered by" },
+    { value: "receives", label: "Gets what is published to topic" },
+  ],
+  look: "Look for",
+  text: "Filter or topic",
+  none: "No subscription matches.",
+  noneOfClient: "The client has no subscription. Add one, or let the client subscribe.",
+  found: (/** @type {number} */ many) => `${count(many)} found`,
+  add: "Add a subscription …",
+  addTitle: (/** @type {string} */ id) => `Subscribe ${id}`,
+  addText: "It is checked as a SUBSCRIBE of the client is; what the client itself may do is not asked.",
+  addAct: "Subscribe",
+  added: (/** @type {string} */ filter) => `Subscribed to ${filter}.`,
+  mayAddHint: "Only a connected client can be subscribed.",
+  retainHandling: "Retained messages",
+  rhs: [
+    { value: "0", label: "send them now" },
+    { value: "1", label: "send them if the subscription is new" },
+    { value: "2", label: "do not send them" },
+  ],
+  noLocal: "No local: not what the client itself publishes",
+  retainAsPublished: "Keep the retain flag as published",
+  actions: "Actions",
+  remove: "Remove …",
+  removeTitle: "Remove a subscription",
+  removeText: (/** @type {string} */ id, /** @type {string} */ filter) =>
+    `${id} gets no messages of ${filter} any more, until it subscribes again.`,
+  removeAct: (/** @type {string} */ filter) => `Remove ${filter}`,
+  removed: (/** @type {string} */ filter) => `The subscription to ${filter} is removed.`,
+};

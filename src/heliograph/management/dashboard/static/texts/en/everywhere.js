@@ -1,0 +1,35 @@
+// @ts-check
+/** English: what all pages share. */
+export default {
+  loading: "Loading …",
+  tryAgain: "Try again",
+  unreachable:
+    "No answer came: the management process is away for a moment, or the network is. Nothing that you typed is lost.",
+  loginEnded: "Your login had ended. Log in and try again; nothing that you typed is lost.",
+  failed: (/** @type {number} */ status) => `The request failed with status ${status}.`,
+  seeTrial: "See what is on trial, in another tab",
+  close: "Close",
+  cancel: "Cancel",
+  save: "Save",
+  remove: "Delete",
+  refresh: "Refresh",
+  typeName: (/** @type {string} */ name) => `Type ${name} to confirm`,
+  choose: (/** @type {string} */ name) => `Choose ${name}`,
+  chooseAll: "Choose all of this page",
+  pages: "Pages",
+  previous: "Previous",
+  next: "Next",
+  skip: "Go to the content",
+  menu: "Menu",
+  node: "The node that this page is about",
+  logOut: "Log out",
+  dark: "Dark colours",
+  light: "Light colours",
+  live: { off: "", begins: "Connecting …", on: "Live", broken: "Not live: trying again …" },
+  noPage: "No such page",
+  noPageHint: "The address names no page of this dashboard. The menu lists all of them.",
+  notAllowed: "Not allowed",
+  notAllowedHint: (/** @type {string} */ scope) =>
+    `Your role does not have the scope ${scope}. An administrator can give you another role.`,
+  broken: "This page failed",
+};

@@ -1,0 +1,35 @@
+// @ts-check
+/** English: what a client may do. */
+export default {
+  title: "May a client …",
+  intro:
+    "Whether a client may publish or subscribe, and what decides it. Of a client that is connected its id is enough.",
+  clientid: "Client id",
+  action: "wants to",
+  publish: "publish to",
+  subscribe: "subscribe to",
+  topic: "Topic or filter",
+  qos: "QoS",
+  retain: "Retained",
+  describe: "The client is not connected: describe it",
+  username: "User name",
+  peerhost: "Address",
+  listener: "Listener",
+  isSuperuser: "It is a superuser",
+  ask: "Ask",
+  allowed: "Yes, it may.",
+  denied: "No, it may not.",
+  denyAction: { ignore: "What it does is refused; it stays connected.", disconnect: "It is disconnected if it tries." },
+  client: (/** @type {string} */ id, /** @type {string} */ user, /** @type {boolean} */ isConnected) =>
+    `${id}${user ? `, user ${user}` : ""}, ${isConnected ? "connected" : "as described"}`,
+  steps: "What was asked, in its order",
+  source: "Asked",
+  sources: { superuser: "Is it a superuser?", client_info: "Rules that the client carries", no_match: "No rule fits" },
+  said: "Said",
+  words: { "allow": "allow", "deny": "deny", "nomatch": "no rule for it", "ignore": "passed over", "error": "failed",
+    "no": "no", "disabled": "switched off", "not asked": "not asked" },
+  rule: "Rule",
+  place: "Where the rule stands",
+  why: "Remark",
+  decides: "decides",
+};

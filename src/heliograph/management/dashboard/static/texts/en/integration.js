@@ -1,0 +1,66 @@
+// @ts-check
+/** English: connectors and actions. */
+export default {
+  type: "Type",
+  name: "Name",
+  nameHint: "Letters, digits, - and _. It cannot be changed later.",
+  status: "State",
+  reason: "Why",
+  uses: { connectors: "Used by actions", actions: "Used by rules" },
+  connector: "Connector",
+  connectorHint: "The server or place that it writes to.",
+  noConnector: (/** @type {string} */ type) => `There is no connector of type ${type} yet.`,
+  addConnector: "Add one",
+  choose: "Choose …",
+  more: "Actions",
+  /** @type {Record<string, string>} */
+  states: { connected: "connected", connecting: "connecting", disconnected: "disconnected", disabled: "disabled",
+    inconsistent: "inconsistent" },
+  enable: "Enable",
+  disable: "Disable",
+  start: "Connect now",
+  started: (/** @type {string} */ id) => `${id} is connected.`,
+  remove: "Delete",
+  removeAction: (/** @type {string} */ id) => `Delete ${id}`,
+  removed: (/** @type {string} */ id) => `${id} is deleted.`,
+  test: "Test",
+  tested: "The test succeeded: it can be reached and lets us in. Nothing was written.",
+  testing: "Testing …",
+  save: "Save",
+  saved: (/** @type {string} */ id) => `${id} is saved.`,
+  watching: "How it is watched, and how much it takes at a time",
+  meaningless: "Accepted as EMQX has it, without a meaning here",
+  metrics: "What became of its rows",
+  reset: "Count from zero",
+  /** @type {Record<string, string>} */
+  counts: { success: "Written", failed: "Dead letters", retried: "Tried again", queuing: "Waiting",
+    rate: "Rows a second" },
+  connectors: {
+    title: "Connectors",
+    one: (/** @type {string} */ id) => `Connector ${id}`,
+    all: "All connectors",
+    add: "New connector",
+    make: "Make the connector",
+    none:
+      "There is no connector yet. A connector is a server or a place, such as a database, to which actions bring " +
+      "the rows of rules.",
+    removeTitle: "Delete a connector",
+    removeText: () => "Nothing uses it.",
+    removeUsed: (/** @type {string[]} */ actions) =>
+      "These actions use it and are deleted with it; rules that name them bring their rows there no more: " +
+      `${actions.join(", ")}.`,
+  },
+  actions: {
+    title: "Actions",
+    one: (/** @type {string} */ id) => `Action ${id}`,
+    all: "All actions",
+    add: "New action",
+    make: "Make the action",
+    none:
+      "There is no action yet. An action says what the pipeline does with the rows of the rules that name it, such " +
+      "as writing them to a table.",
+    removeTitle: "Delete an action",
+    removeText: () => "No rule uses it.",
+    removeUsed: (/** @type {string[]} */ rules) => `It is taken out of the rules that use it: ${rules.join(", ")}.`,
+  },
+};

@@ -1,0 +1,19 @@
+// @ts-check
+/** English: logging in. */
+export default {
+  title: "Log in",
+  again: "Log in again",
+  kept: "Your login has ended. The page behind this form stays as it is.",
+  another: "Log in as somebody else",
+  username: "User name",
+  password: "Password",
+  code: "Code",
+  codeHint: "Six digits of your authenticator app.",
+  singleSignOn: "Log in with single sign-on",
+  first: "Nobody has a login yet. The node's log has a set-up token that makes the first administrator.",
+  token: "Set-up token",
+  tokenHint: "From the log of the node; it works once.",
+  newPassword: "Password",
+  passwordHint: "8 to 64 characters, with two of letters, digits and special characters.",
+  begin: "Begin",
+};

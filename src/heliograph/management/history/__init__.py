@@ -1,0 +1,1 @@
+"""Samples of what nodes count, for the last seven days."""

@@ -1,0 +1,27 @@
+"""What can be watched: an object of JSON that is made anew every so often."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from heliograph.management.asking.nodes import Nodes
+
+Look: TypeAlias = Callable[[], Awaitable[Any]]
+"""Makes the object as it is now; an object that is the same as before is not sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSubject:
+    """Something that can be watched.
+
+    Attributes:
+        name: What streams ask for, and what its events are called.
+        scope: What a caller must be allowed to do.
+        period_s: How often a look is taken while anybody watches.
+        begin: Makes a look that remembers what it saw before; called when the first stream wants the subject.
+    """
+
+    name: str
+    scope: str
+    period_s: float
+    begin: Callable[[Nodes], Look]

@@ -1,0 +1,46 @@
+"""Who has to wait before the next try: user names and keys at an address, and addresses, whose tries failed."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from heliograph.access.bans.failed_logins import FailedLogins
+from heliograph.config.address_limits import LoginBackoff
+from heliograph.management.web.addresses import place_of
+
+# Passwords are few and guessable; wrong keys come from programs that were not told the new one.
+LOGINS: Final = LoginBackoff(max_failures=5, max_failures_of_address=30, min_wait=1.0, max_wait=60.0)
+CODES: Final = LoginBackoff(max_failures=5, max_failures_of_address=1_000_000, min_wait=1.0, max_wait=300.0)
+KEYS: Final = LoginBackoff(max_failures=100, max_failures_of_address=300, min_wait=1.0, max_wait=10.0)
+EVERYWHERE: Final = "everywhere"  # the address of tries that count wherever they come from
+
+
+def _clock() -> int:
+    return time.monotonic_ns() // 1_000
+
+
+class BackOff:
+    """Counts tries that failed; owned by what checks them.
+
+    Args:
+        settings: When there is a wait, and how long.
+        clock: Microseconds on the monotonic clock.
+    """
+
+    def __init__(self, settings: LoginBackoff, clock: Callable[[], int] = _clock) -> None:
+        self._failed = FailedLogins(settings)
+        self._clock = clock
+
+    def may_try(self, address: str, name: str) -> bool:
+        """Whether a try is made, or has to wait."""
+        return self._failed.may_try(place_of(address), name, self._clock())
+
+    def failed(self, address: str, name: str) -> None:
+        """A try failed."""
+        now_us = self._clock()
+        self._failed.expire(now_us)
+        self._failed.failed_login(place_of(address), address, name, now_us)
+
+    def succeeded(self, address: str, name: str) -> None:
+        """A try succeeded: this name begins anew there."""
+        self._failed.succeeded(place_of(address), name, self._clock())

@@ -1,0 +1,150 @@
+"""Finds out who calls: by an API key, by the token of a login, or by the cookie that a login in a browser left."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from fastapi import Request
+
+from heliograph.config.management_settings import ManagementSettings
+from heliograph.config.single_sign_on import OidcConfig
+from heliograph.management.asking.nodes import Nodes
+from heliograph.management.people import refusals
+from heliograph.management.people.first_user import FirstUser
+from heliograph.management.people.keys import KeyCheck
+from heliograph.management.people.known import KnownPeople
+from heliograph.management.people.logins import Logins
+from heliograph.management.people.same_origin import COOKIE, check_same_origin, is_browser
+from heliograph.management.people.second_factor import Enrolments
+from heliograph.management.people.sso import SingleSignOn
+from heliograph.management.web.area import BASE
+from heliograph.management.web.callers import Caller
+
+_TOKENS: Final = Path("management", "logins.sqlite3")
+_NOT_FOR_KEYS: Final = frozenset(
+    {
+        *("/users", "/users/{username}", "/logout", "/api_key", "/api_key/{name}"),
+        "/heliograph/users/{username}/second_factor",
+    }
+)
+
+
+class PeopleCallers:
+    """Knows who calls; owned by the program, which starts and stops it.
+
+    Args:
+        settings: Of the process.
+        nodes: The nodes; users and keys are those of the one beside this process.
+
+    Attributes:
+        known: Users and keys.
+        logins: Logins of users.
+        keys: The check of API keys.
+        first: How the first user is made.
+        sso: Single sign-on; None where it is not enabled.
+        enrolments: Second factors that wait for their first code.
+    """
+
+    def __init__(self, settings: ManagementSettings, nodes: Nodes) -> None:
+        self._settings = settings
+        self.known = KnownPeople(nodes.own())
+        self.keys = KeyCheck(self.known)
+        file = Path(settings.data_dir) / _TOKENS
+        self.logins = Logins(self.known, file, settings.dashboard.token_expired_time)
+        self.first = FirstUser(self.known, self.logins, nodes.own("the management process"))
+        self.enrolments = Enrolments()
+        self.sso: SingleSignOn | None = None
+        self._use_sso(settings.dashboard.sso.oidc)
+
+    def start(self) -> None:
+        """Have the first user made, or say how to make it."""
+        self.first.begin(self._settings.dashboard)
+
+    def use(self, settings: ManagementSettings) -> None:
+        """Have other settings from now on."""
+        self._settings = settings
+        self.logins.tokens.life_s = settings.dashboard.token_expired_time
+        self._use_sso(settings.dashboard.sso.oidc)
+
+    async def stop(self) -> None:
+        """End."""
+        await self.first.stop()
+        await self.known.stop()
+        self.logins.stop()
+
+    async def identify(self, request: Request) -> Caller:
+        """Who sent a request.
+
+        Raises:
+            ApiError: 401, it does not say or does not prove it; 403, another site has sent it.
+        """
+        header = request.headers.get("authorization")
+        if header is None:
+            return await self._by_cookie(request)
+        scheme, _, value = header.partition(" ")
+        if scheme.lower() == "basic":
+            return await self._by_key(request, value)
+        if scheme.lower() == "bearer":
+            return await self._by_token(value.strip())
+        raise refusals.no_header(is_browser=is_browser(request))
+
+    async def again(self, caller: Caller) -> Caller:
+        """A caller of before as it is now; of single sign-on, which does not say who has gone, as long as it is on.
+
+        Raises:
+            ApiError: 401, there is none of that name any more.
+        """
+        role = caller.role if caller.kind == "sso" and self.sso is not None else ""
+        people = await self.known.fresh()
+        if caller.kind == "user" and (user := people.users.get(caller.name)) is not None:
+            role = user.user.role
+        elif caller.kind == "api_key":
+            named = (one for one in people.keys.values() if one.key.name == caller.name and self.keys.counts(one))
+            role = next((one.key.role for one in named), "")
+        if not role:
+            raise refusals.gone(caller.name)
+        return replace(caller, role=role)
+
+    def _use_sso(self, settings: OidcConfig) -> None:
+        if self.sso is not None and self.sso.settings == settings:
+            return
+        self.sso = SingleSignOn(settings) if settings.enable else None
+        self.logins.sso_version = "" if self.sso is None else self.sso.version
+
+    async def _by_key(self, request: Request, value: str) -> Caller:
+        found = await self.keys.check(value, address_of(request))
+        if _path_of(request) in _NOT_FOR_KEYS:
+            raise refusals.not_for_keys()
+        return Caller(found.key.name, "api_key", found.key.role)
+
+    async def _by_cookie(self, request: Request) -> Caller:
+        token = request.cookies.get(COOKIE)
+        if not token:
+            raise refusals.no_header(is_browser=is_browser(request))
+        check_same_origin(request)
+        return await self._by_token(token)
+
+    async def _by_token(self, token: str) -> Caller:
+        login, user = await self.logins.user_of(token)
+        return (
+            Caller(login.username, "sso", login.role)
+            if user is None
+            else Caller(login.username, "user", user.user.role)
+        )
+
+
+def address_of(request: Request) -> str:
+    """From where a request came; behind a proxy that is not told of, from there."""
+    return request.client.host if request.client is not None else ""
+
+
+def token_of(request: Request) -> str:
+    """The token that a user has sent; empty for none."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
+
+
+def _path_of(request: Request) -> str:
+    """The path of the route, with the names of its parameters."""
+    route = request.scope.get("route")
+    return str(getattr(route, "path", "")).removeprefix(BASE)

@@ -1,0 +1,195 @@
+"""Logins that last: opaque random tokens, of which only hashes are kept, in memory and in a file of sqlite.
+
+A file that cannot be read or written costs logins their restart, and nothing else.
+"""
+
+import hashlib
+import logging
+import secrets
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_log = logging.getLogger(__name__)
+
+TOKEN_BYTES: Final = 32
+TOKENS_MAX: Final = 10_000
+TOKENS_OF_USER_MAX: Final = 100
+_TOLD_EXPIRED_S: Final = 86_400  # for so long an ended token is known as such
+_WRITTEN_EVERY_S: Final = 30.0
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS tokens (hash BLOB PRIMARY KEY, username TEXT NOT NULL, version TEXT NOT NULL,"
+    " role TEXT NOT NULL, created_s REAL NOT NULL, used_s REAL NOT NULL) WITHOUT ROWID"
+)
+_PUT: Final = "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)"
+
+
+@dataclass(slots=True)
+class LoggedIn:
+    """A login.
+
+    Attributes:
+        version: Of the user at that time: when it has another one, the login has ended.
+        role: The role that single sign-on gave; empty where the user has one in the node.
+        used_s: When the token was used last, in seconds since the epoch.
+        written_s: The same as the file has it.
+    """
+
+    username: str
+    version: str
+    role: str
+    created_s: float
+    used_s: float
+    written_s: float = 0.0
+
+
+class TokenExpiredError(Exception):
+    """The token was good once."""
+
+
+class Tokens:
+    """The tokens of a management process; owned by it.
+
+    Args:
+        file: Where they are kept.
+        life_s: How long one lasts that is not used.
+        now_s: The time, in seconds since the epoch.
+
+    Attributes:
+        life_s: How long one lasts that is not used; may be changed.
+    """
+
+    def __init__(self, file: Path, life_s: float, now_s: Callable[[], float]) -> None:
+        self.life_s = life_s
+        self._now_s = now_s
+        self._file = file
+        self._logins: OrderedDict[bytes, LoggedIn] = OrderedDict()  # the one used longest ago first
+        self._database: sqlite3.Connection | None = None
+        self._open()
+
+    def begin(self, username: str, version: str, role: str = "") -> str:
+        """A token for a login; the oldest ones go where there are too many."""
+        now_s = self._now_s()
+        self._forget_old(now_s)
+        own = [key for key, one in self._logins.items() if one.username == username]
+        for key in own[: max(0, len(own) + 1 - TOKENS_OF_USER_MAX)]:
+            self._drop(key)
+        while len(self._logins) >= TOKENS_MAX:
+            self._drop(next(iter(self._logins)))
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        key = _hash_of(token)
+        self._logins[key] = login = LoggedIn(username, version, role, now_s, now_s)
+        self._write(key, login)
+        return token
+
+    def find(self, token: str) -> LoggedIn | None:
+        """The login of a token; None if there is none. It counts as used when `use` is called.
+
+        Raises:
+            TokenExpiredError: It has ended, since it was not used.
+        """
+        login = self._logins.get(_hash_of(token))
+        if login is not None and self._now_s() - login.used_s > self.life_s:
+            raise TokenExpiredError
+        return login
+
+    def use(self, token: str) -> None:
+        """Begin the life of a token anew."""
+        key = _hash_of(token)
+        login = self._logins.get(key)
+        if login is None:
+            return
+        login.used_s = max(login.used_s, self._now_s())
+        self._logins.move_to_end(key)
+        if login.used_s - login.written_s > min(_WRITTEN_EVERY_S, self.life_s / 4):
+            self._write(key, login)
+
+    def end(self, token: str) -> None:
+        """End a login."""
+        self._drop(_hash_of(token))
+
+    def end_all(self, username: str) -> int:
+        """End the logins of a user; how many there were."""
+        keys = [key for key, one in self._logins.items() if one.username == username]
+        for key in keys:
+            self._drop(key)
+        return len(keys)
+
+    def close(self) -> None:
+        """Write when each was used, and close."""
+        for key, login in self._logins.items():
+            if login.used_s != login.written_s:
+                self._write(key, login)
+        if self._database is not None:
+            self._database.close()
+
+    def __len__(self) -> int:
+        return len(self._logins)
+
+    def __repr__(self) -> str:
+        return f"Tokens({len(self._logins)} logins)"
+
+    def _open(self) -> None:
+        try:
+            self._load()
+        except sqlite3.DatabaseError as error:
+            _log.warning("%s is put aside, logins of before have ended: %s", self._file, error)
+            self._begin_anew()
+        except OSError as error:
+            _log.warning("%s cannot be used, logins end with this process: %s", self._file, error)
+
+    def _begin_anew(self) -> None:
+        try:
+            self._file.unlink(missing_ok=True)
+            self._load()
+        except (sqlite3.Error, OSError) as error:
+            self._database = None
+            _log.warning("%s cannot be used, logins end with this process: %s", self._file, error)
+
+    def _load(self) -> None:
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file.touch(mode=0o600)
+        database = sqlite3.connect(self._file, isolation_level=None, timeout=1.0)
+        try:
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("PRAGMA journal_mode = TRUNCATE")
+            database.execute(_TABLE)
+            rows = database.execute("SELECT * FROM tokens ORDER BY used_s").fetchall()
+        except sqlite3.Error:
+            database.close()
+            raise
+        self._database = database
+        for key, username, version, role, created_s, used_s in rows:
+            self._logins[key] = LoggedIn(username, version, role, created_s, used_s, used_s)
+        self._forget_old(self._now_s())
+
+    def _forget_old(self, now_s: float) -> None:
+        while self._logins:
+            key, login = next(iter(self._logins.items()))
+            if now_s - login.used_s <= self.life_s + _TOLD_EXPIRED_S:
+                return
+            self._drop(key)
+
+    def _write(self, key: bytes, login: LoggedIn) -> None:
+        login.written_s = login.used_s
+        row = (key, login.username, login.version, login.role, login.created_s, login.used_s)
+        self._execute(_PUT, row)
+
+    def _drop(self, key: bytes) -> None:
+        if self._logins.pop(key, None) is not None:
+            self._execute("DELETE FROM tokens WHERE hash = ?", (key,))
+
+    def _execute(self, statement: str, values: tuple[object, ...]) -> None:
+        if self._database is None:
+            return
+        try:
+            self._database.execute(statement, values)
+        except sqlite3.Error as error:
+            _log.warning("%s is not written: %s", self._file, error)
+
+
+def _hash_of(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,1 @@
+"""The numbers of nodes as Prometheus reads them."""

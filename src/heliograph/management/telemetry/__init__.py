@@ -1,0 +1,1 @@
+"""Traces, metrics and the log of nodes for an OpenTelemetry collector; loaded when it is switched on."""

@@ -1,0 +1,19 @@
+"""Which kind of connection to a collector settings ask for."""
+
+from heliograph.config.opentelemetry import OtelExporterConfig
+from heliograph.management.telemetry.collector import Collector
+
+
+def make_collector(settings: OtelExporterConfig) -> Collector:
+    """A connection as the settings say, which is opened when it is used.
+
+    Raises:
+        OSError: A file of TLS cannot be read.
+    """
+    if settings.protocol == "grpc":
+        from heliograph.management.telemetry.over_grpc import GrpcCollector  # 10 MiB that HTTP does without
+
+        return GrpcCollector(settings)
+    from heliograph.management.telemetry.over_http import HttpCollector
+
+    return HttpCollector(settings)

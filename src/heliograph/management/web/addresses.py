@@ -1,0 +1,29 @@
+"""From where callers call: what counts as one place."""
+
+import ipaddress
+from typing import Final
+
+_NETWORK_BITS: Final = 64  # of an IPv6 address: one has as many addresses within it as it likes
+
+
+def place_of(address: str) -> int:
+    """A number for an address; those of one IPv6 network have the same. 0 for what is no address."""
+    found = _parsed(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        return -(int(found) >> _NETWORK_BITS) - 1
+    return 0 if found is None else int(found)
+
+
+def is_local(address: str) -> bool:
+    """Whether it is an address of this machine that no other one has."""
+    found = _parsed(address)
+    return found is not None and found.is_loopback
+
+
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return found if mapped is None else mapped

@@ -1,0 +1,252 @@
+"""An area of the API: its routes, each with the scope that it needs and the errors that it may answer."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache, cached_property, partial
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match, compile_path
+from starlette.types import Message, Receive, Scope, Send
+
+from heliograph.management.web.callers import authorize
+from heliograph.management.web.error_codes import DESCRIPTIONS
+from heliograph.management.web.errors import ApiError
+from heliograph.management.web.json_requests import JsonRequest
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+BASE: Final = "/api/v5"
+_SCOPE: Final = "x-scope"
+_NUL: Final = "\0"  # behind `.` and `..`, which browsers and proxies take for folders
+OPEN: Final = ""  # the scope of a route that everybody may call
+OPEN_BODY_BYTES_MAX: Final = 16 << 10  # of such a route
+OPEN_BODY_S: Final = 5.0  # such requests take the places of others
+# Whose settings have secrets, and which scope lets those be in files of the node.
+_WITH_SECRETS: Final = frozenset({"actions:write", "connectors:write", "schemas:write", "sources:write"})
+_ANY_FILE: Final = "config:write"
+# What every route may answer, and those that only some may call.
+_ALWAYS: Final = {
+    400: {"BAD_REQUEST"},
+    413: {"EXCEED_LIMIT"},
+    500: {"INTERNAL_ERROR", "NODE_DOWN"},
+    503: {"SERVICE_UNAVAILABLE"},
+}
+_OF_CALLERS: Final = {
+    401: {
+        "API_KEY_NOT_ALLOW",
+        "AUTHORIZATION_HEADER_ERROR",
+        "BAD_API_KEY_OR_SECRET",
+        "BAD_TOKEN",
+        "TOKEN_TIME_OUT",
+    },
+    403: {"UNAUTHORIZED_ROLE"},
+}
+_SCHEMES: Final[tuple[dict[str, list[str]], ...]] = ({"basicAuth": []}, {"bearerAuth": []})
+
+
+class ScopedRoute(APIRoute):
+    """A route for callers who have its scope, whose path parameters are decoded one by one: one may hold `%2F`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler: it looks who calls before it reads the body, and gets decoded parameters."""
+        handle = super().get_route_handler()
+        scope: str = (self.openapi_extra or {}).get(_SCOPE, OPEN)
+
+        async def check_and_handle(request: Request) -> Response:
+            receive = request.receive
+            if scope:
+                await authorize(request, scope)
+            else:
+                receive = await _short_body(request)
+            try:
+                request.scope["path_params"] = {
+                    name: unquote(value, errors="strict").removesuffix(_NUL) if isinstance(value, str) else value
+                    for name, value in request.scope["path_params"].items()
+                }
+            except UnicodeDecodeError as error:
+                raise ApiError(400, "BAD_REQUEST", "the path is not valid UTF-8") from error
+            body = JsonRequest(request.scope, receive)
+            body.may_name_secret_files = scope not in _WITH_SECRETS or request.state.caller.may(_ANY_FILE, "PUT")
+            try:
+                return await handle(body)
+            except HTTPException:
+                if body.refusal is not None:
+                    raise body.refusal from None
+                raise
+
+        return check_and_handle
+
+
+class LaterRoute(BaseRoute):
+    """A route that is made at its first request: of all routes, most processes are asked for a few.
+
+    Args:
+        method: Its method of HTTP.
+        path: Its whole path.
+        make: Makes the route itself.
+
+    Attributes:
+        methods: Its method.
+        path_regex: What its path looks like.
+    """
+
+    def __init__(self, method: str, path: str, make: Callable[[], BaseRoute]) -> None:
+        self.methods = {method}
+        self.path_regex = compile_path(path)[0]
+        self._make = make
+
+    @cached_property
+    def made(self) -> BaseRoute:
+        """The route itself."""
+        return self._make()
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for it."""
+        if scope["type"] != "http" or not self.path_regex.match(scope["path"]):
+            return Match.NONE, {}
+        return self.made.matches(scope) if scope["method"] in self.methods else (Match.PARTIAL, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self.made.handle(scope, receive, send)
+
+    def __repr__(self) -> str:
+        return f"LaterRoute({self.methods}, {self.path_regex.pattern})"
+
+
+async def _short_body(request: Request) -> Receive:
+    """The body of somebody who is not known, for the route to receive.
+
+    Raises:
+        ApiError: 413, it is longer than what such routes take; 400, it comes too slowly.
+    """
+    body = b""
+    try:
+        async with asyncio.timeout(OPEN_BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > OPEN_BODY_BYTES_MAX:
+                    said = f"a body of at most {OPEN_BODY_BYTES_MAX:,} bytes is taken here"
+                    raise ApiError(413, "EXCEED_LIMIT", said, headers={"connection": "close"})
+    except TimeoutError:
+        said = f"all of the body has to be there within {OPEN_BODY_S:g} s"
+        raise ApiError(400, "BAD_REQUEST", said, headers={"connection": "close"}) from None
+    except ClientDisconnect:
+        raise ApiError(400, "BAD_REQUEST", "the caller has gone before all of the body was there") from None
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        return parts.pop() if parts else await request.receive()
+
+    return receive
+
+
+class Area:
+    """Routes that belong together.
+
+    Args:
+        name: What the document files them under.
+        description: What they are for, for the document.
+
+    Attributes:
+        routes: The routes, in the order in which they are looked through.
+        scopes: What their callers must be allowed to do.
+    """
+
+    def __init__(self, name: str, description: str = "") -> None:
+        self.name = name
+        self.description = description
+        self.routes: list[LaterRoute] = []
+        self.scopes: set[str] = set()
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        *,
+        scope: str,
+        errors: Mapping[int, Sequence[str]] | None = None,
+        status: int = 200,
+        **more: Any,
+    ) -> Callable[[Endpoint], Endpoint]:
+        """Add a route.
+
+        Args:
+            path: Below the base path; parameters are `{name}`.
+            scope: What its caller must be allowed to do, as `clients:read`; `OPEN` for everybody.
+            errors: The codes that it may answer with, by status.
+            status: The status of success.
+            more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `summary`, `include_in_schema`.
+        """
+        declared = {code: set(names) for code, names in (errors or {}).items()}
+        for code, names in (_ALWAYS | (_OF_CALLERS if scope else {})).items():
+            declared[code] = declared.get(code, set()) | names
+        responses: dict[int | str, dict[str, Any]] = {
+            code: _described(tuple(sorted(names))) for code, names in declared.items()
+        }
+        responses |= more.pop("responses", {})
+        extra: dict[str, Any] = {"security": list(_SCHEMES) if scope else [], **({_SCOPE: scope} if scope else {})}
+        extra |= more.pop("openapi_extra", {})
+
+        def make(endpoint: Callable[..., Any]) -> BaseRoute:
+            router = APIRouter(prefix=BASE, tags=[self.name], route_class=ScopedRoute)
+            router.add_api_route(
+                path,
+                endpoint,
+                methods=[method],
+                status_code=status,
+                responses=responses,
+                operation_id=_operation_id(endpoint.__name__),
+                openapi_extra=extra,
+                **more,
+            )
+            return router.routes[0]
+
+        def add(endpoint: Endpoint) -> Endpoint:
+            self.routes.append(LaterRoute(method, f"{BASE}{path}", partial(make, endpoint)))
+            if scope:
+                self.scopes.add(scope)
+            return endpoint
+
+        return add
+
+    def get(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
+        """Add a route for GET; see `route`."""
+        return self.route("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
+        """Add a route for POST; see `route`."""
+        return self.route("POST", path, **more)
+
+    def put(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
+        """Add a route for PUT; see `route`."""
+        return self.route("PUT", path, **more)
+
+    def delete(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
+        """Add a route for DELETE; see `route`. Without another `status` it answers 204."""
+        return self.route("DELETE", path, **{"status": 204, **more})
+
+    def __repr__(self) -> str:
+        return f"Area({self.name}, {len(self.routes)} routes)"
+
+
+@cache
+def _described(codes: tuple[str, ...]) -> dict[str, Any]:
+    """An answer of errors for the document; the same for all routes that answer the same, since there are many."""
+    schema = {
+        "type": "object",
+        "required": ["code", "message"],
+        "properties": {"code": {"type": "string", "enum": list(codes)}, "message": {"type": "string"}},
+    }
+    said = "; ".join(DESCRIPTIONS[code] for code in codes)
+    return {"description": said, "content": {"application/json": {"schema": schema}}}
+
+
+def _operation_id(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)

@@ -1,0 +1,167 @@
+"""Connectors and actions as a part of a node: how each is, and what is counted of it. The pipeline runs them."""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from heliograph.actions.figures import RUNNING, PipelineFigures
+from heliograph.actions.names import query_name
+from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
+from heliograph.config import Config
+from heliograph.config.actions.roots import all_actions, all_connectors, running_actions
+from heliograph.config.rules import rules_by_action
+from heliograph.node.clock import uptime_us
+from heliograph.node.pipeline import PipelinePart
+from heliograph.node.target_probe import TargetUnreachableError, probe
+from heliograph.observe.rate import LOOK_S
+from heliograph.parts import Change, Part
+from heliograph.settings.secrets import SecretError
+
+if TYPE_CHECKING:
+    from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+
+_READ_S: Final = 1.0
+TESTED_ALONE: Final = frozenset({"http", "pgsql", "mysql", "redis", "kafka_producer", "mqtt"})
+"""Types whose connector can be tested without an action."""
+
+_FAILED: Final = ("waiting to restart", "failed", "interrupted")
+
+
+class ActionsPart(Part):
+    """How the connectors and actions of a node are; owned by the node."""
+
+    name = "actions"
+    needs = ("pipeline",)
+    roots = ("connectors", "actions", "rule_engine", "pipeline")
+
+    def __init__(self, config: Config, pipeline: PipelinePart) -> None:
+        self._config = config
+        self._pipeline = pipeline
+        self._figures = PipelineFigures()
+        self._reachability = Reachability(_now_s)
+        self._reading: asyncio.Task[None] | None = None
+        self._read_at_s = self._look_at_s = 0.0
+
+    async def start(self) -> None:
+        """Begin to look at servers."""
+        self._use(self._config)
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+        await self._reachability.stop()
+
+    async def check(self, new: Config) -> Change:
+        """Other connectors and actions."""
+        return Change(lambda: self._use(new))
+
+    def tick(self, uptime_us: int) -> None:
+        """Look at servers, and at what the pipeline says."""
+        self._reachability.tick()
+        now = _now_s()
+        if self._queries and now >= self._read_at_s and (self._reading is None or self._reading.done()):
+            self._read_at_s = now + _READ_S
+            self._reading = asyncio.get_running_loop().create_task(self._read(), name="actions-read")
+        if now >= self._look_at_s:
+            self._look_at_s = now + LOOK_S
+            self._figures.look()
+
+    def _use(self, config: Config) -> None:
+        self._config = config
+        connectors = {f"{kind}:{name}": one for kind, name, one in all_connectors(config.connectors)}
+        self._reachability.use(connectors)
+        self._actions = {f"{kind}:{name}": one for kind, name, one in all_actions(config.actions)}
+        self._queries = {query_name(action_id) for action_id in self._actions}
+        self._rules = rules_by_action(config.rule_engine)
+        self._running = running_actions(config.connectors, config.actions)
+        self._figures.keep(self._queries)
+
+    async def _read(self) -> None:
+        process = self._pipeline.process
+        if process is None or process.pid is None:
+            self._figures.end()
+            return
+        document = await asyncio.to_thread(self._figures.read, process.status_file)
+        if document is not None and document.get("pid") == process.pid:
+            self._figures.take(document)
+        elif self._figures.pid != process.pid:
+            self._figures.end()
+
+    # --- what is asked
+
+    @property
+    def config(self) -> Config:
+        """The configuration that holds."""
+        return self._config
+
+    def connector_state(self, connector_id: str) -> tuple[str, str]:
+        """The status of a connector, and the reason."""
+        return self._reachability.state(connector_id)
+
+    def rules_of(self, action_id: str) -> list[str]:
+        """The rules that name an action."""
+        return self._rules.get(action_id, [])
+
+    def state(self, action_id: str) -> tuple[str, str]:
+        """The status of an action, and the reason."""
+        action = self._actions.get(action_id)
+        if action is None:
+            return DISCONNECTED, "there is no such action"
+        if not action.enable:
+            return DISCONNECTED, "the action is disabled"
+        status, reason = self._reachability.state(f"{action_id.partition(':')[0]}:{action.connector}")
+        if status != CONNECTED or not self.rules_of(action_id):
+            return status, reason
+        return self._state_in_pipeline(action_id)
+
+    def _state_in_pipeline(self, action_id: str) -> tuple[str, str]:
+        if not self._config.pipeline.enable:
+            return DISCONNECTED, "the pipeline is off, and rows wait for it: set pipeline.enable = true"
+        if not self._config.durable_storage.flight.enable:
+            return DISCONNECTED, "the pipeline reads from the storage reader: set durable_storage.flight.enable = true"
+        figures = self._figures.find(query_name(action_id))
+        if figures.state == RUNNING:
+            return CONNECTED, ""
+        if figures.state in _FAILED:
+            return DISCONNECTED, figures.error or f"its query is {figures.state}"
+        return CONNECTING, self._figures.problem or "the pipeline has yet to start it; rows wait for it"
+
+    def counts(self, action_id: str) -> dict[str, int]:
+        """What is counted of an action, under EMQX's names."""
+        return self._figures.find(query_name(action_id)).numbers()
+
+    def rates(self, action_id: str) -> dict[str, float]:
+        """How fast rows come to an action."""
+        return self._figures.find(query_name(action_id)).rate.numbers()
+
+    def reset(self, action_id: str) -> None:
+        """Count from zero for an action."""
+        self._figures.find(query_name(action_id)).reset()
+
+    async def look(self, connector_id: str) -> None:
+        """See now whether a connector can be reached."""
+        await self._reachability.look(connector_id)
+
+    async def try_again(self, connector_id: str) -> None:
+        """Look at a server now, and have the pipeline start what waits after a failure."""
+        process = self._pipeline.process
+        if process is not None and process.pid is not None and process.pid == self._figures.pid:
+            process.look_again()
+        await self._reachability.look(connector_id)
+
+    async def test(self, kind: str, connector: "ConnectorConfig", action: "ActionConfig | None") -> str:
+        """Why a target cannot be reached, or does not let us in; empty where it can."""
+        problem = await unreachable_reason(connector)
+        if problem or (action is None and kind not in TESTED_ALONE):
+            return problem
+        from heliograph.actions.pipeline_file import probe_section, sample_action
+
+        try:
+            await probe(probe_section(connector, action or sample_action(kind)))
+        except (SecretError, TargetUnreachableError) as error:
+            return str(error)
+        return ""
+
+
+def _now_s() -> float:
+    return uptime_us() / 1_000_000

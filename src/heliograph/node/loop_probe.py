@@ -1,0 +1,129 @@
+"""How long turns of the event loop take: ten times a second one of them is measured from its begin to its end.
+
+What comes while the loop is in a turn waits for the end of it. A timer begins a measurement, and what it has called in
+the next turn ends it. That the timer itself came late shows a long turn that fell between two of them.
+"""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+import uvloop
+
+from heliograph.node.turn_watch import TurnWatch
+from heliograph.observe.histogram import Histogram
+
+_PROBE_S: Final = 0.1
+_REMEMBERED_S: Final = 60
+_BOUNDS_S: Final = (0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.1, 0.5, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTurns:
+    """How long turns took, in seconds.
+
+    Attributes:
+        mean_s: On average.
+        longest_s: The longest, or at least so long.
+    """
+
+    mean_s: float = 0.0
+    longest_s: float = 0.0
+
+
+class TurnCount:
+    """What the probe has found since one reader looked last; owned by that reader."""
+
+    def __init__(self) -> None:
+        self._sum_s = self._longest_s = 0.0
+        self._count = 0
+
+    def add(self, turn_s: float, late_s: float) -> None:
+        """A turn took so long, and the timer before it was so late."""
+        self._sum_s += turn_s
+        self._longest_s = max(self._longest_s, turn_s, late_s)
+        self._count += 1
+
+    def take(self) -> LoopTurns:
+        """What was found since the last call."""
+        found = LoopTurns(self._sum_s / max(1, self._count), self._longest_s)
+        self._sum_s = self._longest_s = 0.0
+        self._count = 0
+        return found
+
+
+class RecentTurns:
+    """The longest turn of each of the last seconds, for any number of readers; owned by the probe."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED_S)
+
+    def add(self, at_s: float, turn_s: float) -> None:
+        """A turn took so long, at a time on the monotonic clock."""
+        second = int(at_s)
+        if self._seconds and self._seconds[-1][0] == second:
+            turn_s = max(turn_s, self._seconds.pop()[1])
+        self._seconds.append((second, turn_s))
+
+    def longest_s(self, seconds: int) -> float:
+        """The longest of so many last seconds; 0 where none was measured."""
+        since = time.monotonic() - seconds
+        return max((turn_s for second, turn_s in self._seconds if second + 1 > since), default=0.0)
+
+
+class LoopProbe:
+    """Measures the event loop from `start` to `stop`; owned by the part `sysmon`.
+
+    Attributes:
+        turns: All that it measured.
+        recent: Those of the last minute.
+        watch: Those that took long, and what ran in them.
+    """
+
+    def __init__(self) -> None:
+        self.turns = Histogram(_BOUNDS_S)
+        self.recent = RecentTurns()
+        self.watch = TurnWatch()
+        self._counts: list[TurnCount] = []
+        self._next: asyncio.Handle | None = None
+        self._began = self._late_s = 0.0
+
+    def count(self) -> TurnCount:
+        """What it finds from now on, for one more reader."""
+        made = TurnCount()
+        self._counts.append(made)
+        return made
+
+    def start(self) -> None:
+        """Begin."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, uvloop.Loop):  # the loops of simulations take no real time, and there are hundreds of them
+            self.watch.start()
+        self._wait(loop)
+
+    def stop(self) -> None:
+        """End."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        self.watch.stop()
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next = loop.call_later(_PROBE_S, self._begin, loop, time.monotonic() + _PROBE_S)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._began = time.monotonic()
+        self._late_s = max(0.0, self._began - due)
+        self._next = loop.call_soon(self._end, loop)
+
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = time.monotonic()
+        turn_s = now - self._began
+        self.turns.add(turn_s)
+        self.recent.add(now, max(turn_s, self._late_s))
+        self.watch.alive(now, max(turn_s, self._late_s))
+        for count in self._counts:
+            count.add(turn_s, self._late_s)
+        self._wait(loop)

@@ -1,0 +1,76 @@
+"""API keys, and users who log in to manage a node, as a part of it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from heliograph.access.people.bootstrap import load_keys
+from heliograph.access.people.store import DATABASE, PeopleStore
+from heliograph.config import Config
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.delayed import may_be_there
+from heliograph.node.metrics.storage import COMMITS, samples_of
+from heliograph.observe.metric import Sample
+from heliograph.parts import Change, Part
+from heliograph.storage.state.local import LocalState
+
+
+def _now_s() -> int:
+    return int(time.time())
+
+
+class PeoplePart(Part):
+    """Users and API keys; owned by the node. Their database is made by the first of them.
+
+    Args:
+        now_s: The time, in seconds since the epoch.
+
+    Attributes:
+        people: They.
+        now_s: The time, in seconds since the epoch.
+    """
+
+    name = "people"
+    metrics = COMMITS
+    needs = ("data_dir",)
+    roots = ("api_key",)
+
+    def __init__(self, config: Config, directory: DataDirectory, now_s: Callable[[], int] = _now_s) -> None:
+        self._file = config.api_key.bootstrap_file
+        self._state = LocalState(directory.path, DATABASE)
+        self.people = PeopleStore(self._state, lambda: may_be_there(self._state.path))
+        self.now_s = now_s
+        self._loading: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take the keys of the bootstrap file; a mistake in it keeps no node from its clients."""
+        await self._load()
+
+    async def stop(self) -> None:
+        """Commit what was taken, and close."""
+        if self._loading is not None:
+            await asyncio.gather(self._loading, return_exceptions=True)
+        await self.people.close()
+
+    async def check(self, new: Config) -> Change | None:
+        """Another bootstrap file, or that it may hold other keys now."""
+        file = new.api_key.bootstrap_file
+        return Change(lambda: self._use(file)) if file or self._file else None
+
+    def samples(self) -> list[Sample]:
+        """Counts of the database; none before it is open."""
+        if not self.people.is_open:
+            return []
+        return samples_of(DATABASE, self._state.statistics(), self._state.commit_times)
+
+    def _use(self, file: str) -> None:
+        self._file = file
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.get_running_loop().create_task(self._load(), name="API keys of a file")
+
+    async def _load(self) -> None:
+        loaded = ""
+        while self._file != loaded:  # it may change while it is read
+            loaded = self._file
+            if loaded:
+                await load_keys(self.people, loaded, self.now_s())

@@ -1,0 +1,77 @@
+"""What a replay is asked for: the wish of its user, and what the node has said about itself."""
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from heliograph.pipeline.errors import PipelineError
+from heliograph.rules.schemas.settings import SchemaSettings
+
+
+class ReplayError(PipelineError):
+    """A replay cannot be run as it is asked for.
+
+    Attributes:
+        field: What of the request is to blame; empty for nothing of it.
+    """
+
+    code: ClassVar[str] = "rule_replay"
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class BrokerRule(msgspec.Struct, frozen=True):
+    """A rule of the node.
+
+    Attributes:
+        actions: What is done with its rows, as the API shows it: JSON, a list of texts and objects.
+    """
+
+    id: str
+    sql: str
+    actions: str = "[]"
+
+
+class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A replay.
+
+    Attributes:
+        rule: The name of a rule of the broker or the pipeline, `pipeline:NAME` for the latter; empty for SQL alone.
+        sql: The rule's text, also an edited one of `rule`; empty for the one that `rule` has.
+        compare: The name of a rule, or SQL, that is run beside it; empty for none.
+        since: The first time of storing, in microseconds since the epoch; 0 for the earliest message.
+        until: The time to stop before.
+        rows_max: How many rows of each kind are kept as examples; the counts are complete.
+        seconds_max: How long it may take.
+        database: The database; empty for that of the rule's source.
+        endpoint: Host and port of the storage reader.
+        token: What it asks for; empty for what is found by its address.
+        schemas: What makes the schemas of the node.
+        jq_timeout_s: How long a jq program may take.
+        sparkplug_aliases_max: Aliases of Sparkplug B that are remembered.
+        pipeline_files: The files of the node's pipeline; none where it runs none.
+        spark_master: Spark's master.
+        spark_conf: Spark's configuration.
+        rules: The rules of the node among those that are named.
+    """
+
+    until: int
+    endpoint: str
+    rule: str = ""
+    sql: str = ""
+    compare: str = ""
+    since: int = 0
+    engine: Literal["broker", "spark"] = "broker"
+    rows_max: int = 100
+    seconds_max: float = 600.0
+    database: str = ""
+    token: str = ""
+    schemas: tuple[SchemaSettings, ...] = ()
+    jq_timeout_s: float = 10.0
+    sparkplug_aliases_max: int = 1_000_000
+    pipeline_files: tuple[str, ...] = ()
+    spark_master: str = "local[*]"
+    spark_conf: dict[str, str] = msgspec.field(default_factory=dict)
+    rules: tuple[BrokerRule, ...] = ()

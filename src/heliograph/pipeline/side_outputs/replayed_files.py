@@ -1,0 +1,140 @@
+"""Brings rows of a side table to a sink, each once: which wait, as whose batch they go, and which have arrived.
+
+A file of the table is one batch for the sink, whose identity is made of the file and of how often it was marked. So a
+replay that is interrupted between the sink and the mark brings nothing twice to a sink that knows batches.
+"""
+
+import os
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.sinks.arrow_rows import ArrowRows
+from heliograph.storage.durable_files import force_to_disk
+
+#: The column with the time at which a row was replayed; null while it waits.
+REPLAYED_AT: Final = "replayed_at"
+
+_REPLAYS: Final = b"heliograph.replays"
+_CHUNK_ROWS: Final = 10_000
+
+
+class ReplayedFile:
+    """One file of a side table while its rows are replayed. Owned by the replay, which no other may run beside."""
+
+    def __init__(self, file: Path) -> None:
+        self.rows = pq.read_table(file)
+        self._file = file
+        self._replays = int((self.rows.schema.metadata or {}).get(_REPLAYS, b"0"))
+
+    def __repr__(self) -> str:
+        return f"ReplayedFile({str(self._file)!r}, marked {self._replays} times)"
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column."""
+        values: list[Any] = self.rows[name].to_pylist()
+        return values
+
+    @property
+    def waiting(self) -> list[int]:
+        """The numbers of the rows that were not replayed."""
+        return [number for number, at in enumerate(self.column(REPLAYED_AT)) if at is None]
+
+    def owner(self, query: str, what: str) -> str:
+        """Whose batch the rows are for the sink.
+
+        Args:
+            query: Identity of the query's checkpoint.
+            what: Which of the file's rows go where; what differs in that is no batch that was brought already.
+        """
+        place = f"{what}:{self._file.parent.name}/{self._file.name}:{self._replays}"
+        return str(uuid.uuid5(uuid.UUID(query), place))
+
+    def mark(self, done: Collection[int], columns: Mapping[str, Sequence[Any]] | None = None) -> None:
+        """Note that rows have arrived.
+
+        Args:
+            done: Their numbers.
+            columns: Columns that have other values now, by name.
+
+        Raises:
+            SinkError: The file cannot be written.
+        """
+        now, arrived = datetime.now(UTC), set(done)
+        times = [now if number in arrived else at for number, at in enumerate(self.column(REPLAYED_AT))]
+        marked = self.rows
+        for name, values in {REPLAYED_AT: times, **(columns or {})}.items():
+            place = marked.schema.get_field_index(name)
+            marked = marked.set_column(place, name, pa.array(values, marked.schema.field(name).type))
+        metadata = dict(marked.schema.metadata or {}) | {_REPLAYS: str(self._replays + 1).encode()}
+        unfinished = self._file.with_name(f".{self._file.name}.unfinished")
+        try:
+            kept_time = self._file.parent.stat()
+            # Spark writes times in a form (INT96) that Arrow reads in nanoseconds, which Spark would not read.
+            is_int96 = marked.schema.field(REPLAYED_AT).type == pa.timestamp("ns")
+            pq.write_table(
+                marked.replace_schema_metadata(metadata),
+                unfinished,
+                compression="zstd",
+                use_deprecated_int96_timestamps=is_int96,
+            )
+            force_to_disk(unfinished)
+            unfinished.rename(self._file)
+            force_to_disk(self._file.parent)
+            # The age of a batch is that of its rows, not of their replay.
+            os.utime(self._file.parent, ns=(kept_time.st_atime_ns, kept_time.st_mtime_ns))
+        except OSError as error:
+            raise SinkError(f"{self._file} cannot be written: {error}") from error
+
+
+class RefusedAgain:
+    """The rows of a replay that the sink refuses; made for one batch."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._reasons: dict[str, str] = {}
+
+    def refuse(self, row: Mapping[str, Any], reason: str) -> None:
+        """Note a row; what a sink calls as `MicroBatch.refuse`."""
+        self.count += 1
+        self._reasons[_comparable(row)] = reason
+
+    def among(self, rows: DataFrame, number: str) -> dict[int, str]:
+        """The reasons by the rows' numbers; they are told by their values as text.
+
+        Args:
+            rows: The rows that the sink was given, and a column with their numbers.
+            number: The name of that column.
+        """
+        found: dict[int, str] = {}
+        if not self._reasons:
+            return found
+        # By Arrow, as the sinks have them: Spark's own rows have other times and bytes.
+        given = ArrowRows(rows)
+        for chunk in given.chunks(_CHUNK_ROWS):
+            for index in range(chunk.num_rows):
+                row = given.row(chunk, index)
+                of = row.pop(number)
+                text = _comparable(row)
+                if text in self._reasons:
+                    found[of] = self._reasons[text]
+        return found
+
+
+def _comparable(value: object) -> str:
+    """A row as text that is the same however a sink has read it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(sorted(f"{key}: {_comparable(item)}" for key, item in value.items())) + "}"
+    if isinstance(value, list):
+        is_map = bool(value) and all(isinstance(item, tuple) and len(item) == 2 for item in value)
+        return _comparable(dict(value)) if is_map else "[" + ", ".join(map(_comparable, value)) + "]"
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
+    return bytes(value).hex() if isinstance(value, bytes | bytearray) else str(value)

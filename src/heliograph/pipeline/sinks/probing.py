@@ -1,0 +1,108 @@
+"""Whether the target of a sink can be reached and lets us in, without a row: what `heliograph pipeline probe` asks."""
+
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from heliograph.pipeline.datasource.publisher import MqttPublisher
+from heliograph.pipeline.errors import PipelineError, SinkError, sentence_of
+from heliograph.pipeline.sinks.files import FilesSink
+from heliograph.pipeline.sinks.http import HttpSink
+from heliograph.pipeline.sinks.interface import INSTALL, Sink
+from heliograph.pipeline.sinks.kafka import KafkaSink
+from heliograph.pipeline.sinks.libraries import library_fault
+from heliograph.pipeline.sinks.mqtt import MqttSink
+from heliograph.pipeline.sinks.mysql import MysqlSink
+from heliograph.pipeline.sinks.postgresql import PostgresqlSink
+from heliograph.pipeline.sinks.redis import RedisSink
+from heliograph.pipeline.sinks.retry import TransientError
+from heliograph.pipeline.sinks.table_locations import is_uri, open_location
+from heliograph.pipeline.tls import tls_context
+from heliograph.settings.redis import RedisType
+
+_PORTS: Final = {"http": 80, "https": 443}
+_QUERY: Final = "probe"
+_KAFKA_S: Final = 10.0
+
+
+def target_fault(sink: Sink, mqtt: str) -> str | None:
+    """Why the target of a sink cannot be used; None where it can, or where its kind has no test.
+
+    Args:
+        mqtt: host:port of the broker, for a sink that names none.
+    """
+    fault = library_fault(sink)
+    if fault is not None:
+        return fault
+    probe = next((probe for kind, probe in _PROBES.items() if isinstance(sink, kind)), None)
+    if probe is None:
+        return None
+    try:
+        probe(sink, mqtt)
+    except (PipelineError, TransientError) as error:
+        return str(error)
+    except OSError as error:
+        return f"{sink.target}: {error}"
+    return None
+
+
+def _http(sink: HttpSink, mqtt: str) -> None:
+    parts = urlsplit(sink.url)
+    host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+    with socket.create_connection((host, port), timeout=sink.timeout_s) as connection:
+        if parts.scheme == "https":
+            context = tls_context(sink.tls, SinkError) if sink.tls is not None else ssl.create_default_context()
+            context.wrap_socket(connection, server_hostname=host).close()
+
+
+def _postgresql(sink: PostgresqlSink, mqtt: str) -> None:
+    with sink.connected(_QUERY) as connection:
+        connection.execute("SELECT 1")
+
+
+def _mysql(sink: MysqlSink, mqtt: str) -> None:
+    with sink.connected() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _redis(sink: RedisSink, mqtt: str) -> None:
+    is_cluster = sink.redis_type is RedisType.CLUSTER
+    opened = sink.connected(sink.target, sink.addresses[0]) if is_cluster else sink.primary(sink.target)
+    with opened as connection:
+        connection.send_command("PING")
+        connection.read_response()
+
+
+def _kafka(sink: KafkaSink, mqtt: str) -> None:
+    try:
+        from confluent_kafka import KafkaException, Producer
+    except ImportError as error:
+        raise SinkError(f"the test of Kafka needs the package confluent-kafka: {INSTALL}") from error
+    try:
+        Producer(sink.producer_settings()).list_topics(timeout=_KAFKA_S)
+    except KafkaException as error:
+        raise SinkError(f"{sink.target}: {sentence_of(error)}") from error
+
+
+def _mqtt(sink: MqttSink, mqtt: str) -> None:
+    with MqttPublisher(sink.options(_QUERY, mqtt)):
+        pass
+
+
+def _files(sink: FilesSink, mqtt: str) -> None:
+    if is_uri(sink.path):
+        open_location(sink.path, sink.storage_options, Path()).owner()
+
+
+_PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {
+    HttpSink: _http,
+    PostgresqlSink: _postgresql,
+    MysqlSink: _mysql,
+    RedisSink: _redis,
+    KafkaSink: _kafka,
+    MqttSink: _mqtt,
+    FilesSink: _files,
+}

@@ -1,0 +1,100 @@
+"""Tries a rule on columns that are given, with sample values for those that are not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from heliograph.mqtt.topic import topic_name_fault
+from heliograph.rules.columns import Columns
+from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.events import PREFIX, Event, find_event
+from heliograph.rules.json_text import decode_json, encode_json
+from heliograph.rules.samples import sample_columns, sample_topic
+from heliograph.rules.tree import Foreach
+from heliograph.rules.values import Value
+
+_PUBLISHED = ("message_publish", "message.publish", f"{PREFIX}message_publish", f"{PREFIX}message/publish")
+_LEVELS_MAX = 65_536
+
+Rows = list[dict[str, Value]]
+
+
+class TrialError(Exception):
+    """What a rule is to be tried on makes no sense; says what is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a rule is tried on.
+
+    Attributes:
+        columns: All of them.
+        is_wanted: Whether the rule's FROM names the message or event.
+    """
+
+    columns: Mapping[str, Value]
+    is_wanted: bool
+
+
+def trial_of(rule: CompiledRule, context: str) -> Trial:
+    """What a rule is tried on.
+
+    Args:
+        context: Columns as a JSON object, and `event_type`, as `message_publish` or `client_connected`, which without
+            it is what the rule's FROM names first.
+
+    Raises:
+        TrialError: There is no such event, or the topic is none.
+        EvaluationFault: The context is not JSON.
+    """
+    given = decode_json(context)
+    if not isinstance(given, dict):
+        raise TrialError("the context is an object: a value for each column")
+    values = {name: value for name, value in given.items() if name != "event_type"}
+    event = _event(given.get("event_type"), rule)
+    if event is not None:
+        is_wanted = any(map(event.matches, rule.topics))
+        return Trial({**sample_columns(event), **values}, is_wanted)
+    topic = values.get("topic", sample_topic(rule.topics[0]))
+    fault = topic_name_fault(topic, _LEVELS_MAX) if isinstance(topic, str) else "it must be a text"
+    if fault is not None:
+        raise TrialError(f"{topic!r} is no topic name: {fault}")
+    assert isinstance(topic, str)
+    return Trial({**sample_columns(None), **values, "topic": topic}, rule.matches(topic))
+
+
+def outcome(rule: CompiledRule, rows: Rows) -> str:
+    """What rows look like as JSON: of SELECT the one that there is, of FOREACH all of them.
+
+    Raises:
+        EvaluationFault: They hold what JSON has not.
+    """
+    written: Any = rows if isinstance(rule.tree, Foreach) else rows[0]
+    return encode_json(written)
+
+
+def tried(rule: CompiledRule, context: str) -> str | None:
+    """What a rule makes of a context, as JSON; None where it does not match.
+
+    Raises:
+        TrialError: The context makes no sense.
+        RuleError: The rule fails.
+        EvaluationFault: The context is not JSON, or the outcome has no JSON.
+    """
+    trial = trial_of(rule, context)
+    rows = rule.apply(Columns(trial.columns)) if trial.is_wanted else []
+    return outcome(rule, rows) if rows else None
+
+
+def _event(said: Value, rule: CompiledRule) -> Event | None:
+    """The event that is meant; None for a published message."""
+    if said in _PUBLISHED:
+        return None
+    if said is None:
+        first = rule.topics[0]
+        return find_event(first) if first.startswith(PREFIX) else None
+    names = (said, f"{PREFIX}{said}", said.replace("_", ".", 1)) if isinstance(said, str) else ()
+    found = next((event for event in map(find_event, names) if event is not None), None)
+    if found is None:
+        raise TrialError(f"there is no event {said!r}; valid are message_publish, client_connected and the others")
+    return found

@@ -1,0 +1,81 @@
+"""What spans say of clients, packets and messages, under the names that EMQX has; no passwords, and no payloads."""
+
+import json
+from collections.abc import Sequence
+
+from heliograph.broker.client import ClientInfo
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
+from heliograph.mqtt.properties import Properties, properties_from_wire
+from heliograph.tracing.packet_fields import short, shown_properties
+from heliograph.tracing.spans.span import Attributes
+
+_NAMES_MAX = 50
+
+
+def of_client(client: ClientInfo) -> Attributes:
+    """Which client does something."""
+    attributes: Attributes = {
+        "client.clientid": short(client.clientid),
+        "client.peername": client.peername,
+        "client.sockname": client.sockname,
+        "client.proto_name": client.proto_name,
+        "client.proto_ver": int(client.version),
+    }
+    if client.username is not None:
+        attributes["client.username"] = short(client.username)
+    return attributes
+
+
+def of_connect(client: ClientInfo, connect: p.Connect) -> Attributes:
+    """What a client asks for when it connects."""
+    attributes = of_client(client) | {
+        "client.keepalive": int(connect.keepalive_s),
+        "client.is_bridge": False,
+        "client.clean_start": connect.clean_start,
+        "client.conn_props": text_of(connect.properties),
+        "client.will_flag": connect.will is not None,
+    }
+    will = connect.will
+    if will is not None:
+        attributes |= {
+            "client.will_topic": short(will.topic),
+            "client.will_qos": int(will.qos),
+            "client.will_retain": will.retain,
+            "client.will_props": text_of(will.properties),
+        }
+    return attributes
+
+
+def of_properties(property_bytes: bytes) -> str:
+    """The properties of a PUBLISH as JSON; empty if it has none."""
+    if not property_bytes:
+        return ""
+    return text_of(properties_from_wire(property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT | props.ALLOWED_PUBLISH))
+
+
+def of_filters(packet: p.Packet) -> Attributes:
+    """What a SUBSCRIBE or UNSUBSCRIBE names."""
+    if isinstance(packet, p.Subscribe):
+        entries = packet.entries[:_NAMES_MAX]
+        options = [
+            {"qos": one.qos, "nl": int(one.no_local), "rap": int(one.retain_as_published), "rh": one.retain_handling}
+            for one in entries
+        ]
+        return {
+            "client.subscribe.topics": [short(one.topic_filter) for one in entries],
+            "client.subscribe.sub_opts": json.dumps(options),
+        }
+    if isinstance(packet, p.Unsubscribe):
+        return {"client.unsubscribe.topics": [short(name) for name in packet.topic_filters[:_NAMES_MAX]]}
+    return {}
+
+
+def of_codes(codes: Sequence[int]) -> str:
+    """Reason codes as a text."""
+    return json.dumps(list(codes[:_NAMES_MAX]))
+
+
+def text_of(properties: Properties | None) -> str:
+    """Properties as JSON, without authentication data."""
+    return "{}" if properties is None else json.dumps(shown_properties(properties))

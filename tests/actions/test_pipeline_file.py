@@ -1,0 +1,289 @@
+"""The pipeline file that a node makes of its actions: a query for each, whose sink is the action in other words."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heliograph.actions.names import query_name
+from heliograph.actions.pipeline_file import actions_file
+from heliograph.actions.templates import of_row
+from heliograph.config import load_config
+from heliograph.node.pipeline import PipelineRefusedError, validate
+from heliograph.settings.errors import ConfigError
+
+CONNECTORS = """
+connectors {
+  http.web { url = "https://a.org:8443/base", headers { x-key = secret }, pool_size = 3, ssl.verify = verify_none }
+  pgsql.db { server = db, database = d, username = u, password = "file:///run/secrets/db" }
+  mysql.db { server = "db:3307", database = d, password = p }
+  redis.cache { parameters { redis_type = sentinel, servers = "a:26379,b", sentinel = one, password = p } }
+  kafka_producer.bus {
+    bootstrap_hosts = "a:9092,b", authentication { mechanism = scram_sha_256, username = u, password = p }
+  }
+  mqtt.hub { server = "hub:1884", clientid_prefix = x, username = u, password = p }
+  parquet.lake { place = "s3://lake/raw", storage_options { region = eu } }
+  delta.here {}
+  iceberg.house { catalog { type = sql, "s3.region" = eu } }
+  s3.store {
+    host = "127.0.0.1", port = 9000, access_key_id = k, secret_access_key = s, transport_options.use_tls = false
+  }
+}
+"""
+ACTIONS = {
+    "http:post": 'connector = web, parameters { path = "/t/${topic}", method = PUT, headers { x-id = "${.id}" }, '
+    'body = "{\\"v\\": ${payload.items[0].v}}", max_retries = 0 }',
+    "pgsql:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id}, ${.})", resource_opts.batch_size = 7',
+    "mysql:row": 'connector = db, parameters { sql = "INSERT INTO t VALUES (${id})" }',
+    "redis:push": 'connector = cache, parameters { command_template = [LPUSH, "k:${clientid}", "${.}"] }',
+    "kafka_producer:out": "connector = bus, parameters { topic = t, kafka_ext_headers = [{ kafka_ext_header_key = a, "
+    'kafka_ext_header_value = "${b}" }], compression = zstd }',
+    "mqtt:out": 'connector = hub, parameters { topic = "out/${topic}", qos = 2 }',
+    "parquet:obs": "connector = lake, parameters { path = obs, columns { station = string, select = double }, "
+    "partition_by = [station] }",
+    "delta:obs": "connector = here, parameters { path = obs, columns { n = bigint } }",
+    "iceberg:obs": "connector = house, parameters { table = w.obs, columns { at = timestamp }, "
+    'partition_by = ["day(at)"] }',
+    "s3:raw": "connector = store, parameters { bucket = b, key = raw, container.type = csv, columns { n = bigint } }",
+}
+SINKS: dict[str, dict[str, Any]] = {
+    "http:post": {
+        "type": "http",
+        "url": "https://a.org:8443/base/t/${payload.topic}",
+        "method": "PUT",
+        "headers": {"x-key": "secret", "x-id": "${payload.id}"},
+        "body": '{"v": ${payload.payload.items.0.v}}',
+        "batch_rows": 1,
+        "concurrency": 3,
+        "timeout": "30000ms",
+        "retry": {"attempts": 1},
+        "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_none"},
+    },
+    "pgsql:row": {
+        "type": "postgresql",
+        "server": "db:5432",
+        "database": "d",
+        "username": "u",
+        "password": "file:///run/secrets/db",
+        "sql": "INSERT INTO t VALUES (${payload.id}, ${payload})",
+        "batch_rows": 7,
+    },
+    "mysql:row": {
+        "type": "mysql",
+        "server": "db:3307",
+        "database": "d",
+        "username": "root",
+        "password": "p",
+        "sql": "INSERT INTO t VALUES (${payload.id})",
+        "batch_rows": 1000,
+    },
+    "redis:push": {
+        "type": "redis",
+        "redis_type": "sentinel",
+        "servers": ["a:26379", "b"],
+        "sentinel": "one",
+        "password": "p",
+        "commands": [["LPUSH", "k:${payload.clientid}", "${payload}"]],
+        "batch_rows": 1000,
+    },
+    "kafka_producer:out": {
+        "type": "kafka",
+        "servers": "a:9092,b:9092",
+        "topic": "t",
+        "key": "${payload.clientid}",
+        "value": "${payload}",
+        "headers": {"a": "${payload.b}"},
+        "compression": "zstd",
+        "mechanism": "SCRAM-SHA-256",
+        "username": "u",
+        "password": "p",
+    },
+    "mqtt:out": {
+        "type": "mqtt",
+        "server": "hub:1884",
+        "clientid": "x",
+        "username": "u",
+        "password": "p",
+        "topic": "out/${payload.topic}",
+        "payload": "${payload}",
+        "qos": 2,
+        "retain": False,
+        "window": 32,
+    },
+    "parquet:obs": {
+        "type": "parquet",
+        "path": "s3://lake/raw/obs",
+        "partition_by": ["station"],
+        "storage_options": {"region": "eu"},
+        "compression": "zstd",
+    },
+    "delta:obs": {"type": "delta", "path": "obs", "merge_schema": False},
+    "iceberg:obs": {
+        "type": "iceberg",
+        "table": "w.obs",
+        "partition_by": ["day(at)"],
+        "catalog": {"type": "sql", "s3.region": "eu"},
+    },
+    "s3:raw": {
+        "type": "csv",
+        "path": "s3://b/raw",
+        "storage_options": {
+            "access_key": "k",
+            "secret_key": "s",
+            "endpoint_override": "127.0.0.1:9000",
+            "scheme": "http",
+        },
+    },
+}
+
+
+def text_of(actions: dict[str, str], named: list[str], more: str = "") -> str:
+    """A configuration with actions, and a rule that names some of them."""
+    groups = [f"actions.{action.replace(':', '.')} {{ {settings} }}" for action, settings in actions.items()]
+    rule = f"rule_engine.rules.one {{ sql = \"SELECT * FROM 't/#'\", actions = {json.dumps(named)} }}"
+    return "\n".join([CONNECTORS, *groups, rule, more])
+
+
+def made(tmp_path: Path, text: str) -> dict[str, Any]:
+    """What the file says, by its queries."""
+    file = tmp_path / "node.conf"
+    file.write_text(text)
+    rules: dict[str, Any] = json.loads(actions_file(load_config(file)).text)["rules"]
+    return rules
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_action_is_a_sink_in_the_words_of_its_kind(tmp_path: Path, action: str) -> None:
+    rules = made(tmp_path, text_of(ACTIONS, [action]))
+    assert list(rules) == [query_name(action)]
+    rule = rules[query_name(action)]
+    assert rule["sink"] == SINKS[action]
+    assert rule["alone"] is True
+    assert rule["sql"].endswith(f' FROM "$pipeline/{action}/+"')
+
+
+def test_a_table_has_the_columns_that_its_action_names(tmp_path: Path) -> None:
+    (rule,) = made(tmp_path, text_of(ACTIONS, ["parquet:obs"])).values()
+    assert rule["sql"].startswith('SELECT payload."station" AS "station", payload."select" AS "select" FROM ')
+    assert rule["columns"] == {"station": "string", "select": "double"}
+
+
+async def test_the_pipeline_takes_what_is_made_of_each_action(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    file = tmp_path / "node.conf"
+    file.write_text(text_of(ACTIONS, list(ACTIONS)))
+    (tmp_path / "actions.hocon").write_text(actions_file(load_config(file)).text)
+    await validate(str(tmp_path / "actions.hocon"))
+    (tmp_path / "broken.hocon").write_text(text_of({}, []).replace("connectors", "sinks"))
+    with pytest.raises(PipelineRefusedError):
+        await validate(str(tmp_path / "actions.hocon"), str(tmp_path / "broken.hocon"))
+
+
+def test_only_what_runs_and_is_named_is_there(tmp_path: Path) -> None:
+    named = ["http:post", "pgsql:row", "mqtt:nothing"]
+    assert set(made(tmp_path, text_of(ACTIONS, named))) == {query_name("http:post"), query_name("pgsql:row")}
+    off = "connectors.http.web.enable = false\nactions.pgsql.row.enable = false"
+    assert made(tmp_path, text_of(ACTIONS, named, off)) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [
+        ("", "/base"),
+        ("/t", "/base/t"),
+        ("?a=1", "/base?a=1"),
+        ("@b.org", "/base/@b.org"),
+        ("${.h}", "/base/${payload.h}"),
+    ],
+)
+@pytest.mark.parametrize("base", ["/base", ""])
+def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, url: str, base: str) -> None:
+    action = {"http:post": f'connector = web, parameters.path = "{path}"'}
+    text = text_of(action, ["http:post"]).replace("/base", base)
+    (rule,) = made(tmp_path, text).values()
+    assert rule["sink"]["url"] == f"https://a.org:8443{url.replace('/base', base)}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("http.a { connector = nothing }", "there is no such connector of type http; there are: web"),
+        ("http.a { connector = web, parameters.method = get }", "post, put or patch"),
+        ("pgsql.a { connector = db, parameters.sql = nothing }", "a statement with placeholders"),
+        ('http.a { connector = web, parameters.body = "${a" }', "it has a ${ without its }"),
+        ('redis.a { connector = cache, parameters.command_template = ["${c}"] }', "the command itself"),
+        ('parquet.a { connector = lake, parameters { path = "../x", columns { a = int } } }', "a path below"),
+        ("parquet.a { connector = lake, parameters { path = x, columns { a = text } } }", "'text' is no type"),
+        ("parquet.a { connector = lake, parameters { path = x, columns { a = int, A = int } } }", "letter case"),
+        ("parquet.a { connector = lake, parameters { path = x, columns { a = int }, partition_by = b } }", "a list"),
+        (
+            "parquet.a { connector = lake, parameters { path = x, columns { a = int }, partition_by = [b] } }",
+            "names 'b'",
+        ),
+        (
+            "s3.a { connector = store, parameters { bucket = b, key = k, mode = direct, columns { a = int } } }",
+            "aggregated",
+        ),
+        ("gcp.a { connector = lake }", "unknown key"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_file_and_line(tmp_path: Path, settings: str, told: str) -> None:
+    file = tmp_path / "node.conf"
+    file.write_text(f"{CONNECTORS}\nactions.{settings}")
+    with pytest.raises(ConfigError, match=r"node.conf:\d+: actions\.") as caught:
+        load_config(file)
+    assert told in str(caught.value)
+
+
+def test_a_secret_is_in_no_message(tmp_path: Path) -> None:
+    file = tmp_path / "node.conf"
+    file.write_text("connectors.pgsql.a { server = 5, database = d, username = u, password = hunter2 }")
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(load_config(_valid(tmp_path)).connectors)
+
+
+def _valid(tmp_path: Path) -> Path:
+    file = tmp_path / "valid.conf"
+    file.write_text("connectors.pgsql.a { server = db, database = d, username = u, password = hunter2 }")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("template", "compiled"),
+    [
+        ("", ""),
+        ("plain $ {x}", "plain $ {x}"),
+        ("${.}", "${payload}"),
+        ("${}", "${payload}"),
+        ("${a}-${ b.c }", "${payload.a}-${payload.b.c}"),
+        ("${.a}", "${payload.a}"),
+        ("${a[2].b}", "${payload.a.2.b}"),
+    ],
+)
+def test_templates_name_values_of_a_row(template: str, compiled: str) -> None:
+    assert of_row(template) == compiled
+
+
+def test_names_of_queries_differ_where_those_of_actions_do() -> None:
+    assert query_name("http:a-b") != query_name("http:a_b")
+    assert query_name("http:a-b").startswith("action_http_a_b_")
+    assert len(query_name("http:" + "x" * 500)) < 120
+
+
+def test_what_emqx_says_of_its_buffers_is_accepted(tmp_path: Path) -> None:
+    rules = made(
+        tmp_path,
+        """
+        connectors.kafka_producer.bus { bootstrap_hosts = "a:9092", authentication = none, ssl { enable = false } }
+        actions.kafka_producer.out {
+          connector = bus, resource_opts { health_check_interval = 15s, query_mode = sync, request_ttl = infinity }
+          parameters { topic = t, partitions_limit = all_partitions, buffer { mode = hybrid }, max_inflight = 5 }
+        }
+        rule_engine.rules.one { sql = "SELECT * FROM 't'", actions = ["kafka_producer:out"] }
+        """,
+    )
+    sink = rules[query_name("kafka_producer:out")]["sink"]
+    assert {"username", "password", "mechanism", "ssl"}.isdisjoint(sink)

@@ -1,0 +1,55 @@
+"""A worker that dies fails the test that it was at, once; every other test runs, and the run ends."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+
+PASSING = "def test_one():\n    pass\n\ndef test_two():\n    pass\n"
+DYING = """
+import os
+
+def test_before():
+    pass
+
+def test_dying():
+    os._exit(3)
+
+def test_behind():
+    pass
+"""
+
+
+def run(folder: Path, files: list[str], workers: int) -> "subprocess.CompletedProcess[str]":
+    for number, source in enumerate(files):
+        (folder / f"test_{number}.py").write_text(source)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
+    for plugin in ("xdist", "support.scheduling", "no:cacheprovider"):
+        command += ["-p", plugin]
+    return subprocess.run(
+        [*command, str(folder)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,  # this test has a limit itself
+    )
+
+
+def test_of_two_workers_that_die_every_test_but_theirs_is_run_by_others(tmp_path: Path) -> None:
+    result = run(tmp_path, [PASSING, DYING, PASSING, PASSING, DYING.replace("before", "early"), PASSING], 2)
+    assert "2 failed, 12 passed" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 1
+
+
+def test_the_last_test_of_a_run_may_be_the_one_of_which_a_worker_dies(tmp_path: Path) -> None:
+    result = run(tmp_path, [PASSING, "import os\n\ndef test_dying():\n    os._exit(3)\n"], 1)
+    assert "1 failed, 2 passed" in result.stdout, result.stdout + result.stderr
+
+
+def test_one_test_may_be_all_that_a_dead_worker_leaves(tmp_path: Path) -> None:
+    result = run(tmp_path, [PASSING, DYING], 1)
+    assert "1 failed, 4 passed" in result.stdout, result.stdout + result.stderr

@@ -1,0 +1,145 @@
+"""Pages of clients: filters, deep pages, cursors that stay valid while clients come and go."""
+
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from heliograph.control import client_pages
+from heliograph.control.proto_v1.client_pages import ClientColumns, ClientsFilter, ClientsPage
+from heliograph.control.proto_v1.clients import ClientId
+from heliograph.mqtt import packets as p
+from heliograph.rpc.methods import SLICE, RpcError
+from heliograph.session.options import SessionOptions
+from support.asking import Asker
+from support.durable import DurableKernel, leave
+from support.kernel import Kernel
+
+
+def asker_of(kernel: Kernel) -> Asker:
+    return Asker(client_pages.methods(kernel.context), kernel.run)
+
+
+def rows_of(asker: Asker, page: ClientsPage) -> list[ClientColumns]:
+    slices = list(asker.slices("clients.page", page))
+    assert all(len(rows) <= SLICE for rows in slices)
+    encoded = [msgspec.msgpack.encode(row) for rows in slices for row in rows]
+    return [msgspec.msgpack.decode(row, type=ClientColumns) for row in encoded]
+
+
+def listed(asker: Asker, **named: object) -> list[str]:
+    wanted = msgspec.convert(named, ClientsFilter)
+    found = sorted(row.clientid for row in rows_of(asker, ClientsPage(wanted)))
+    assert [row.count for row in asker.rows("clients.count", wanted)] == [len(found)]
+    return found
+
+
+def test_every_column_of_a_client_says_what_it_did() -> None:
+    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=2))
+    peer = kernel.connect("c", username="u", keepalive_s=30, session_expiry_interval=60)
+    peer.subscribe("t", 1)
+    for qos in (0, 1, 1):
+        peer.publish("t", b"x", qos)
+    (row,) = rows_of(asker_of(kernel), ClientsPage())
+    assert (row.clientid, row.life.expiry_interval, row.life.disconnected_at, row.life.durable) == (
+        "c",
+        60,
+        None,
+        False,
+    )
+    connection, traffic, sizes = row.connection, row.traffic, row.sizes
+    assert connection is not None
+    assert traffic is not None
+    assert sizes is not None
+    assert (connection.username, connection.ip_address, connection.port) == ("u", "192.0.2.1", 50000)
+    assert (connection.proto_ver, connection.keepalive, connection.clean_start) == (5, 30, True)
+    assert (connection.listener, connection.enable_authn) == ("tcp:default", True)
+    assert (traffic.recv_pkt, traffic.recv_qos0, traffic.recv_qos1, traffic.recv_qos2) == (5, 1, 2, 0)
+    assert (traffic.send_pkt, traffic.send_qos0, traffic.send_qos1) == (1 + 1 + 2 + 3, 1, 2)
+    assert min(traffic.recv_oct, traffic.send_oct, traffic.recv_cnt, traffic.send_cnt) > 0
+    assert (sizes.subscriptions_cnt, sizes.inflight_cnt, sizes.mqueue_max, sizes.awaiting_rel_max) == (1, 2, 2, 100)
+    assert asker_of(kernel).ask("clients.columns", ClientId("c")).clientid == "c"
+
+
+def test_filters_leave_out_the_others() -> None:
+    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=2))
+    for clientid, username in (("sensor-1", "ann"), ("sensor-2", "bob")):
+        kernel.connect(clientid, username=username, session_expiry_interval=600)
+    kernel.advance(100)
+    later = int(kernel.now_us)
+    kernel.connect("pump", version=p.V3_1_1, clean_start=False)
+    away = kernel.connect("away", session_expiry_interval=600)
+    away.subscribe("t", 1)
+    away.drop()
+    pub = kernel.connect("pub")
+    for _ in range(3):
+        pub.publish("t", b"x", 1)
+    asker = asker_of(kernel)
+    everyone = ["away", "pub", "pump", "sensor-1", "sensor-2"]
+    assert listed(asker) == everyone
+    assert listed(asker, clientids=["pump", "away", "pump", "nobody"]) == ["away", "pump"]
+    assert listed(asker, clientids=["pump", "away"], connected=True) == ["pump"]
+    assert listed(asker, usernames=["ann", "bob"]) == ["sensor-1", "sensor-2"]
+    assert listed(asker, clientid_like="sensor", username_like="o") == ["sensor-2"]
+    assert listed(asker, connected=False) == ["away"]
+    assert listed(asker, proto_ver=4) == listed(asker, clean_start=False) == ["pump"]
+    assert listed(asker, ip="192.0.2.1", listener="tcp:default", zone="default") == everyone[1:]
+    assert listed(asker, created_from=later) == ["away", "pub", "pump"]
+    assert listed(asker, created_until=later - 1) == ["sensor-1", "sensor-2"]
+    assert listed(asker, connected_until=later - 1) == ["sensor-1", "sensor-2"]
+    assert listed(asker, min_dropped=1) == listed(asker, min_queue=2) == ["away"]
+    assert listed(asker, ip="192.0.2.9") == []
+    with pytest.raises(RpcError, match="no IP address"):
+        listed(asker, ip="here")
+
+
+def test_pages_go_on_where_the_last_ended_while_clients_come_and_go() -> None:
+    kernel = Kernel()
+    chance = random.Random(7)
+    stays = {f"stays-{number}" for number in range(150)}
+    leaving = []
+    for number in range(150):
+        kernel.connect(f"stays-{number}")
+        leaving.append(kernel.connect(f"goes-{number}"))
+    asker = asker_of(kernel)
+    told: list[str] = []
+    before = 0
+    while page := rows_of(asker, ClientsPage(before=before, limit=20)):
+        told += [row.clientid for row in page]
+        before = page[-1].at
+        for _ in range(5):
+            leaving.pop(chance.randrange(len(leaving))).drop()
+        kernel.connect(f"comes-{len(told)}")
+        kernel.run()
+    assert len(told) == len(set(told))
+    assert stays <= set(told)
+    with pytest.raises(RpcError, match="not the place of a client"):
+        rows_of(asker, ClientsPage(before=before - 10_000_000))
+
+
+def test_a_deep_page_is_what_follows_the_earlier_ones() -> None:
+    kernel = Kernel()
+    for number in range(130):
+        kernel.connect(f"c{number}", username="even" if number % 2 == 0 else "odd")
+    asker = asker_of(kernel)
+    pages = [rows_of(asker, ClientsPage(skip=at, limit=50)) for at in (0, 50, 100, 150)]
+    assert [row.clientid for page in pages for row in page] == [f"c{number}" for number in reversed(range(130))]
+    odd = rows_of(asker, ClientsPage(ClientsFilter(usernames=["odd"]), skip=60, limit=50))
+    assert [row.clientid for row in odd] == ["c9", "c7", "c5", "c3", "c1"]
+
+
+def test_a_session_on_the_disk_only_is_listed_with_what_is_known_and_read_when_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    kernel = DurableKernel(tmp_path)
+    leave(kernel, "sleeper", "t", "u", expiry_s=6000)
+    kernel = kernel.crash()
+    asker = asker_of(kernel)
+    (row,) = rows_of(asker, ClientsPage())
+    assert (row.life.asleep, row.life.durable, row.sizes, row.connection) == (True, True, None, None)
+    assert listed(asker, connected=False, clientid_like="sleep") == ["sleeper"]
+    assert listed(asker, usernames=["x"]) == []
+    sizes = asker.ask("clients.columns", ClientId("sleeper")).sizes
+    assert sizes is not None
+    assert sizes.subscriptions_cnt == 2

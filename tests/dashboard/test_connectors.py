@@ -1,0 +1,94 @@
+"""Connectors and actions in the dashboard: tested before they are saved, shown with their state, deleted by name."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support.browser import Dashboard
+from support.management import ManagedNode
+from support.webhook import Webhook, webhook
+
+pytestmark = pytest.mark.service
+
+
+@pytest.fixture
+def service(admin: Dashboard, managed: ManagedNode) -> Iterator[Webhook]:
+    with webhook() as started:
+        yield started
+    admin.leave()
+    managed.api.delete("/rules/to_web")
+    managed.api.delete("/connectors/http:web", params={"also_delete_dep_actions": True})
+
+
+def test_a_connector_and_an_action_are_tested_made_and_deleted_by_name(
+    admin: Dashboard, managed: ManagedNode, service: Webhook
+) -> None:
+    page = admin.open("connectors").page
+    page.get_by_role("link", name="New connector").click()
+    expect(page.get_by_role("heading", name="New connector")).to_be_focused()
+    page.get_by_label("Name", exact=True).fill("web")
+    page.get_by_role("button", name="Test").click()
+    expect(page.get_by_text("is missing, expected a URL")).to_be_visible()
+    admin.expected_errors.append("400")
+    page.get_by_label("url", exact=True).fill("http://127.0.0.1:1")
+    page.get_by_role("button", name="Test").click()
+    expect(page.get_by_text("127.0.0.1:1: Connection refused")).to_be_visible()
+    page.get_by_label("url", exact=True).fill(service.url)
+    page.get_by_role("button", name="Test").click()
+    expect(page.get_by_text("The test succeeded")).to_be_visible()
+    admin.check_access()
+    admin.check_width()
+    page.get_by_role("button", name="Make the connector").click()
+    expect(page.get_by_role("heading", name="Connector http:web")).to_be_focused()
+    _save_behind_another(admin, managed, page)
+    _make_action(admin, page)
+    managed.api.post("/rules", json={"id": "to_web", "sql": 'SELECT * FROM "w/#"', "actions": ["http:hook"]})
+    _delete_both(admin, managed, page)
+
+
+def _save_behind_another(admin: Dashboard, managed: ManagedNode, page: Page) -> None:
+    url = page.get_by_label("url", exact=True)
+    ours = f"{url.input_value()}/ours"
+    settings = {"url": url.input_value(), "description": "theirs"}
+    assert managed.api.put("/connectors/http:web", json=settings).status_code == 200
+    url.fill(ours)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else has changed description")
+    assert managed.api.get("/connectors/http:web").json()["description"] == "theirs"
+    with page.expect_response(lambda answer: answer.request.method == "PUT") as saved:
+        page.get_by_role("button", name="Save").click()
+    assert saved.value.ok
+    assert managed.api.get("/connectors/http:web").json()["url"] == ours
+
+
+def _make_action(admin: Dashboard, page: Page) -> None:
+    admin.open("actions").page.get_by_role("link", name="New action").click()
+    page.get_by_label("Name", exact=True).fill("hook")
+    page.get_by_label("Connector", exact=True).select_option("web")
+    page.get_by_label("path", exact=True).fill("/rows/${clientid}")
+    page.get_by_role("button", name="Make the action").click()
+    expect(page.get_by_role("heading", name="Action http:hook")).to_be_focused()
+    expect(page.get_by_label("path", exact=True)).to_have_value("/rows/${clientid}")
+    expect(page.get_by_role("region").or_(page.locator(".number")).filter(has_text="Written").first).to_be_visible()
+    admin.check_access()
+
+
+def _delete_both(admin: Dashboard, managed: ManagedNode, page: Page) -> None:
+    admin.open("actions")
+    row = page.get_by_role("row").filter(has_text="hook")
+    expect(row).to_contain_text("to_web")
+    page.get_by_role("button", name="Disable hook").click()
+    expect(row).to_contain_text("disabled")
+    assert managed.api.get("/actions/http:hook").json()["enable"] is False
+    managed.api.put("/actions/http:hook/enable/true")
+    expect(row).not_to_contain_text("disabled")  # the stream has told of it
+    admin.open("connectors")
+    page.get_by_role("button", name="Delete web").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("http:hook")
+    expect(dialog.get_by_role("button", name="Delete http:web")).to_be_disabled()
+    dialog.get_by_label("Type web to confirm").fill("web")
+    dialog.get_by_role("button", name="Delete http:web").click()
+    expect(page.get_by_text("http:web is deleted.")).to_be_visible()
+    assert managed.api.get("/actions/http:hook").status_code == 404

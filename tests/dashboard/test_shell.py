@@ -1,0 +1,125 @@
+"""The dashboard as somebody meets it first: logging in, the menu, colours, a lost login, a server that is away."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from support.browser import PASSWORD, USER, Dashboard
+from support.managed_clients import Peers
+from support.management import ManagedNode
+
+pytestmark = pytest.mark.service
+
+
+@pytest.fixture
+def peers(managed: ManagedNode) -> Iterator[Peers]:
+    with Peers(managed) as made:
+        yield made
+
+
+def test_who_logs_in_is_told_what_is_wrong_and_sees_the_overview(browser: Browser, managed: ManagedNode) -> None:
+    with Dashboard(browser, managed) as dashboard:
+        page = dashboard.open().page
+        dashboard.check_access()
+        page.get_by_label("User name").fill("admin")
+        page.get_by_label("Password").fill("wrong-password-1")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        expect(page.get_by_label("User name")).to_have_value("admin")
+        dashboard.expected_errors.append("401")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("heading", name="Overview")).to_be_focused()
+        page.reload()
+        expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+
+
+def test_a_login_that_ends_leaves_the_page_as_it_is(browser: Browser, managed: ManagedNode) -> None:
+    with Dashboard(browser, managed) as dashboard:
+        dashboard.expected_errors.append("401")
+        page = dashboard.log_in().open("clients").page
+        page.get_by_label("Client id").fill("what I typed")
+        page.context.clear_cookies()
+        page.get_by_role("button", name="Refresh").click()
+        expect(page.get_by_role("dialog", name="Log in again")).to_be_visible()
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("dialog").get_by_role("button", name="Log in", exact=True).click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(page.get_by_label("Client id")).to_have_value("what I typed")
+
+
+def test_who_logs_in_behind_another_user_finds_nothing_of_theirs(browser: Browser, managed: ManagedNode) -> None:
+    second = {"username": "second", "password": "second-password-1", "role": "viewer", "description": ""}
+    with managed.client() as api:
+        token = api.post("/login", json={"username": USER, "password": PASSWORD}).json()["token"]
+        made = api.post("/users", json=second, headers={"authorization": f"Bearer {token}"})
+    assert made.status_code == 200, made.text
+    with Dashboard(browser, managed) as dashboard:
+        dashboard.expected_errors.append("401")
+        page = dashboard.log_in().open("clients").page
+        page.get_by_label("Client id").fill("what I typed")
+        page.context.clear_cookies()
+        page.get_by_role("button", name="Refresh").click()
+        page.get_by_label("User name").fill("second")
+        page.get_by_label("Password").fill("second-password-1")
+        page.get_by_role("dialog").get_by_role("button", name="Log in", exact=True).click()
+        expect(page.get_by_label("Client id")).to_have_value("")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1400])
+def test_pages_fit_and_can_be_read(
+    browser: Browser, managed: ManagedNode, peers: Peers, scheme: str, width: int
+) -> None:
+    peers.connect("meter-1", username="ann")
+    with Dashboard(browser, managed, scheme, width) as dashboard:
+        page = dashboard.log_in().page
+        dashboard.check_access()
+        dashboard.check_width()
+        dashboard.open("clients")
+        expect(page.get_by_role("row").filter(has_text="meter-1")).to_be_visible()
+        dashboard.check_access()
+        dashboard.check_width()
+
+
+def test_names_that_every_object_has_are_names_like_others(browser: Browser, managed: ManagedNode) -> None:
+    with Dashboard(browser, managed) as dashboard:
+        dashboard.expected_errors.append("404")  # there is no such client
+        page = dashboard.log_in().page
+        for address, heading in (
+            ("__proto__", "No such page"),
+            ("constructor/x", "No such page"),
+            ("clients?by=constructor&sort=__proto__", "Clients"),
+            ("clients/constructor?tab=constructor", "constructor"),
+            ("authorization/rules/constructor", "Authorization"),
+            ("history?span=constructor", "History"),
+            ("traces?tab=live&type=constructor", "Traces"),
+        ):
+            dashboard.open(address)
+            expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            expect(page.get_by_text("Loading …")).to_have_count(0)
+
+
+def test_the_page_is_kept_by_browsers_and_its_policy_is_strict(managed: ManagedNode) -> None:
+    page = managed.api.get(managed.url + "/")
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert (page.headers["x-frame-options"], page.headers["cache-control"]) == ("DENY", "no-cache")
+    again = managed.api.get(managed.url + "/", headers={"if-none-match": page.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    main = re.search(r'src="(assets/[^"]+/main\.js)"', page.text)
+    assert main is not None
+    script = managed.api.get(f"{managed.url}/{main[1]}")
+    assert "immutable" in script.headers["cache-control"]
+    assert (script.headers["content-type"], script.headers["content-encoding"]) == (
+        "text/javascript; charset=utf-8",
+        "gzip",
+    )
+    version = main[1].split("/")[1]
+    for name in ("../page.py", "%2e%2e/page.py", "vendor", "nothing.js", "index.html"):
+        assert managed.api.get(f"{managed.url}/assets/{version}/{name}").status_code == 404
+    assert managed.api.get(f"{managed.url}/assets/other/main.js").status_code == 404

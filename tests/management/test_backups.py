@@ -1,0 +1,144 @@
+"""Export of one installation, import into another: what was told to the one holds in the other."""
+
+import io
+import tarfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from heliograph.cli.main import main
+from support.management import ManagedNode
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.own_node
+
+BUILT_IN = {"mechanism": "password_based", "backend": "built_in_database"}
+PASSWORD = "Tr0ub4dor"
+USERS = "/authentication/password_based:built_in_database/users"
+
+
+def _fill(api: httpx.Client) -> None:
+    assert api.post("/authentication", json=BUILT_IN).status_code == 200
+    assert api.post(USERS, json={"user_id": "ann", "password": "secret"}).status_code == 201
+    rules = {"type": "file", "enable": True, "rules": '{deny, all, publish, ["x/#"]}.\n'}
+    assert api.put("/authorization/sources/file", json=rules).status_code == 204
+    assert api.post("/authorization/sources", json={"type": "built_in_database"}).status_code == 204
+    own = {"permission": "allow", "action": "all", "topic": "a/#"}
+    built_in = "/authorization/sources/built_in_database/rules/users"
+    assert api.post(built_in, json=[{"username": "ann", "rules": [own]}]).status_code == 204
+    assert api.post("/banned", json={"as": "clientid", "who": "bad"}).status_code == 200
+    message = {"topic": "kept/1", "payload": "warm", "retain": True, "properties": {"content_type": "text"}}
+    assert api.post("/publish", json=message).status_code == 202
+
+
+def _user(node: ManagedNode, name: str) -> httpx.Client:
+    """The API as an administrator who has logged in; closed by who asks for it."""
+    assert main(["ctl", "--data-dir", str(node.node.data_dir), "admins", "add", name, PASSWORD]) == 0
+    with node.client() as stranger:
+        token = stranger.post("/login", json={"username": name, "password": PASSWORD}).json()["token"]
+    return node.client(headers={"authorization": f"Bearer {token}"})
+
+
+def _refused(answer: httpx.Response) -> str:
+    assert (answer.status_code, answer.json()["code"]) == (401, "API_KEY_NOT_ALLOW")
+    return str(answer.json()["message"])
+
+
+def _exported(api: httpx.Client, **more: object) -> tuple[str, bytes]:
+    made = api.post("/data/export", json=more)
+    assert made.status_code == 200, made.text
+    name = made.json()["filename"]
+    assert name.startswith("emqx-export-")
+    return name, api.get(f"/data/files/{name}").content
+
+
+def test_another_installation_takes_everything(
+    managed: ManagedNode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _fill(managed.api)
+    ends_s = int(time.time()) + 3
+    short = {"as": "username", "who": "late", "until": datetime.fromtimestamp(ends_s, UTC).isoformat()}
+    assert managed.api.post("/banned", json=short).status_code == 200
+    keys = ["ctl", "--data-dir", str(managed.node.data_dir), "api_keys"]
+    assert main([*keys, "add", "copied"]) == 0
+    with _user(managed, "ann") as user:
+        name, archive = _exported(user, passphrase="open sesame")
+    assert b"ann" not in archive
+    with ManagedNode(tmp_path, "durable_storage.flight.enable = false") as other:
+        api = other.api
+        assert api.post("/data/files", files={"filename": (name, archive)}).status_code == 204
+        assert [one["filename"] for one in api.get("/data/files").json()["data"]] == [name]
+        user = _user(other, "bea")
+        refused = user.post("/data/import", json={"filename": name, "passphrase": "wrong"})
+        assert (refused.status_code, refused.json()["code"]) == (400, "BAD_REQUEST")
+        assert api.get("/authentication").json() == []
+        of_key = _refused(api.post("/data/import", json={"filename": name, "passphrase": "open sesame"}))
+        assert of_key.startswith("API keys neither export nor import api_keys: log in as a user")
+        assert api.get("/authentication").json() == []
+        wait_until(lambda: time.time() > ends_s, "the short ban has ended")
+        taken = user.post("/data/import", json={"filename": name, "passphrase": "open sesame"})
+        assert taken.status_code == 204, taken.text
+        assert api.get(f"{USERS}/ann").json()["user_id"] == "ann"
+        assert api.get("/authorization/sources/file").json()["rules"].startswith("{deny")
+        assert str(managed.node.data_dir) not in api.get("/configs").text
+        assert [one["who"] for one in api.get("/banned").json()["data"]] == ["bad"]
+        assert api.get("/mqtt/retainer/message/kept%2F1").json()["payload"] == "d2FybQ=="
+        capsys.readouterr()
+        assert main(["ctl", "--data-dir", str(other.node.data_dir), "api_keys", "list"]) == 0
+        assert "copied" in capsys.readouterr().out
+        again = user.post("/data/import", json={"filename": name, "passphrase": "open sesame"})
+        assert again.status_code == 204, again.text
+        user.close()
+        assert api.delete(f"/data/files/{name}").status_code == 204
+        assert api.get(f"/data/files/{name}").status_code == 404
+
+
+def test_a_part_is_exported(managed: ManagedNode) -> None:
+    _, archive = _exported(managed.api, table_sets=["banned"], root_keys=["authentication"])
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        names = {Path(one).name for one in tar.getnames()}
+    assert {"META.hocon", "cluster.hocon"} <= names <= {"META.hocon", "cluster.hocon", "banned"}
+    for wrong in ({"table_sets": ["nothing"]}, {"root_keys": ["nothing"], "table_sets": []}):
+        assert managed.api.post("/data/export", json=wrong).status_code == 400
+
+
+def test_keys_do_not_get_who_may_log_in(managed: ManagedNode) -> None:
+    keys = managed.api
+    told = _refused(keys.post("/data/export"))
+    others = "banned, builtin_authn, builtin_authz, builtin_retainer"
+    assert told.startswith("API keys neither export nor import api_keys, dashboard_users: log in as a user")
+    assert told.endswith(f"table_sets of {others}")
+    assert "dashboard_users:" in _refused(keys.post("/data/export", json={"table_sets": ["banned", "dashboard_users"]}))
+    assert keys.post("/data/export", json={"table_sets": others.split(", ")}).status_code == 200
+    with _user(managed, "cleo") as user:
+        name = user.post("/data/export").json()["filename"]
+        assert user.get(f"/data/files/{name}").status_code == 200
+    assert "api_keys, dashboard_users" in _refused(keys.get(f"/data/files/{name}"))
+    assert "api_keys" in _refused(keys.post("/data/import", json={"filename": name}))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("x.tar.gz", b"no archive"), ("../x.tar.gz", b""), ("x.zip", b"")],
+)
+def test_what_is_no_archive_is_refused(managed: ManagedNode, name: str, content: bytes) -> None:
+    sent = managed.api.post("/data/files", files={"filename": (name, content)})
+    if sent.status_code == 204:
+        sent = managed.api.post("/data/import", json={"filename": name})
+        managed.api.delete(f"/data/files/{name}")
+    assert (sent.status_code, sent.json()["code"]) == (400, "BAD_REQUEST")
+
+
+def test_the_command_does_the_same(managed: ManagedNode, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = tmp_path / "passphrase"
+    secret.write_text("a passphrase\n")
+    command = ["ctl", "--data-dir", str(managed.node.data_dir), "data"]
+    options = ["--passphrase-file", str(secret)]
+    assert main([*command, "export", "--table-sets", "banned", "--dir", str(tmp_path), *options]) == 0
+    (archive,) = tmp_path.glob("*.tar.gz")
+    assert str(archive) in capsys.readouterr().out
+    assert main([*command, "import", str(archive), *options]) == 0
+    assert main([*command, "import", str(archive)]) != 0

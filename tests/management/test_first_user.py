@@ -1,0 +1,112 @@
+"""The first user is made with the set-up token of the log, once; then a second factor is enrolled and asked for."""
+
+import hashlib
+import re
+import time
+from base64 import b32decode
+from typing import Any
+
+import httpx
+import pytest
+
+from heliograph.management.people.totp import STEP_S, code_at
+from support.management import ManagedNode
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.own_node
+
+PASSWORD = "Tr0ub4dor"
+USER = {"username": "ann", "password": PASSWORD}
+
+
+def token_of(managed: ManagedNode) -> str:
+    """The set-up token that stands in the log."""
+
+    def found() -> list[str]:
+        return re.findall(r"set-up token (\S+)", managed.node.log.read_text())
+
+    wait_until(found, "the set-up token is in the log")
+    return str(found()[-1])
+
+
+@pytest.fixture(scope="module")
+def ann(managed: ManagedNode) -> dict[str, Any]:
+    """The answer to the set-up."""
+    token = token_of(managed)
+    with managed.client() as stranger:
+        assert stranger.get("/heliograph/set_up").json() == {"needed": True}
+        for wrong in ("", "x", token[:-1], token + "x"):
+            assert stranger.post("/heliograph/set_up", json={"token": wrong, **USER}).json()["code"] == "BAD_TOKEN"
+        weak = stranger.post("/heliograph/set_up", json={"token": token, **USER, "password": "weak"})
+        assert (weak.status_code, weak.json()["code"]) == (400, "BAD_REQUEST")
+        assert weak.json()["message"].startswith("password: ")
+        made = stranger.post("/heliograph/set_up", json={"token": token, **USER})
+        assert made.status_code == 200
+        answer: dict[str, Any] = made.json()
+        return answer
+
+
+def bearer(managed: ManagedNode, token: str) -> httpx.Client:
+    return managed.client(headers={"authorization": f"Bearer {token}"})
+
+
+def test_the_set_up_token_counts_once(managed: ManagedNode, ann: dict[str, Any]) -> None:
+    assert ann["role"] == "administrator"
+    with managed.client() as stranger:
+        assert stranger.get("/heliograph/set_up").json() == {"needed": False}
+        again = stranger.post("/heliograph/set_up", json={"token": token_of(managed), **USER, "username": "eve"})
+        assert (again.status_code, again.json()["code"]) == (401, "BAD_TOKEN")
+    with bearer(managed, ann["token"]) as client:
+        assert [user["username"] for user in client.get("/users").json()] == ["ann"]
+
+
+def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: ManagedNode, ann: dict[str, Any]) -> None:
+    with bearer(managed, ann["token"]) as client:
+        path = "/heliograph/second_factor"
+        assert client.post(path, json={"password": "Wr0ng-one"}).status_code == 400
+        assert client.post(f"{path}/confirm", json={"code": "123456"}).status_code == 400
+        begun = client.post(path, json={"password": PASSWORD}).json()
+        assert begun["secret"] in begun["uri"]
+        assert begun["qr_svg"].startswith("<svg")
+        secret = b32decode(begun["secret"])
+        step = int(time.time()) // STEP_S
+        assert client.post(f"{path}/confirm", json={"code": "12345"}).status_code == 400
+        confirmed = client.post(f"{path}/confirm", json={"code": code_at(secret, step - 1)})
+        recovery = confirmed.json()["recovery_codes"]
+        assert client.get("/nodes").json()["code"] == "BAD_TOKEN"  # what was got with the password alone has ended
+
+    def log_in(code: str = "") -> httpx.Response:
+        with managed.client() as stranger:
+            return stranger.post("/login", json={**USER, **({"mfa_token": code} if code else {})})
+
+    assert (log_in().status_code, log_in().json()["code"]) == (401, "BAD_MFA_TOKEN")
+    assert log_in(code_at(secret, step - 1)).json()["code"] == "BAD_MFA_TOKEN"  # it was used for the enrolment
+    code = code_at(secret, step + 1)
+    assert log_in(code).status_code == 200
+    assert log_in(code).json()["code"] == "BAD_MFA_TOKEN"
+    assert log_in(recovery[0].upper()).status_code == 200
+    assert log_in(recovery[0]).json()["code"] == "BAD_MFA_TOKEN"
+    token = log_in(recovery[1]).json()["token"]
+    with bearer(managed, token) as client:
+        assert client.get("/users").json()[0]["mfa"] == "totp"
+        assert client.post(path, json={"password": PASSWORD}).status_code == 400
+        removal = {"password": PASSWORD, "code": recovery[2]}
+        assert client.post(f"{path}/remove", json=removal | {"code": "000000"}).status_code == 400
+        assert client.post(f"{path}/remove", json=removal).status_code == 204
+    assert log_in().status_code == 200
+    told = managed.node.log.read_text() + (managed.node.data_dir / "audit.log").read_text()
+    assert begun["secret"] not in told
+    assert hashlib.sha256(recovery[3].replace("-", "").encode()).hexdigest() not in told
+
+
+def test_codes_of_a_second_factor_cannot_be_guessed(managed: ManagedNode, ann: dict[str, Any]) -> None:
+    with managed.client() as stranger:
+        token = stranger.post("/login", json=USER).json()["token"]
+        with bearer(managed, token) as client:
+            begun = client.post("/heliograph/second_factor", json={"password": PASSWORD}).json()
+            secret = b32decode(begun["secret"])
+            code = code_at(secret, int(time.time()) // STEP_S)
+            assert client.post("/heliograph/second_factor/confirm", json={"code": code}).status_code == 200
+        guesses = (stranger.post("/login", json={**USER, "mfa_token": "0000000"}).json()["code"] for _ in range(60))
+        assert next(guesses) == "BAD_MFA_TOKEN"
+        assert "TOO_MANY_REQUESTS" in guesses

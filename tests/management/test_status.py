@@ -1,0 +1,67 @@
+"""What load balancers and probes ask, and how the API answers what is not there."""
+
+import re
+
+import pytest
+
+from support.management import ManagedNode
+
+
+def test_a_probe_sees_that_the_node_runs(managed: ManagedNode) -> None:
+    with managed.client() as stranger:
+        assert stranger.get("/status").text == "Node heliograph@127.0.0.1 is started\nemqx is running"
+        head = stranger.head("/status")
+        assert (head.status_code, head.content, stranger.get(f"{managed.url}/status").status_code) == (200, b"", 200)
+        told = stranger.get("/status", params={"format": "json"}).json()
+    assert told["node_name"] == "heliograph@127.0.0.1"
+    assert (told["broker_status"], told["app_status"]) == ("started", "running")
+
+
+def test_nodes_are_shown_to_callers_with_a_key(managed: ManagedNode) -> None:
+    (node,) = managed.api.get("/nodes").json()
+    assert node["node_status"] == "running"
+    assert sorted(node) == [
+        *("cluster_sessions", "connections", "edition", "live_connections", "load1", "load15", "load5", "log_path"),
+        *("max_fds", "memory_total", "memory_used", "node", "node_status", "otp_release", "process_available"),
+        *("process_used", "role", "sys_path", "uptime", "version"),
+    ]
+    assert 0 < node["process_used"] < node["max_fds"]
+    assert re.fullmatch(r"\d+\.\d\d[KMG]", node["memory_total"])
+    assert managed.api.get(f"/nodes/{node['node']}").json()["version"] == node["version"]
+    missing = managed.api.get("/nodes/nobody@here")
+    assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("auth", "code"), [(None, "AUTHORIZATION_HEADER_ERROR"), (("first-key", "wrong"), "BAD_API_KEY_OR_SECRET")]
+)
+def test_strangers_are_refused(managed: ManagedNode, auth: tuple[str, str] | None, code: str) -> None:
+    with managed.client(auth) as stranger:
+        answer = stranger.get("/nodes")
+    assert (answer.status_code, answer.json()["code"]) == (401, code)
+    assert answer.headers["www-authenticate"] == 'Basic Realm="emqx-dashboard"'
+
+
+def test_what_is_not_there(managed: ManagedNode) -> None:
+    missing = managed.api.get("/no/such/path", headers={"accept": "application/json"})
+    assert missing.status_code == 404
+    assert missing.json() == {"code": "NOT_FOUND", "message": "Request Path Not Found"}
+    wrong = managed.api.delete("/nodes")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
+    page = managed.api.get("/clients", params={"limit": 10_001})
+    assert (page.status_code, page.json()["code"]) == (400, "BAD_REQUEST")
+
+
+def test_a_page_of_clients(managed: ManagedNode) -> None:
+    assert managed.api.get("/clients").json() == {
+        "data": [],
+        "meta": {"page": 1, "limit": 100, "hasnext": False, "count": 0},
+    }
+
+
+def test_the_document_names_scopes_and_errors(managed: ManagedNode) -> None:
+    document = managed.api.get(f"{managed.url}/api-docs/swagger.json").json()
+    operation = document["paths"]["/nodes/{node}"]["get"]
+    assert operation["operationId"] == "getNode"
+    assert operation["x-scope"] == "nodes:read"
+    assert sorted(operation["responses"]) == ["200", "400", "401", "403", "404", "413", "500", "503"]

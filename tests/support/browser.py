@@ -1,0 +1,144 @@
+"""Chromium as a user has it before them, with the dashboard of a node in it; what it must not do is counted."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+
+from support.management import ManagedNode
+from support.servers import program
+
+USER: Final = "admin"
+PASSWORD: Final = "first-password-1"
+SETTINGS: Final = f"""
+    dashboard.default_username = "{USER}"
+    dashboard.default_password = "{PASSWORD}"
+    listeners.ws.default {{ enable = true, bind = "127.0.0.1:0" }}
+"""
+_AXE: Final = Path(__file__).parent.parent / "dashboard" / "axe" / "axe.min.js"
+_SERIOUS: Final = ("serious", "critical")
+_WAIT_MS: Final = 30_000
+expect.set_options(timeout=_WAIT_MS)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium without a window; skipped where it is not installed.
+
+    While it is there, no event loop can be run in this thread: tests with one belong in another module.
+    """
+    path = program("chromium")
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Dashboard:
+    """One browser with the dashboard of one node; owned by the test, as a context manager.
+
+    At its end it fails where the page has asked another server, or the browser's console has an error.
+
+    Args:
+        browser: Of `chromium`.
+        node: The node.
+        scheme: `light` or `dark`.
+        width: Of the window, in pixels.
+        url: Where the page is; empty for the node itself.
+
+    Attributes:
+        page: What Playwright drives.
+        allowed: Beginnings of the addresses that may be asked.
+        expected_errors: Parts of console errors that belong to the test.
+    """
+
+    def __init__(
+        self, browser: Browser, node: ManagedNode, scheme: str = "light", width: int = 1280, url: str = ""
+    ) -> None:
+        self._node = node
+        self._url = url
+        self.allowed: list[str] = [url] if url else []
+        self._context = browser.new_context(
+            color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": 900}
+        )
+        self._context.set_default_timeout(_WAIT_MS)
+        self.page: Page = self._context.new_page()
+        self.expected_errors: list[str] = []
+        self._errors: list[str] = []
+        self._foreign: list[str] = []
+        self.page.on("console", self._note_error)
+        self.page.on("pageerror", lambda error: self._errors.append(str(error)))
+        self.page.on("request", self._on_request)
+
+    def open(self, address: str = "") -> Self:
+        """Open a page, as `clients?id=a`, where the user has logged in."""
+        url = f"{self._url or self._node.url}/#/{address}"
+        if self.page.url == url:
+            self.page.reload()  # it is no navigation else
+        else:
+            self.page.goto(url)
+        return self
+
+    def log_in(self, user: str = USER, password: str = PASSWORD) -> Self:
+        """Log in as a user does."""
+        self.open()
+        self.page.get_by_label("User name").fill(user)
+        self.page.get_by_label("Password").fill(password)
+        self.page.get_by_role("button", name="Log in").click()
+        self.page.get_by_role("button", name="Log out").wait_for()
+        return self
+
+    def leave(self) -> None:
+        """Go where nothing is asked: a page about what a test takes away behind itself may ask for it in vain."""
+        self.open("account")
+        self.page.get_by_role("heading", name="My login").wait_for()
+
+    def check_access(self) -> None:
+        """Have axe look at what is shown: nothing serious may be wrong."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(_AXE.read_text())
+        found: dict[str, Any] = self.page.evaluate("axe.run(document, { resultTypes: ['violations'], preload: false })")
+        wrong = [
+            f"{one['id']} ({one['impact']}): {one['help']}: {[node['html'][:300] for node in one['nodes'][:5]]}"
+            for one in found["violations"]
+            if one["impact"] in _SERIOUS
+        ]
+        assert not wrong, "\n".join([self.page.url, *wrong])
+
+    def check_width(self) -> None:
+        """Nothing makes the page wider than its window."""
+        wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{self.page.url} is {wide} px wider than its window"
+
+    def close(self) -> None:
+        """Close the browser's window."""
+        self._context.close()
+
+    def _on_request(self, request: Request) -> None:
+        is_one = urlsplit(request.url).scheme in ("http", "https", "ws", "wss")
+        if is_one and not request.url.startswith(tuple(self.allowed or [self._node.url])):
+            self._foreign.append(request.url)
+
+    def _note_error(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self._errors.append(f"{said.text} ({urlsplit(said.location['url']).path})")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        if kind is None:
+            assert not self._foreign, f"the page has asked other servers: {self._foreign}"
+            errors = [error for error in self._errors if not any(part in error for part in self.expected_errors)]
+            assert not errors, f"the browser's console has errors: {errors}"

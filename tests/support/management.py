@@ -1,0 +1,77 @@
+"""A node as its own process with its management process, and a client of the HTTP API that knows the reference only."""
+
+import re
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+
+from support.process import NodeProcess
+from support.waiting import wait_until
+
+KEY: Final = "first-key"
+SECRET: Final = "first-secret"
+_SERVED: Final = re.compile(r"the HTTP API is served at (http://[^\s,]+)")
+
+
+class ManagedNode:
+    """A node that serves the HTTP API on a free port, with one API key; owned by the test.
+
+    Args:
+        directory: Where it keeps its files.
+        settings: More HOCON, in the lowest layer of the configuration.
+
+    Attributes:
+        node: The node.
+        api: A client of the API, which shows the key.
+    """
+
+    def __init__(self, directory: Path, settings: str = "") -> None:
+        keys = directory / "api_keys"
+        keys.write_text(f"{KEY}:{SECRET}\n")
+        keys.chmod(0o600)
+        # The lowest layer: what the API changes lies above it.
+        (directory / "base.hocon").write_text(
+            f'dashboard.listeners.http.bind = "127.0.0.1:0"\napi_key.bootstrap_file = "{keys}"\n{settings}\n'
+        )
+        self.node = NodeProcess(directory, without=("HELIOGRAPH_MANAGEMENT__ENABLE",))
+        self.url = ""
+        self.api: httpx.Client
+
+    def start(self) -> Self:
+        """Start the node, and wait until its API is served."""
+        begin = self.node.log.stat().st_size if self.node.log.exists() else 0
+        self.node.start()
+        self.url = self._served(begin)
+        self.api = self.client((KEY, SECRET))
+        return self
+
+    def client(self, auth: tuple[str, str] | None = None, **more: Any) -> httpx.Client:
+        """A client of the API, which the caller closes."""
+        return httpx.Client(base_url=f"{self.url}/api/v5", auth=auth, timeout=30, **more)
+
+    def again(self, begin: int | None = None) -> None:
+        """Wait until the API is served again, at an address that may be another one.
+
+        Args:
+            begin: How long the log was before; None for now.
+        """
+        self.url = self._served(self.node.log.stat().st_size if begin is None else begin)
+        self.api.base_url = f"{self.url}/api/v5"
+
+    def _served(self, begin: int) -> str:
+        def found() -> list[str]:
+            return _SERVED.findall(self.node.log.read_text()[begin:])
+
+        wait_until(found, "the HTTP API is served")
+        return str(found()[-1])
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.api.close()
+        self.node.stop()

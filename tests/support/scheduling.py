@@ -1,0 +1,95 @@
+"""Gives workers of xdist a file at a time, also after one of them has died, where xdist 3.8 waits or begins again.
+
+Its own `--dist loadfile` runs the test of which a worker died again, with the next worker and the one after that, each
+until its limit; and it gives the files that the dead worker had finished to others, which then wait for ever for a test
+of them.
+"""
+
+import re
+from contextlib import suppress
+from typing import Final
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """The scheduler of `--dist loadfile`."""
+    return FilesOfWorkers(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+_USES_SPARK: Final = re.compile(r"\bspark: ")  # the fixture, as an argument
+_SPARK_WORKERS: Final = 2
+
+
+class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Files wait in the order in which they were collected; a worker that ends its last but one test gets the next.
+
+    Those that share the Spark session of their worker go to few workers, as each starts a Java process for it, which
+    takes a long time to become fast; the others do something else meanwhile.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        self._uses_spark: dict[str, bool] = {}
+        self._spark_nodes: set[WorkerController] = set()
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Forget a worker, and let others do what it leaves of its files.
+
+        Args:
+            node: The worker, which is at its end or has died.
+
+        Returns:
+            The test of which it died, which has failed; None where none of its tests is left.
+        """
+        files = self.assigned_work.pop(node)
+        self._spark_nodes.discard(node)
+        begun: str | None = next(
+            (test for tests in files.values() for test, is_done in tests.items() if not is_done), None
+        )
+        if begun is None:
+            return None
+        files[self._split_scope(begun)][begun] = True
+        for file, tests in reversed(files.items()):
+            if not all(tests.values()):
+                self.workqueue[file] = tests
+                self.workqueue.move_to_end(file, last=False)
+        self._reschedule_all()
+        return begun
+
+    def schedule(self) -> None:
+        """Give files to the workers whose tests are known now."""
+        is_first = self.collection is None
+        super().schedule()
+        if not is_first:
+            self._reschedule_all()  # a second file: workers begin a test when they know the next one
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        file = next((file for file in self.workqueue if self._is_for(node, file)), next(iter(self.workqueue)))
+        self.workqueue.move_to_end(file, last=False)
+        if self._needs_spark(file):
+            self._spark_nodes.add(node)
+        with suppress(OSError):  # it has died, which is about to be told: what it was given is given to another one
+            super()._assign_work_unit(node)
+
+    def _is_for(self, node: WorkerController, file: str) -> bool:
+        has_room = node in self._spark_nodes or len(self._spark_nodes) < _SPARK_WORKERS
+        return has_room or not self._needs_spark(file)
+
+    def _needs_spark(self, file: str) -> bool:
+        if file not in self._uses_spark:
+            text = (self.config.rootpath / file).read_text(encoding="utf-8")
+            self._uses_spark[file] = _USES_SPARK.search(text) is not None
+        return self._uses_spark[file]
+
+    def _reschedule_all(self) -> None:
+        for node in self.nodes:
+            self._reschedule(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if node in self.registered_collections:  # another may have begun and not be that far
+            super()._reschedule(node)
