@@ -187,6 +187,19 @@ def test_hashes_are_told_to_the_node_s_own_user_only_and_to_no_audit(tmp_path: P
     in_world(tmp_path, test)
 
 
+def test_a_key_is_replaced_also_where_a_file_has_more_than_may_be_made(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("".join(f"k{number}:secret\n" for number in range(102)))
+
+    async def test(world: World) -> None:
+        assert await load_keys(world.store, str(file), world.now_s) == 102
+        assert await world.refused("key_add", proto.NewApiKey("b", "k", SECRET, replaces=True)) == "people_full"
+        await world.ask("key_add", proto.NewApiKey("a", "k7", SECRET, replaces=True))
+        assert "a" in [row.name for row in await world.ask("keys")]
+
+    in_world(tmp_path, test)
+
+
 def test_the_keys_of_a_file_come_again_as_the_file_says(tmp_path: Path) -> None:
     file = tmp_path / "keys"
 

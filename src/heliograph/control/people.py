@@ -211,7 +211,7 @@ class KeyAnswers:
             if args.name in kept:
                 raise RpcError("already_exists", f"there is an API key {args.name!r} already")
             raise RpcError("already_exists", f"an API key of another name is {args.api_key!r} already")
-        if len(kept) - len(same) >= names.KEYS_MAX:
+        if not same and len(kept) >= names.KEYS_MAX:
             raise RpcError("people_full", f"there are {len(kept)} API keys already; {names.KEYS_MAX} may be")
         record = StoredApiKey(
             args.api_key, args.secret_hash, args.description, args.role, args.enable, args.expires, self._now_s()

@@ -41,6 +41,7 @@ class PeoplePart(Part):
         self.people = PeopleStore(self._state, lambda: may_be_there(self._state.path))
         self.now_s = now_s
         self._loading: asyncio.Task[None] | None = None
+        self._is_due = True  # the file is to be read, once more if it is being read
 
     async def start(self) -> None:
         """Take the keys of the bootstrap file; a mistake in it keeps no node from its clients."""
@@ -64,13 +65,12 @@ class PeoplePart(Part):
         return samples_of(DATABASE, self._state.statistics(), self._state.commit_times)
 
     def _use(self, file: str) -> None:
-        self._file = file
+        self._file, self._is_due = file, True
         if self._loading is None or self._loading.done():
             self._loading = asyncio.get_running_loop().create_task(self._load(), name="API keys of a file")
 
     async def _load(self) -> None:
-        loaded = ""
-        while self._file != loaded:  # it may change while it is read
-            loaded = self._file
-            if loaded:
-                await load_keys(self.people, loaded, self.now_s())
+        while self._is_due:
+            self._is_due = False
+            if self._file:
+                await load_keys(self.people, self._file, self.now_s())

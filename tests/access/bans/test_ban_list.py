@@ -116,6 +116,13 @@ def test_the_list_is_bounded() -> None:
     assert sorted(ban.who for ban in banned) == ["a", "b"]
 
 
+def test_a_ban_is_replaced_also_where_there_are_more_than_there_may_be() -> None:
+    banned = bans(Ban("clientid", "a"), Ban("clientid", "b"), Ban("clientid", "c"))
+    banned.entries_max = 1
+    assert banned.add(Ban("clientid", "a", reason="again"), replaces=True)
+    assert sorted((ban.who, ban.reason) for ban in banned) == [("a", "again"), ("b", ""), ("c", "")]
+
+
 def test_expressions_are_few() -> None:
     banned = bans(entries_max=10_000)
     for number in range(1000):

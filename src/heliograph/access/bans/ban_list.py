@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
-from heliograph.access.bans.ban_table import CLIENTID_RE, USERNAME_RE, Ban, BanError, BanTable, key_of
+from heliograph.access.bans.ban_table import CLIENTID_RE, USERNAME_RE, Ban, BanError, BanTable
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import OK, STOP
 from heliograph.mqtt import reason_codes as rc
@@ -63,7 +63,7 @@ class BanList:
         """Add a ban; False if there is such a ban already, which stays as it is, or no room for one more.
 
         Args:
-            replaces: Whether such a ban goes for it.
+            replaces: Whether such a ban goes for it, which needs no room.
 
         Raises:
             BanError: The ban makes no sense, or has ended already.
@@ -75,10 +75,7 @@ class BanList:
             if not replaces:
                 return False
             self.remove(ban.kind, ban.who)
-        is_pattern = ban.kind in (CLIENTID_RE, USERNAME_RE)
-        patterns_count = self._made.patterns_count + self._of_file.patterns_count
-        if len(self) >= self.entries_max or (is_pattern and patterns_count >= _PATTERNS_MAX):
-            key_of(ban.kind, ban.who)
+        elif not self._has_room(ban.kind):
             self._refused_entries += 1
             return False
         self._hold(ban)
@@ -202,6 +199,11 @@ class BanList:
         }
 
     # --- inside
+
+    def _has_room(self, kind: str) -> bool:
+        is_pattern = kind in (CLIENTID_RE, USERNAME_RE)
+        patterns_count = self._made.patterns_count + self._of_file.patterns_count
+        return len(self) < self.entries_max and not (is_pattern and patterns_count >= _PATTERNS_MAX)
 
     def _holds(self, ban: Ban) -> bool:
         return ban.until_s is None or ban.until_s > self._now_s()

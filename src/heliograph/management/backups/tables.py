@@ -10,6 +10,7 @@ import msgspec
 from heliograph.control.proto_v1 import acl, bans, people, retained, users
 from heliograph.control.proto_v1.authn import AuthnRow
 from heliograph.management.asking.nodes import Node
+from heliograph.rpc.methods import RpcError
 
 _RETAINED_BYTES: Final = 1 << 20  # of one request
 _GLOBAL: Final = "global"
@@ -72,10 +73,13 @@ def _bans(node: Node) -> AsyncIterator[list[bans.BanRow]]:
 
 async def _take_bans(node: Node, rows: list[bans.BanRow]) -> int:
     for row in rows:
-        if row.until is not None and row.until <= time.time():
-            continue  # it has ended since the archive was written
         ban = bans.NewBan(row.kind, row.who, row.reason, row.by, row.until, at=row.at, kicks=False, replaces=True)
-        await node.ask("banned.add", bans.BanMade, ban)
+        try:
+            await node.ask("banned.add", bans.BanMade, ban)
+        except RpcError:
+            if row.until is None or row.until > time.time():
+                raise
+            # It has ended since the archive was written.
     return 0
 
 
