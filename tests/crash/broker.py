@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from support.mosquitto import free_port
+from support.ports import held_port
 
 _START_S: Final = 60.0
 _STOP_S: Final = 30.0
@@ -30,7 +30,7 @@ class Broker:
     """
 
     def __init__(self, directory: Path, settings: str, environment: Mapping[str, str]) -> None:
-        self.port = free_port()
+        self.port = held_port(self)
         self.data_dir = directory / "data"
         self.log = directory / "node.log"
         self.starts = 0

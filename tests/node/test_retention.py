@@ -32,11 +32,16 @@ def publish(port: int, payload: bytes) -> None:
 
 
 def test_messages_go_when_they_are_old_and_the_node_goes_on(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path, SETTINGS) as node, StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
+    with NodeProcess(tmp_path) as node:
         publish(node.port, b"old")
-        assert reader.info("messages")["messages"] == 1
-        (first,) = [stream.stream for stream in reader.streams(MessageSelection())]
-        wait_until(lambda: not reader.info("messages")["messages"], "the old message goes")
-        publish(node.port, b"young")
-        assert first in reader.plan(MessageSelection(), {first: ""}).dropped
+        with StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
+            assert reader.info("messages")["messages"] == 1
+            (first,) = [stream.stream for stream in reader.streams(MessageSelection())]
+        node.stop()
+        node.settings = SETTINGS
+        node.start()
+        with StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
+            wait_until(lambda: not reader.info("messages")["messages"], "the old message goes")
+            publish(node.port, b"young")
+            assert first in reader.plan(MessageSelection(), {first: ""}).dropped
         node.stop()

@@ -144,6 +144,12 @@ class Rig:
             while self.count(name) != count:  # noqa: ASYNC110 - nothing tells of a counter
                 await asyncio.sleep(0)
 
+    async def reached(self, name: str, count: int) -> None:
+        """Let the event loop run until a counter that only grows is there, or beyond it."""
+        async with asyncio.timeout(WAIT_S):
+            while self.count(name) < count:  # noqa: ASYNC110 - nothing tells of a counter
+                await asyncio.sleep(0)
+
     async def welcomed(self, count: int) -> None:
         """Let the event loop run until so many connections stand."""
         async with asyncio.timeout(WAIT_S):

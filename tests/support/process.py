@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from support.ports import held_port
+
 
 class NodeProcess:
     """One `heliograph start`; owned by the test, in whose directory it keeps its data.
@@ -17,7 +19,7 @@ class NodeProcess:
     Args:
         directory: Where configuration, data and log go.
         settings: More HOCON, put behind the listener's.
-        port: The MQTT port; 0 for a free one, which a restart keeps.
+        port: The MQTT port; 0 for a free one, which stays its own between a stop and a start.
         file_bytes_max: The largest file that the process may write, to have its disk run full.
         open_files_max: How many files the process may have open.
         cgroup: The cgroup that it runs in; None for that of the test.
@@ -37,8 +39,9 @@ class NodeProcess:
     ) -> None:
         self.directory = directory
         self.settings = settings
-        self.port = port
+        self.port = port or held_port(self)
         self.flight_port = 0
+        self._flight_port = held_port(self)  # of the storage reader, if there is one
         self.file_bytes_max = file_bytes_max
         self.open_files_max = open_files_max
         self.cgroup = cgroup
@@ -63,7 +66,7 @@ class NodeProcess:
         config = self.directory / "heliograph.conf"
         config.write_text(
             f'listeners.tcp.default.bind = "127.0.0.1:{self.port}"\n'
-            f'durable_storage.flight.bind = "127.0.0.1:{self.flight_port}"\n{self.settings}\n'
+            f'durable_storage.flight.bind = "127.0.0.1:{self._flight_port}"\n{self.settings}\n'
         )
         command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(config)]
         if self.file_bytes_max is not None:

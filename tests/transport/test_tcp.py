@@ -142,7 +142,7 @@ async def test_connections_over_the_rate_wait_and_are_served_later() -> None:
         clients = [await rig.socket() for _ in range(3)]
         for client in clients[:2]:
             await client.ask(CONNECT.replace(b"\x01c", b"\x01a"), CONNACK)
-        await rig.until("accept_pauses", 1)
+        await rig.reached("accept_pauses", 1)  # it looks again as real time passes
         assert rig.count("current_connections") == 2 - 1  # the second took the client id over
         rig.now_us += 60_000
         await clients[2].ask(CONNECT, CONNACK)
@@ -159,7 +159,7 @@ async def test_a_process_without_files_accepts_when_it_has_some_again(
         with no_more_files():
             with pytest.raises(BlockingIOError):
                 waiting.connect(("127.0.0.1", rig.port))
-            await rig.until("accept_failures", 3)
+            await rig.reached("accept_failures", 3)
             await client.ask(PINGREQ, PINGRESP)
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(waiting, CONNECT)
@@ -182,7 +182,7 @@ async def test_a_connection_that_got_a_file_kept_for_others_is_served_once_it_ca
         reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
         waiting = Socket(reader, writer)
         await waiting.say(CONNECT)
-        await rig.until("accept_failures", 3)
+        await rig.reached("accept_failures", 3)
         assert rig.count("out_of_files") == 1
         assert rig.count("current_connections") == 1
         await client.ask(PINGREQ, PINGRESP)
@@ -191,7 +191,7 @@ async def test_a_connection_that_got_a_file_kept_for_others_is_served_once_it_ca
         assert rig.count("out_of_files") == 0
         first_reserved[0] = 0
         left = Socket(*await asyncio.open_connection("127.0.0.1", rig.port))
-        await rig.until("accept_failures", rig.count("accept_failures") + 1)
+        await rig.reached("accept_failures", rig.count("accept_failures") + 1)
         await waiting.close()
     assert await left.hear_the_end() == b""
     await left.close()
