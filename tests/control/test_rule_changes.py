@@ -116,6 +116,21 @@ async def test_a_rule_is_tried_with_and_without_its_actions(node: AskedNode) -> 
     client.close()
 
 
+async def test_what_a_rule_keeps_while_it_is_tried_is_forgotten(node: AskedNode) -> None:
+    kept = "SELECT kv_store_get('tried', 0) AS before, kv_store_put('tried', payload.x) AS now FROM \"keep/tried\""
+    await node.ask("rules.put", {"name": "keeper", "text": json.dumps({"sql": kept})})
+
+    async def told(method: str, x: int, **rule: str) -> object:
+        context = json.dumps({"topic": "keep/tried", "payload": json.dumps({"x": x})})
+        return json.loads((await node.ask(method, {**rule, "context": context})).output)
+
+    assert await told("rules.run", 1, id="keeper") == {"before": 0, "now": 1}
+    for rule in ({"sql": kept}, {"id": "keeper"}, {"sql": kept}):
+        assert await told("rules.try", 2, **rule) == {"before": 1, "now": 2}, "it sees what the broker keeps"
+    assert await told("rules.run", 3, id="keeper") == {"before": 1, "now": 3}
+    await node.ask("rules.delete", {"name": "keeper"})
+
+
 @pytest.mark.parametrize(
     ("sql", "context", "code"),
     [

@@ -159,8 +159,8 @@ class RuleTrials:
         self._environment = environment
 
     async def run(self, args: proto.RuleTrial, call: Call) -> proto.RuleTried:
-        """Answer `rules.try`: what a rule makes of columns; its actions are not carried out."""
-        _, _, tried = await asyncio.to_thread(self._tried, args)
+        """Answer `rules.try`: what a rule makes of columns; it does nothing, and forgets what its functions keep."""
+        _, _, tried = await asyncio.to_thread(self._tried, args, self._environment().for_trial())
         return tried
 
     async def run_with_actions(self, args: proto.RuleTrial, call: Call) -> proto.RuleTried:
@@ -168,17 +168,19 @@ class RuleTrials:
         rule = self._rules.find(args.id)
         if rule is None:
             raise RpcError("not_found", f"there is no rule {args.id!r}")
-        columns, rows, tried = await asyncio.to_thread(self._tried, args)
+        columns, rows, tried = await asyncio.to_thread(self._tried, args, self._environment())
         if rows:
             self._rules.act(rule, GivenColumns(columns, self._rules), rows)
         return tried
 
-    def _tried(self, args: proto.RuleTrial) -> tuple[Mapping[str, Value], Rows, proto.RuleTried]:
+    def _tried(
+        self, args: proto.RuleTrial, environment: Environment
+    ) -> tuple[Mapping[str, Value], Rows, proto.RuleTried]:
         from heliograph.rules.errors import EvaluationFault, RuleError  # the rule language
         from heliograph.rules.trial import TrialError, outcome, trial_of
 
         try:
-            rule = self._compiled(args)
+            rule = self._compiled(args, environment)
             trial = trial_of(rule, args.context)
             rows = rule.apply(Columns(trial.columns)) if trial.is_wanted else []
             tried = proto.RuleTried(True, outcome(rule, rows)) if rows else proto.RuleTried(False, "")
@@ -188,15 +190,14 @@ class RuleTrials:
             raise RpcError(BAD_ARGUMENTS, str(error)) from None
         return trial.columns, rows, tried
 
-    def _compiled(self, args: proto.RuleTrial) -> "CompiledRule":
+    def _compiled(self, args: proto.RuleTrial, environment: Environment) -> "CompiledRule":
         from heliograph.rules.evaluator import LIVE, CompiledRule
 
-        if not args.sql:
-            there = self._rules.find(args.id)
-            if there is None:
-                raise RpcError("not_found", f"there is no rule {args.id!r}")
-            return there.compiled
-        rule = CompiledRule(args.sql, {"rule_id": args.id or "rule_test"}, self._environment())
+        there = None if args.sql else self._rules.find(args.id)
+        if not args.sql and there is None:
+            raise RpcError("not_found", f"there is no rule {args.id!r}")
+        text = args.sql if there is None else there.compiled.tree
+        rule = CompiledRule(text, {"rule_id": args.id or "rule_test"}, environment)
         rule.bounds = LIVE
         return rule
 
