@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,18 @@ from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import FEW, LocalDatabase
 from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
 from heliograph.storage.engine import records
-from heliograph.storage.errors import StorageDamagedError
+from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import Batch
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.commit import OffloadOptions
-from heliograph.storage.offload.process import OffloadProcess
+from heliograph.storage.offload.process import Answer, OffloadProcess
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.repair.check import check_database
 from reference.storage import message, replayed
 from storage.messages import MakeMessage
 from storage.offloading import LATER, files_of, fill, read_all
 from support.databases import open_database, store_batch
+from support.waiting import until
 
 pytestmark = pytest.mark.service
 
@@ -241,6 +243,42 @@ async def test_a_target_of_earlier_settings_does_not_hold_up_what_goes_elsewhere
     assert not await offload.step(LATER)
 
 
+class Refusing(OffloadProcess):
+    """Refuses what it is asked, when a test says so."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir)
+        self.was_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.answers: list[Answer] = []
+
+    async def request(self, **fields: object) -> AsyncGenerator[Answer, None]:
+        self.was_asked.set()
+        await self.may_answer.wait()
+        for answer in self.answers:
+            yield answer
+        raise OffloadError("the target refuses", database="")
+
+
+def failures(offload: Offload) -> float:
+    return offload.statistics()["offload.failures"]
+
+
+async def test_a_refusal_is_not_told_where_other_settings_hold_by_then(database: LocalDatabase, data_dir: Path) -> None:
+    store_batch(database, [message()])
+    database.add_generation()
+    for later in (None, OffloadOptions("elsewhere")):
+        told: list[StorageError | None] = []
+        process = Refusing(data_dir)
+        offload = Offload(database, process, OffloadOptions("cold"), told.append)
+        offload.tick(LATER)
+        await process.was_asked.wait()
+        offload.use(later)
+        process.may_answer.set()
+        await until(partial(failures, offload))
+        assert set(told) == {None}
+        await offload.stop()
+
+
 async def test_whoever_asks_a_process_that_does_not_answer_as_it_should_does_not_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +298,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.commit import OffloadOptions
-from heliograph.storage.offload.process import OffloadProcess
+from heliograph.storage.offload.process import Answer, OffloadProcess
 from support.databases import open_database
 
 async def main(data_dir, commits_left):

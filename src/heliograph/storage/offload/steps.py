@@ -165,6 +165,7 @@ class Offload:
             return False
 
     async def _run(self, now_us: int) -> None:
+        options = self._options
         try:
             while await self.step(now_us):
                 self._tell(None)
@@ -176,8 +177,9 @@ class Offload:
             self._counts["failures"] += 1  # the next look goes on
         except StorageError as error:
             self._counts["failures"] += 1
-            self._tell(error)
-            await asyncio.sleep(_RETRY_S)
+            if options is self._options:  # else nothing would tell that it is over: the next look tells of those
+                self._tell(error)
+                await asyncio.sleep(_RETRY_S)
         except Exception:  # noqa: BLE001 - offload is never worth a node
             self._counts["failures"] += 1
             _log.exception("offload failed; the next look goes on")
