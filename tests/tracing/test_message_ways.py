@@ -14,13 +14,16 @@ from heliograph.broker.tracer import Tracer
 from heliograph.cli.main import main
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.message_ways import MessageWaysPart
 from heliograph.storage.state.local import LocalState
 from heliograph.tracing.ways.chunks import ChunkHeader
+from heliograph.tracing.ways.query import WayQuery
 from heliograph.tracing.ways.store import WayStore
 from support.alarms import unheard_alarms
 from support.kernel import Kernel
 from support.packets import properties
 from support.running import MqttClient, RunningNode
+from support.waiting import until
 
 SETTINGS = """
 listeners.tcp.default.bind = "127.0.0.1:0"
@@ -245,6 +248,22 @@ async def test_they_are_kept_and_only_those_that_are_wanted(node: RunningNode, c
     code, _, said = await ctl("nonsense")
     assert code == 1
     assert "'nonsense' is no message id" in said
+
+
+async def test_what_is_written_while_it_is_looked_for_is_found_once(node: RunningNode) -> None:
+    publisher = await node.connect("p")
+    await publisher.publish("a/1", b"x", 1)
+    part = node.node.parts.get(MessageWaysPart)
+    ways = part.ways
+    assert ways is not None
+    search = ways.search(WayQuery("a/#"))
+    _, found = await anext(search)
+    ways.use(part.settings)  # which has those before written
+    await until(lambda: ways.store.added_count)
+    async for _, more in search:
+        found += more
+    assert [record.topic for record in found] == ["a/1"]
+    assert [record.topic async for _, some in ways.search(WayQuery("a/#")) for record in some] == ["a/1"]
 
 
 async def test_they_outlast_the_node_and_go_on_after_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

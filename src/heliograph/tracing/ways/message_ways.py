@@ -223,13 +223,14 @@ class MessageWays:
         Raises:
             StorageError: The database cannot be read.
         """
+        added_count = self.store.added_count  # what is written from now on is among those that wait
         waiting = [way for ways in self._writing.values() for way in ways]
         if self._under_way is not None:
             waiting += self._under_way.waiting()
         for at in range(0, len(waiting), _WAYS_AT_ONCE):
             part = waiting[at : at + _WAYS_AT_ONCE]
             yield int(self._broker.now_us), await asyncio.to_thread(_wanted, part, query)
-        for headers in self.store.headers():
+        for headers in self.store.headers(added_count):
             await asyncio.sleep(0)
             for chunk, header in headers:
                 if chunk.written_us < query.since_us or (query.only and chunk.written_us < query.only[0]):

@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -55,6 +56,7 @@ class WayStore:
         self.size_bytes = 0
         self._chunks: deque[StoredChunk] = deque()  # the oldest first
         self._count = 0
+        self._added_count = 0
         self._alarms = alarms
         self.health = Health(
             _log, alarms, ALARM, "the ways of messages are not kept", "the ways of messages are kept again"
@@ -63,6 +65,11 @@ class WayStore:
 
     def __len__(self) -> int:
         return len(self._chunks)
+
+    @property
+    def added_count(self) -> int:
+        """How many chunks this process has added."""
+        return self._added_count
 
     @property
     def oldest_us(self) -> int:
@@ -108,6 +115,7 @@ class WayStore:
             return
         size = len(header) + len(data)
         self._chunks.append(StoredChunk(key, now_us, size))
+        self._added_count += 1
         self.size_bytes += size
 
     def drop(self, before_us: int, size_bytes_max: int) -> None:
@@ -127,8 +135,11 @@ class WayStore:
             with suppress(StorageError):  # the next start finds and drops them
                 self.state.submit(batch)
 
-    def headers(self) -> Iterator[list[tuple[StoredChunk, ChunkHeader]]]:
+    def headers(self, added_count: int) -> Iterator[list[tuple[StoredChunk, ChunkHeader]]]:
         """The chunks with their headers, the newest first; a slice for each turn of the event loop.
+
+        Args:
+            added_count: Only those of the time when so many were added.
 
         Raises:
             StorageError: They cannot be read.
@@ -136,7 +147,9 @@ class WayStore:
         after = b""
         while True:
             rows = self.state.scan(_HEADER, after, SLICE)
-            yield [(StoredChunk(key[1:], _written_us(key[1:]), 0), header_of(value)) for key, value in rows]
+            newer = {one.key for one in islice(reversed(self._chunks), self._added_count - added_count)}
+            found = [(key[1:], value) for key, value in rows if key[1:] not in newer]
+            yield [(StoredChunk(key, _written_us(key), 0), header_of(value)) for key, value in found]
             if len(rows) < SLICE:
                 return
             after = rows[-1][0]
