@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from heliograph.access.people.names import ADMINISTRATOR
-from heliograph.management.replays.process import told_by
+from heliograph.management.replays.process import to_its_end, told_by
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.event_streams import CHECK_S, event_of, refusal_of
@@ -150,8 +150,10 @@ class Job(ABC):
         except (OSError, ValueError) as error:
             self.fail(f"its process cannot be run: {error}")
         finally:
-            await asyncio.shield(self.ended())
-            asyncio.get_running_loop().call_soon(self.tell)  # when this task has ended
+            try:
+                await to_its_end(self.ended())
+            finally:
+                asyncio.get_running_loop().call_soon(self.tell)  # when this task has ended
 
 
 async def _guard(task: asyncio.Task[None], check: Callable[[], Awaitable[None]], refuse: Callable[[str], None]) -> None:

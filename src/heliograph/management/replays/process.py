@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, Final
 
 import orjson
@@ -37,7 +37,20 @@ async def told_by(module: str, request: bytes) -> AsyncGenerator[dict[str, Any],
                 yield told
         await process.wait()
     finally:
-        await asyncio.shield(_ended(process))
+        await to_its_end(_ended(process))
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do something whole, however often this task is cancelled meanwhile: it goes on as cancelled behind that."""
+    task, is_cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    task.result()
+    if is_cancelled:
+        raise asyncio.CancelledError
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any], None]:
