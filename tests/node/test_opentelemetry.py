@@ -149,6 +149,11 @@ async def test_a_collector_that_takes_nothing_is_an_alarm(tmp_path: Path) -> Non
         assert samples(running)["opentelemetry.given_up"] == 7
         asked.ask("opentelemetry.exported", ExportArgs("", 9, 7))
         assert alarms.active() == []
+        asked.ask("opentelemetry.exported", ExportArgs("connection refused", 9, 7))
+        assert await running.change()
+        assert alarms.active() == []
+        asked.ask("opentelemetry.exported", ExportArgs("connection refused", 9, 8))  # sent before the change
+        assert alarms.active() == [], "nothing is exported"
 
 
 async def test_wrong_settings_are_named(tmp_path: Path) -> None:

@@ -109,10 +109,10 @@ class OpenTelemetryPart(Part):
     # --- told by the process that exports
 
     def note_export(self, fault: str, sent: int, dropped: int) -> None:
-        """How the export goes: an alarm stands while the collector takes nothing."""
+        """How the export goes: an alarm stands while the collector takes nothing that it is to have."""
         self._exported = sent, dropped
         alarms = self._kernel.alarms
-        if fault:
+        if fault and _is_wanted(self._settings):  # it may have been sent before the export was switched off
             endpoint = self._settings.exporter.endpoint
             alarms.activate(_ALARM, f"the OpenTelemetry collector takes nothing: {fault}", {"endpoint": endpoint})
         else:
@@ -150,7 +150,7 @@ class OpenTelemetryPart(Part):
             self._authentication().on_answer = None
             self.spans.stop()
             self.spans.ring.clear()
-        if not (settings.traces.enable or settings.metrics.enable or settings.logs.enable):
+        if not _is_wanted(settings):
             self.note_export("", *self._exported)
 
     def _use_log(self, settings: OpenTelemetryConfig) -> None:
@@ -175,3 +175,7 @@ class OpenTelemetryPart(Part):
             except (OSError, ValueError) as error:
                 _log.error("the lists of what is always traced cannot be read, and are empty: %s", error)
         return lists
+
+
+def _is_wanted(settings: OpenTelemetryConfig) -> bool:
+    return settings.traces.enable or settings.metrics.enable or settings.logs.enable

@@ -42,7 +42,8 @@ class Exporter:
         self._faults: dict[str, str] = {}
         self._sent = 0
         self._dropped = 0
-        self._told: ExportArgs | None = None
+        self._told: ExportArgs | None = None  # what the node knows; None where that is not certain
+        self._telling = asyncio.Lock()
 
     async def use(self, settings: OpenTelemetryConfig) -> None:
         """Export as these settings say, from now on."""
@@ -174,9 +175,12 @@ class Exporter:
     async def _tell(self, name: str, fault: str) -> None:
         """Tell the node how it goes, if that is new."""
         self._faults[name] = fault
-        faults = sorted({one for one in self._faults.values() if one})
-        said = ExportArgs("; ".join(faults), self._sent, self._dropped)
-        if said != self._told:
+        async with self._telling:  # the node hears the newest last
+            faults = sorted({one for one in self._faults.values() if one})
+            said = ExportArgs("; ".join(faults), self._sent, self._dropped)
+            if said == self._told:
+                return
+            self._told = None  # this may be cancelled when the node has heard it
             try:
                 await self._node.ask("opentelemetry.exported", ExportNoted, said)
             except (RpcError, UnreachableError) as error:
