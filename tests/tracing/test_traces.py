@@ -5,6 +5,8 @@ import json
 import os
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -535,16 +537,38 @@ async def test_a_fault_of_a_trace_disturbs_no_client(world: World, monkeypatch: 
     monkeypatch.undo()
 
 
+async def test_a_trace_that_begins_while_traces_are_listed_is_on(world: World) -> None:
+    loop, may_look = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    looking = loop.run_in_executor(None, may_look.wait)  # the list waits for this before it looks into the folder
+    listing = asyncio.create_task(world.traces.listed())
+    await asyncio.sleep(0)
+    await world.start("t", "topic", "a")
+    may_look.set()
+    await looking
+    assert [(one.name, one.state) for one in await listing] == [("t", "running")]
+
+
 async def test_a_trace_ends_whole_also_where_nobody_waits_for_its_end(world: World) -> None:
     await world.start("t", "topic", "a")
-    open_files = len(os.listdir("/proc/self/fd"))
+    (file,) = (one.path for one in await world.traces.listed())
+    assert str(file) in open_files()
     stopping = asyncio.create_task(world.traces.stop("t"))
     await asyncio.sleep(0)
     stopping.cancel()
     await asyncio.wait([stopping])
     (listed,) = await world.traces.listed()
     assert listed.state == "stopped"
-    assert len(os.listdir("/proc/self/fd")) == open_files - 1
+    assert str(file) not in open_files()
+
+
+def open_files() -> set[str]:
+    """The paths of all files that this process has open."""
+    found = set()
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # it was that of the folder itself
+            found.add(str(one.readlink()))
+    return found
 
 
 async def test_a_trace_that_is_deleted_while_it_ends_is_not_found(world: World) -> None:

@@ -169,10 +169,12 @@ class Traces:
         """The traces that are on, and those whose files are there; by their names."""
         if self._closing:  # their files say why they ended when they are written
             await asyncio.wait(self._closing.values(), timeout=_CLOSING_S)
-        running = [self._row(trace) for trace in self._running.values()]
-        paths = {trace.file.path for trace in self._running.values()}
+        running = self._rows()
         stored = await asyncio.to_thread(stored_traces, self._folder, _FILES_MAX)
-        return sorted([*running, *(one for one in stored if one.path not in paths)], key=lambda one: one.name)
+        running |= self._rows()  # the files of those that begin or end meanwhile do not say how they are
+        return sorted(
+            [*running.values(), *(one for one in stored if one.path not in running)], key=lambda one: one.name
+        )
 
     async def lines(self, name: str, follows: bool) -> AsyncIterator[list[str]]:
         """The records of a trace in the order they came, some at a time.
@@ -285,6 +287,9 @@ class Traces:
             if one.name == name:
                 return one.path
         raise TraceNotFoundError(f"there is no trace {name!r}; `trace list` tells which there are")
+
+    def _rows(self) -> dict[Path, StoredTrace]:
+        return {trace.file.path: self._row(trace) for trace in self._running.values()}
 
     def _row(self, trace: Trace) -> StoredTrace:
         left_s = max(0, (trace.due_us - int(self._broker.uptime_us)) // 1_000_000)
