@@ -54,8 +54,9 @@ def no_secret_is_logged(server: SqlServer, caplog: pytest.LogCaptureFixture) -> 
 
 
 def alarms(node: RunningNode) -> dict[str, object]:
-    """The alarms that go on, with their details."""
-    return {alarm.name: alarm.details for alarm in node.node.parts.get(KernelPart).alarms.active()}
+    """The alarms of backends that go on, with their details; a machine that is busy has others in time."""
+    active = node.node.parts.get(KernelPart).alarms.active()
+    return {alarm.name: alarm.details for alarm in active if alarm.name.startswith("backend_down/")}
 
 
 def digest(name: str, text: bytes) -> str:
@@ -190,7 +191,7 @@ async def test_a_server_that_stops_disturbs_nobody_and_is_an_alarm_until_it_is_b
         for client in (here, other):
             await client.ping()
         assert set(await asyncio.gather(*storm)) == {rc.NOT_AUTHORIZED}
-        assert [one for one in alarms(node) if one.startswith("backend_down")] == [f"backend_down/{name}"]
+        assert list(alarms(node)) == [f"backend_down/{name}"]
         assert node.node.statistics()[f"backend.connections.{name}"] == 0
     await until(lambda: not alarms(node))
     assert await node.connack("c", "plain", SECRET) == rc.SUCCESS
@@ -345,9 +346,9 @@ async def test_a_subscription_ends_with_the_row_that_allowed_it(server: SqlServe
     for name, client in clients.items():
         assert await client.subscribe(f"t/{name}") == rc.SUCCESS
     withdrawn = node.node.statistics()["subscriptions.withdrawn"]
-    server.remove_rules("leaving")
     assert await clients["staying"].publish("t/leaving", b"the last", qos=1) == rc.SUCCESS
     assert await clients["staying"].publish("t/staying", b"kept", qos=1) == rc.SUCCESS
+    server.remove_rules("leaving")
     await until(lambda: node.node.statistics()["subscriptions.withdrawn"] > withdrawn)
     assert node.node.statistics()["subscriptions.withdrawn"] == withdrawn + 1
     assert await clients["staying"].publish("t/leaving", b"gone", qos=1) == rc.SUCCESS

@@ -16,6 +16,7 @@ from support.waiting import wait_until
 
 _PASSWORD = "p'ss-wörd"
 _READY = "Ready to accept connections"
+_FAILS_OVER_MS = 300
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,17 @@ class RedisSentinel:
     port: int
     primary: "subprocess.Popen[str]"
     replica: RedisServer
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """While the block runs no other server becomes the primary, whatever becomes of that."""
+        self._fails_over_after(3_600_000)
+        yield
+        self._fails_over_after(_FAILS_OVER_MS)
+
+    def _fails_over_after(self, silence_ms: int) -> None:
+        with redis.Redis(port=self.port) as sentinel:
+            sentinel.execute_command("SENTINEL SET", "weather", "down-after-milliseconds", str(silence_ms))
 
     def client(self) -> redis.Redis:
         """A client of the primary that gives texts."""
@@ -140,7 +152,7 @@ def redis_sentinel(folder: Path) -> Iterator[RedisSentinel]:
         settings = folders[2] / "sentinel.conf"
         settings.write_text(
             f'bind 127.0.0.1\nport {sentinel_port}\ndir "{folders[2]}"\nsentinel monitor weather 127.0.0.1 {port} 1\n'
-            f'sentinel auth-pass weather "{_PASSWORD}"\nsentinel down-after-milliseconds weather 300\n'
+            f'sentinel auth-pass weather "{_PASSWORD}"\nsentinel down-after-milliseconds weather {_FAILS_OVER_MS}\n'
             "sentinel failover-timeout weather 2000\n",
             encoding="utf-8",
         )

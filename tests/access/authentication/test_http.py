@@ -12,6 +12,7 @@ from heliograph.access.users.scram_keys import scram_keys
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.kernel import KernelPart
+from support.mosquitto import free_port
 from support.running import RunningNode
 from support.scram import ScramClient
 from support.waiting import until
@@ -155,6 +156,7 @@ async def test_an_answer_that_does_not_come_in_time_is_an_error(node: RunningNod
         assert node.node.parts.statistics()["authenticator.error.global.password_based:http"] == 1
     finally:
         go_on.set()
+    assert await node.change(http(service.url))
     assert await node.connack("c", "u", b"p") == rc.SUCCESS
 
 
@@ -166,7 +168,7 @@ async def test_a_service_that_is_down_is_an_alarm_and_what_that_means_is_a_setti
 
     name = "backend_down/authentication:password_based:http"
     with caplog.at_level(logging.DEBUG):
-        with webhook() as service:
+        with webhook(free_port()) as service:  # which no other program gets while nothing listens there
             service.answer = lambda request: Answer(204, {"Connection": "close"})
             more = 'headers { authorization = "secret-of-service" }, body { p = "${password}" }'
             assert await node.change(http(service.url, more))

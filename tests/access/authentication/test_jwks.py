@@ -18,6 +18,7 @@ from heliograph.access.authentication.jwt_keys import KeyUnusableError, jwks_key
 from heliograph.access.authentication.part import AuthenticationPart
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.kernel import KernelPart
+from support.mosquitto import free_port
 from support.running import RunningNode
 from support.waiting import until
 from support.webhook import Answer, Webhook, webhook
@@ -59,7 +60,7 @@ async def fetched(node: RunningNode) -> None:
 @pytest.mark.service
 async def test_keys_are_fetched_and_stay_while_the_issuer_is_down(tmp_path: Path) -> None:
     async with RunningNode(tmp_path, NODE) as node:
-        with webhook() as service:
+        with webhook(free_port()) as service:  # which no other program gets while nothing listens there
             service.answer = lambda request: jwks(RSA_JWK, EC_JWK)
             assert await node.change(settings(service))
             await fetched(node)
