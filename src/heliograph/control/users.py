@@ -95,11 +95,13 @@ class UsersAnswers:
             raise RpcError("user_invalid", "nothing is to be changed: give a password, or whether it is a superuser")
         target = self._targets.find(args)
         group = self._group(target)
-        old = self._found(group, args.user_id)
-        is_superuser = old.is_superuser if args.is_superuser is None else args.is_superuser
-        record = _with_rights(old, is_superuser)
+        record = self._found(group, args.user_id)
         if args.password is not None:
-            record = await self._made(target, args.password, is_superuser)
+            made = await self._made(target, args.password, is_superuser=False)
+            # While the hash was made, the user may have been deleted, or have got other rights.
+            record = _with_rights(made, self._found(group, args.user_id).is_superuser)
+        if args.is_superuser is not None:
+            record = _with_rights(record, args.is_superuser)
         await written(group.put(args.user_id, record))
         gone = await self._disconnect(target, {args.user_id}) if args.password is not None else 0
         return proto.UserDone(_row(args.user_id, record), target.authenticator, disconnected=gone)

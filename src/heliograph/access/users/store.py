@@ -216,6 +216,7 @@ class UserGroup(Generic[UserRecordT]):
             UserExistsError: There is one of that id.
             StorageError: The database does not take it.
         """
+        await self._store.purged(self._name)  # nothing is waited for between the look and the write
         if self.find(user_id) is not None:
             raise UserExistsError
         await self.put(user_id, record)
