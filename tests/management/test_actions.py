@@ -148,9 +148,10 @@ def test_a_name_is_given_once_and_an_id_has_a_type(api: Any, server: str) -> Non
 @pytest.mark.service
 def test_a_connection_is_tested_before_it_is_saved(api: Any, server: str) -> None:
     pytest.importorskip("pyspark")
-    with closing(socket.create_server(("127.0.0.1", 0))) as closed:
-        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    answer = api.post("/connectors_probe", json={**HTTP, "name": "new", "url": nowhere})
+    with closing(socket.socket()) as silent:  # it does not listen, and nothing else can meanwhile
+        silent.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        answer = api.post("/connectors_probe", json={**HTTP, "name": "new", "url": nowhere})
     assert refused(answer) == (400, "TEST_FAILED")
     assert "refused" in answer.json()["message"]
     assert api.post("/connectors_probe", json={**HTTP, "name": "new", "url": server}).status_code == 204

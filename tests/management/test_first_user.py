@@ -23,7 +23,7 @@ def token_of(managed: ManagedNode) -> str:
     """The set-up token that stands in the log."""
 
     def found() -> list[str]:
-        return re.findall(r"set-up token (\S+)", managed.node.log.read_text())
+        return re.findall(r"set-up token (\S+)\n", managed.node.log.read_text())
 
     wait_until(found, "the set-up token is in the log")
     return str(found()[-1])
@@ -71,7 +71,7 @@ def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: ManagedNo
         secret = b32decode(begun["secret"])
         step = int(time.time()) // STEP_S
         assert client.post(f"{path}/confirm", json={"code": "12345"}).status_code == 400
-        confirmed = client.post(f"{path}/confirm", json={"code": code_at(secret, step - 1)})
+        confirmed = client.post(f"{path}/confirm", json={"code": code_at(secret, step)})
         recovery = confirmed.json()["recovery_codes"]
         assert client.get("/nodes").json()["code"] == "BAD_TOKEN"  # what was got with the password alone has ended
 
@@ -80,7 +80,7 @@ def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: ManagedNo
             return stranger.post("/login", json={**USER, **({"mfa_token": code} if code else {})})
 
     assert (log_in().status_code, log_in().json()["code"]) == (401, "BAD_MFA_TOKEN")
-    assert log_in(code_at(secret, step - 1)).json()["code"] == "BAD_MFA_TOKEN"  # it was used for the enrolment
+    assert log_in(code_at(secret, step)).json()["code"] == "BAD_MFA_TOKEN"  # it was used for the enrolment
     code = code_at(secret, step + 1)
     assert log_in(code).status_code == 200
     assert log_in(code).json()["code"] == "BAD_MFA_TOKEN"

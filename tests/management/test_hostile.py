@@ -18,6 +18,7 @@ import pytest
 from heliograph.cli.main import main
 from support.managed_clients import Peer, Peers
 from support.management import KEY, SECRET, ManagedNode
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.own_node
 
@@ -160,10 +161,12 @@ def test_requests_beyond_what_is_answered_at_once_are_refused(managed: ManagedNo
     finally:
         for caller in callers:
             caller.close()
+    wait_until(lambda: managed.api.get("/clients").status_code == 200, "there is room again")
 
 
 def test_a_full_disk_ends_nothing(managed: ManagedNode, peer: Peer) -> None:
     assert main(["ctl", "--data-dir", str(managed.node.data_dir), "admins", "add", "full", "Full-disk-1"]) == 0
+    wait_until(lambda: managed.api.get("/monitor").json(), "there is a sample to forget")
     process = management(managed)
     limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))  # as on a full disk, each write fails

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 
 KEY: Final = "first-key"
 SECRET: Final = "first-secret"
-_SERVED: Final = re.compile(r"the HTTP API is served at (http://[^\s,]+)")
+_SERVED: Final = re.compile(rb"the HTTP API is served at (http://[^\s,]+)[\s,]")
 
 
 class ManagedNode:
@@ -61,11 +61,11 @@ class ManagedNode:
         self.api.base_url = f"{self.url}/api/v5"
 
     def _served(self, begin: int) -> str:
-        def found() -> list[str]:
-            return _SERVED.findall(self.node.log.read_text()[begin:])
+        def found() -> list[bytes]:
+            return _SERVED.findall(self.node.log.read_bytes()[begin:])
 
         wait_until(found, "the HTTP API is served")
-        return str(found()[-1])
+        return found()[-1].decode()
 
     def __enter__(self) -> Self:
         return self.start()
