@@ -4,6 +4,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Self
 
 # How long everything together may take; nothing is measured by it.
@@ -45,12 +46,10 @@ class Crowd:
         return len(self._open)
 
     def say(self, data: bytes) -> None:
-        """Have all of them say something."""
-        for each in list(self._open):
-            try:
+        """Have all of them say something; one that the other side has closed may have words of it to hear yet."""
+        for each in self._open:
+            with suppress(OSError):
                 each.send(data)
-            except OSError:
-                self._forget(each)
 
     def hear(self, count: int, meanwhile: Callable[[], object] = bool) -> None:
         """Wait until so many of them have heard something; call `meanwhile` now and then."""
