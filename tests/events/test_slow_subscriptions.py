@@ -3,7 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from heliograph.broker.delivery_times import WHOLE
+import pytest
+
+from heliograph.broker.delivery_times import RESPONSE, WHOLE
 from heliograph.broker.message import Message, make_message
 from heliograph.control import slow_subscriptions
 from heliograph.events.slow_subscriptions import SlowSubscriptions
@@ -11,6 +13,7 @@ from heliograph.mqtt import packets as p
 from heliograph.node.kernel import KernelPart
 from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
 from support.asking import Asker
+from support.kernel import Kernel
 from support.running import RunningNode
 
 ALWAYS = """
@@ -24,11 +27,11 @@ def message(topic: str) -> Message:
 
 
 def settings(stats_type: str) -> str:
-    return f"slow_subs {{ enable = true, threshold = 30ms, top_k_num = 2, stats_type = {stats_type} }}"
+    return f"slow_subs {{ enable = true, threshold = 30ms, top_k_num = 10, stats_type = {stats_type} }}"
 
 
-async def slow(node: RunningNode, wait_s: float, qos: int = 1) -> list[tuple[str, str]]:
-    """Which receivers of three messages are slow, where one acknowledges late and the other at once."""
+async def slow(node: RunningNode, wait_s: float, qos: int = 1) -> set[str]:
+    """The topics of three messages of which a receiver is slow that acknowledges late; another one does so at once."""
     late, prompt, publisher = await node.connect("late"), await node.connect("prompt"), await node.connect("pub")
     await late.subscribe("t/#", qos)
     await prompt.subscribe("t/#", qos)
@@ -48,24 +51,44 @@ async def slow(node: RunningNode, wait_s: float, qos: int = 1) -> list[tuple[str
     assert [row.timespan_ms for row in rows] == sorted((row.timespan_ms for row in rows), reverse=True)
     assert asker.ask("slow_subscriptions.clear").cleared == len(rows)
     assert asker.rows("slow_subscriptions.list") == []
-    return [(row.clientid, row.topic) for row in rows]
+    return {row.topic for row in rows if row.clientid == "late"}
 
 
 async def test_receivers_that_acknowledge_late(tmp_path: Path) -> None:
     async with RunningNode(tmp_path, ALWAYS) as node:
         broker = node.node.parts.get(KernelPart).broker
         assert broker.delivery_times is None
-        assert await slow(node, 0.0) == []
+        assert await slow(node, 0.0) == set()
         await node.change(settings("whole"))
-        assert await slow(node, 0.05) == [("late", "t/c"), ("late", "t/b")]
+        assert await slow(node, 0.05) == {"t/a", "t/b", "t/c"}
         await node.change(settings("response"))
-        assert await slow(node, 0.05) == [("late", "t/c"), ("late", "t/b")]
+        assert await slow(node, 0.05) == {"t/a", "t/b", "t/c"}
         await node.change(settings("internal"))
-        assert await slow(node, 0.05) == []
+        assert await slow(node, 0.05) == set()
         await node.change(settings("whole"))
-        assert await slow(node, 0.05, qos=0) == []
+        assert await slow(node, 0.05, qos=0) == set()
         await node.change()
         assert broker.delivery_times is None
+
+
+@pytest.mark.parametrize("measured", [WHOLE, RESPONSE])
+def test_the_slowest_receivers_come_first_and_prompt_ones_are_none(measured: int) -> None:
+    kernel = Kernel()
+    found = SlowSubscriptions(30_000, measured, 2, 5_000_000, lambda: kernel.now_us, lambda clientid: 0)
+    kernel.broker.delivery_times = found
+    late, prompt, publisher = kernel.connect("late"), kernel.connect("prompt"), kernel.connect("pub")
+    late.subscribe("t/#", 1)
+    prompt.subscribe("t/#", 1)
+    for topic in ("t/a", "t/b", "t/c"):
+        publisher.publish(topic, b"x", 1, 1)
+        prompt.ack(p.PUBACK, prompt.take(p.Publish).packet_id)
+    for packet in [each for each in late.received() if isinstance(each, p.Publish)]:
+        kernel.advance(0.05)
+        late.ack(p.PUBACK, packet.packet_id)
+    assert [(one.clientid, one.topic, one.took_us) for one in found] == [
+        ("late", "t/c", 150_000),
+        ("late", "t/b", 100_000),
+    ]
 
 
 def test_the_slowest_are_kept_and_forgotten_in_time() -> None:

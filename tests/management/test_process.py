@@ -43,9 +43,9 @@ def test_clients_of_the_node_come_before_it(managed: ManagedNode) -> None:
 
 
 def test_a_process_that_is_killed_comes_back(managed: ManagedNode) -> None:
-    before = _management_pid(managed)
+    before, begin = _management_pid(managed), managed.node.log.stat().st_size
     os.kill(before, signal.SIGKILL)
-    managed.again()
+    managed.again(begin)
     assert httpx.get(f"{managed.url}/status").status_code == 200
     assert _management_pid(managed) != before
 
@@ -56,8 +56,9 @@ def test_it_moves_to_another_address_and_back(managed: ManagedNode) -> None:
     wait_until(lambda: "http://127.0.0.2:" in managed.node.log.read_text(), "it is served at the other address")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{before}/status")
+    begin = managed.node.log.stat().st_size
     _set(managed, "dashboard.listeners.http.bind", '"127.0.0.1:0"')
-    managed.again()
+    managed.again(begin)
     assert httpx.get(f"{managed.url}/status").status_code == 200
 
 
@@ -96,8 +97,9 @@ def test_it_is_switched_off_and_on(managed: ManagedNode) -> None:
     pid = _management_pid(managed)
     _set(managed, "management.enable", "false")
     wait_until(lambda: not psutil.pid_exists(pid), "the process has ended")
+    begin = managed.node.log.stat().st_size
     _set(managed, "management.enable", "true")
-    managed.again()
+    managed.again(begin)
     assert httpx.get(f"{managed.url}/status").status_code == 200
 
 

@@ -157,8 +157,9 @@ def test_a_tail_has_messages_as_they_come_and_says_what_it_leaves_out(managed: M
         lines = stream.iter_lines()
         assert (next(lines), next(lines)) == ("event: begin", "data: {}")
         peer = peers.connect("teller")
-        for number in range(50):
-            peer.publish(f"tail/{number}", b"0123456789", 1)
+        sent = [peer.client.publish(f"tail/{number}", b"0123456789", 1) for number in range(50)]  # all at once
+        for each in sent:
+            each.wait_for_publish(60)
         peer.publish("other", b"not of the filter", 1)
         told: list[dict[str, Any]] = []
         left_out = 0

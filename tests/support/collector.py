@@ -122,14 +122,14 @@ def _plain(value: AnyValue) -> Any:
 
 
 class HttpCollectorServer:
-    """A collector over HTTP; a context.
+    """A collector over HTTP; a context. Before that it has its port, and refuses connections.
 
     Attributes:
         received: What came.
         endpoint: Where it is.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self) -> None:
         received = self.received = Received()
 
         class Handler(BaseHTTPRequestHandler):
@@ -150,13 +150,14 @@ class HttpCollectorServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Nobody reads it."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
         self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self._server.server_bind()
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
 
     def __enter__(self) -> Self:
+        self._server.server_activate()
         self._thread.start()
         return self
 
@@ -164,8 +165,12 @@ class HttpCollectorServer:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._server.shutdown()
-        self._server.server_close()
+        self.close()
         self._thread.join()
+
+    def close(self) -> None:
+        """Let its port go; what `with` does besides."""
+        self._server.server_close()
 
 
 class GrpcCollectorServer:

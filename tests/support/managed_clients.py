@@ -21,15 +21,14 @@ _VERSIONS = {3: MQTTProtocolVersion.MQTTv31, 4: MQTTProtocolVersion.MQTTv311, 5:
 
 @asynccontextmanager
 async def connected(managed: ManagedNode, clientid: str) -> AsyncIterator[MqttClient]:
-    """A client of the tests' own, packet by packet, that is let in and leaves at the end."""
+    """A client of the tests' own, packet by packet, that is let in; the node knows of its end behind the block."""
     client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.node.port), p.V5)
     client.send_connect(clientid)
     assert (await client.take(p.Connack)).code == 0
     try:
         yield client
     finally:
-        client.close()
-        await client.until_closed()
+        await client.leave()
 
 
 class Peer:

@@ -51,13 +51,13 @@ class ManagedNode:
         """A client of the API, which the caller closes."""
         return httpx.Client(base_url=f"{self.url}/api/v5", auth=auth, timeout=30, **more)
 
-    def again(self, begin: int | None = None) -> None:
+    def again(self, begin: int) -> None:
         """Wait until the API is served again, at an address that may be another one.
 
         Args:
-            begin: How long the log was before; None for now.
+            begin: How long the log was before what has it served again.
         """
-        self.url = self._served(self.node.log.stat().st_size if begin is None else begin)
+        self.url = self._served(begin)
         self.api.base_url = f"{self.url}/api/v5"
 
     def _served(self, begin: int) -> str:
