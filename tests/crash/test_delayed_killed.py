@@ -32,16 +32,18 @@ def publish_delayed(port: int, delay_s: int) -> None:
 def test_every_delayed_message_that_was_acknowledged_arrives_after_a_restart(tmp_path: Path, ends: str) -> None:
     with NodeProcess(tmp_path) as node:
         watcher = Watcher(node.port, "t", 2, COUNT)
-        publish_delayed(node.port, 3)
-        if ends == "killed":
-            node.kill()
-        else:
-            assert node.stop() == 0
-        node.start()
         try:
+            publish_delayed(node.port, 3)
+            if ends == "killed":
+                node.kill()
+            else:
+                assert node.stop() == 0
+            node.start()
             assert watcher.has_all.wait(60), len(watcher.heard)
             for qos in (1, 2):  # paho hands out what came at QoS 2 when its handshake ends
                 mine = [number for _, payload in watcher.heard if (number := int(payload)) % 2 == qos - 1]
+                if qos == 1:  # one that came before the end may come again
+                    mine = list(dict.fromkeys(mine))
                 assert mine == list(range(qos - 1, COUNT, 2))
         finally:
             watcher.stop()

@@ -183,6 +183,20 @@ async def test_close_answers_for_everything_first(database: LocalDatabase, make_
         commit.append(make_message())
 
 
+async def test_all_that_close_it_at_once_see_its_end(database: LocalDatabase, make_message: MakeMessage) -> None:
+    answers = Answers()
+    commit = GroupCommit(database, answers)
+    ticket = commit.append(make_message())
+    given_up = asyncio.create_task(commit.close())
+    await asyncio.sleep(0)
+    closing = asyncio.gather(commit.close(), commit.close())
+    await asyncio.sleep(0)
+    given_up.cancel()
+    async with asyncio.timeout(20):
+        await closing
+    assert answers.errors == {ticket: None}
+
+
 async def test_a_fault_of_one_answer_does_not_stop_storing(database: LocalDatabase, make_message: MakeMessage) -> None:
     faults: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))

@@ -149,7 +149,7 @@ class Databases(Part):
 
     async def commit(self) -> None:
         """Commit what was taken, and take nothing more; what is stored can still be read."""
-        await every(self._all, StoredMessages.commit)
+        await every([*self._all], StoredMessages.commit)  # one that is being closed leaves the list meanwhile
 
     def tick(self, uptime_us: int) -> None:
         """Do what is due."""

@@ -86,7 +86,7 @@ class CommitQueue(Generic[Item]):
         self._error: StorageError | None = None  # why that failed as a whole
         self._running = False
         self._closing = False
-        self._idle: asyncio.Future[None] | None = None
+        self._idle = asyncio.Event()
         self._fsync = fsync
         self._syncer = Syncer(self._loop, self._synced) if fsync else None
         self._buffered_bytes = 0
@@ -166,11 +166,10 @@ class CommitQueue(Generic[Item]):
         }
 
     async def close(self) -> None:
-        """Store what was taken, answer for it, and stop; the database stays open."""
+        """Store what was taken, answer for it, and stop; the database stays open. Several may wait for it at once."""
         self._closing = True
         while self._running:
-            self._idle = self._loop.create_future()
-            await self._idle
+            await self._idle.wait()
         if self._syncer is not None:
             self._syncer.stop()
             self._syncer = None
@@ -181,6 +180,7 @@ class CommitQueue(Generic[Item]):
             self._gathering = _CommitBatch(self._gathering.ticket)
             raise StorageClosedError("the node is stopping", database=self._database.name, path=self._database.path)
         self._running = True
+        self._idle.clear()
         self._loop.call_soon(self._begin)
 
     def _seal(self) -> None:
@@ -270,8 +270,7 @@ class CommitQueue(Generic[Item]):
             self._loop.call_soon(self._begin)
             return
         self._running = False
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
+        self._idle.set()
 
     def _wake(self) -> None:
         try:
