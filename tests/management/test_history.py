@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -84,6 +85,37 @@ def test_few_points_are_made_of_a_week() -> None:
 def test_a_node_that_began_anew_counts_from_zero() -> None:
     assert deltas({"received": 12}, {"received": 10}) == {"received": 2}
     assert deltas({"received": 3}, {"received": 10}) == {"received": 3}
+
+
+class SlowStore(HistoryStore):
+    """One whose file is not open before a test says so."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.may_open = threading.Event()
+
+    def open(self) -> None:
+        assert self.may_open.wait(60)
+        super().open()
+
+
+async def test_who_asks_before_the_file_is_open_finds_what_is_in_it(tmp_path: Path) -> None:
+    before = HistoryStore(tmp_path / FILE)
+    before.open()
+    before.add("n", sample(BEGAN_MS))
+    before.close()
+    nodes, store = Nodes("n", tmp_path), SlowStore(tmp_path / FILE)
+    history = History(nodes, store, lambda: BEGAN_MS)
+    history.start(10)
+    asked = asyncio.gather(history.read(nodes.all(), None), history.points(nodes.all(), ["received"], 60, 6))
+    await asyncio.sleep(0)
+    store.may_open.set()
+    samples, _ = await asked
+    assert samples == [sample(BEGAN_MS)]
+    await history.clear()
+    assert await history.read(nodes.all(), None) == []
+    nodes.close()
+    await history.stop()
 
 
 async def test_samples_are_what_happened_between_them(tmp_path: Path) -> None:

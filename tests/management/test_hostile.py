@@ -166,7 +166,7 @@ def test_requests_beyond_what_is_answered_at_once_are_refused(managed: ManagedNo
 
 def test_a_full_disk_ends_nothing(managed: ManagedNode, peer: Peer) -> None:
     assert main(["ctl", "--data-dir", str(managed.node.data_dir), "admins", "add", "full", "Full-disk-1"]) == 0
-    wait_until(lambda: managed.api.get("/monitor").json(), "there is a sample to forget")
+    wait_until(lambda: managed.api.get("/monitor").raise_for_status().json(), "there is a sample to forget")
     process = management(managed)
     limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))  # as on a full disk, each write fails

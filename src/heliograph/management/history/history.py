@@ -70,6 +70,7 @@ class History:
         self._now_ms = now_ms
         self._looked: dict[str, Looked] = {}
         self._interval_s = 10
+        self._opening: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._thinned_ms = 0
         self._is_failing = False
@@ -77,6 +78,7 @@ class History:
     def start(self, interval_s: int) -> None:
         """Begin to take samples so often."""
         self._interval_s = interval_s
+        self._opening = asyncio.create_task(self._open(), name="file of the history")
         self._task = asyncio.create_task(self._run(), name="history")
 
     def use(self, interval_s: int) -> None:
@@ -89,6 +91,7 @@ class History:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        await self._opened()
         await asyncio.to_thread(self._store.close)
 
     async def read(self, nodes: list[Node], latest_s: int | None) -> list[HistorySample]:
@@ -100,6 +103,7 @@ class History:
         Raises:
             sqlite3.Error: They cannot be read.
         """
+        await self._opened()
         since_ms = 0 if latest_s is None else self._now_ms() - latest_s * 1000
         found = [await asyncio.to_thread(self._store.read, node.name, since_ms) for node in nodes]
         return added(sample for samples in found for sample in samples)
@@ -114,6 +118,7 @@ class History:
         Raises:
             sqlite3.Error: The samples cannot be read.
         """
+        await self._opened()
         now_ms, step_s = self._now_ms(), step_of(seconds, most)
         since_ms = now_ms - seconds * 1000
         found = [NodePoints(names, since_ms, now_ms, step_s) for _ in nodes]
@@ -122,7 +127,12 @@ class History:
         return series(found, names, step_s)
 
     async def clear(self) -> None:
-        """Forget all samples."""
+        """Forget all samples.
+
+        Raises:
+            sqlite3.Error: They cannot be forgotten.
+        """
+        await self._opened()
         await asyncio.to_thread(self._store.clear)
 
     async def current(self, node: Node) -> dict[str, int]:
@@ -177,11 +187,19 @@ class History:
                 _log.error("samples of the history cannot be kept: %s", error)
             self._is_failing = True
 
-    async def _run(self) -> None:
+    async def _open(self) -> None:
         try:
             await asyncio.to_thread(self._store.open)
         except (sqlite3.Error, OSError) as error:
             _log.error("there is no history: its file cannot be used: %s", error)
+
+    async def _opened(self) -> None:
+        """Wait until the file is open, or cannot be: who asks at the start finds what there is."""
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+
+    async def _run(self) -> None:
+        await self._opened()
         while True:
             try:
                 await self.take()
