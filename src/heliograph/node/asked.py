@@ -95,7 +95,7 @@ from heliograph.rpc.server import RpcServer
 from heliograph.rules.parts import EnvironmentPart
 
 _SECOND_US: Final = 1_000_000
-_LATE_S: Final = 1.0  # a loop that is so late has no time for what is not vital
+_LATE_S: Final = 1.0  # a loop that is so late from tick to tick has no time for what is not vital
 
 
 def make_server(parts: Parts, name: str, ready_us: int) -> RpcServer:
@@ -111,7 +111,7 @@ def make_server(parts: Parts, name: str, ready_us: int) -> RpcServer:
         f"heliograph {__version__} ({name})",
         "control socket",
         on_fault=lambda method, error: faults.contain(f"control.{method}", error),
-        overload=lambda: _overload(parts.get(Ticker).lag_s) or parts.get(OverloadPart).refusal(),
+        overload=lambda: _overload(parts.get(Ticker).lag.lasting_s) or parts.get(OverloadPart).refusal(),
         audit=parts.get(ConfigChangesPart).audit,
     )
 

@@ -18,6 +18,26 @@ _QUIET_US: Final = 10_000_000
 _LAG_BOUNDS_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 
 
+class TickLag:
+    """How late ticks come; owned by the ticker, which measures each.
+
+    Attributes:
+        last_s: How late the last tick came, in seconds.
+        longest_s: The latest that one came.
+        lasting_s: How late the last two ticks came at least. One turn that took long has ended when the next thing is
+            asked of the loop; a loop that is late from tick to tick has no time.
+    """
+
+    def __init__(self) -> None:
+        self.last_s = self.longest_s = self.lasting_s = 0.0
+
+    def add(self, late_s: float) -> None:
+        """A tick has come."""
+        self.lasting_s = min(self.last_s, late_s)
+        self.longest_s = max(self.longest_s, late_s)
+        self.last_s = late_s
+
+
 class Ticker(Part):
     """Ticks the parts of one node; itself one of them, so that time stops before clients are disconnected.
 
@@ -26,7 +46,7 @@ class Ticker(Part):
         tick: Tells all parts the time; the names of those that raised, with what.
 
     Attributes:
-        lag_s: How late the last tick came, in seconds.
+        lag: How late ticks come.
     """
 
     name = "ticker"
@@ -37,7 +57,7 @@ class Ticker(Part):
         self._kernel = kernel
         self._tick = tick
         self._task: asyncio.Task[None] | None = None
-        self._longest_lag_s = self.lag_s = 0.0
+        self.lag = TickLag()
         self._lags = Histogram(_LAG_BOUNDS_S)
 
     async def start(self) -> None:
@@ -52,7 +72,7 @@ class Ticker(Part):
 
     def samples(self) -> list[Sample]:
         """How late ticks come."""
-        lags = {"loop.last_lag_s": round(self.lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
+        lags = {"loop.last_lag_s": round(self.lag.last_s, 6), "loop.longest_lag_s": round(self.lag.longest_s, 6)}
         return [*plain(lags), *self._lags.samples("loop.lag")]
 
     async def _run(self) -> None:
@@ -60,9 +80,8 @@ class Ticker(Part):
         while True:
             began_us = uptime_us()
             await asyncio.sleep(_TICK_S)
-            self.lag_s = max(0.0, (uptime_us() - began_us) / 1e6 - _TICK_S)
-            self._longest_lag_s = max(self._longest_lag_s, self.lag_s)
-            self._lags.add(self.lag_s)
+            self.lag.add(max(0.0, (uptime_us() - began_us) / 1e6 - _TICK_S))
+            self._lags.add(self.lag.last_s)
             for name, error in self._tick(self._kernel.clock.begin_turn()).items():
                 failing.happened(name, f"the part {name} of the node fails when it is ticked: {error}", {"part": name})
             failing.tick()
