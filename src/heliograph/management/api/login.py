@@ -71,6 +71,7 @@ class LoginAnswer(Row):
 async def log_in(body: LoginBody, request: Request, people: PeopleDep) -> Response:
     """Log in. A page of this address gets a cookie as well."""
     node = asked_for(Caller(body.username, "user", ""), request)
+    await people.first.settled()
     token, user = await people.logins.log_in(body.username, body.password, body.mfa_token, address_of(request), node)
     return _logged_in(request, token, user.user)
 
@@ -128,6 +129,7 @@ def _method(scope: str) -> str:
 @area.get("/heliograph/set_up", scope=OPEN)
 async def get_set_up(people: PeopleDep) -> dict[str, bool]:
     """Whether the first user is to be made."""
+    await people.first.settled()
     return {"needed": await people.first.is_needed()}
 
 

@@ -1,5 +1,6 @@
 """What the page may do in a browser: scripts and styles of ours, requests to this server and to our WebSockets."""
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,8 @@ from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _KEPT_S: Final = 5.0
-_ASK_S: Final = 1.0  # the page is there without them
+_AWAY_S: Final = 1.0  # so long after a node that did not answer it is not asked again
+_ASK_S: Final = 5.0  # a node that hangs: the page is there without them
 # A policy knows names and IPv4 addresses. What else a request says of its host stands in no header.
 _HOST: Final = re.compile(r"([A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?)(?::[0-9]{1,5})?")
 _BEFORE: Final = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:"
@@ -44,11 +46,15 @@ class ListedWebSockets:
         self._now_s = now_s
         self._places: list[WebSocketPlace] = []
         self._until_s = 0.0
+        self._asking = asyncio.Lock()
 
     async def get(self) -> list[WebSocketPlace]:
-        """Those of the last answer, as long as the node is away."""
-        if self._now_s() >= self._until_s:
-            self._until_s = self._now_s() + _KEPT_S
-            with suppress(RpcError, UnreachableError):
-                self._places = await websocket_places(self._nodes.own(), _ASK_S)
-        return self._places
+        """Those of the last answer, as long as the node is away. Who asks meanwhile waits for the same answer."""
+        async with self._asking:
+            if self._now_s() >= self._until_s:
+                kept_s = _AWAY_S
+                with suppress(RpcError, UnreachableError):
+                    self._places = await websocket_places(self._nodes.own(), _ASK_S)
+                    kept_s = _KEPT_S
+                self._until_s = self._now_s() + kept_s
+            return self._places

@@ -19,6 +19,7 @@ from heliograph.control.proto_v1.people import ManagementUserRow, NewManagementU
 from heliograph.management.asking.nodes import Node
 from heliograph.management.people.known import KnownPeople
 from heliograph.management.people.logins import Logins
+from heliograph.management.web.errors import ApiError
 from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.methods import RpcError
 from heliograph.settings.secrets import SecretError
@@ -27,6 +28,7 @@ _log = logging.getLogger(__name__)
 
 TOKEN_LIFE_S: Final = 3_600.0
 _AGAIN_S: Final = 1.0
+_SETTLED_S: Final = 20.0  # a hash of a password takes so long on a machine that has no time
 
 
 class FirstUser:
@@ -39,15 +41,22 @@ class FirstUser:
         logins: What makes hashes.
         node: The node.
         clock: Seconds on the monotonic clock.
+        again_s: How long it waits where the node does not answer, or has no time.
     """
 
     def __init__(
-        self, known: KnownPeople, logins: Logins, node: Node, clock: Callable[[], float] = time.monotonic
+        self,
+        known: KnownPeople,
+        logins: Logins,
+        node: Node,
+        clock: Callable[[], float] = time.monotonic,
+        again_s: float = _AGAIN_S,
     ) -> None:
         self._known = known
         self._logins = logins
         self._node = node
         self._clock = clock
+        self._again_s = again_s
         self._hash = b""
         self._until_s = 0.0
         self._beginning: asyncio.Task[None] | None = None
@@ -61,6 +70,14 @@ class FirstUser:
         if self._beginning is not None:
             self._beginning.cancel()
             await asyncio.gather(self._beginning, return_exceptions=True)
+
+    async def settled(self) -> None:
+        """Wait until the user of the configuration is made, or is not to be: who logs in at once finds it.
+
+        Where the node does not answer, that is not waited for long.
+        """
+        if self._beginning is not None and not self._beginning.done():
+            await asyncio.wait({self._beginning}, timeout=_SETTLED_S)
 
     async def is_needed(self) -> bool:
         """Whether there is no user.
@@ -103,10 +120,12 @@ class FirstUser:
                     await self._make_or_tell(settings)
                 return
             except UnreachableError:
-                await asyncio.sleep(_AGAIN_S)  # the node is starting, or stops
+                await asyncio.sleep(self._again_s)  # the node is starting, or stops
             except RpcError as error:
                 _log.warning("the node does not say whether there is a user [%s]: %s", error.code, error.message)
-                await asyncio.sleep(_AGAIN_S)  # the node is starting, or stops
+                await asyncio.sleep(self._again_s)  # the node is starting, or stops
+            except ApiError:
+                await asyncio.sleep(self._again_s)  # too many wait for a hash of theirs
 
     async def _make_or_tell(self, settings: DashboardConfig) -> None:
         try:
