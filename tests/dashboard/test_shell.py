@@ -99,10 +99,12 @@ def test_names_that_every_object_has_are_names_like_others(browser: Browser, man
             ("authorization/rules/constructor", "Authorization"),
             ("history?span=constructor", "History"),
             ("traces?tab=live&type=constructor", "Traces"),
+            ("configuration/constructor", "Configuration"),
         ):
             dashboard.open(address)
             expect(page.get_by_role("heading", level=1)).to_have_text(heading)
             expect(page.get_by_text("Loading …")).to_have_count(0)
+        expect(page.get_by_text("There is no section constructor.")).to_be_visible()
 
 
 def test_the_page_is_kept_by_browsers_and_its_policy_is_strict(managed: ManagedNode) -> None:

@@ -1,6 +1,6 @@
 // @ts-check
 /** Fields of forms, each with its label, its hint, and the error that it caused beside it. */
-import { html, useEffect, useId, useState } from "../kernel/html.js";
+import { html, useId, useState } from "../kernel/html.js";
 
 /**
  * @typedef {{ label: string, value: any, onInput: (value: any) => void, hint?: any, error?: string, type?: string,
@@ -62,8 +62,8 @@ export const FileField = ({ label, onInput, isRequired = false }) => {
  * @param {{ label: string, value: string, onSearch: (value: string) => void, [more: string]: any }} props
  */
 export const SearchField = ({ label, value, onSearch, ...more }) => {
-  const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
-  return html`<${Field} ...${more} label=${label} value=${typed} onInput=${setTyped} type="search"
+  const [typed, setTyped] = useState({ of: value, text: value }); // until the value is another one
+  return html`<${Field} ...${more} label=${label} value=${typed.of === value ? typed.text : value}
+    onInput=${(/** @type {string} */ text) => setTyped({ of: value, text })} type="search"
     onChange=${(/** @type {any} */ event) => onSearch(event.target.value)} />`;
 };

@@ -1,6 +1,6 @@
 // @ts-check
 /** What the user is told: an error with what to do, what is loaded, what is empty, and that something was done. */
-import { html, useEffect, useRef } from "../kernel/html.js";
+import { html, useLayoutEffect, useRef } from "../kernel/html.js";
 import { link } from "../kernel/router.js";
 import { createStore, useStore } from "../kernel/store.js";
 import texts from "../texts/en/everywhere.js";
@@ -60,7 +60,7 @@ export const Notices = () => {
 /** The title of a page, which has the focus when the page comes. @param {{ title: string, children?: any }} props */
 export const PageHead = ({ title, children }) => {
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => { // before anybody can have gone on to a field of the page
     document.title = `${title} · Heliograph`;
     heading.current?.focus();
   }, [title]);

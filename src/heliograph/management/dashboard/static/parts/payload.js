@@ -1,6 +1,6 @@
 // @ts-check
 /** A payload: as text, JSON or hexadecimal numbers, whichever fits; of a big one the beginning until more is wanted. */
-import { html, useEffect, useId, useMemo, useState } from "../kernel/html.js";
+import { html, useId, useMemo, useState } from "../kernel/html.js";
 import { bytes } from "../kernel/format.js";
 import { useAction } from "../kernel/resource.js";
 import { ErrorNote } from "./notice.js";
@@ -21,17 +21,15 @@ const viewsOf = (data, isCut) => {
  *   bytes, or all; `load` gets all of them.
  */
 export const Payload = ({ base64, size, load }) => {
-  const [all, setAll] = useState("");
-  const [isWhole, setWhole] = useState(false);
+  const [wanted, setWanted] = useState({ base64, size, all: "", isWhole: false });
+  const { all, isWhole } = wanted.base64 === base64 && wanted.size === size ? wanted : { all: "", isWhole: false };
   const data = useMemo(() => bytesOf(all || base64), [all, base64]);
   const shown = useMemo(() => (isWhole ? data : data.subarray(0, FIRST)), [data, isWhole]);
   const isCut = shown.length < size;
   const views = useMemo(() => viewsOf(shown, isCut), [shown, isCut]);
   const [chosen, setChosen] = useState("");
-  useEffect(() => { setAll(""); setWhole(false); }, [base64, size]);
   const more = useAction(async () => {
-    if (data.length < size && load) setAll(await load());
-    setWhole(true);
+    setWanted({ base64, size, all: data.length < size && load ? await load() : all, isWhole: true });
   });
   const view = chosen === "" || /** @type {any} */ (views)[chosen] === null ? views.best : chosen;
   const text = useMemo(() => (view === "json" ? views.json : view === "text" ? views.text : hexOf(shown)) ?? "",

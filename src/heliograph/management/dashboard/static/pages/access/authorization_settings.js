@@ -1,6 +1,6 @@
 // @ts-check
 /** What holds beside the sources: where no rule fits, what happens to who is denied, what is remembered. */
-import { html, useEffect, useMemo, useState } from "../../kernel/html.js";
+import { html, useMemo, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
@@ -27,8 +27,8 @@ export const AuthorizationSettings = () => {
 
 /** @param {{ root: any, settings: any, onSaved: (settings: any) => void }} props */
 const SettingsCard = ({ root, settings, onSaved }) => {
-  const [draft, setDraft] = useState(settings);
-  useEffect(() => setDraft(settings), [settings]);
+  const [typed, setTyped] = useState({ of: settings, draft: settings }); // until they are loaded anew
+  const draft = typed.of === settings ? typed.draft : settings;
   const schema = useMemo(() => {
     const { sources, ...properties } = root.properties.authorization.properties;
     return { ...root.properties.authorization, properties };
@@ -59,7 +59,8 @@ const SettingsCard = ({ root, settings, onSaved }) => {
     <${ErrorNote} error=${clean.error} />
     <form class="card" onSubmit=${submit}>
       <h2>${texts.settingsTitle}</h2>
-      <${SchemaForm} schema=${schema} root=${root} value=${draft} onInput=${setDraft} errors=${fields}
+      <${SchemaForm} schema=${schema} root=${root} value=${draft} onInput=${(/** @type {any} */ next) =>
+        setTyped({ of: settings, draft: next })} errors=${fields}
         isReadOnly=${!mayWrite} />
       <${ErrorNote} error=${save.error && (rest || !Object.keys(fields).length) ? save.error : null} />
       ${mayWrite && html`<p class="actions"><button type="submit" class="main"

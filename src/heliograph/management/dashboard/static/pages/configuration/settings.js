@@ -1,10 +1,12 @@
 // @ts-check
 /** All settings as forms, section by section or as a search finds them; what is changed is kept until it is applied. */
 import { html, useEffect, useMemo, useRef, useState } from "../../kernel/html.js";
+import { own } from "../../kernel/own.js";
 import { link, replaceQuery } from "../../kernel/router.js";
 import { may, session } from "../../kernel/session.js";
 import { Field } from "../../parts/field.js";
 import { marked } from "../../parts/marked.js";
+import { Empty } from "../../parts/notice.js";
 import { SchemaForm, differences, dotted, withChanges, withValue } from "../../parts/schema_form.js";
 import { ApplyDialog } from "./apply.js";
 import { Found } from "./found.js";
@@ -58,11 +60,7 @@ export const SettingsTab = ({ held, section, query, reload }) => {
         changed=${changes.map(({ path }) => path[0])} />
       <div class="card">${isSearch
         ? html`<${Found} form=${form} find=${find} draft=${draft} setDraft=${setDraft} />`
-        : html`<h2>${section}</h2><p class="quiet">${marked(held.schema.properties[section]?.description)}</p>
-          <${SchemaForm} key=${section} ...${form} schema=${held.schema.properties[section]
-            ?? { type: "object", properties: {} }} value=${draft[section]}
-            path=${[section]} onInput=${(/** @type {any} */ value) =>
-              setDraft(withValue(draft, [section], value))} />`}</div>
+        : html`<${Section} key=${section} form=${form} section=${section} draft=${draft} setDraft=${setDraft} />`}</div>
     </div>
     ${changes.length > 0 && html`<section class="apply-bar" aria-label=${texts.changed(changes.length)}>
       <span>${texts.changed(changes.length)}</span>
@@ -73,6 +71,17 @@ export const SettingsTab = ({ held, section, query, reload }) => {
       onLeaveOut=${(/** @type {string[]} */ paths) => setDraft(withChanges(held.tree,
         changes.filter(({ path }) => !paths.includes(dotted(path)))))}
       onClose=${() => setOpen(false)} />`}`;
+};
+
+/**
+ * @param {{ form: any, section: string, draft: any, setDraft: (draft: any) => void }} props
+ */
+const Section = ({ form, section, draft, setDraft }) => {
+  const schema = own(form.root.properties, section);
+  if (schema === undefined) return html`<${Empty}>${texts.noSection(section)}<//>`;
+  return html`<h2>${section}</h2><p class="quiet">${marked(schema.description)}</p>
+    <${SchemaForm} ...${form} schema=${schema} value=${own(draft, section)} path=${[section]}
+      onInput=${(/** @type {any} */ value) => setDraft(withValue(draft, [section], value))} />`;
 };
 
 /** @param {{ names: string[], section: string, changed: string[] }} props */

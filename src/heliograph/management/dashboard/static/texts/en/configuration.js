@@ -4,6 +4,7 @@ export default {
   title: "Configuration",
   tabs: { settings: "Settings", revisions: "Revisions" },
   sections: "Sections",
+  noSection: (/** @type {string} */ name) => `There is no section ${name}.`,
   search: "Search all settings",
   searchHint: "A part of a name or of a description.",
   inNames: "In names",
