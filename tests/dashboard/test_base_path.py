@@ -59,6 +59,7 @@ def test_all_of_it_works_below_a_path(browser: Browser, managed: ManagedNode, pr
         address.fill(f"{proxy.url.replace('http', 'ws')}/mqtt")
         page.get_by_role("button", name="Connect", exact=True).click()
         expect(connected).to_be_visible()
+        expect(page.get_by_text("Loading …")).to_have_count(0)  # what is asked behind a logout is refused
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("button", name="Log in", exact=True)).to_be_visible()
         assert page.context.cookies() == []
@@ -75,6 +76,8 @@ def test_single_sign_on_comes_back_below_the_path(
         expect(page.get_by_text("ann operator")).to_be_visible()
         assert page.url.startswith(f"{proxy.url}/")
         assert {cookie["path"] for cookie in page.context.cookies()} == {"/broker/api/v5"}
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)  # what is asked behind a logout is refused
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("button", name="Log in", exact=True)).to_be_visible()
 

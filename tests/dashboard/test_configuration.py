@@ -48,6 +48,7 @@ def test_a_limit_on_trial_holds_for_clients_and_no_more_when_it_is_taken_back(
     expect(row).to_contain_text("65535")
     expect(row).to_contain_text("for new connections")
     dialog.get_by_label("On trial").check()
+    dialog.get_by_label("Seconds to confirm it in").fill("3600")  # a test is not that slow
     admin.check_access()
     dialog.get_by_role("button", name="Apply", exact=True).click()
     trial = page.get_by_role("region", name=re.compile("is on trial"))

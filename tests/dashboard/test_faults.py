@@ -21,9 +21,10 @@ def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
     """A node whose process of the API is killed, and comes back at the same address."""
     with ManagedNode(tmp_path_factory.mktemp("faults"), SETTINGS) as node:
         address = urlsplit(node.url).netloc
+        begin = node.node.log.stat().st_size
         answer = node.api.put("/configs/dashboard", json={"listeners": {"http": {"bind": address}}})
         assert answer.status_code == 200, answer.text
-        node.again(0)
+        node.again(begin)
         yield node
 
 
@@ -33,12 +34,13 @@ def test_a_slow_answer_is_waited_for_and_a_late_one_is_dropped(browser: Browser,
         peers.connect("first-1")
         peers.connect("other-1")
         page = dashboard.log_in().page
-        page.route("**/clients_v2?*first*", lambda route: held.append(route))
-        dashboard.open("clients?id=first")
+        page.route("**/heliograph/clients?*first*", lambda route: held.append(route))
+        dashboard.open("clients?text=first")
         expect(page.get_by_text("Loading …")).to_be_visible()
         page.get_by_label("Client id").fill("other")
         page.get_by_role("button", name="Search").click()
         expect(page.get_by_role("row").filter(has_text="other-1")).to_be_visible()
+        assert held
         for route in held:
             route.abort()  # what the page no longer waits for
         expect(page.get_by_role("row").filter(has_text="first-1")).to_have_count(0)

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from support.browser import Dashboard
 from support.managed_clients import Peers
 from support.management import ManagedNode
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.service
 
@@ -37,6 +38,7 @@ def test_a_message_is_followed_to_its_receivers(admin: Dashboard, managed: Manag
     lamp.subscribe("followed/#", 1)
     sensor.publish("followed/1", b"21.5", 1)
     lamp.packets(1)
+    wait_until(lambda: managed.api.get("/clients/lamp-4").json()["inflight_cnt"] == 0, "it is acknowledged")
     sensor.publish("unheard/1", b"x", 1)
     page.get_by_label("Topic filter").fill("followed/#/1")
     page.get_by_role("button", name="Search").click()

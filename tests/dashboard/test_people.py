@@ -83,7 +83,8 @@ def test_a_second_factor_is_set_up_and_asked_for(browser: Browser, managed: Mana
         shown.get_by_role("dialog").get_by_label("Password").fill(_VIEWER)
         shown.get_by_role("button", name="Go on").click()
         secret = shown.get_by_role("dialog").locator("code").inner_text()
-        assert shown.get_by_role("img", name="QR code").evaluate("image => image.complete && image.naturalWidth") > 0
+        drawn = "image => image.decode().then(() => image.naturalWidth)"  # browsers decode images by and by
+        assert shown.get_by_role("img", name="QR code").evaluate(drawn) > 0
         own.check_access()
         shown.get_by_label("Code").fill(code_of(secret))
         shown.get_by_role("button", name="Confirm").click()

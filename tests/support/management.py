@@ -12,7 +12,7 @@ from support.waiting import wait_until
 
 KEY: Final = "first-key"
 SECRET: Final = "first-secret"
-_SERVED: Final = re.compile(rb"the HTTP API is served at (http://[^\s,]+)[\s,]")
+_SERVED: Final = re.compile(rb"the HTTP API is served at (http://[^\s,]+)[\s,]")  # a line that is whole
 
 
 class ManagedNode:
@@ -42,20 +42,24 @@ class ManagedNode:
     def start(self) -> Self:
         """Start the node, and wait until its API is served."""
         begin = self.node.log.stat().st_size if self.node.log.exists() else 0
-        self.node.start()
-        self.url = self._served(begin)
+        try:
+            self.node.start()
+            self.url = self._served(begin)
+        except BaseException:
+            self.node.end()
+            raise
         self.api = self.client((KEY, SECRET))
         return self
 
     def client(self, auth: tuple[str, str] | None = None, **more: Any) -> httpx.Client:
         """A client of the API, which the caller closes."""
-        return httpx.Client(base_url=f"{self.url}/api/v5", auth=auth, timeout=30, **more)
+        return httpx.Client(base_url=f"{self.url}/api/v5", auth=auth, timeout=100, **more)
 
     def again(self, begin: int) -> None:
         """Wait until the API is served again, at an address that may be another one.
 
         Args:
-            begin: How long the log was before what has it served again.
+            begin: How long the log was before what has it served anew, in bytes.
         """
         self.url = self._served(begin)
         self.api.base_url = f"{self.url}/api/v5"
@@ -64,7 +68,7 @@ class ManagedNode:
         def found() -> list[bytes]:
             return _SERVED.findall(self.node.log.read_bytes()[begin:])
 
-        wait_until(found, "the HTTP API is served")
+        wait_until(found, "the HTTP API is served", is_alive=self.node.is_alive)
         return found()[-1].decode()
 
     def __enter__(self) -> Self:

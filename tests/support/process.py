@@ -100,14 +100,24 @@ class NodeProcess:
         """`kill -9`."""
         self._end(signal.SIGKILL)
 
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def end(self) -> None:
+        """Have it be gone, whether or not it runs still, also where its start has failed."""
+        if self.is_alive():
+            self.kill()
+        elif self._process is not None and self._process.stdout is not None:
+            self._process.stdout.close()
+
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
+        self.end()
 
     def _environment(self) -> dict[str, str]:
         return {name: value for name, value in os.environ.items() if name not in self.without} | {
