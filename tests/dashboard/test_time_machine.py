@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
 from support.browser import Dashboard
 from support.managed_clients import Peers
@@ -98,6 +98,30 @@ def test_what_is_wrong_stands_beside_its_field_and_a_replay_ends(browser: Browse
         wait_until(lambda: len(_replays(past)) == 1, "it runs")
         dashboard.open("rules")
         wait_until(lambda: not _replays(past), "it has ended with its page")
+
+
+def test_a_page_that_is_left_while_the_replay_before_ends_begins_no_other(browser: Browser, past: ManagedNode) -> None:
+    held: list[Route] = []
+    begun: list[str] = []
+    with Dashboard(browser, past).log_in() as dashboard:
+        page = dashboard.open("time_machine?rule=past_warm").page
+        expect(page.get_by_label("SQL")).to_have_value(WARM)
+        page.get_by_role("button", name="Run it").click()
+        expect(_number(page, "Rows")).to_contain_text("29")
+        page.route("**/rule_replays/*", held.append)
+        page.on("request", lambda asked: begun.append(asked.url) if _begins(asked) else None)
+        with page.expect_request("**/rule_replays/*"):
+            page.get_by_role("button", name="Run it").click()
+        dashboard.open("rules")
+        with page.expect_response("**/rule_replays/*"):
+            for route in held:
+                route.continue_()
+        dashboard.leave()
+        assert begun == []
+
+
+def _begins(asked: Request) -> bool:
+    return asked.method == "POST" and asked.url.endswith("/rule_replays")
 
 
 def _number(page: Page, name: str) -> Locator:

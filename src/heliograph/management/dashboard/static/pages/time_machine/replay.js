@@ -41,9 +41,12 @@ export const useReplay = () => {
   };
   const run = async (/** @type {any} */ body) => {
     setState({ ...NOTHING, isRunning: true });
-    await forget();
-    const { signal } = now.current.abort;
-    now.current.begun = api.post(WHERE, body).then((shown) => {
+    const before = forget();
+    const mine = now.current;
+    const { signal } = mine.abort;
+    await before;
+    if (signal.aborted) return; // the page is gone, or it was cancelled, while the one before it ended
+    mine.begun = api.post(WHERE, body).then((shown) => {
       if (!signal.aborted) change({ shown });
       return shown.id;
     });
