@@ -11,7 +11,8 @@ from support.browser import Dashboard
 from support.managed_clients import Peers
 from support.management import ManagedNode
 
-pytestmark = pytest.mark.service
+# Some forty pages, each looked through.
+pytestmark = [pytest.mark.service, pytest.mark.timeout(600)]
 
 PAGES = re.findall(r'\{ path: "(\w+)"', (ROOT / "pages" / "map.js").read_text())
 _VIEWER, _PASSWORD = "vincent", "looks-1-only"

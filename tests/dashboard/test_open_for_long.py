@@ -9,7 +9,8 @@ from playwright.sync_api import Browser, CDPSession, Page, Route, expect
 from support.browser import Dashboard
 from support.management import ManagedNode
 
-pytestmark = pytest.mark.service
+# The page takes in thousands of events.
+pytestmark = [pytest.mark.service, pytest.mark.timeout(400)]
 
 _HOUR: int = 3600  # events of an hour
 _GROWTH_BYTES_MAX = 1 << 20  # in an hour
@@ -59,5 +60,5 @@ def test_an_overview_that_is_open_for_hours_holds_no_more(browser: Browser, mana
         dashboard.log_in()
         expect(page.get_by_text("424,242").first).to_be_visible()
         before = heap_bytes(session)
-        expect(page.get_by_text("535,353").first).to_be_visible()
+        expect(page.get_by_text("535,353").first).to_be_visible(timeout=200_000)
         assert heap_bytes(session) - before < more * _GROWTH_BYTES_MAX
