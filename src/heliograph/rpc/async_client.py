@@ -24,15 +24,21 @@ _UNREAD_MAX: Final = 200  # frames of one request
 
 
 class _Answers:
-    """The frames of one request that have come and were not taken."""
+    """The frames of one request that have come and were not taken.
+
+    Attributes:
+        has_last: Whether the last one has come.
+    """
 
     def __init__(self) -> None:
         self.frames: list[proto.ToAsker] = []
+        self.has_last = False
         self._came: asyncio.Future[None] | None = None
         self.lost = ""
 
     def put(self, frame: proto.ToAsker) -> None:
         self.frames.append(frame)
+        self.has_last = _is_last(frame)
         self._wake()
 
     def lose(self, why: str) -> None:
@@ -69,6 +75,7 @@ class AsyncRpcClient(asyncio.Protocol):
         self.server = ""
         self._frames = RpcFrameReader()
         self._answers: dict[int, _Answers] = {}
+        self._given_up: set[int] = set()  # requests that the other side has yet to end
         self._number = 0
         self._greeting = _Answers()
         self._transport: asyncio.Transport | None = None
@@ -107,6 +114,11 @@ class AsyncRpcClient(asyncio.Protocol):
     def in_flight(self) -> int:
         """How many requests wait for the end of their answers."""
         return len(self._answers)
+
+    @property
+    def given_up(self) -> int:
+        """How many were given up here, and are in flight for the other side."""
+        return len(self._given_up)
 
     @property
     def is_lost(self) -> bool:
@@ -223,7 +235,8 @@ class AsyncRpcClient(asyncio.Protocol):
                         yield frame.value
         finally:
             del self._answers[number]
-            if not is_complete and not self._lost:
+            if not answers.has_last and not self._lost:
+                self._given_up.add(number)
                 self._send(proto.Cancel(number))
             self._go_on()
 
@@ -240,7 +253,9 @@ class AsyncRpcClient(asyncio.Protocol):
             self._greeting.put(frame)
             return
         if (answers := self._answers.get(frame.id)) is None:
-            return  # it was given up
+            if _is_last(frame):
+                self._given_up.discard(frame.id)
+            return
         answers.put(frame)
         if len(answers.frames) > _UNREAD_MAX and self._transport is not None:
             self._transport.pause_reading()
@@ -265,3 +280,7 @@ class AsyncRpcClient(asyncio.Protocol):
 
     def __repr__(self) -> str:
         return f"AsyncRpcClient({self.server}, {self.in_flight} in flight)"
+
+
+def _is_last(frame: proto.ToAsker) -> bool:
+    return isinstance(frame, proto.End | proto.Answer | proto.Failure)

@@ -71,7 +71,7 @@ class NodeConnections:
         for client in [one for one in self._open if one.is_lost]:
             self._open.remove(client)
             del self._reserved[client]
-        return next((one for one in self._open if self._reserved[one] < IN_FLIGHT_MAX), None)
+        return next((one for one in self._open if self._reserved[one] + one.given_up < IN_FLIGHT_MAX), None)
 
 
 class Node:
