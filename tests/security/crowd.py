@@ -23,7 +23,6 @@ class Crowd:
     def __init__(self, port: int, count: int, first: bytes = b"") -> None:
         self._selector = selectors.DefaultSelector()
         self._open: set[socket.socket] = set()
-        self.heard = b""  # what the last one to hear anything heard
         for _ in range(count):
             each = socket.create_connection(("127.0.0.1", port))
             if first:
@@ -47,9 +46,7 @@ class Crowd:
 
     def say(self, data: bytes) -> None:
         """Have all of them say something; one that the other side has closed may have words of it to hear yet."""
-        for each in self._open:
-            with suppress(OSError):
-                each.send(data)
+        self._say(data, self._open)
 
     def hear(self, count: int, meanwhile: Callable[[], object] = bool) -> None:
         """Wait until so many of them have heard something; call `meanwhile` now and then."""
@@ -57,7 +54,24 @@ class Crowd:
         end = time.monotonic() + WAIT_S
         while len(heard) < count:
             assert time.monotonic() < end, f"only {len(heard)} of {count} were answered"
-            heard |= set(self._look())
+            heard |= self._look().keys()
+            meanwhile()
+
+    def answer(self, words: bytes, trickle: bytes, last: bytes, meanwhile: Callable[[], object]) -> None:
+        """Have each answer what it hears first, and trickle then, until all have heard what ends with `last`."""
+        waiting, greeted = set(self._open), set[socket.socket]()
+        end = time.monotonic() + WAIT_S
+        while waiting:
+            assert time.monotonic() < end, f"{len(waiting)} have not heard the last words"
+            for each, data in self._look().items():
+                if each not in greeted:
+                    greeted.add(each)
+                    with suppress(OSError):
+                        each.send(words)
+                if data.endswith(last):
+                    waiting.discard(each)
+            assert waiting <= self._open, f"{len(waiting - self._open)} were closed before they heard the last words"
+            self._say(trickle, greeted & self._open)
             meanwhile()
 
     def wait_until_closed(self, meanwhile: Callable[[], object]) -> None:
@@ -68,8 +82,14 @@ class Crowd:
             self._look()
             meanwhile()
 
-    def _look(self) -> list[socket.socket]:
-        spoken = []
+    def _say(self, data: bytes, to: set[socket.socket]) -> None:
+        for each in to:
+            with suppress(OSError):
+                each.send(data)
+
+    def _look(self) -> dict[socket.socket, bytes]:
+        """What they have heard now."""
+        spoken = {}
         for key, _ in self._selector.select(0.05):
             each = key.fileobj
             assert isinstance(each, socket.socket)
@@ -78,8 +98,7 @@ class Crowd:
             except OSError:
                 data = b""
             if data:
-                self.heard = data
-                spoken.append(each)
+                spoken[each] = data
             else:
                 self._forget(each)
         return spoken

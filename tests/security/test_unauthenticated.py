@@ -15,7 +15,6 @@ from fuzz.engine import resident_bytes
 from heliograph.transport.frames import NORMAL_CLOSURE
 from security.crowd import WAIT_S, Crowd
 from support.certificates import Authority
-from support.mosquitto import free_port
 from support.process import NodeProcess
 from support.websocket import frame, goodbye, request
 
@@ -39,25 +38,18 @@ log.console.level = info
 mqtt {{ idle_timeout = 2s, max_packet_size = 256MB }}
 listeners.tcp.default.tcp_options.backlog = 4096
 listeners.ws.default {{ bind = "127.0.0.1:0", tcp_options.backlog = 4096 }}
-listeners.ws.patient {{ bind = "127.0.0.1:{patient_port}", tcp_options.backlog = 4096, zone = patient }}
-zones.patient.mqtt.idle_timeout = 60s
 listeners.ssl.default {{ bind = "127.0.0.1:0", tcp_options.backlog = 4096
     ssl_options {{ certfile = "{certificate}", handshake_timeout = 2s }} }}
 """
 
 
 class Target:
-    """A node, what it counts and what it takes.
+    """A node, what it counts and what it takes."""
 
-    Args:
-        patient_port: Where its WebSocket listener is that leaves peers time until all have come.
-    """
-
-    def __init__(self, node: NodeProcess, patient_port: int) -> None:
+    def __init__(self, node: NodeProcess) -> None:
         self._node = node
-        self._patient_port = patient_port
         ports = re.findall(r"(tcp|ws|ssl)://[^\s,]*?:(\d+)", node.ready_line)
-        self.ports = {kind: int(port) for kind, port in ports if int(port) != patient_port}
+        self.ports = {kind: int(port) for kind, port in ports}
         self.fresh_bytes = 0
 
     @property
@@ -89,23 +81,22 @@ class Target:
         """Have a crowd come, say `first`, then `trickle` while it is there.
 
         Args:
-            behind: What it says, over WebSocket, when all have heard an answer; then it waits for a goodbye, which it
-                does not return.
+            behind: What each says when it has heard an answer; then it waits for a goodbye, which it does not return.
         """
         counted, peak = self.closed_count(), self.resident
 
-        def meanwhile() -> None:
+        def look() -> None:
             nonlocal peak
             peak = max(peak, self.resident)
+
+        def meanwhile() -> None:
+            look()
             if trickle:
                 crowd.say(trickle)
 
-        with Crowd(self._patient_port if behind else self.ports[kind], COUNT, first) as crowd:
+        with Crowd(self.ports[kind], COUNT, first) as crowd:
             if behind:
-                crowd.hear(COUNT)
-                crowd.say(behind)
-                crowd.hear(COUNT, meanwhile)
-                assert crowd.heard.endswith(goodbye(NORMAL_CLOSURE))
+                crowd.answer(behind, trickle, goodbye(NORMAL_CLOSURE), look)
             else:
                 crowd.wait_until_closed(meanwhile)
         self.wait_until_empty()
@@ -129,10 +120,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
     directory = tmp_path_factory.mktemp("node")
     certificate = Authority(directory).server()
-    patient_port = free_port()
-    with NodeProcess(directory, SETTINGS.format(certificate=certificate, patient_port=patient_port)) as node:
-        found = Target(node, patient_port)
-        for port in (*found.ports.values(), patient_port):  # what the first connections cost is paid once
+    with NodeProcess(directory, SETTINGS.format(certificate=certificate)) as node:
+        found = Target(node)
+        for port in found.ports.values():  # what the first connections cost is paid once
             with Crowd(port, WARM_UP_COUNT):
                 pass
         found.wait_until_empty()

@@ -129,6 +129,6 @@ class NodeProcess:
         assert process is not None
         assert process.stdout is not None
         process.send_signal(number)
-        code = process.wait(20)
+        code = process.wait(60)
         process.stdout.close()
         return code

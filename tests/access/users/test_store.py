@@ -116,8 +116,7 @@ async def test_the_log_says_how_many_users_went_with_their_authenticator(
     store = UserStore(opener(tmp_path))
     await store.group(PasswordUser, "tcp:a", BUILT_IN).take(((f"u{n}", user("x")) for n in range(300)), overwrite=True)
     store.delete_group("tcp:a", BUILT_IN)
-    await until(lambda: caplog.text)
-    assert f"300 users of {BUILT_IN} of tcp:a are deleted" in caplog.text
+    await until(lambda: f"300 users of {BUILT_IN} of tcp:a are deleted" in caplog.text)
     await store.close()
 
 
