@@ -6,6 +6,7 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 import aiomqtt
@@ -16,6 +17,7 @@ from heliograph.cli.main import main
 from heliograph.pipeline.datasource.client import StorageClient
 from heliograph.pipeline.errors import ReaderUnavailableError
 from heliograph.storage.reader import local_token
+from heliograph.storage.reader.listening_sockets import ListeningSocket
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -108,18 +110,15 @@ def test_a_token_is_for_the_address_that_it_was_noted_for(noted: tuple[int, str,
 
 @pytest.mark.parametrize("listener", ["nothing", "another user", "another user beside us"])
 def test_a_token_is_not_for_another_user_at_the_port(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: tuple[int, str, Path], listener: str
+    monkeypatch: pytest.MonkeyPatch, noted: tuple[int, str, Path], listener: str
 ) -> None:
     port, token, _ = noted
-    line = "0: {}:{:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {} 0 1\n"
-    ours, theirs = line.format("0100007F", port, os.getuid()), line.format("00000000", port, os.getuid() + 1)
-    table = tmp_path / "tcp"
-    monkeypatch.setattr(local_token, "SOCKET_TABLES", (table,))
-    table.write_text("  sl  local_address\n" + ours)
+    ours = ListeningSocket(ip_address("127.0.0.1"), port, os.getuid())
+    theirs = ListeningSocket(ip_address("0.0.0.0"), port, os.getuid() + 1)
+    listening = [ours]
+    monkeypatch.setattr(local_token, "listening_sockets", lambda: listening)
     assert local_token.find_token(f"127.0.0.1:{port}") == token
-    table.write_text(
-        "  sl\n" + {"nothing": "", "another user": theirs, "another user beside us": ours + theirs}[listener]
-    )
+    listening = {"nothing": [], "another user": [theirs], "another user beside us": [ours, theirs]}[listener]
     assert local_token.find_token(f"127.0.0.1:{port}") is None
 
 
@@ -142,10 +141,8 @@ def test_a_client_that_had_the_token_does_not_send_it_to_another_user_who_took_t
         local_token.announce(f"127.0.0.1:{reader.port}", tmp_path)
         with StorageClient(f"127.0.0.1:{reader.port}") as client:
             assert client.info() == {}
-            table = tmp_path / "tcp"
-            monkeypatch.setattr(local_token, "SOCKET_TABLES", (table,))
-            line = f"0: 0100007F:{reader.port:04X} 00000000:0000 0A 0:0 00:0 0 {os.getuid() + 1} 0 1\n"
-            table.write_text("  sl\n" + line)
+            theirs = ListeningSocket(ip_address("127.0.0.1"), reader.port, os.getuid() + 1)
+            monkeypatch.setattr(local_token, "listening_sockets", lambda: [theirs])
             with pytest.raises(ReaderUnavailableError, match="another user"):
                 client.info()
         assert reader.asked == 1

@@ -3,27 +3,24 @@
 The node makes it in its data directory, which only its user may read, and notes where that is in a directory of the
 user, for the address that the reader listens at. So only a client of the same user finds the token by
 the address. A note may outlive its node, and the port may then be another user's: a token is only given out while all
-that listens there is this user's, which Linux tells in `/proc/net`.
+that listens there is this user's, which Linux tells.
 """
 
 import ipaddress
 import os
 import secrets
 import stat
-import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from heliograph.storage.durable_files import write_durably
+from heliograph.storage.reader.listening_sockets import listening_sockets
 
 TEMPORARY = Path("/tmp")  # TMPDIR may not be the same for node and client
 FILE: Final = "flight_token"
 _TOKEN_BYTES: Final = 32
 _LOCALHOST: Final = ("127.0.0.1", "::1")
-SOCKET_TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_LISTENS: Final = "0A"
 
 
 def read_or_make_token(data_dir: Path) -> str:
@@ -112,32 +109,11 @@ def _listens_only_for_us(address: str) -> bool:
     port = address.rpartition(":")[2]
     reached = {ipaddress.ip_address(host) for host in _hosts(address)}
     users = {
-        user
-        for host, listening, user in _listeners()
-        if str(listening) == port and (host in reached or host.is_unspecified)
+        found.user
+        for found in listening_sockets()
+        if str(found.port) == port and (found.host in reached or found.host.is_unspecified)
     }
     return users == {os.getuid()}
-
-
-def _listeners() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int, int]]:
-    """Address, port and user of each TCP socket that listens on this machine."""
-    for table in SOCKET_TABLES:
-        if not table.exists():  # the system has no IPv6
-            continue
-        for line in table.read_text().splitlines()[1:]:
-            fields = line.split()
-            host, _, port = fields[1].partition(":")
-            if fields[3] == _LISTENS:
-                yield _host_of(host), int(port, 16), int(fields[7])
-
-
-def _host_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address as the kernel writes it: words of 32 bits in the machine's order of bytes."""
-    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
-    found = ipaddress.ip_address(b"".join(word.to_bytes(4, sys.byteorder) for word in words))
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        return found.ipv4_mapped
-    return found
 
 
 def _notes() -> Path:
