@@ -14,8 +14,9 @@ from heliograph.rules.columns import MessageColumns
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.evaluator import CompiledRule
-from heliograph.rules.jq_process import WORKERS_MAX, WorkerPool
+from heliograph.rules.jq_process import WORKERS_MAX, Worker, WorkerPool
 from heliograph.rules.values import Value
+from support.waiting import wait_until
 
 _ENDLESS = b"def f: f; f"
 
@@ -63,27 +64,38 @@ def test_a_program_that_never_ends_leaves_others_alone(workers: WorkerPool) -> N
 
 def test_workers_are_bounded_and_waiting_for_one_counts() -> None:
     limited = WorkerPool(workers_max=1)
-    started = threading.Event()
 
     def run_endlessly() -> None:
-        started.set()
         with pytest.raises(EvaluationFault):
             limited.evaluate(_ENDLESS, b"1", 60)
 
     assert limited.evaluate(b".", b"1", 10) == "[1]"
     thread = threading.Thread(target=run_endlessly)
     thread.start()
-    started.wait()
-
-    def ask_until_it_is_busy() -> None:
-        while True:
-            limited.evaluate(b".", b"1", 0.02)
-
+    wait_until(lambda: limited.statistics() == {"workers": 1, "idle": 0}, "the worker is busy")
     with pytest.raises(EvaluationFault, match="every worker was busy for 20 ms"):
-        ask_until_it_is_busy()
+        limited.evaluate(b".", b"1", 0.02)
     assert limited.statistics() == {"workers": 1, "idle": 0}
     limited.close()
     thread.join()
+
+
+def test_a_worker_that_answers_while_its_pool_is_closed_is_ended_too(
+    workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, made = Worker.ask, list[Worker]()
+
+    def ask_and_close(worker: Worker, program: bytes, document: bytes, deadline: float) -> tuple[bool, str]:
+        answer = ask(worker, program, document, deadline)
+        made.append(worker)
+        workers.close()
+        return answer
+
+    monkeypatch.setattr(Worker, "ask", ask_and_close)
+    assert workers.evaluate(b".", b"1", 10) == "[1]"
+    (worker,) = made
+    assert not psutil.pid_exists(worker.pid)
+    assert workers.statistics() == {"workers": 0, "idle": 0}
 
 
 @pytest.mark.parametrize(
@@ -115,15 +127,22 @@ def test_large_documents_pass_both_ways(workers: WorkerPool) -> None:
     assert workers.evaluate(b".", document.encode(), 30) == f"[{document}]"
 
 
+# It kills itself when it is told to go on; where the worker is to be busy, as soon as that works.
 _PARENT = """
-import sys, threading
+import os, signal, sys, threading, time
+import psutil
 from heliograph.rules.jq_process import WorkerPool
 pool = WorkerPool()
 pool.evaluate(b".", b"1", 10)
-print(pool.pids()[0], flush=True)
+worker = psutil.Process(pool.pids()[0])
+print(worker.pid, flush=True)
+sys.stdin.readline()
 if sys.argv[1] == "busy":
-    pool.evaluate(b"def f: f; f", b"1", 0.5)
-sys.stdin.read()
+    before = sum(worker.cpu_times()[:2])
+    threading.Thread(target=pool.evaluate, args=(b"def f: f; f", b"1", 0.5), daemon=True).start()
+    while sum(worker.cpu_times()[:2]) < before + 0.05:
+        time.sleep(0.01)  # only its time shows that it works
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -133,7 +152,7 @@ def test_a_worker_ends_when_its_parent_is_killed(state: str) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
         assert parent.stdout is not None
         worker = psutil.Process(int(parent.stdout.readline()))
-        parent.kill()
+        parent.communicate(b"go on\n")
     worker.wait(timeout=30)
     assert not worker.is_running()
 

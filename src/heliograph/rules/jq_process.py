@@ -253,14 +253,15 @@ class WorkerPool:
     def _give_back(self, worker: Worker | None, usable: bool) -> None:
         with self._changed:
             self._places_taken -= 1
-            # One that `close` has ended meanwhile is no longer among them.
+            # One that `close` has ended meanwhile is no longer among them, also where it had just answered.
             known = worker in self._workers
-            if worker is not None and usable and known:
+            is_kept = usable and known
+            if worker is not None and is_kept:
                 self._idle.append(worker)
             elif worker is not None and known:
                 self._workers.remove(worker)
             self._changed.notify()
-        if worker is not None and not usable:
+        if worker is not None and not is_kept:
             worker.close()
 
 
