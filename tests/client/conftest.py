@@ -39,17 +39,18 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     certificate = authority.server()
     bans = folder / "bans.csv"
     bans.write_text("as,who,reason,by,at,until\nclientid,mallory,no reason,admin,,\n")
-    tls, ws, wss = free_port(), free_port(), free_port()
     settings = f"""
         banned.bootstrap_file = "{bans}"
         mqtt.max_packet_size = 64KB
         mqtt.max_inflight = 5
         mqtt.keepalive_multiplier = 10
-        listeners.ssl.default {{ bind = "127.0.0.1:{tls}", ssl_options.certfile = "{certificate}" }}
-        listeners.ws.default.bind = "127.0.0.1:{ws}"
-        listeners.wss.default {{ bind = "127.0.0.1:{wss}", ssl_options.certfile = "{certificate}" }}
+        listeners.ssl.default {{ bind = "127.0.0.1:0", ssl_options.certfile = "{certificate}" }}
+        listeners.ws.default.bind = "127.0.0.1:0"
+        listeners.wss.default {{ bind = "127.0.0.1:0", ssl_options.certfile = "{certificate}" }}
     """
     with NodeProcess(folder, settings) as process:
+        ports = dict(re.findall(r"(ssl|ws|wss)://127\.0\.0\.1:(\d+)", process.ready_line))
+        tls, ws, wss = (int(ports[kind]) for kind in ("ssl", "ws", "wss"))
         yield Ports(process.port, tls, ws, wss, authority.cafile)
         assert process.stop() == 0, process.log.read_text()
 

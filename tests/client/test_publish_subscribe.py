@@ -150,11 +150,12 @@ def test_the_will_is_published_for_a_client_that_breaks_off(broker: Ports, name:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_subscribe_in_order(node: Ports, name: str, number: signal.Signals) -> None:
     will = ["--will-topic", f"{name}/will", "--will-payload", "gone"]
-    with subscribed(node, "-t", f"{name}/will", "-W", "1") as watching:
+    with subscribed(node, "-t", f"{name}/will", "-C", "1") as watching:
         with subscribed(node, "-t", name, *will) as process:
             process.send_signal(number)
             assert process.wait(_WAIT_S) == 0
-        assert watching.communicate(timeout=_WAIT_S)[0] == "", "it left without DISCONNECT"
+        publish(node, "-t", f"{name}/will", "-m", "no will before this")
+        assert printed(watching) == ["no will before this"], "it left without DISCONNECT"
 
 
 def test_input_of_every_kind_is_one_message(node: Ports, name: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from support.mosquitto import free_port
 from support.mosquitto import mosquitto as running_mosquitto
 
 _BEGIN_US = 1_767_225_600_000_000
+_WAIT_S = 60.0
 
 
 @dataclass
@@ -49,7 +50,11 @@ class Stored:
         self._database = open_database(data_dir)
         self._reader: subprocess.Popen[str] | None = None
         self.endpoint = ""
-        self.start_reader("127.0.0.1:0")
+        try:
+            self.start_reader("127.0.0.1:0")
+        except BaseException:
+            self.close()
+            raise
 
     def put(self, topic: str, payloads: Sequence[bytes], clientid: str = "station") -> None:
         """Store messages in one commit."""
@@ -107,7 +112,7 @@ class Stored:
         assert self._reader.stdin is not None
         assert self._reader.stdout is not None
         self._reader.terminate()
-        self._reader.wait(20)
+        self._reader.wait(_WAIT_S)
         self._reader.stdin.close()
         self._reader.stdout.close()
 
@@ -117,7 +122,7 @@ class Stored:
         self._database.close()
 
 
-def _ready_line(process: "subprocess.Popen[str]", deadline_s: float = 30) -> str:
+def _ready_line(process: "subprocess.Popen[str]", deadline_s: float = _WAIT_S) -> str:
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)

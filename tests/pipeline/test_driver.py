@@ -209,10 +209,11 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_repeats_no_row(
     run.write_rules(_OBS + _HOURLY_UPDATED)
     bookkeeping = run.directory / "output" / ".heliograph" / "obs"
     count = 2000
-    command = run.command("--trigger", "50ms", "--max-messages-per-trigger", "200")
+    # As many batches as commits, so that it is in the middle however late it is looked at.
+    command = run.command("--trigger", "50ms", "--max-messages-per-trigger", "20")
     with (run.directory / "driver.log").open("ab") as log, _started(command, log, log) as process:
-        for begin in range(0, count, 50):
-            stored.put("weather/JFK/obs", _observations("JFK", range(begin, begin + 50)))
+        for begin in range(0, count, 20):
+            stored.put("weather/JFK/obs", _observations("JFK", range(begin, begin + 20)))
         # Killed while files are staged.
         for is_there in (lambda: any(bookkeeping.glob("batches/*.json")), (bookkeeping / "staging").exists):
             wait_until(is_there, is_alive=lambda: process.poll() is None)

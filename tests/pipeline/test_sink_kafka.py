@@ -15,6 +15,9 @@ from support.sinks import Refused, batch_of, sink_of
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
+# Messages of one partition are one request, also where a busy machine takes its time between two of them.
+_AT_ONCE = 'properties { "linger.ms" = "20000" }'
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
@@ -67,7 +70,7 @@ def test_a_request_that_a_broker_refuses_as_a_whole_costs_only_the_row_that_is_t
     too_large = KafkaError.MSG_SIZE_TOO_LARGE
     # The batch as one request, then row by row, of which it is the fourth.
     with refusing_broker(too_large, 0, 0, 0, too_large) as broker:
-        sink = sink_of(f'{{ type = kafka, servers = "{broker.servers}", topic = whole, partition = "0" }}')
+        sink = sink_of(f'{{ type = kafka, servers = "{broker.servers}", topic = whole, partition = "0", {_AT_ONCE} }}')
         refused = Refused()
         written = sink.write(spark.range(10).coalesce(1), batch_of(0, refused))
         ((row, reason),) = refused.rows
@@ -84,7 +87,7 @@ def test_refusals_of_several_partitions_name_the_rows_that_did_not_arrive(spark:
     with refusing_broker(too_large, too_large, 0, 0, 0, *[too_large] * 4) as broker:
         sink = sink_of(
             f'{{ type = kafka, servers = "{broker.servers}", topic = parted, value = "${{id}}", '
-            'partition = "${partition}" }'
+            f'partition = "${{partition}}", {_AT_ONCE} }}'
         )
         refused = Refused()
         rows = spark.range(20).coalesce(1).selectExpr("id", "(id + 1) % 2 AS partition")

@@ -26,7 +26,7 @@ from support.sinks import Refused, batch_of, sink_of
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 _FIGURES = {"rows": 300, "commands": 1200, "retries": 0, "refused": 0, "repeated": 0}
-_PATIENT = "retry { attempts = 100, first_pause = 50ms, longest_pause = 200ms, deadline = 1m }"
+_PATIENT = "retry { attempts = 100, first_pause = 50ms, longest_pause = 1s, deadline = 100s }"
 
 
 class Target(Protocol):

@@ -117,8 +117,8 @@ class PipelineDriver:
 
     @property
     def figures(self) -> list[QueryFigures]:
-        """What each query has done so far."""
-        return [query.figures for query in self._queries.values()]
+        """What each query has done so far; asked in any thread."""
+        return [query.figures for query in list(self._queries.values())]
 
     def stop(self) -> None:
         """Ask `run` to end all queries and return."""
