@@ -72,7 +72,11 @@ class ManagedNode:
         return found()[-1].decode()
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.node.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

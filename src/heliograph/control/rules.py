@@ -160,7 +160,7 @@ class RuleTrials:
 
     async def run(self, args: proto.RuleTrial, call: Call) -> proto.RuleTried:
         """Answer `rules.try`: what a rule makes of columns; it does nothing, and forgets what its functions keep."""
-        _, _, tried = await asyncio.to_thread(self._tried, args, self._environment().for_trial())
+        _, _, tried = await asyncio.to_thread(self._tried, args, is_trial=True)
         return tried
 
     async def run_with_actions(self, args: proto.RuleTrial, call: Call) -> proto.RuleTried:
@@ -168,19 +168,18 @@ class RuleTrials:
         rule = self._rules.find(args.id)
         if rule is None:
             raise RpcError("not_found", f"there is no rule {args.id!r}")
-        columns, rows, tried = await asyncio.to_thread(self._tried, args, self._environment())
+        columns, rows, tried = await asyncio.to_thread(self._tried, args, is_trial=False)
         if rows:
             self._rules.act(rule, GivenColumns(columns, self._rules), rows)
         return tried
 
-    def _tried(
-        self, args: proto.RuleTrial, environment: Environment
-    ) -> tuple[Mapping[str, Value], Rows, proto.RuleTried]:
+    def _tried(self, args: proto.RuleTrial, *, is_trial: bool) -> tuple[Mapping[str, Value], Rows, proto.RuleTried]:
         from heliograph.rules.errors import EvaluationFault, RuleError  # the rule language
         from heliograph.rules.trial import TrialError, outcome, trial_of
 
         try:
-            rule = self._compiled(args, environment)
+            environment = self._environment()
+            rule = self._compiled(args, environment.for_trial() if is_trial else environment)
             trial = trial_of(rule, args.context)
             rows = rule.apply(Columns(trial.columns)) if trial.is_wanted else []
             tried = proto.RuleTried(True, outcome(rule, rows)) if rows else proto.RuleTried(False, "")
