@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +22,7 @@ class AclFiles:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._new: set[Path] = set()
+        self._new: dict[Path, int] = {}  # with the time of their last use, in nanoseconds since the epoch
 
     def write(self, rules: str) -> Path:
         """A file with these rules, which is on the disk.
@@ -34,26 +36,28 @@ class AclFiles:
         path = self._directory / f"acl.{hashlib.sha256(data).hexdigest()[:16]}.conf"
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not path.exists():
+            used_ns, is_new = time.time_ns(), not path.exists()
+            if is_new:
                 temporary = path.with_suffix(".new")
                 with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
                     out.write(data)
                     out.flush()
                     os.fsync(out.fileno())
                 temporary.replace(path)
-                self._new.add(path)
-            else:
-                path.touch()
+            os.utime(path, ns=(used_ns, used_ns))
+            if is_new:
+                self._new[path] = path.stat().st_mtime_ns
         except OSError as error:
             raise ApiError(503, "SERVICE_UNAVAILABLE", f"the rules cannot be written: {error}") from error
         self._remove_old(path)
         return path
 
     def remove_new(self, path: Path) -> None:
-        """Remove a file whose rules were refused, unless it was there before."""
-        if path in self._new:
-            self._new.discard(path)
-            path.unlink(missing_ok=True)
+        """Remove a file whose rules were refused, unless it was there before, or another request uses it too."""
+        used_ns = self._new.pop(path, None)
+        with suppress(OSError):
+            if path.stat().st_mtime_ns == used_ns:
+                path.unlink()
 
     @staticmethod
     def text_of(path: str) -> str:

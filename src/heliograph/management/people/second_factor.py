@@ -55,6 +55,10 @@ class Enrolments:
         codes = totp.new_recovery_codes()
         hashes = tuple(totp.recovery_hash_of(one) for one in codes)
         wanted = SecondFactor(username, secret, hashes, step)
-        await node.ask("people.user_second_factor", ManagementUserRow, wanted)
-        self._waiting.pop(username, None)
+        self._waiting.pop(username, None)  # one that is confirmed at the same time would have other recovery codes
+        try:
+            await node.ask("people.user_second_factor", ManagementUserRow, wanted)
+        except BaseException:
+            self._waiting.setdefault(username, (secret, until_s))
+            raise
         return codes
