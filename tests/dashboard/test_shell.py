@@ -12,6 +12,18 @@ from support.management import ManagedNode
 
 pytestmark = pytest.mark.service
 
+# Types into a field as soon as it is there: before what the page does when it has been drawn.
+_TYPE_AT_ONCE = """([selector, text]) => new MutationObserver((_, observer) => {
+  const field = document.querySelector(selector);
+  if (!field) return;
+  observer.disconnect();
+  field.focus();
+  field.value = text;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}).observe(document, { childList: true, subtree: true })"""
+# Behind what the page does when it has been drawn, which waits for the same two things.
+_DRAWN = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+
 
 @pytest.fixture
 def peers(managed: ManagedNode) -> Iterator[Peers]:
@@ -105,6 +117,28 @@ def test_names_that_every_object_has_are_names_like_others(browser: Browser, man
             expect(page.get_by_role("heading", level=1)).to_have_text(heading)
             expect(page.get_by_text("Loading …")).to_have_count(0)
         expect(page.get_by_text("There is no section constructor.")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("address", "field"),
+    [
+        ("topics", "main [role=search] input"),
+        ("retained", "main [role=search] input"),
+        ("authorization/settings", "[data-path='cache.max_size'] input"),
+    ],
+)
+def test_what_is_typed_in_the_first_moment_of_a_page_stays(
+    browser: Browser, managed: ManagedNode, address: str, field: str
+) -> None:
+    with Dashboard(browser, managed) as dashboard:
+        page = dashboard.log_in().page
+        page.evaluate(_TYPE_AT_ONCE, [field, "1234"])
+        dashboard.open(address)
+        expect(page.locator(field)).to_be_focused()
+        expect(page.get_by_text("Loading …")).to_have_count(0)
+        page.evaluate(_DRAWN)
+        expect(page.locator(field)).to_have_value("1234")
+        expect(page.locator(field)).to_be_focused()
 
 
 def test_the_page_is_kept_by_browsers_and_its_policy_is_strict(managed: ManagedNode) -> None:
