@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -12,6 +11,7 @@ from playwright.sync_api import Browser, Route, expect
 from support.browser import SETTINGS, Dashboard
 from support.managed_clients import Peers
 from support.management import ManagedNode
+from support.ports import held_port
 
 pytestmark = pytest.mark.service
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.service
 def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
     """A node whose process of the API is killed, and comes back at the same address."""
     with ManagedNode(tmp_path_factory.mktemp("faults"), SETTINGS) as node:
-        address = urlsplit(node.url).netloc
+        address = f"127.0.0.1:{held_port(node)}"
         begin = node.node.log.stat().st_size
         answer = node.api.put("/configs/dashboard", json={"listeners": {"http": {"bind": address}}})
         assert answer.status_code == 200, answer.text
