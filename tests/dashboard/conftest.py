@@ -3,12 +3,23 @@
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser
 
 from support.browser import SETTINGS, Dashboard, chromium
 from support.management import ManagedNode
+
+_HERE: Final = Path(__file__).parent
+_TEST_S: Final = 400  # where a node and a browser start, on a machine that has no time
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests of this directory the time that they take where nothing is quick, unless they say themselves."""
+    for item in items:
+        if item.path.parent == _HERE and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TEST_S))
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +58,7 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, obj
     try:
         return (yield)
     finally:
-        if nextitem is None or nextitem.path.parent != Path(__file__).parent:
+        if nextitem is None or nextitem.path.parent != _HERE:
             _started.end()
 
 

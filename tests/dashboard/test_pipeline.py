@@ -16,7 +16,7 @@ _RULES = 'rules.obs { sql = "SELECT 10 / payload.n AS n FROM \\"a/#\\"", sink { 
 _ROW_SCHEMA = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'
 _EVENT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 # It starts Spark three times.
-pytestmark = [pytest.mark.service, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.service, pytest.mark.long, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_queries_dead_letters_and_plan(browser: Browser, piped: ManagedNode) -> 
         page = dashboard.log_in().open("pipeline").page
         expect(page.get_by_text("runs", exact=True)).to_be_visible()
         row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="obs"))
-        expect(row.get_by_role("link", name="2")).to_be_visible(timeout=120_000)
+        expect(row.get_by_role("link", name="2")).to_be_visible(timeout=240_000)
         expect(row).to_contain_text("running")
         dashboard.check_access()
         dashboard.check_width()
@@ -54,12 +54,12 @@ def test_queries_dead_letters_and_plan(browser: Browser, piped: ManagedNode) -> 
         file.write_text(_RULES.replace("10 / payload.n", "10 + payload.n"))
         page.get_by_role("button", name="Replay obs").click()
         page.get_by_role("dialog").get_by_role("button", name="Replay obs").click()
-        expect(page.get_by_text("1 letters replayed, 1 rows written, 1 letters stay.")).to_be_visible(timeout=120_000)
+        expect(page.get_by_text("1 letters replayed, 1 rows written, 1 letters stay.")).to_be_visible(timeout=240_000)
         expect(page.get_by_role("row").filter(has_text="zero")).to_have_count(0)
         _replay_late_rows(dashboard, piped)
         page.get_by_role("navigation", name="Pipeline").get_by_role("link", name="Plan").click()
         page.get_by_role("button", name="Make the plan").click()
-        expect(page.get_by_text("3 messages: 2 rows, 1 failed")).to_be_visible(timeout=120_000)
+        expect(page.get_by_text("3 messages: 2 rows, 1 failed")).to_be_visible(timeout=240_000)
         dashboard.check_access()
         dashboard.check_width()
 
@@ -84,10 +84,10 @@ def _replay_late_rows(dashboard: Dashboard, piped: ManagedNode) -> None:
     dashboard.expected_errors.append("400")
     dialog.get_by_label("Name").fill("obs")
     dialog.get_by_role("button", name="Replay late rows").click()
-    expect(dialog.get_by_text("obs writes the table obs")).to_be_visible(timeout=60_000)
+    expect(dialog.get_by_text("obs writes the table obs")).to_be_visible(timeout=240_000)
     dialog.get_by_label("Name").fill("obs_late")
     dialog.get_by_role("button", name="Replay late rows").click()
-    expect(page.get_by_text("1 rows replayed to Parquet table obs_late, 0 rows stay.")).to_be_visible(timeout=120_000)
+    expect(page.get_by_text("1 rows replayed to Parquet table obs_late, 0 rows stay.")).to_be_visible(timeout=240_000)
     expect(shown).to_have_count(0)
     page.get_by_label("Those that were replayed, too").check()
     expect(shown).to_contain_text("replayed")

@@ -23,6 +23,7 @@ SETTINGS: Final = f"""
 _AXE: Final = Path(__file__).parent.parent / "dashboard" / "axe" / "axe.min.js"
 _SERIOUS: Final = ("serious", "critical")
 _WAIT_MS: Final = 60_000  # for a machine that is slow, not for one that is idle
+_START_MS: Final = 200_000
 # Goes where links go, and comes back when the page has heard of it; false where it is there already.
 _GO: Final = """hash => new Promise((done) => {
   const before = location.hash;
@@ -42,7 +43,7 @@ def chromium() -> Iterator[Browser]:
     path = program("chromium")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        browser = playwright.chromium.launch(executable_path=path, args=arguments, timeout=_START_MS)
         try:
             yield browser
         finally:
