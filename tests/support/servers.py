@@ -33,10 +33,11 @@ class KeptRunning:
         self.starts = 0
         self._command = command
         self._ready = ready
-        self._is_over = False
+        self._process: subprocess.Popen[str]
+        self._is_over = threading.Event()
         self._may_start = threading.Event()
         self._may_start.set()
-        self._process = self._start()
+        self._start()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
 
@@ -61,7 +62,7 @@ class KeptRunning:
 
     def end(self) -> None:
         """End it for good."""
-        self._is_over = True
+        self._is_over.set()
         self._process.terminate()
         self._thread.join(30)
 
@@ -69,11 +70,13 @@ class KeptRunning:
         while True:
             self._process.communicate()
             self._may_start.wait()
-            if self._is_over:
+            if self._is_over.is_set():
                 return
-            self._process = self._start()
+            self._start()
+            if self._is_over.is_set():  # `end` may have seen the one before
+                self._process.terminate()
 
-    def _start(self) -> "subprocess.Popen[str]":
+    def _start(self) -> None:
         # What a killed server leaves behind may stop the first that come after it.
         for _ in range(_STARTS_MAX):
             process = subprocess.Popen(
@@ -81,8 +84,9 @@ class KeptRunning:
             )
             assert process.stdout is not None
             if any(self._ready in line for line in process.stdout):
-                self.starts += 1
-                return process
+                self._process = process
+                self.starts += 1  # who waits for it finds the new one
+                return
             process.communicate()
         raise RuntimeError(f"{self._command[0]} does not start again")
 
