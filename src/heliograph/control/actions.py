@@ -124,6 +124,7 @@ class ActionsAnswers:
         """Answer `connectors.start`: connect now."""
         self._found(CONNECTORS, args)
         await self._asked.try_again(f"{args.type}:{args.name}")
+        self._found(CONNECTORS, args)  # it may have been deleted meanwhile
         rows = (row for part in self.connectors(NoArgs(), call) for row in part)
         return next(row for row in rows if (row.type, row.name) == (args.type, args.name))
 

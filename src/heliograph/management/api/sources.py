@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from heliograph.control.proto_v1.actions import ActionRow
-from heliograph.management.api.actions import list_actions
+from heliograph.management.api.actions import get_action, list_actions
 from heliograph.management.api.integration import (
     INVALID,
     MISSING,
@@ -70,8 +70,7 @@ async def list_bridges(nodes: NodesDep) -> list[dict[str, Any]]:
 @area.get("/bridges/{id}", scope="actions:read", response_model=Shown, errors={**MISSING, **INVALID})
 async def get_bridge(id: str, nodes: NodesDep) -> dict[str, Any]:
     """One action."""
-    await row_of(nodes.own, "actions", ActionRow, id)
-    return next(one for one in await list_actions(nodes) if f"{one['type']}:{one['name']}" == id)
+    return await get_action(id, nodes)
 
 
 @area.get("/bridges/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})
