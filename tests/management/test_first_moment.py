@@ -16,6 +16,7 @@ from heliograph.management.people.first_user import FirstUser
 from heliograph.management.people.known import KnownPeople, People
 from heliograph.management.people.logins import Logins
 from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.methods import RpcError
 from heliograph.settings.secrets import Secret
 from support.waiting import until
 
@@ -85,12 +86,24 @@ async def test_who_comes_at_once_waits_for_the_user_of_the_configuration(node: S
     await first.settled()
 
 
-async def test_the_first_user_is_made_also_where_too_many_hashes_wait(node: SlowNode, first: FirstUser) -> None:
-    node.faults = [refusals.too_busy()]
+@pytest.mark.parametrize("fault", [refusals.too_busy(), RpcError("overloaded", "try again")])
+async def test_the_first_user_is_waited_for_also_where_there_is_no_time_for_it(
+    node: SlowNode, first: FirstUser, fault: Exception
+) -> None:
+    node.faults = [fault]
     node.go_on.set()
     first.begin(SETTINGS)
     await first.settled()
     assert len(node.added) == 1
+
+
+async def test_a_node_that_does_not_answer_is_not_waited_for(node: SlowNode) -> None:
+    first = FirstUser(cast(KnownPeople, node), cast(Logins, node), cast(Node, node), again_s=3600.0)
+    node.faults = [UnreachableError("it is away")]
+    first.begin(SETTINGS)
+    await first.settled()
+    assert node.added == []
+    await first.stop()
 
 
 async def test_pages_that_come_together_are_told_of_the_same_listeners(node: SlowNode) -> None:

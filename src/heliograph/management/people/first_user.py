@@ -20,6 +20,7 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.people.known import KnownPeople
 from heliograph.management.people.logins import Logins
 from heliograph.management.web.errors import ApiError
+from heliograph.rpc import codes
 from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.methods import RpcError
 from heliograph.settings.secrets import SecretError
@@ -28,7 +29,6 @@ _log = logging.getLogger(__name__)
 
 TOKEN_LIFE_S: Final = 3_600.0
 _AGAIN_S: Final = 1.0
-_SETTLED_S: Final = 20.0  # a hash of a password takes so long on a machine that has no time
 
 
 class FirstUser:
@@ -60,6 +60,7 @@ class FirstUser:
         self._hash = b""
         self._until_s = 0.0
         self._beginning: asyncio.Task[None] | None = None
+        self._is_settled = asyncio.Event()
 
     def begin(self, settings: DashboardConfig) -> None:
         """Have the user of the configuration made, or say how to make one, as soon as the node answers."""
@@ -74,10 +75,10 @@ class FirstUser:
     async def settled(self) -> None:
         """Wait until the user of the configuration is made, or is not to be: who logs in at once finds it.
 
-        Where the node does not answer, that is not waited for long.
+        It is not waited for where the node does not answer: who logs in is told so.
         """
-        if self._beginning is not None and not self._beginning.done():
-            await asyncio.wait({self._beginning}, timeout=_SETTLED_S)
+        if self._beginning is not None:
+            await self._is_settled.wait()
 
     async def is_needed(self) -> bool:
         """Whether there is no user.
@@ -114,18 +115,29 @@ class FirstUser:
         return row
 
     async def _begin(self, settings: DashboardConfig) -> None:
-        while True:
-            try:
-                if await self.is_needed():
-                    await self._make_or_tell(settings)
-                return
-            except UnreachableError:
-                await asyncio.sleep(self._again_s)  # the node is starting, or stops
-            except RpcError as error:
-                _log.warning("the node does not say whether there is a user [%s]: %s", error.code, error.message)
-                await asyncio.sleep(self._again_s)  # the node is starting, or stops
-            except ApiError:
-                await asyncio.sleep(self._again_s)  # too many wait for a hash of theirs
+        try:
+            while True:
+                if await self._has_begun(settings):
+                    return
+                await asyncio.sleep(self._again_s)  # the node is starting, stops, or has no time
+        finally:
+            self._is_settled.set()
+
+    async def _has_begun(self, settings: DashboardConfig) -> bool:
+        try:
+            if await self.is_needed():
+                await self._make_or_tell(settings)
+        except UnreachableError:
+            self._is_settled.set()
+        except RpcError as error:
+            _log.warning("the node does not say whether there is a user [%s]: %s", error.code, error.message)
+            if error.code != codes.OVERLOADED:
+                self._is_settled.set()
+        except ApiError as error:  # too many wait for the hash of theirs
+            _log.warning("the first user is not made yet: %s", error.message)
+        else:
+            return True
+        return False
 
     async def _make_or_tell(self, settings: DashboardConfig) -> None:
         try:
