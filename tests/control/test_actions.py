@@ -1,4 +1,4 @@
-"""Connectors that are deleted while they are asked about."""
+"""Connectors and actions that are deleted while they are asked about."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -30,3 +30,16 @@ async def test_a_connector_that_is_deleted_while_it_connects_is_not_there(
     monkeypatch.setattr(node.node.parts.get(ActionsPart), "try_again", deleted)
     with pytest.raises(RpcError, match="there is no connector http:web"):
         await node.ask("connectors.start", {"type": "http", "name": "web"})
+
+
+async def test_an_action_that_is_deleted_while_it_is_started_is_not_there(
+    node: AskedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.manager.change(Edit('actions.http.send { connector = web, parameters.path = "/" }'), ALICE)
+
+    async def deleted(connector_id: str) -> None:
+        await node.manager.change(Edit("actions = null"), ALICE)
+
+    monkeypatch.setattr(node.node.parts.get(ActionsPart), "try_again", deleted)
+    with pytest.raises(RpcError, match="there is no action http:send"):
+        await node.ask("actions.start", {"type": "http", "name": "send"})

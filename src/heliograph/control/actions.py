@@ -132,7 +132,7 @@ class ActionsAnswers:
         """Answer `actions.start`: connect now, and have the pipeline start what waits after a failure."""
         action = self._found(ACTIONS, args)
         await self._asked.try_again(f"{args.type}:{action.connector}")
-        return self._row(args.type, args.name, action)
+        return self._row(args.type, args.name, self._found(ACTIONS, args))  # it may have been deleted meanwhile
 
     def reset(self, args: proto.ActionId, call: Call) -> proto.ActionRow:
         """Answer `actions.reset`: have one count from zero."""
