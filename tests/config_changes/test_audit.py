@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,15 @@ async def test_a_disk_that_does_not_take_a_line_stops_nothing(live: LiveNode) ->
     assert [alarm.name for alarm in alarms.active()] == [ALARM]
     await live.manager.change(Edit("log.audit.enable = false"), ALICE)
     assert alarms.active() == []
+
+
+async def test_a_line_that_fails_after_it_was_switched_off_is_no_alarm(live: LiveNode) -> None:
+    audit = live.part.audit
+    (live.data_dir / "audit.log").mkdir()
+    audit.record(action(1))
+    audit.use(replace(audit.settings, enable=False))  # the line is on its way
+    await audit.stop()
+    assert live.node.parts.get(KernelPart).alarms.active() == []
 
 
 async def test_actions_of_the_control_socket_are_written_also_where_they_are_refused(live: LiveNode) -> None:

@@ -43,17 +43,17 @@ def _file(directory: Path) -> Path:
     return file
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_pipeline_starts_with_its_node_and_ends_with_it_even_killed(tmp_path: Path) -> None:
     settings = f"""
     pipeline {{ enable = true, file = "{_file(tmp_path)}", master = "local[1]", trigger = 100ms
                spark_conf {{ spark.driver.memory = 512m }} }}
     """
-    node = NodeProcess(tmp_path, settings).start()
-    status = tmp_path / "data" / "pipeline" / "checkpoint" / "status.json"
-    wait_until(lambda: status.exists() and '"running"' in status.read_text(), deadline_s=90)
-    node.kill()
-    wait_until(lambda: not _drivers(tmp_path), deadline_s=60)
+    with NodeProcess(tmp_path, settings) as node:
+        status = tmp_path / "data" / "pipeline" / "checkpoint" / "status.json"
+        wait_until(lambda: status.exists() and '"running"' in status.read_text(), "the pipeline runs")
+        node.kill()
+    wait_until(lambda: not _drivers(tmp_path), "the pipeline ends")
     log = (tmp_path / "data" / "pipeline" / "pipeline.log").read_text()
     assert "Traceback" not in log, log
 

@@ -111,7 +111,8 @@ class AuditLog:
             except OSError as error:
                 self._missing += len(records)
                 told = f"{self.file} cannot be written: {error.strerror}. Actions are done all the same"
-                self._alarms.activate(ALARM, told, {"file": str(self.file)})
+                if self.settings.enable:  # else no later line would end the alarm
+                    self._alarms.activate(ALARM, told, {"file": str(self.file)})
             else:
                 self._missing = 0
                 self._alarms.deactivate(ALARM)
