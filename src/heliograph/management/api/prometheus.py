@@ -118,13 +118,21 @@ async def update_prometheus(body: dict[str, Any], request: Request, nodes: Nodes
     if "headers" in body:
         body["headers"] = _headers(body["headers"], present.headers)
     text = json.dumps({"prometheus": body})
-    changed: asyncio.Event = request.app.state.changed
     args = ConfChangeArgs(text=text, mode="replace", name="<request>")
     outcome = await nodes.own.ask("conf.change", ConfOutcome, args)
     if outcome.settings:
-        with suppress(TimeoutError):  # the node tells this process its settings in its own time
-            await asyncio.wait_for(changed.wait(), _TOLD_S)
+        await _told_others(request, present)
     return _shown(request.app.state.settings.prometheus)
+
+
+async def _told_others(request: Request, present: PrometheusConfig) -> None:
+    """Wait until the node has told this process other settings than these, which it does in its own time."""
+    state = request.app.state
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_TOLD_S):
+            while state.settings.prometheus == present:  # it may tell of earlier changes first
+                changed: asyncio.Event = state.changed
+                await changed.wait()
 
 
 def _headers(given: object, present: object) -> object:
