@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from support.browser import Dashboard
 from support.managed_clients import Peers
@@ -120,6 +120,7 @@ def test_authenticators_and_sources_are_made_ordered_and_changed(admin: Dashboar
     expect(page.get_by_role("row").filter(has_text="jwt")).to_contain_text("switched off")
     held = managed.api.get("/authentication/jwt").json()
     assert (held["enable"], held["secret"]) == (False, "******")
+    _see_it_deleted_while_it_is_listed(admin, page)
     page.get_by_role("button", name="Delete jwt").click()
     dialog.get_by_label("Type jwt to confirm").fill("jwt")
     dialog.get_by_role("button", name="Delete jwt").click()
@@ -142,6 +143,17 @@ def test_authenticators_and_sources_are_made_ordered_and_changed(admin: Dashboar
     expect(page.get_by_text("The settings of authorization are changed.")).to_be_visible()
     assert managed.api.get("/authorization/settings").json()["cache"]["max_size"] == 33
     managed.api.put("/authorization/settings", json={"cache": {"max_size": None}})
+
+
+def _see_it_deleted_while_it_is_listed(admin: Dashboard, page: Page) -> None:
+    gone = {"code": "NOT_FOUND", "message": "there is no authenticator jwt"}
+    page.route("**/authentication/jwt/status", lambda route: route.fulfill(status=404, json=gone))
+    admin.expected_errors.append("404")
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.get_by_text("No authenticator: everybody may connect.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.unroute_all()
+    page.get_by_role("button", name="Refresh").click()
 
 
 def test_a_ban_holds_until_it_is_lifted(admin: Dashboard, peers: Peers) -> None:

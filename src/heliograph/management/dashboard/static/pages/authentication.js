@@ -9,7 +9,7 @@ import { ConfirmDialog, useDialog } from "../parts/dialog.js";
 import { ErrorNote, Loaded, PageHead, tell } from "../parts/notice.js";
 import { loadSchema, variantOf } from "../parts/schema_form.js";
 import { SettingsDialog } from "../parts/settings_dialog.js";
-import { ChainTable, useLiveLinks } from "./access/chain.js";
+import { ChainTable, linksOf, useLiveLinks } from "./access/chain.js";
 import everywhere from "../texts/en/everywhere.js";
 import shared from "../texts/en/access.js";
 
@@ -21,10 +21,8 @@ const COUNTS = [["total", texts.total], ["success", texts.success], ["failed", t
 /** @param {AbortSignal} signal */
 const load = async (signal) => {
   const [root, list] = await Promise.all([loadSchema(), api.get("authentication", {}, signal)]);
-  const links = await Promise.all(list.map(async (/** @type {any} */ settings) => {
-    const { status, metrics } = await api.get(path`authentication/${settings.id}/status`, {}, signal);
-    return { name: settings.id, settings, status, metrics };
-  }));
+  const links = await linksOf(list, ({ id }) => id, (name) =>
+    api.get(path`authentication/${name}/status`, {}, signal));
   return { root, links };
 };
 

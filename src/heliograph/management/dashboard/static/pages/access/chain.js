@@ -8,6 +8,24 @@ import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/access.js";
 
 /**
+ * Links with how each is; one that was deleted since they were listed is left out.
+ * @param {any[]} list Their settings.
+ * @param {(settings: any) => string} nameOf
+ * @param {(name: string) => Promise<any>} statusOf
+ * @returns {Promise<Link[]>}
+ */
+export const linksOf = async (list, nameOf, statusOf) => (await Promise.all(list.map(async (settings) => {
+  const name = nameOf(settings);
+  try {
+    const { status, metrics } = await statusOf(name);
+    return [{ name, settings, status, metrics }];
+  } catch (/** @type {any} */ error) {
+    if (error.status === 404) return [];
+    throw error;
+  }
+}))).flat();
+
+/**
  * The chain with how each is as the stream tells it.
  * @param {string} subject
  * @param {import("../../kernel/resource.js").Resource<any>} chain

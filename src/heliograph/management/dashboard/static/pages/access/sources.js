@@ -9,7 +9,7 @@ import { Field } from "../../parts/field.js";
 import { ErrorNote, Loaded, tell } from "../../parts/notice.js";
 import { loadSchema, variantOf } from "../../parts/schema_form.js";
 import { SettingsDialog } from "../../parts/settings_dialog.js";
-import { ChainTable, useLiveLinks } from "./chain.js";
+import { ChainTable, linksOf, useLiveLinks } from "./chain.js";
 import everywhere from "../../texts/en/everywhere.js";
 import shared from "../../texts/en/access.js";
 
@@ -20,10 +20,8 @@ const COUNTS = [["total", texts.total], ["allow", texts.allow], ["deny", texts.d
 /** @param {AbortSignal} signal */
 const load = async (signal) => {
   const [root, { sources }] = await Promise.all([loadSchema(), api.get("authorization/sources", {}, signal)]);
-  const links = await Promise.all(sources.map(async (/** @type {any} */ settings) => {
-    const { status, metrics } = await api.get(path`authorization/sources/${settings.type}/status`, {}, signal);
-    return { name: settings.type, settings, status, metrics };
-  }));
+  const links = await linksOf(sources, ({ type }) => type, (name) =>
+    api.get(path`authorization/sources/${name}/status`, {}, signal));
   return { root, links };
 };
 
