@@ -87,7 +87,9 @@ class NodeProcess:
         assert self._process.stdout is not None
         self.ready_line = self._process.stdout.readline().strip()
         ports = dict(re.findall(r"(tcp|grpc)://[^\s,]*:(\d+)", self.ready_line))
-        assert "tcp" in ports, f"no ready line but {self.ready_line!r}; log: {self.log.read_text()}"
+        if "tcp" not in ports:
+            self.kill()
+            raise AssertionError(f"no ready line but {self.ready_line!r}; log: {self.log.read_text()}")
         self.port = int(ports["tcp"])
         self.flight_port = int(ports.get("grpc", 0))
         return self
