@@ -11,6 +11,7 @@ from heliograph.access.users.records import PasswordUser, ScramUser, own_algorit
 from heliograph.access.users.store import UserExistsError, UserStore
 from heliograph.config.passwords import PasswordHashAlgorithm
 from heliograph.storage.state.local import LocalState
+from support.durable import FakeState
 from support.waiting import until
 
 BUILT_IN = "password_based:built_in_database"
@@ -107,6 +108,27 @@ async def test_users_of_an_authenticator_that_is_gone_do_not_come_back(tmp_path:
     await group.add("u999", user("new"))
     assert list(group.walk()) == [("u999", user("new"))]
     assert other.find("u1") == user("x")
+    await store.close()
+
+
+async def test_a_group_that_is_deleted_again_while_it_is_deleted_keeps_the_users_of_later() -> None:
+    state = FakeState({})
+    store = UserStore(lambda: state)
+    group = store.group(PasswordUser, "", BUILT_IN)
+    store.delete_group("", BUILT_IN)
+    await until(lambda: len(state.waiting) == 2)  # no user is left, and the disk is about to know it
+    store.delete_group("", BUILT_IN)
+    added = asyncio.create_task(group.add("ann", user("x")))
+    while not added.done():
+        await asyncio.sleep(0)  # the next change is made
+        if state.waiting:
+            state.commit()
+    await added
+    await store.close()
+
+    later = FakeState(state.durable)
+    store = UserStore(lambda: later)
+    assert store.group(PasswordUser, "", BUILT_IN).find("ann") == user("x")
     await store.close()
 
 

@@ -57,6 +57,7 @@ class UserStore:
         self._state: StateDatabase | None = None
         self._commits: AwaitedCommits | None = None  # since the first of them
         self._purges: dict[bytes, asyncio.Task[None]] = {}  # by the group that is deleted, until it is
+        self._again: set[bytes] = set()  # groups that were deleted once more meanwhile
         self._is_resumed = False  # purges that an earlier process did not end go on
 
     @property
@@ -100,7 +101,8 @@ class UserStore:
         batch = StateBatch()
         batch.put(_DELETED + name, b"")
         self.state.submit(batch)
-        self._purge(name)
+        if not self._purge(name):
+            self._again.add(name)
 
     async def commit(self, batch: StateBatch) -> None:
         """Have changes made, and wait until they are on the disk.
@@ -139,15 +141,28 @@ class UserStore:
         if self._state is not None:
             await self._state.close()
 
-    def _purge(self, name: bytes) -> None:
+    def _purge(self, name: bytes) -> bool:
+        """Begin to delete the users of a group; False where that is under way."""
         before = self._purges.get(name)
         if before is not None and not before.done():
-            return
+            return False
         task = asyncio.get_running_loop().create_task(self._delete_users(name), name="delete-users")
         task.add_done_callback(_on_purged)
         self._purges[name] = task
+        return True
 
     async def _delete_users(self, name: bytes) -> None:
+        is_due = True
+        while is_due:
+            self._again.discard(name)
+            await self._delete_found(name)
+            batch = StateBatch()
+            batch.delete(_DELETED + name)
+            await self.commit(batch)
+            is_due = name in self._again  # what says so is on the disk again, behind that
+        self._purges.pop(name)
+
+    async def _delete_found(self, name: bytes) -> None:
         count = 0
         while page := self.state.scan(_USERS + name, limit=_SLICE):
             batch = StateBatch()
@@ -159,10 +174,6 @@ class UserStore:
             chain, authenticator, _ = name.decode().split("\0")
             of = f" of {chain}" if chain else ""
             _log.warning("%d users of %s%s are deleted: it is in the configuration no more", count, authenticator, of)
-        batch = StateBatch()
-        batch.delete(_DELETED + name)
-        await self.commit(batch)
-        self._purges.pop(name)
 
 
 class UserGroup(Generic[UserRecordT]):
