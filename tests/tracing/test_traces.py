@@ -17,6 +17,8 @@ from heliograph.broker.actions import DENIED_BY_DEFAULT
 from heliograph.broker.hook_order import VALIDATION
 from heliograph.broker.hooks import Refusal
 from heliograph.broker.message import Message
+from heliograph.channel.channel import Channel
+from heliograph.channel.taps import TappedConversation
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
@@ -363,6 +365,18 @@ async def test_an_address_or_network_is_traced(world: World) -> None:
     assert {one["client"] for one in of(records, "packet_received")} == {"old", "new"}
     assert deliveries(records) == [("old", "sent", "")]
     assert await world.records("other") == []
+
+
+async def test_a_trace_that_ends_while_it_begins_leaves_no_connection_tapped(world: World) -> None:
+    for number in range(300):  # more than are looked at in one turn
+        world.kernel.connect(f"c{number}")
+    channels = [one for one in world.kernel.context.channels.all() if isinstance(one, Channel)]
+    starting = asyncio.create_task(world.start("net", "ip_address", "192.0.2.0/24"))
+    await asyncio.sleep(0)
+    assert any(isinstance(one.reader.conversation, TappedConversation) for one in channels)
+    await world.traces.stop("net")
+    await starting
+    assert not any(isinstance(one.reader.conversation, TappedConversation) for one in channels)
 
 
 async def test_two_traces_at_once_have_their_own_records(world: World) -> None:

@@ -135,6 +135,9 @@ class Traces:
         except asyncio.CancelledError:
             self._end(trace, "given up by its asker")
             raise
+        if self._running.get(trace.name) is not trace:  # it has ended before all were marked
+            self._joint.unmark(trace)
+            return
         self._tell(f"trace {trace.name!r} about {trace.subject} began, for {trace.order.duration_s} s at the most")
 
     async def stop(self, name: str, why: str = "stopped") -> StoredTrace:
