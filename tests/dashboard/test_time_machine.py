@@ -108,7 +108,7 @@ def test_a_page_that_is_left_while_the_replay_before_ends_begins_no_other(browse
         expect(page.get_by_label("SQL")).to_have_value(WARM)
         page.get_by_role("button", name="Run it").click()
         expect(_number(page, "Rows")).to_contain_text("29")
-        page.route("**/rule_replays/*", held.append)
+        page.route("**/rule_replays/*", lambda route: held.append(route))
         page.on("request", lambda asked: begun.append(asked.url) if _begins(asked) else None)
         with page.expect_request("**/rule_replays/*"):
             page.get_by_role("button", name="Run it").click()
