@@ -30,7 +30,7 @@ ACCEPTED: Final = (0x00, 0x10)  # also where nobody subscribes
 PAYLOAD: Final = {"n": 1, "name": 'it\'s "quoted"', "deep": {"list": [1, {"x": 2.5}]}}
 SETTINGS: Final = """
 durable_storage { messages.topics = ["only/this"], flight.bind = "127.0.0.1:0" }
-pipeline { enable = true, master = "local[2]", trigger = 100ms, spark_conf { "spark.driver.memory" = 512m } }
+pipeline { enable = true, master = "local[2]", trigger = 1s, spark_conf { "spark.driver.memory" = 512m } }
 """
 
 
@@ -55,9 +55,14 @@ class World:
         assert answer.status_code == 201, answer.text
 
     def wait_for(self, action: str, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """Wait until an action is shown as it is to be."""
-        wait_until(lambda: found(self.api.get(f"/actions/{action}").json()), lambda: self.told(action))
-        shown: dict[str, Any] = self.api.get(f"/actions/{action}").json()
+        """Wait until an action is shown as it is to be, and tell how: a moment later it may be another way again."""
+        shown: dict[str, Any] = {}
+
+        def is_as_wanted() -> object:
+            shown.update(self.api.get(f"/actions/{action}").json())
+            return found(shown)
+
+        wait_until(is_as_wanted, lambda: self.told(action))
         return shown
 
     def told(self, action: str) -> str:
@@ -202,7 +207,13 @@ def test_a_rule_of_an_event_and_a_changed_action(world: World) -> None:
     changed = world.api.get("/actions/redis:cache").json()
     changed["parameters"]["command_template"] = ["SADD", "came", "${clientid}"]
     assert world.api.put("/actions/redis:cache", json=changed).status_code == 200
+    wait_until(lambda: pq.read_table(world.output / "obs").num_rows == 2, "the table has what came before")
     assert world.api.put("/actions/parquet:lake/enable/false").status_code == 204
+    # The pipeline looks at its file now and then; until then rows go where they went before.
+    taken = f"{query_name('redis:cache')} was changed and starts again"
+    wait_until(
+        lambda: taken in (world.output.parent / "pipeline.log").read_text(), "the pipeline has the changed action"
+    )
     publish(world, "in/3", b"{}")
     wait_until(lambda: "device" in world.cache.smembers("came"))
     wait_until(lambda: len(world.database.query("SELECT 1 FROM obs")) == 3)
