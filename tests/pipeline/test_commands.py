@@ -165,6 +165,29 @@ def test_a_checkpoint_whose_figures_cannot_be_read_is_told(
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "--rule", "none"),
+        ("dlq", "replay", "none"),
+        ("late", "replay", "none", "--table", "late"),
+        ("backfill", "--rule", "none", "--from", "earliest"),
+    ],
+)
+def test_a_rule_that_is_not_there_is_told_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def start_session(*_: object, **__: object) -> None:
+        raise AssertionError("Spark starts")
+
+    monkeypatch.setattr(pipeline_actions, "start_session", start_session)
+    file = tmp_path / "p.hocon"
+    file.write_text(_FILE)
+    places = [] if words[0] == "plan" else ["--checkpoint", str(tmp_path / "c"), "--output", str(tmp_path / "o")]
+    assert main(["pipeline", *words, str(file), *places]) == 2
+    assert "option --rule is 'none', but must be one of obs, total" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("option", "told"),
     [
         (("--tls-ca", "none"), "option --tls-ca is 'none', but must be a file that can be read"),

@@ -178,11 +178,12 @@ def _dlq_show(args: argparse.Namespace) -> int:
 def _dlq_replay(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(*_files(args))
     settings = _settings(args, None)
+    (name,) = _names(pipeline, args.rule)
     # Two replays at once would bring the same letters twice, or the same late rows.
     with checkpoint_lock(settings.checkpoint / REPLAYS) as lock:
         claim_output(settings.checkpoint, settings.output)
         with _session(args, [lock]) as session:
-            replayed = replay_letters(session, pipeline, _names(pipeline, args.rule)[0], settings)
+            replayed = replay_letters(session, pipeline, name, settings)
     if args.json:
         print(json.dumps(replayed.to_json()))
     else:
