@@ -5,12 +5,15 @@ import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PosixPath
+from typing import Any
 
+import msgspec
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config_changes.audit import ALARM
+from heliograph.config_changes.audit import ALARM, AuditRecord
+from heliograph.config_changes.audit_reading import AuditFilter, newest_first
 from heliograph.config_changes.edits import Edit
 from heliograph.node.kernel import KernelPart
 from heliograph.rpc.methods import Action
@@ -46,6 +49,24 @@ async def test_files_are_rotated_and_closed_to_others(live: LiveNode) -> None:
     lines = [json.loads(line) for file in reversed(files) for line in file.read_text().splitlines()]
     numbers = [int(line["args"]["clientid"][1:]) for line in lines]
     assert numbers == list(range(numbers[0], 1500))
+
+
+class PutAside(PosixPath):
+    """A log that is put aside as soon as it is opened."""
+
+    def open(self, *args: Any, **named: Any) -> Any:
+        opened = super().open(*args, **named)
+        if self.suffix == ".log":
+            self.replace(self.with_name("audit.log.1"))
+            self.touch()
+        return opened
+
+
+def test_a_line_is_read_once_also_where_its_file_is_put_aside(tmp_path: Path) -> None:
+    record = AuditRecord("2026-01-01T00:00:00.000+00:00", "alice", "a test", "clients.kick", "done")
+    (tmp_path / "audit.log").write_bytes(msgspec.json.encode(record) + b"\n")
+    found = newest_first(PutAside(tmp_path / "audit.log"), AuditFilter())
+    assert [one for records in found for one in records] == [record]
 
 
 async def test_a_disk_that_does_not_take_a_line_stops_nothing(live: LiveNode) -> None:

@@ -31,6 +31,7 @@ from heliograph.node.log_part import LogPart
 from heliograph.parts import Change
 from heliograph.storage.durable_files import write_durably
 from support.live_node import ALICE, LiveNode
+from support.mosquitto import free_port
 
 pytestmark = pytest.mark.service
 
@@ -156,8 +157,8 @@ async def test_what_is_wrong_is_told_and_leaves_everything(live: LiveNode, edit:
 
 
 async def test_a_port_that_is_taken_keeps_everything_as_it_was(live: LiveNode) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         edit = Edit(f'listeners.tcp.other.bind = "127.0.0.1:{port}"\nlog.audit.rotation_count = 3')
         with pytest.raises(ConfigRefusedError, match=r"\[listener_bind\]"):
             await live.manager.change(edit, ALICE)

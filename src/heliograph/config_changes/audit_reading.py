@@ -1,5 +1,6 @@
 """Reads the audit log from its newest line on, in pieces that a thread has time for."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def newest_first(file: Path, wanted: AuditFilter) -> Iterator[list[AuditRecord]]
                 return
             continue  # it is being put aside
         with opened:
-            inode = path.stat().st_ino if path.exists() else 0
+            inode = os.fstat(opened.fileno()).st_ino  # of what is read: another file may have its name by now
             if inode in seen:  # it was put aside while it was read
                 continue
             seen.add(inode)

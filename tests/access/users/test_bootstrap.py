@@ -1,16 +1,19 @@
 """Files of users: what is taken of them, and that a bad one brings nothing."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
-from heliograph.access.passwords import PasswordPool, verify
+from heliograph.access.passwords import PasswordPool, PasswordsBusyError, verify
 from heliograph.access.users.files import UserFileError
 from heliograph.access.users.intake import read_bootstrap
 from heliograph.access.users.records import PasswordUser
 from heliograph.access.users.store import UserStore
 from heliograph.config.passwords import PasswordHashAlgorithm, PasswordThreads
 from heliograph.storage.state.local import LocalState
+from support.waiting import until
 
 
 async def test_a_bootstrap_file_brings_new_users_and_keeps_those_that_are_there(tmp_path: Path) -> None:
@@ -33,6 +36,26 @@ async def test_a_bootstrap_file_brings_new_users_and_keeps_those_that_are_there(
     await (await read_bootstrap(str(file), "hash", algorithm)).add(users, pool)
     assert users.find("ann") == ann
     assert users.find("cid") == PasswordUser(b"y", b"z")
+    pool.stop()
+    await store.close()
+
+
+async def test_users_of_a_bootstrap_file_wait_where_logins_are_refused(tmp_path: Path) -> None:
+    store, pool = UserStore(lambda: opened(tmp_path)), PasswordPool(PasswordThreads(threads=1, max_waiting=1))
+    users = store.group(PasswordUser, "", "password_based:built_in_database")
+    file = tmp_path / "users.csv"
+    file.write_text("user_id,password\nann,one\n")
+    free = threading.Event()
+    held = pool.run(lambda: free.wait(30))
+    with pytest.raises(PasswordsBusyError):
+        pool.run(bool)
+    bootstrap = await read_bootstrap(str(file), "plain", PasswordHashAlgorithm("bcrypt", salt_rounds=5))
+    adding = asyncio.create_task(bootstrap.add(users, pool))
+    await until(lambda: pool.statistics()["passwords.waiting"] == 2)
+    free.set()
+    assert await held
+    await adding
+    assert users.find("ann") is not None
     pool.stop()
     await store.close()
 

@@ -64,13 +64,16 @@ class PasswordPool:
         """
         return self.run(partial(verify, algorithm, password, stored, salt))
 
-    def run(self, work: Callable[[], Result]) -> "asyncio.Future[Result]":
+    def run(self, work: Callable[[], Result], *, is_refused: bool = True) -> "asyncio.Future[Result]":
         """Have a thread do a piece of work that takes milliseconds without the interpreter's lock.
+
+        Args:
+            is_refused: Whether it is refused where too many wait; else it waits behind them.
 
         Raises:
             PasswordsBusyError: Too many wait.
         """
-        if self._load() >= 1:
+        if is_refused and self._load() >= 1:
             self._refuse()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()

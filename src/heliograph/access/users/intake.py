@@ -96,7 +96,8 @@ class BootstrapFile:
             count += len(part)
             new = {user.user_id: user for user in reversed(part) if users.find(user.user_id) is None}
             make = partial(_made, new, self.kind, self.algorithm)
-            made = await pool.run(make) if self.kind == "plain" and self.algorithm.is_slow else make()
+            is_slow = self.kind == "plain" and self.algorithm.is_slow
+            made = await pool.run(make, is_refused=False) if is_slow else make()  # nothing adds them later
             added += (await users.take(made.items(), overwrite=False)).added
         _log.info("%d users of %s were added, %d were there", added, self.file, count - added)
 
