@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -183,6 +183,21 @@ async def test_two_changes_at_once_and_one_for_an_old_revision(live: LiveNode) -
     await asyncio.gather(*changes)
     assert live.manager.revision == 11
     assert live.part.audit.settings.rotation_count == 29
+
+
+async def test_a_revision_and_its_settings_are_seen_together(live: LiveNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, in_thread = live.manager.layers, asyncio.to_thread
+    seen: set[tuple[int, bool]] = set()
+
+    async def watched(work: Callable[..., object], *args: object) -> object:
+        done = await in_thread(work, *args)
+        seen.add((live.manager.revision, live.manager.layers is before))
+        return done
+
+    monkeypatch.setattr(asyncio, "to_thread", watched)
+    await live.manager.change(values(log__audit__rotation_count="3"), ALICE)
+    assert (0, True) in seen
+    assert seen <= {(0, True), (1, False)}
 
 
 async def test_a_change_comes_to_its_end_without_its_asker(live: LiveNode) -> None:

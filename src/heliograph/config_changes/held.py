@@ -57,6 +57,21 @@ class WantedConfig:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A revision that is on the disk.
+
+    Attributes:
+        number: Its number.
+        unconfirmed: What it goes back to if it is not confirmed.
+        layers: The layers as they are read from then on, which know the lines of the new file.
+    """
+
+    number: int
+    unconfirmed: Unconfirmed | None
+    layers: Layers
+
+
 class HeldConfig:
     """The configuration that holds in one running node; owned by the manager of its changes.
 
@@ -188,14 +203,17 @@ class HeldConfig:
             settings = await self._planned(wanted, plan)
             if not terms.force:
                 _refuse_hidden(settings)
-            layers = wanted.layers
+            written: _Written | None = None
             if wanted.text != self.text or not self._is_recorded:
-                layers = await asyncio.to_thread(self._written, wanted, author, terms)
+                written = await asyncio.to_thread(self._written, wanted, author, terms)
         except BaseException:
             self._parts.undo(plan)
             raise
+        # In one turn: who sees the new number with the old settings would take back what it does not see.
+        if written is not None:
+            self.revision, self.unconfirmed, self._is_recorded = written.number, written.unconfirmed, True
         failed = self._parts.apply(plan)
-        self.layers = layers
+        self.layers = wanted.layers if written is None else written.layers
         self._unsettled.append(plan)
         if self.unconfirmed is None:
             self._settle()
@@ -215,8 +233,8 @@ class HeldConfig:
     async def _planned(self, wanted: WantedConfig, plan: Plan) -> list[PlannedSetting]:
         return await asyncio.to_thread(planned, self.layers, wanted.layers, plan.differences)
 
-    def _written(self, wanted: WantedConfig, author: Author, terms: Terms) -> Layers:
-        """Runs in a thread: the layers as they are read from then on, which know the lines of the new file."""
+    def _written(self, wanted: WantedConfig, author: Author, terms: Terms) -> _Written:
+        """Runs in a thread: write the revision and the file."""
         now = self._now_s()
         number = self.revision + 1
         shown = _shown(wanted.layers)
@@ -232,8 +250,7 @@ class HeldConfig:
             raise ConfigWriteError(
                 f"{self._files.cluster_file} cannot be written, nothing is changed: {error}"
             ) from error
-        self.revision, self.unconfirmed, self._is_recorded = number, unconfirmed, True
-        return layers
+        return _Written(number, unconfirmed, layers)
 
     def _tell(self, plan: Plan, failed: Mapping[str, str]) -> None:
         if failed:
