@@ -14,7 +14,14 @@ from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSe
 from heliograph.hocon.errors import HoconError
 from heliograph.hocon.values import Node as Tree
 from heliograph.hocon.values import to_json
-from heliograph.management.asking.settings_trees import merge_settings, names_of, replace_root, settings_tree, tree_of
+from heliograph.management.asking.settings_trees import (
+    NO_SETTING,
+    merge_settings,
+    names_of,
+    replace_root,
+    settings_tree,
+    tree_of,
+)
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -195,8 +202,9 @@ async def _global_zone(nodes: NodesDep) -> dict[str, Any]:
     for root in ZONE_ROOTS:
         try:
             zone[root] = await settings_tree(nodes.own, root)
-        except RpcError:  # a root that this node does not have
-            continue
+        except RpcError as error:
+            if error.code != NO_SETTING:  # such a root is one that this node does not have
+                raise
     return zone
 
 

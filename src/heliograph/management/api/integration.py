@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from heliograph.control.proto_v1.actions import ActionId, ActionRow, ConnectorRow
 from heliograph.management.asking.nodes import Node
-from heliograph.management.asking.settings_trees import settings_tree
+from heliograph.management.asking.settings_trees import NO_SETTING, settings_tree
 from heliograph.management.asking.states import action_metrics
 from heliograph.management.web.asked_nodes import AskedNodes
 from heliograph.management.web.errors import ApiError
@@ -113,8 +113,10 @@ async def shown(
         return []
     try:
         tree = await settings_tree(nodes.own, root)
-    except RpcError:  # the last one is gone meanwhile
-        tree = {}
+    except RpcError as error:
+        if error.code != NO_SETTING:
+            raise
+        tree = {}  # the last one is gone meanwhile
     return [
         {
             **_plain(tree.get(row.type, {}).get(row.name, {})),

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from heliograph.control.proto_v1.conf import ConfSetting, ConfShowArgs
 from heliograph.management.asking.nodes import Node
-from heliograph.management.asking.settings_trees import names_of, plain_value
+from heliograph.management.asking.settings_trees import NO_SETTING, names_of, plain_value
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc.methods import RpcError
@@ -64,7 +64,9 @@ async def _settings(node: Node, place: _Path) -> dict[_Path, tuple[Any, str]]:
     """The settings that stand there now: value and layer of each, by their paths below it."""
     try:
         rows = await node.rows("conf.show", ConfSetting, ConfShowArgs(place[0]))
-    except RpcError:  # there are none
+    except RpcError as error:
+        if error.code != NO_SETTING:
+            raise
         return {}
     found: dict[_Path, tuple[Any, str]] = {}
     for row in rows:

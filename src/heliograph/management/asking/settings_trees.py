@@ -9,6 +9,7 @@ import orjson
 from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
 from heliograph.management.asking.nodes import Node
 
+NO_SETTING: Final = "config_no_setting"  # what a node says of a path; all else it says is no answer to that
 _NOTHING: Final = "none"  # what a setting shows that has no value
 _NAME: Final = re.compile(r"(?!(?:true|false|null)$)[A-Za-z][A-Za-z0-9_-]*")
 _ONE_OBJECT: Final = re.compile(r"\[\{ ([a-z_]+) = ([a-z_]+) \}\]")  # the sources that a node begins with
