@@ -80,6 +80,7 @@ _ELSEWHERE = {
 
 ALWAYS = """
 node.name = "heliograph@live"
+sys_topics.sys_msg_interval = disabled  # what the node retains counts for the limits of what clients do
 durable_storage { messages.topics = [], flight.enable = false }
 listeners.tcp.default.bind = "127.0.0.1:0"
 listeners.tcp.one { bind = "127.0.0.1:0", zone = one }
