@@ -97,7 +97,7 @@ def test_a_change_that_a_higher_layer_hides_is_refused_with_the_line(browser: Br
         expect(dialog.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
         dialog.get_by_role("button", name="Leave out what is hidden").click()
         expect(dialog).to_have_count(0)
-        expect(bind).to_have_value("127.0.0.1:0")
+        expect(bind).to_have_value(f"127.0.0.1:{managed.node.port}")
 
 
 def test_of_two_people_the_second_is_told_and_loses_nothing(
