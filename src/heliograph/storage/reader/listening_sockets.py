@@ -18,6 +18,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTENS: Final = 10  # TCP_LISTEN
 
+_KERNEL: Final = 0  # the address of what it sends; root may send to any such socket, too
 _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20
 _NLM_F_REQUEST_DUMP: Final = 0x301
@@ -77,7 +78,9 @@ def asked_of_kernel() -> list[ListeningSocket]:
             kernel.send(_HEAD.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 0, 0) + wanted)
             is_over = False
             while not is_over:
-                answer, _, flags, _ = kernel.recvmsg(_ANSWER_BYTES_MAX)
+                answer, _, flags, (sender, _) = kernel.recvmsg(_ANSWER_BYTES_MAX)
+                if sender != _KERNEL:
+                    continue
                 if flags & socket.MSG_TRUNC:
                     raise OSError("an answer of sock_diag is cut off")
                 is_over = _take(answer, found)
