@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -67,6 +68,15 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path) -> None:
     assert again.read("n", 0) == []
     again.close()
     assert list(tmp_path.glob("*.damaged"))
+
+
+def test_a_file_that_cannot_be_used_stays_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    store = HistoryStore(tmp_path / FILE)
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        store.open()
+    store.close()
+    assert [one.name for one in tmp_path.iterdir()] == [FILE]
 
 
 def test_few_points_are_made_of_a_week() -> None:

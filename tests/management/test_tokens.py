@@ -1,6 +1,7 @@
 """Tokens, codes of second factors and waits after failures, apart from a node."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,21 @@ def test_a_file_that_is_damaged_or_full_costs_logins_only_their_restart(file: Pa
     tokens.end(token)
     assert tokens.find(token) is None
     tokens.close()
+
+
+def test_logins_of_a_file_that_another_process_has_are_there_the_next_time(file: Path, clock: Clock) -> None:
+    tokens = Tokens(file, 60.0, clock)
+    token = tokens.begin("ann", "1")
+    tokens.close()
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        without = Tokens(file, 60.0, clock)
+        new = without.begin("bob", "1")
+        assert (without.find(token), without.find(new) is None) == (None, False)
+        without.close()
+    again = Tokens(file, 60.0, clock)
+    assert again.find(token) is not None
+    again.close()
 
 
 def test_a_user_has_so_many_logins_at_most(file: Path, clock: Clock) -> None:

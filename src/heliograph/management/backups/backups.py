@@ -192,8 +192,8 @@ class Backups:
             target = self._data_dir / relative
             target.parent.mkdir(mode=0o700, exist_ok=True)
             if not target.exists():
+                target.touch(mode=0o600)
                 shutil.copyfile(path, target)
-                target.chmod(0o600)
                 new.append(target)
         return new
 

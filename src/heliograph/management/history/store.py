@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.management.history.sample import HistorySample, merged
+from heliograph.management.sqlite_files import is_damaged
 
 FILE: Final = "history.sqlite3"
 
@@ -48,7 +49,9 @@ class HistoryStore:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             self._database = self._connect()
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            if not is_damaged(error):
+                raise
             self._path.replace(self._path.with_suffix(".damaged"))
             self._database = self._connect()
 

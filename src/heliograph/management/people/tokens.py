@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from heliograph.management.sqlite_files import is_damaged
+
 _log = logging.getLogger(__name__)
 
 TOKEN_BYTES: Final = 32
@@ -135,11 +137,12 @@ class Tokens:
     def _open(self) -> None:
         try:
             self._load()
-        except sqlite3.DatabaseError as error:
-            _log.warning("%s is put aside, logins of before have ended: %s", self._file, error)
-            self._begin_anew()
-        except OSError as error:
-            _log.warning("%s cannot be used, logins end with this process: %s", self._file, error)
+        except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.Error) and is_damaged(error):
+                _log.warning("%s is damaged and begun anew, logins of before have ended: %s", self._file, error)
+                self._begin_anew()
+            else:
+                _log.warning("%s cannot be used, logins end with this process: %s", self._file, error)
 
     def _begin_anew(self) -> None:
         try:
