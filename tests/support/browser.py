@@ -1,6 +1,7 @@
 """Chromium as a user has it before them, with the dashboard of a node in it; what it must not do is counted."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,8 @@ def chromium() -> Iterator[Browser]:
 
     While it is there, no event loop can be run in this thread: tests with one belong in another module.
     """
-    path = program("chromium")
+    # The one without a user interface shows the same pages and takes two thirds of the time.
+    path = shutil.which("chromium-headless-shell") or program("chromium")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=arguments, timeout=_START_MS)
