@@ -1,4 +1,4 @@
-"""Chromium as a user has it before them, with the dashboard of a node in it; what it must not do is counted."""
+"""Chromium without a window, with the dashboard of a node in it; what it must not do is counted."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ def chromium() -> Iterator[Browser]:
 
     While it is there, no event loop can be run in this thread: tests with one belong in another module.
     """
-    # The one without a user interface shows the same pages and takes two thirds of the time.
+    # Chromium's shell has no user interface, shows the same pages and takes two thirds of the CPU time.
     path = shutil.which("chromium-headless-shell") or program("chromium")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:

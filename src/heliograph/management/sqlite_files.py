@@ -1,9 +1,9 @@
-"""What the errors of an SQLite file mean."""
+"""Tells an SQLite file that is damaged from one that cannot be used now."""
 
 import sqlite3
 from typing import Final
 
-# Another process has it, the disk is full or fails, it may not be used: what it holds is there the next time.
+# The file is locked, the disk is full or fails, or permissions are missing: its rows are still there the next time.
 _PASSING: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -20,6 +20,6 @@ _PASSING: Final = frozenset(
 
 
 def is_damaged(error: sqlite3.Error) -> bool:
-    """Whether a file that cannot be opened is no database of ours any more, which a new one is to replace."""
+    """Whether an error says that the file is damaged, so that a new one has to replace it."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & 0xFF not in _PASSING  # extended codes have their reasons above
+    return code & 0xFF not in _PASSING  # the higher bits of an extended code give the details

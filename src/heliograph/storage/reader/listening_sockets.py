@@ -1,8 +1,8 @@
 """Which TCP sockets listen on this machine, and of which user each is, as Linux tells.
 
-It is asked before each request of a stream that reads. For `/proc/net/tcp` the kernel goes through all connections that
-the machine can have, which takes it some milliseconds; over a socket for this question (sock_diag(7)) it goes through
-those that listen only. The file is read where there is no such socket, as in some sandboxes.
+A stream that reads asks for them before each request. To make `/proc/net/tcp` the kernel goes through its whole table
+of connections, which takes some milliseconds; for sock_diag(7) it goes through the sockets that listen only. The file
+is read where sock_diag is refused, as in some sandboxes.
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTENS: Final = 10  # TCP_LISTEN
 
-_KERNEL: Final = 0  # the address of what it sends; root may send to any such socket, too
+_KERNEL: Final = 0  # the sender of its answers; root may send to this socket, too
 _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20
 _NLM_F_REQUEST_DUMP: Final = 0x301
@@ -61,10 +61,10 @@ def listening_sockets() -> list[ListeningSocket]:
 
 
 def asked_of_kernel() -> list[ListeningSocket]:
-    """The same, by sock_diag.
+    """All TCP sockets that listen on this machine, by sock_diag.
 
     Raises:
-        OSError: There is no such thing here.
+        OSError: The system has no sock_diag, or refuses it.
     """
     if sys.platform != "linux":
         raise OSError("sock_diag is Linux's")
@@ -109,7 +109,7 @@ def _socket_of(told: bytes) -> ListeningSocket:
 
 
 def read_from_tables(tables: tuple[Path, ...]) -> list[ListeningSocket]:
-    """The same, by files such as `/proc/net/tcp`.
+    """All TCP sockets that listen on this machine, by files such as `/proc/net/tcp`.
 
     Raises:
         OSError: One cannot be read.
