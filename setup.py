@@ -1,9 +1,11 @@
 """Builds the compiled packages as one mypyc unit where a C compiler is at hand; elsewhere the same files run as Python.
 
 What is compiled depends on these sources and on the compiler alone. mypyc sees none of the packages that happen to be
-installed (their types would change the C code, or be missing), no settings of the type checker, and no earlier build.
+installed (their types would change the C code, or be missing), and no settings of the type checker. `scripts/compiling`
+does the work: module by module, side by side, and of an earlier build it reuses what is the same.
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -17,59 +19,16 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-# Compiled packages: all their modules form one unit, so that calls between them are C calls.
-COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
+sys.path.insert(0, str(Path(__file__).parent / "scripts"))
+from compiling import objects  # noqa: E402
+from compiling.sources import compiled_sources  # noqa: E402
+from compiling.stable_code import stabilize  # noqa: E402
 
-# Single modules of other packages: what handles every connection, every read or every WebSocket frame, what finds the
-# rule that decides about an action, what is done for a message in a trace, and the load tool's packets and clients.
-ALSO_COMPILED = (
-    "access/acl/index.py",
-    "access/acl/rules.py",
-    "access/acl/topics.py",
-    "access/authorization/chain.py",
-    "access/authorization/entries.py",
-    "transport/connections.py",
-    "transport/direct.py",
-    "transport/frames.py",
-    "transport/listener.py",
-    "transport/pending_connection.py",
-    "transport/protocol_transport.py",
-    "transport/sockets.py",
-    "bench/clients.py",
-    "bench/latency.py",
-    "bench/packets.py",
-    "bench/publisher.py",
-    "bench/subscriber.py",
-    "bench/websocket.py",
-    "observe/histogram.py",
-    "observe/ring.py",
-    "tracing/spans/message_records.py",
-    "tracing/spans/message_trace.py",
-    "tracing/spans/messages.py",
-    "tracing/spans/sampling.py",
-    "tracing/spans/span.py",
-    "tracing/spans/trace_context.py",
-    "tracing/ways/recorder.py",
-    "tracing/ways/scope.py",
-    "tracing/ways/under_way.py",
-    "tracing/ways/way.py",
-)
-
-# Nothing outside the unit calls its functions by name: so calls within it are direct, and short ones are inlined. Each
-# begins at a cache line: otherwise its speed depends on what stands before it (a message took 13 % more time once, with
-# the same instructions).
-_COMPILER_ARGS = ["-fvisibility=hidden", "-falign-functions=64"]
-
-# Modules of these packages that stay plain Python, each with its reason.
-INTERPRETED: dict[str, str] = {}
-
-
-def compiled_sources() -> list[str]:
-    """Paths of the modules to compile, in a stable order."""
-    packages = [Path("src/heliograph") / package for package in COMPILED]
-    files = sorted(path for package in packages for path in package.glob("*.py"))
-    files += [Path("src/heliograph") / module for module in ALSO_COMPILED]
-    return [str(path) for path in files if path.name != "__init__.py" and str(path) not in INTERPRETED]
+# Nothing outside the unit calls its functions by name: so calls within it are direct. Each begins at a cache line:
+# otherwise its speed depends on what stands before it (a message took 13 % more time once, with the same instructions).
+# Warnings about code that a program wrote, and symbols for a debugger, would take more time than all the rest.
+_COMPILER_ARGS = ("-w", "-g0", "-Werror=implicit-function-declaration", "-fvisibility=hidden", "-falign-functions=64")
+_OPTIMIZE = "-O2"
 
 
 def compiler_fault() -> str | None:
@@ -87,26 +46,21 @@ def compiler_fault() -> str | None:
     return None if answer.returncode == 0 else f"the C compiler {shlex.join(command)} fails"
 
 
-def compiled_extensions() -> list[Extension]:
-    """The extension modules, of which mypyc writes the C code now."""
-    from mypyc.build import mypycify
+def write_c_code(folder: Path) -> list[Extension]:
+    """Have mypyc write the C code of all modules below `folder`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [sys.executable, "scripts/compiling/c_code.py", str(folder), *compiled_sources()]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    if answer.returncode != 0:
+        raise objects.CompileError("mypyc refuses the sources, see above")
+    stabilize(folder, "heliograph")
+    return [Extension(name, files, include_dirs=headers) for name, files, headers in json.loads(answer.stdout)]
 
-    extensions = mypycify(
-        [
-            # `make lint` checks the types strictly. Here mypyc must know what it can rely on, from these sources alone.
-            "--config-file=",
-            "--no-site-packages",
-            "--ignore-missing-imports",
-            "--warn-unreachable",
-            "--cache-dir=build/types",
-            *compiled_sources(),
-        ],
-        opt_level=os.environ.get("HELIOGRAPH_OPT_LEVEL", "3"),
-        group_name="heliograph",
-    )
-    for extension in extensions:  # several of them share one list
-        extension.extra_compile_args = [*extension.extra_compile_args, *_COMPILER_ARGS]
-    return extensions
+
+def _say_progress(done: int, count: int) -> None:
+    """For whoever runs this and shows it."""
+    if os.environ.get("HELIOGRAPH_PROGRESS") == "1":
+        print(f"compiled {done}/{count}", flush=True)  # noqa: T201
 
 
 class BuildExtensions(build_ext):
@@ -117,8 +71,8 @@ class BuildExtensions(build_ext):
         fault = compiler_fault()
         if fault is None:
             try:
-                self._build(compiled_extensions())
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - mypyc leaves by SystemExit
+                self._build(write_c_code(Path("build/c")))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the broker runs without
                 fault = f"compiling failed ({type(error).__name__}: {error})"
         if fault is not None:
             for left in Path("src").rglob("*.so") if self.inplace else ():
@@ -129,6 +83,24 @@ class BuildExtensions(build_ext):
     def get_source_files(self) -> list[str]:
         """No files for a source distribution: the C code is written anew in each build."""
         return []
+
+    def build_extensions(self) -> None:
+        """Compile and link all extensions side by side."""
+        library, *loaders = self.extensions or [None]
+        if library is None:
+            return
+        headers = [*library.include_dirs, *self.include_dirs]
+        whole = objects.Extension(library.name, self._target(library), [(Path(file), ()) for file in library.sources])
+        self._compile([*_COMPILER_ARGS, _OPTIMIZE, *(f"-I{folder}" for folder in headers)], [whole])
+        small = [objects.Extension(each.name, self._target(each), [(Path(each.sources[0]), ())]) for each in loaders]
+        self._compile(["-w", "-g0", "-O1", "-Iscripts/compiling/loader"], small)
+
+    def _compile(self, options: list[str], extensions: list[objects.Extension]) -> None:
+        compiler = [*self.compiler.compiler_so, *options]
+        objects.Builder(compiler, self.compiler.linker_so, Path("build/objects"), _say_progress).build(extensions)
+
+    def _target(self, extension: Extension) -> Path:
+        return Path(self.get_ext_fullpath(extension.name))
 
     def _build(self, extensions: list[Extension]) -> None:
         self.distribution.ext_modules = extensions

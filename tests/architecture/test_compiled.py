@@ -10,11 +10,11 @@ SOURCES = ROOT / "src" / "heliograph"
 
 
 def compiled_modules() -> list[Path]:
-    """The modules that `setup.py` compiles."""
+    """The modules that are compiled."""
     named: dict[str, list[str]] = {}
-    for node in ast.parse((ROOT / "setup.py").read_text()).body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        if isinstance(node, ast.Assign) and isinstance(target, ast.Name) and target.id in ("COMPILED", "ALSO_COMPILED"):
+    for node in ast.parse((ROOT / "scripts/compiling/sources.py").read_text()).body:
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(node, ast.AnnAssign) and isinstance(target, ast.Name) and node.value is not None:
             named[target.id] = list(ast.literal_eval(node.value))
     modules = [path for package in named["COMPILED"] for path in (SOURCES / package).glob("*.py")]
     return sorted([*modules, *(SOURCES / module for module in named["ALSO_COMPILED"])])

@@ -1,0 +1,335 @@
+"""Makes this checkout ready for a target of make: a virtual environment, packages, compiled modules.
+
+    python3 scripts/set_up.py demo
+
+What is there already stays, so that a second run takes a moment. Packages are installed while modules are compiled, by
+uv where it can be had and by pip elsewhere. One process at a time sets a checkout up, and a run that was interrupted is
+completed by the next one. With HELIOGRAPH_PURE=1 nothing is compiled.
+"""
+
+import argparse
+import contextlib
+import csv
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from compiling.sources import compiled_sources
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+VENV: Final = ROOT / ".venv"
+PYTHON: Final = VENV / "bin" / "python"
+STAMPS: Final = VENV / "set-up"
+LOGS: Final = ROOT / "build" / "set-up"
+# Extras of pyproject.toml that a target needs; every target has what a broker needs.
+EXTRAS: Final[Mapping[str, Sequence[str]]] = {
+    "broker": (),
+    "demo": ("demo",),
+    "test": ("test",),
+    "lint": ("lint",),
+    "bench": ("bench",),
+    "wheel": ("wheel",),
+    "fuzz": ("fuzz",),
+    "everything": ("dev",),
+}
+BUILD_TOOLS: Final = ("setuptools", "wheel", "mypy[mypyc]")
+_MB: Final = 1 << 20
+_FREE_BYTES_MIN: Final = 500 * _MB
+_TELL_S: Final = 10.0  # between two lines of progress where the output is no terminal
+_STOP_S: Final = 3.0
+_JAVA_MIN: Final = 17
+
+_DISK_IS_FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|os error 28")
+# What uv and pip say of a package that they cannot get.
+_UNREACHABLE: Final = (
+    re.compile(r"Failed to (?:download|fetch|build|extract)[^`\n]*`([^`\n]+)`"),
+    re.compile(r"No matching distribution found for (\S+)"),
+    re.compile(r"[Bb]ecause (\S+) was not found"),
+    re.compile(r"HTTPSConnectionPool\([^\n]*url: [^\n]*/([^/\s]+)/ "),
+)
+
+
+class SetUpError(Exception):
+    """The checkout cannot be set up; the text says why and what to do."""
+
+
+class Step:
+    """A program that runs, with a log of its own.
+
+    Args:
+        name: What it does, for people.
+        command: The program.
+        environment: Variables besides those of this process.
+    """
+
+    def __init__(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.log = LOGS / f"{name.replace(' ', '-')}.log"
+        self.begin = time.monotonic()
+        with self.log.open("w") as log:
+            # In a group of its own: what it has started ends with it.
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def has_failed(self) -> bool:
+        """Whether it has ended with a fault."""
+        return self._process.poll() not in (None, 0)
+
+    def text(self) -> str:
+        """What it has printed."""
+        return self.log.read_text(errors="replace")
+
+    def progress(self) -> str:
+        """One short line: its name, how far it is, and for how long it has run."""
+        compiled = re.findall(r"^compiled (\d+/\d+)$", self.text(), re.MULTILINE)
+        return f"{self.name} {compiled[-1] + ', ' if compiled else ''}{time.monotonic() - self.begin:.0f} s"
+
+    def stop(self) -> None:
+        """End it with all that it has started."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_S)
+
+
+class Steps:
+    """Programs that run one after the other or side by side, and one line that says which."""
+
+    def __init__(self) -> None:
+        self._running: list[Step] = []
+        self._last_line_at = 0.0
+        self._is_terminal = sys.stdout.isatty()
+
+    def start(self, name: str, command: Sequence[str | Path], **environment: str) -> Step:
+        """Start a program."""
+        step = Step(name, command, environment)
+        self._running.append(step)
+        return step
+
+    def wait(self, step: Step) -> None:
+        """Wait until a program has ended, and say meanwhile what runs.
+
+        Raises:
+            SetUpError: It has failed.
+        """
+        while step.is_running():
+            self._say(" | ".join(each.progress() for each in self._running if each.is_running()))
+            time.sleep(0.1)
+        self._running.remove(step)
+        if step.has_failed():
+            raise SetUpError(_fault(step))
+        self._say(f"{step.progress()}: done", is_last=True)
+
+    def stop(self) -> None:
+        """End all that run."""
+        for step in self._running:
+            step.stop()
+
+    def _say(self, line: str, *, is_last: bool = False) -> None:
+        if self._is_terminal:
+            print(f"\r\033[Kset-up: {line}", end="\n" if is_last else "", flush=True)
+        elif is_last or time.monotonic() - self._last_line_at > _TELL_S:
+            self._last_line_at = time.monotonic()
+            print(f"set-up: {line}", flush=True)
+
+
+def set_up(targets: Sequence[str]) -> None:
+    """Install and compile what is missing.
+
+    Args:
+        targets: Keys of `EXTRAS`.
+
+    Raises:
+        SetUpError: Something cannot be had.
+    """
+    is_pure = os.environ.get("HELIOGRAPH_PURE") == "1"
+    extras = sorted({extra for target in targets for extra in EXTRAS[target]})
+    if extras and not _has_java():
+        extras.append("jre")
+    stamps = {f"packages-{name or 'broker'}": _digest(("pyproject.toml", "constraints.txt")) for name in ["", *extras]}
+    missing = [name for name, digest in stamps.items() if _stamp(name) != digest]
+    compiled = _digest(("setup.py", "constraints.txt", "scripts/compiling/**/*.[ph]*", *compiled_sources()))
+    has_to_compile = not is_pure and _stamp("compiled") != compiled
+    if not missing and not has_to_compile:
+        return
+    begin = time.monotonic()
+    steps = Steps()
+    try:
+        _make_environment(steps)
+        install, environment = _installer(steps)
+        if has_to_compile:
+            if _stamp("packages-build") != _digest(("constraints.txt",)):
+                steps.wait(steps.start("build tools", [*install, *BUILD_TOOLS], **environment))
+                _write_stamp("packages-build", _digest(("constraints.txt",)))
+            command = [PYTHON, "setup.py", "--quiet", "build_ext", "--inplace"]
+            compiling = steps.start("compiling", command, HELIOGRAPH_PROGRESS="1")
+        if missing:
+            what = f".[{','.join(extras)}]" if extras else "."
+            command = [*install, "setuptools", "wheel"]
+            steps.wait(steps.start("packages of builds", command, **environment))
+            command = [*install, "--no-build-isolation", "-e", what]
+            steps.wait(steps.start("packages", command, HELIOGRAPH_PURE="1", **environment))
+            (STAMPS / "unfinished").unlink()
+            for name in missing:
+                _write_stamp(name, stamps[name])
+        if has_to_compile:
+            steps.wait(compiling)
+            if why := re.search(r"heliograph: .*installing it uncompiled.*", compiling.text()):
+                print(why[0])
+            else:
+                _write_stamp("compiled", compiled)
+    finally:
+        steps.stop()
+    version = subprocess.run([VENV / "bin" / "heliograph", "--version"], capture_output=True, text=True, check=True)
+    print(f"set-up: {version.stdout.strip()} is ready after {time.monotonic() - begin:.0f} s")
+
+
+def _make_environment(steps: Steps) -> None:
+    """Make the virtual environment, or mend what an interrupted run has left of it."""
+    free = shutil.disk_usage(ROOT).free
+    if free < _FREE_BYTES_MIN:
+        raise SetUpError(
+            f"{ROOT} has {free // _MB} MB of free disk space, set-up needs at least {_FREE_BYTES_MIN // _MB}: "
+            "free some and run make again"
+        )
+    has_pip = [PYTHON, "-c", "import pip._internal.cli.main"]
+    if not PYTHON.exists() or subprocess.run(has_pip, capture_output=True, check=False).returncode != 0:
+        steps.wait(steps.start("virtual environment", [sys.executable, "-m", "venv", "--clear", VENV]))
+    STAMPS.mkdir(exist_ok=True)
+    if (STAMPS / "unfinished").exists():
+        for damaged in _damaged_packages():
+            shutil.rmtree(damaged)  # without it the package is installed again
+    (STAMPS / "unfinished").touch()
+
+
+def _damaged_packages() -> Iterator[Path]:
+    """The metadata of packages of which a file is missing."""
+    for metadata in VENV.glob("lib/python3*/site-packages/*.dist-info"):
+        record = metadata / "RECORD"
+        rows = list(csv.reader(record.read_text().splitlines())) if record.is_file() else []
+        if not rows or not all((metadata.parent / row[0]).exists() for row in rows if not row[0].endswith(".pyc")):
+            yield metadata
+
+
+def _installer(steps: Steps) -> tuple[list[str | Path], dict[str, str]]:
+    """The command that installs packages, and variables that it needs."""
+    uv = shutil.which("uv") or VENV / "bin" / "uv"
+    if not Path(uv).exists():
+        quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt", "uv"]
+        with contextlib.suppress(SetUpError):  # pip does the same, more slowly
+            steps.wait(steps.start("uv", [PYTHON, *quiet]))
+    if Path(uv).exists():
+        cache = Path(os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        variables = {} if _is_writable(cache) else {"UV_CACHE_DIR": str(ROOT / "build" / "uv-cache")}
+        return [uv, "pip", "install", "--quiet", "--python", PYTHON, "-c", "constraints.txt"], variables
+    return [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt"], {}
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, or it can be made."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return os.access(nearest, os.W_OK)
+
+
+def _has_java() -> bool:
+    """Whether there is a Java that Spark runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
+        return False
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)', answer.stderr)
+    return found is not None and int(found[1]) >= _JAVA_MIN
+
+
+def _digest(patterns: Sequence[str]) -> str:
+    """A hash of the files that match."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _stamp(name: str) -> str:
+    path = STAMPS / name
+    return path.read_text() if path.is_file() else ""
+
+
+def _write_stamp(name: str, digest: str) -> None:
+    (STAMPS / name).write_text(digest)
+
+
+def _fault(step: Step) -> str:
+    """One sentence about a step that has failed, and what to do."""
+    text = step.text()
+    if _DISK_IS_FULL.search(text):
+        return f"the disk of {ROOT} is full: free some space and run make again, which goes on from here"
+    for pattern in _UNREACHABLE:
+        if found := pattern.search(text):
+            return (
+                f"cannot get the package {found[1]}: look at the connection to your package index and run make again, "
+                f"which goes on from here (details: {step.log})"
+            )
+    lines = [line for line in text.splitlines() if line.strip()]
+    return f"{step.name} failed: {lines[-1].strip() if lines else 'without a word'} (details: {step.log})"
+
+
+@contextlib.contextmanager
+def _only_one() -> Iterator[None]:
+    """Wait until no other process sets this checkout up, and keep others waiting."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with (LOGS / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("set-up: another make sets up this checkout; waiting until it has finished", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    """Set up; 0 if everything is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", nargs="*", default=["broker"], help=f"what it is for: {', '.join(EXTRAS)}")
+    targets = parser.parse_args().target
+    if unknown := set(targets) - set(EXTRAS):
+        parser.error(f"unknown target {min(unknown)}; known: {', '.join(EXTRAS)}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with _only_one():
+            set_up(targets)
+    except SetUpError as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"set-up: {error.strerror}: {error.filename}; mend that and run make again", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nset-up: interrupted; the next make goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
