@@ -20,14 +20,18 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
-from compiling import objects  # noqa: E402
-from compiling.sources import compiled_sources  # noqa: E402
-from compiling.stable_code import stabilize  # noqa: E402
+from compiling import objects
+from compiling.sources import compiled_sources
+from compiling.stable_code import stabilize
 
 # Nothing outside the unit calls its functions by name: so calls within it are direct. Each begins at a cache line:
 # otherwise its speed depends on what stands before it (a message took 13 % more time once, with the same instructions).
 # Warnings about code that a program wrote, and symbols for a debugger, would take more time than all the rest.
-_COMPILER_ARGS = ("-w", "-g0", "-Werror=implicit-function-declaration", "-fvisibility=hidden", "-falign-functions=64")
+# A file has just the declarations that it names: one that it lacks is no warning.
+_COMPILER_ARGS = (
+    *("-Wno-all", "-Wno-sign-compare", "-Werror=implicit-function-declaration", "-g0"),
+    *("-fvisibility=hidden", "-falign-functions=64"),
+)
 _OPTIMIZE = "-O2"
 
 

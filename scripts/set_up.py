@@ -27,7 +27,7 @@ from compiling.sources import compiled_sources
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 VENV: Final = ROOT / ".venv"
-PYTHON: Final = VENV / "bin" / "python"
+PYTHON: Final = str(VENV / "bin" / "python")
 STAMPS: Final = VENV / "set-up"
 LOGS: Final = ROOT / "build" / "set-up"
 # Extras of pyproject.toml that a target needs; every target has what a broker needs.
@@ -41,7 +41,13 @@ EXTRAS: Final[Mapping[str, Sequence[str]]] = {
     "fuzz": ("fuzz",),
     "everything": ("dev",),
 }
-BUILD_TOOLS: Final = ("setuptools", "wheel", "mypy[mypyc]")
+_BUILD_TOOLS: Final = ("setuptools", "wheel", "mypy[mypyc]")
+_PIP: Final = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt")
+_UV: Final = (
+    *("pip", "install", "--quiet", "--python", PYTHON, "-c", "constraints.txt"),
+    # PySpark has no wheel. Compressing its 400 MB for the one that is unpacked at once takes longer than all the rest.
+    *("--config-settings-package", "pyspark:--build-option=--compression=stored"),
+)
 _MB: Final = 1 << 20
 _FREE_BYTES_MIN: Final = 500 * _MB
 _TELL_S: Final = 10.0  # between two lines of progress where the output is no terminal
@@ -54,12 +60,17 @@ _UNREACHABLE: Final = (
     re.compile(r"Failed to (?:download|fetch|build|extract)[^`\n]*`([^`\n]+)`"),
     re.compile(r"No matching distribution found for (\S+)"),
     re.compile(r"[Bb]ecause (\S+) was not found"),
+    re.compile(r"Cannot install (\S+?),? (?:and|because)"),  # what pip says where it reaches no index at all
     re.compile(r"HTTPSConnectionPool\([^\n]*url: [^\n]*/([^/\s]+)/ "),
 )
 
 
 class SetUpError(Exception):
     """The checkout cannot be set up; the text says why and what to do."""
+
+
+class DiskFullError(SetUpError):
+    """There is no room for what is to be installed."""
 
 
 class Step:
@@ -71,7 +82,7 @@ class Step:
         environment: Variables besides those of this process.
     """
 
-    def __init__(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.name = name
         self.log = LOGS / f"{name.replace(' ', '-')}.log"
         self.begin = time.monotonic()
@@ -121,7 +132,7 @@ class Steps:
         self._last_line_at = 0.0
         self._is_terminal = sys.stdout.isatty()
 
-    def start(self, name: str, command: Sequence[str | Path], **environment: str) -> Step:
+    def start(self, name: str, command: Sequence[str], **environment: str) -> Step:
         """Start a program."""
         step = Step(name, command, environment)
         self._running.append(step)
@@ -138,7 +149,7 @@ class Steps:
             time.sleep(0.1)
         self._running.remove(step)
         if step.has_failed():
-            raise SetUpError(_fault(step))
+            raise _fault(step)
         self._say(f"{step.progress()}: done", is_last=True)
 
     def stop(self) -> None:
@@ -177,22 +188,15 @@ def set_up(targets: Sequence[str]) -> None:
     steps = Steps()
     try:
         _make_environment(steps)
-        install, environment = _installer(steps)
+        _install(steps, "build tools", _BUILD_TOOLS[: 2 if is_pure else None])
         if has_to_compile:
-            if _stamp("packages-build") != _digest(("constraints.txt",)):
-                steps.wait(steps.start("build tools", [*install, *BUILD_TOOLS], **environment))
-                _write_stamp("packages-build", _digest(("constraints.txt",)))
             command = [PYTHON, "setup.py", "--quiet", "build_ext", "--inplace"]
             compiling = steps.start("compiling", command, HELIOGRAPH_PROGRESS="1")
         if missing:
-            what = f".[{','.join(extras)}]" if extras else "."
-            command = [*install, "setuptools", "wheel"]
-            steps.wait(steps.start("packages of builds", command, **environment))
-            command = [*install, "--no-build-isolation", "-e", what]
-            steps.wait(steps.start("packages", command, HELIOGRAPH_PURE="1", **environment))
-            (STAMPS / "unfinished").unlink()
+            _install(steps, "packages", ["--no-build-isolation", "-e", f".[{','.join(extras)}]" if extras else "."])
             for name in missing:
                 _write_stamp(name, stamps[name])
+        (STAMPS / "unfinished").unlink()
         if has_to_compile:
             steps.wait(compiling)
             if why := re.search(r"heliograph: .*installing it uncompiled.*", compiling.text()):
@@ -201,8 +205,9 @@ def set_up(targets: Sequence[str]) -> None:
                 _write_stamp("compiled", compiled)
     finally:
         steps.stop()
-    version = subprocess.run([VENV / "bin" / "heliograph", "--version"], capture_output=True, text=True, check=True)
-    print(f"set-up: {version.stdout.strip()} is ready after {time.monotonic() - begin:.0f} s")
+    command = [str(VENV / "bin" / "heliograph"), "--version"]
+    version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    print(f"set-up: {version} is ready after {time.monotonic() - begin:.0f} s")
 
 
 def _make_environment(steps: Steps) -> None:
@@ -214,8 +219,8 @@ def _make_environment(steps: Steps) -> None:
             "free some and run make again"
         )
     has_pip = [PYTHON, "-c", "import pip._internal.cli.main"]
-    if not PYTHON.exists() or subprocess.run(has_pip, capture_output=True, check=False).returncode != 0:
-        steps.wait(steps.start("virtual environment", [sys.executable, "-m", "venv", "--clear", VENV]))
+    if not Path(PYTHON).exists() or subprocess.run(has_pip, capture_output=True, check=False).returncode != 0:
+        steps.wait(steps.start("virtual environment", [sys.executable, "-m", "venv", "--clear", str(VENV)]))
     STAMPS.mkdir(exist_ok=True)
     if (STAMPS / "unfinished").exists():
         for damaged in _damaged_packages():
@@ -232,24 +237,25 @@ def _damaged_packages() -> Iterator[Path]:
             yield metadata
 
 
-def _installer(steps: Steps) -> tuple[list[str | Path], dict[str, str]]:
-    """The command that installs packages, and variables that it needs."""
-    uv = shutil.which("uv") or VENV / "bin" / "uv"
-    if not Path(uv).exists():
-        quiet = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt", "uv"]
-        with contextlib.suppress(SetUpError):  # pip does the same, more slowly
-            steps.wait(steps.start("uv", [PYTHON, *quiet]))
-    if Path(uv).exists():
+def _install(steps: Steps, name: str, what: Sequence[str]) -> None:
+    """Install packages with uv; with pip where uv cannot be had or does not reach what pip is configured for."""
+    uv = shutil.which("uv") or str(VENV / "bin" / "uv")
+    try:
+        if not Path(uv).exists():
+            steps.wait(steps.start("uv", [*_PIP, "uv"]))
         cache = Path(os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         variables = {} if _is_writable(cache) else {"UV_CACHE_DIR": str(ROOT / "build" / "uv-cache")}
-        return [uv, "pip", "install", "--quiet", "--python", PYTHON, "-c", "constraints.txt"], variables
-    return [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt"], {}
+        steps.wait(steps.start(name, [uv, *_UV, *what], HELIOGRAPH_PURE="1", **variables))
+    except DiskFullError:
+        raise
+    except SetUpError:
+        steps.wait(steps.start(name, [*_PIP, *what], HELIOGRAPH_PURE="1"))
 
 
 def _is_writable(folder: Path) -> bool:
     """Whether files can be made in a folder, or it can be made."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return os.access(nearest, os.W_OK)
+    return nearest.is_dir() and os.access(nearest, os.W_OK)
 
 
 def _has_java() -> bool:
@@ -280,19 +286,19 @@ def _write_stamp(name: str, digest: str) -> None:
     (STAMPS / name).write_text(digest)
 
 
-def _fault(step: Step) -> str:
-    """One sentence about a step that has failed, and what to do."""
+def _fault(step: Step) -> SetUpError:
+    """What a step has failed of, and what to do."""
     text = step.text()
     if _DISK_IS_FULL.search(text):
-        return f"the disk of {ROOT} is full: free some space and run make again, which goes on from here"
+        return DiskFullError(f"the disk of {ROOT} is full: free some space and run make again, which goes on from here")
     for pattern in _UNREACHABLE:
         if found := pattern.search(text):
-            return (
+            return SetUpError(
                 f"cannot get the package {found[1]}: look at the connection to your package index and run make again, "
                 f"which goes on from here (details: {step.log})"
             )
     lines = [line for line in text.splitlines() if line.strip()]
-    return f"{step.name} failed: {lines[-1].strip() if lines else 'without a word'} (details: {step.log})"
+    return SetUpError(f"{step.name} failed: {lines[-1].strip() if lines else 'it says nothing'} (details: {step.log})")
 
 
 @contextlib.contextmanager
