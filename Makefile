@@ -16,7 +16,7 @@ BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipe
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup docs demo demo-live test test-long lint lint-page screenshots wheel conformance bench fuzz crash kills sim attack clean format
+.PHONY: --before help setup docs demo demo-live test test-long lint lint-page screenshots wheel release conformance bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,9 +56,13 @@ screenshots: ## pictures of every page of the dashboard, in docs/images/dashboar
 	@$(SET_UP) test
 	@$(BIN)/python scripts/screenshots.py $(SCREENSHOTS_ARGS)
 
-wheel: ## build wheel and sdist, install them elsewhere, publish through a broker there
+wheel: ## build packages, install them elsewhere, publish through a broker there; WHEEL_ARGS=--all: for every Python
 	@$(SET_UP) wheel
-	@$(BIN)/python scripts/check_wheel.py
+	@$(BIN)/python -m scripts.check_wheel $(WHEEL_ARGS)
+
+release: ## everything that a release consists of, built and checked, in dist
+	@$(SET_UP) wheel
+	@$(BIN)/python -m scripts.check_wheel --all --into dist
 
 docs: ## manual pages of every command, in build/man
 	@$(SET_UP)

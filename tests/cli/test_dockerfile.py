@@ -50,6 +50,7 @@ def test_nothing_is_fetched_but_from_the_package_index() -> None:
     assert not re.search(r"\b(apt|apt-get|apk|curl|wget|git|npm)\b|https?:", commands)
     assert all(name != "ADD" for name, _ in STEPS)
     assert [text.split()[0] for name, text in STEPS if name == "FROM"] == [
+        "scratch",
         "python:${PYTHON}-bookworm",
         "python:${PYTHON}-slim-bookworm",
     ]

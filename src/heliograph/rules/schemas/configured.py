@@ -1,9 +1,9 @@
 """Schemas as a configuration describes them."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from heliograph.config import Config, SchemaConfig, SchemaRegistryConfig
-from heliograph.config.schemas import ExternalRegistry
+from heliograph.config.schemas import ExternalRegistry, SchemaConfig, SchemaRegistryConfig
 from heliograph.rules.schemas.interface import SPARKPLUG_B
 from heliograph.rules.schemas.registry import build_schema
 from heliograph.rules.schemas.settings import (
@@ -13,6 +13,9 @@ from heliograph.rules.schemas.settings import (
     SchemaSettings,
     SchemaSourceError,
 )
+
+if TYPE_CHECKING:  # Spark's workers read schemas, and no other settings of a node
+    from heliograph.config import Config
 
 Path = tuple[str, ...]
 
@@ -62,7 +65,7 @@ def _service(config: SchemaConfig) -> HttpService:
     )
 
 
-def schema_faults(config: Config) -> Iterator[tuple[Path, str]]:
+def schema_faults(config: "Config") -> Iterator[tuple[Path, str]]:
     """Each schema of a configuration that cannot be used: the path of its setting, and what is wrong with it."""
     for settings in registry_settings(config.schema_registry):
         name = settings.name
