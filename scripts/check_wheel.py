@@ -5,7 +5,8 @@ environments outside the checkout, installs the compiled wheel, and the source d
 In both a broker starts, takes messages from clients and stores them; `[pipeline,sinks]` brings what Spark needs. Spark
 reads the stored messages by `heliograph-spark` alone.
 
-With `--all`, all is built as it is released: for each supported Python of this machine, with the pure wheel, and the image.
+With `--all`, everything is built as it is released: a wheel for each supported Python of this machine, the pure wheel,
+and the image.
 """
 
 import argparse
@@ -28,6 +29,7 @@ FELL_BACK: Final = re.compile(r"^.*heliograph: .*installing it uncompiled.*$", r
 MESSAGES: Final = 500
 CONFIG: Final = """
 listeners.tcp.default.bind = "127.0.0.1:0"
+dashboard.listeners.http.bind = "127.0.0.1:0"
 durable_storage.flight.bind = "127.0.0.1:0"
 durable_storage.messages.topics = ["wheel/#"]
 """

@@ -1,4 +1,4 @@
-"""Builds what a release consists of: source distribution, wheels, `heliograph-spark`; docs/release.md says which and why."""
+"""Builds what a release consists of: source distribution, wheels, image; docs/release.md lists it."""
 
 import hashlib
 import json
@@ -117,7 +117,7 @@ class Repairer:
 
 
 def image(checkout: Path, wheel: Path, python: str, say: Callable[[str], None]) -> None:
-    """Build the image out of a wheel, and have it say its version; where Docker does not answer, `say` gets a sentence."""
+    """Build the image out of a wheel, and start it; where Docker does not answer, `say` gets a sentence."""
     try:
         run(["docker", "info"], cwd=checkout)
     except (PackageError, OSError):

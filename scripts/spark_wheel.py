@@ -1,11 +1,12 @@
-"""Builds the wheel `heliograph-spark`: the format `heliograph` for PySpark and the MQTT client, with nothing of a broker.
+"""Builds the wheel `heliograph-spark`: the format `heliograph` for PySpark and the MQTT client, nothing of a broker.
 
-Which modules are in it follows from imports: those of `ROOTS`, and what they import, at any depth and at any time. So the
-list cannot rot, and a module of another package than `ROOMS` ends the build. What is imported for type checkers only is
-left out. Requirements are those of `pyproject.toml` whose packages these modules import.
+Which modules are in it follows from imports: those of `ROOTS`, and what they import, at any depth and at any time. So
+the list cannot rot, and a module of another package than `ROOMS` ends the build. What is imported for type checkers
+only is left out. Requirements are those of `pyproject.toml` whose packages these modules import.
 
-The modules stand in a directory of their own, `heliograph_spark`, which a `.pth` file appends to the path of Python. The
-wheel shares no file with `heliograph`: where both are installed, that one is found first, and either can be removed.
+The modules stand in a directory of their own, `heliograph_spark`, which a `.pth` file appends to the path of Python.
+The wheel shares no file with `heliograph`: where both are installed, that one is found first, and either can be
+removed.
 """
 
 import ast
@@ -30,7 +31,19 @@ PATH: Final = "heliograph_spark"
 ROOTS: Final = ("pyspark_heliograph", "heliograph.client", "heliograph.pipeline.datasource")
 # What of `heliograph` may be in the wheel; of most of them only some modules are.
 ROOMS: Final = frozenset(
-    {"client", "config", "hocon", "mqtt", "pipeline", "processes", "rules", "settings", "storage", "_pure", "_spark_worker"}
+    {
+        "client",
+        "config",
+        "hocon",
+        "mqtt",
+        "pipeline",
+        "processes",
+        "rules",
+        "settings",
+        "storage",
+        "_pure",
+        "_spark_worker",
+    }
 )
 # A cluster brings a pyspark of its own, or its client.
 LEFT_TO_USERS: Final = ("pyspark",)
@@ -182,8 +195,8 @@ def _metadata(version: str) -> Iterator[str]:
     yield from (f"Provides-Extra: {name}" for name in LEFT_TO_USERS)
     yield from (f"Requires-Dist: {line}" for line in requirements())
     yield from ("Description-Content-Type: text/markdown", "")
-    yield 'The format `heliograph` for PySpark (`spark.read.format("heliograph")`) without the broker, which is the package'
-    yield "`heliograph`. Spark is not among the requirements: install `pyspark`, or take the one of your cluster."
+    yield 'The format `heliograph` for PySpark (`spark.read.format("heliograph")`) without the broker, which is the'
+    yield "package `heliograph`. Spark is not required: install `pyspark`, or take the one of your cluster."
     yield ""
 
 
