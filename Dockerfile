@@ -11,6 +11,7 @@ FROM python:${PYTHON}-bookworm AS build
 ARG EXTRAS=
 WORKDIR /build
 COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE constraints.txt ./
+COPY scripts/compiling scripts/compiling
 COPY src src
 COPY --from=wheels / wheels/
 RUN { ls wheels/heliograph-*.whl >/dev/null 2>&1 || pip wheel --no-cache-dir --no-deps --wheel-dir wheels .; } \

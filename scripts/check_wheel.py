@@ -95,7 +95,7 @@ def check(folder: Path, *, is_whole: bool) -> Path:
         source = packages.source_distribution(checkout, dist)
     repairer = packages.Repairer(folder / "tools", _say)
     pythons = packages.interpreters(_say) if is_whole else packages.interpreters(_ignore)[:1]
-    wheels = [_compiled(folder, source, python, repairer, is_whole=is_whole) for python in pythons]
+    wheels = [_compiled(folder, source, python, repairer) for python in pythons]
     with _step("heliograph-spark"):
         spark = spark_wheel.build(dist)
         _check_contents(spark)
@@ -120,11 +120,10 @@ def check(folder: Path, *, is_whole: bool) -> Path:
     return dist
 
 
-def _compiled(folder: Path, source: Path, python: Interpreter, repairer: packages.Repairer, *, is_whole: bool) -> Path:
-    """The wheel of a Python, from which a broker starts there. How fast that broker is, is not checked here."""
+def _compiled(folder: Path, source: Path, python: Interpreter, repairer: packages.Repairer) -> Path:
+    """The wheel of a Python, from which a broker starts there."""
     with _step(f"a broker from the wheel of Python {python.version}"):
-        options = {} if is_whole else {"HELIOGRAPH_OPT_LEVEL": "0"}
-        wheel = packages.wheel_of(source, python.path, folder / "dist", **options)
+        wheel = packages.wheel_of(source, python.path, folder / "dist")
         own = environment_in(folder / f"compiled-{python.version}", python.path)
         wheel = repairer.repair(wheel)
         pip(own, wheel)

@@ -191,5 +191,5 @@ def run(command: Sequence[str | Path], *, cwd: Path, **environment: str) -> str:
 
 def clean_environment(more: Mapping[str, str]) -> dict[str, str]:
     """The environment without what would lead a new Python back to the checkout or change what is built."""
-    dropped = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "HELIOGRAPH_PURE", "HELIOGRAPH_OPT_LEVEL")
+    dropped = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "HELIOGRAPH_PURE")
     return {**{name: value for name, value in os.environ.items() if name not in dropped}, **more}

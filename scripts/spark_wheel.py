@@ -19,7 +19,6 @@ import zipfile
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +44,8 @@ ROOMS: Final = frozenset(
         "_spark_worker",
     }
 )
+# Packages of others whose names are not those of imports.
+IMPORTED_AS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools", "paho": "paho-mqtt"}
 # A cluster brings a pyspark of its own, or its client.
 LEFT_TO_USERS: Final = ("pyspark",)
 _DATE: Final = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources make the same wheel
@@ -151,13 +152,12 @@ def requirements() -> list[str]:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = [*project["optional-dependencies"]["pipeline"], *project["dependencies"]]
     known = {_normal(re.split(r"[^\w.-]", line)[0]): line for line in lines}
-    distributions = packages_distributions()
     found = []
     for package in sorted(closure().packages - set(LEFT_TO_USERS)):
-        names = [name for name in map(_normal, distributions.get(package, [package])) if name in known]
-        if not names:
+        name = _normal(IMPORTED_AS.get(package, package))
+        if name not in known:
             raise SparkWheelError(f"heliograph-spark would import {package}, which pyproject.toml does not require")
-        found.append(known[names[0]])
+        found.append(known[name])
     return found + [f"{known[name]}; extra == {name!r}".replace("'", '"') for name in LEFT_TO_USERS]
 
 
