@@ -23,7 +23,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 # Nodes that tests start have no management process beside them; tests of that one say otherwise.
 os.environ.setdefault("HELIOGRAPH_MANAGEMENT__ENABLE", "false")
 
-pytest_plugins = ["support.watchdog", "support.skips", "support.scheduling"]
+pytest_plugins = ["support.watchdog", "support.skips", "support.scheduling", "support.outcomes", "support.cpu_times"]
 
 # How long an example takes says more about the machine than about the code. To explain a failure, Hypothesis traces
 # each line, which makes finding its smallest example twenty times slower.

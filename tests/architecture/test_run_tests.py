@@ -1,0 +1,110 @@
+"""What fails in `.ci/run` runs once more, alone: what passes then is unstable, what fails twice fails the run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+RUN_TESTS: Final = ROOT / "scripts" / "run_tests.py"
+
+PASSING: Final = """
+def test_that_passes():
+    pass
+
+def test_too():
+    pass
+"""
+FAILING: Final = """
+def test_that_fails():
+    print("printed by the failure")
+    assert 1 == 2
+"""
+# Each fails in its first process, as a leftover or a slow machine would have it.
+ONCE: Final = """
+import os
+from pathlib import Path
+
+import pytest
+
+def test_that_passes_alone():
+    first = Path("begun")
+    if not first.exists():
+        first.write_text("")
+        print("printed by the first run")
+        WHAT
+"""
+
+
+def run(folder: Path, *files: str, options: tuple[str, ...] = ("--again",)) -> "subprocess.CompletedProcess[str]":
+    for number, source in enumerate(files):
+        (folder / f"test_{number}.py").write_text(source)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    plugins = ("-p", "xdist", "-p", "support.scheduling", "-p", "support.outcomes", "-p", "no:cacheprovider")
+    command = [sys.executable, str(RUN_TESTS), *options, "-q", *plugins, "-n", "2", "--dist", "loadfile"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        [*command, "--no-loadscope-reorder", "."],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def closing_line(result: "subprocess.CompletedProcess[str]") -> str:
+    """The last line of a run without its seconds."""
+    return result.stdout.splitlines()[-1].partition(" in ")[0]
+
+
+def test_a_run_without_failures_is_as_pytest_has_it(tmp_path: Path) -> None:
+    result = run(tmp_path, PASSING, "import pytest\n\ndef test_it():\n    pytest.skip('why')\n")
+    assert (result.returncode, closing_line(result)) == (0, "2 passed, 1 skipped")
+
+
+@pytest.mark.parametrize("way", ["assert 1 == 2", "os._exit(3)"], ids=["fails", "ends its process"])
+def test_what_passes_alone_is_unstable_and_the_run_passes(tmp_path: Path, way: str) -> None:
+    result = run(tmp_path, PASSING, ONCE.replace("WHAT", way))
+    assert (result.returncode, closing_line(result)) == (0, "2 passed, 1 unstable"), result.stdout
+    named, output = result.stdout.partition("\nUNSTABLE ")[2].split("\n", 1)
+    assert named == "test_1.py::test_that_passes_alone"
+    assert ("printed by the first run" in output) == (way != "os._exit(3)"), output
+
+
+def test_what_fails_twice_fails_the_run(tmp_path: Path) -> None:
+    result = run(tmp_path, PASSING, FAILING, ONCE.replace("WHAT", "raise ValueError"))
+    assert (result.returncode, closing_line(result)) == (1, "1 failed, 2 passed, 1 unstable"), result.stdout
+    assert "UNSTABLE test_1.py::test_that_fails" not in result.stdout
+
+
+def test_what_is_skipped_when_it_runs_alone_has_not_passed(tmp_path: Path) -> None:
+    result = run(tmp_path, ONCE.replace("WHAT", "assert 0") + "    else:\n        pytest.skip('alone')\n")
+    assert (result.returncode, closing_line(result)) == (1, "1 failed, 0 passed"), result.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [("import no_such_module\n", 1), ("import os\n\nos.kill(os.getppid(), 9)\n", 137)],
+    ids=["a file that cannot be read", "a process that is killed"],
+)
+def test_a_run_that_is_not_whole_fails_as_it_is(tmp_path: Path, source: str, code: int) -> None:
+    result = run(tmp_path, PASSING, source)
+    assert result.returncode == code, result.stdout + result.stderr
+    assert "once more" not in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("the run is not whole")
+
+
+def test_very_many_failures_are_no_matter_of_luck(tmp_path: Path) -> None:
+    result = run(tmp_path, "\n".join(f"def test_{number}():\n    assert 0\n" for number in range(21)))
+    assert (result.returncode, closing_line(result)) == (1, "21 failed, 0 passed")
+    assert "once more" not in result.stdout
+
+
+def test_without_the_option_a_failure_fails_the_run(tmp_path: Path) -> None:
+    result = run(tmp_path, ONCE.replace("WHAT", "assert 0"), options=())
+    assert result.returncode == 1
+    assert "UNSTABLE" not in result.stdout
