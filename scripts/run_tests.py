@@ -89,7 +89,7 @@ def _run(arguments: list[str]) -> Outcomes:
     """Run pytest to its end."""
     with tempfile.TemporaryDirectory(prefix="heliograph-outcomes-") as folder:
         path = Path(folder) / "outcomes.json"
-        command = [sys.executable, "-m", "pytest", "--outcomes", str(path), *arguments]
+        command = [sys.executable, "-m", "pytest", f"--outcomes={path}", *arguments]
         exit_code = subprocess.run(command, check=False).returncode
         if not path.exists():  # killed, or ended by its watchdog
             return Outcomes(exit_code if exit_code > 0 else 128 - exit_code)

@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ from support.forms import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Where it is set, each process that a test starts compiles all its modules once more.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Java processes live for seconds here: the second compiler and the parallel collector cost a third of their CPU time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
