@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from support.collecting import IMPORTED
 from support.forms import examples
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -weights[item.path])
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported stays: who collects garbage in a test need not look through millions of objects."""
+    session.config.stash[IMPORTED] = frozenset(sys.modules)
     gc.collect()
     gc.freeze()
 

@@ -2,11 +2,10 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import SinkError
@@ -15,11 +14,20 @@ from heliograph.pipeline.sinks.delta import DeltaSink
 from pipeline.batches import Batches, sink_of, station_rows
 from support.s3 import s3_server
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 
+def _table(path: Path) -> "DeltaTable":
+    from deltalake import DeltaTable  # heavy: not while tests are collected
+
+    return DeltaTable(str(path))
+
+
 def _read(table: Path) -> list[tuple[str | None, int]]:
-    found = pa.table(DeltaTable(str(table)).scan()).to_pylist()
+    found = pa.table(_table(table).scan()).to_pylist()
     return sorted(((row["station"], row["n"]) for row in found), key=str)
 
 
@@ -28,7 +36,7 @@ def test_a_batch_is_a_version_that_says_whose_it_is(spark: SparkSession, tmp_pat
     written = sink.write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
     assert written.figures["files"] == 2
     sink.write(station_rows(spark, ("JFK", 3)), batches.number(1))
-    table = DeltaTable(str(tmp_path / "lake" / "obs"))
+    table = _table(tmp_path / "lake" / "obs")
     assert table.metadata().partition_columns == ["station"]
     assert table.transaction_version("heliograph/obs/11111111-owner-1") == 1
     assert table.history(1)[0]["heliograph.batch"] == "1"
@@ -38,7 +46,7 @@ def test_a_batch_without_rows_makes_no_version(spark: SparkSession, tmp_path: Pa
     sink, batches = sink_of("type = delta, path = obs"), Batches(tmp_path)
     assert sink.write(station_rows(spark, ("JFK", 1)).where("n > 5"), batches.number(0)).rows_total == 0
     sink.write(station_rows(spark, ("JFK", 1)), batches.number(1))
-    assert DeltaTable(str(tmp_path / "obs")).version() == 0
+    assert _table(tmp_path / "obs").version() == 0
 
 
 def test_rows_are_merged_by_key_and_null_is_a_key(spark: SparkSession, tmp_path: Path) -> None:
@@ -54,13 +62,15 @@ def test_of_several_rows_of_a_key_in_a_batch_the_last_counts(spark: SparkSession
     rows = station_rows(spark, ("JFK", 1), ("EWR", 2), (None, 3), ("JFK", 4), (None, 5)).coalesce(1)
     for number in range(2):
         sink.write(rows, batches.number(number))
-        found = DeltaTable(tmp_path / "last").to_pyarrow_table().to_pylist()
+        found = _table(tmp_path / "last").to_pyarrow_table().to_pylist()
         assert sorted(row["n"] for row in found) == [2, 4, 5]
 
 
 def test_a_table_that_something_else_made_is_not_touched_unless_it_is_shared(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    from deltalake import write_deltalake
+
     rows, batches = station_rows(spark, ("JFK", 1)), Batches(tmp_path)
     write_deltalake(tmp_path / "foreign", pa.table({"station": ["LGA"], "n": [9]}))
     with pytest.raises(SinkError, match="was made by something else"):
@@ -83,6 +93,8 @@ def test_small_files_become_large_ones_and_old_ones_go(spark: SparkSession, tmp_
 def test_a_table_that_cannot_be_tidied_up_has_its_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    from deltalake import DeltaTable
+
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("no room")
 

@@ -2,21 +2,24 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyiceberg.catalog import load_catalog
-from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks import OutputMode
 from pipeline.batches import Batches, sink_of, station_rows
 
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 
-def _table(output: Path, name: str = "default.obs") -> Table:
+def _table(output: Path, name: str = "default.obs") -> "Table":
+    from pyiceberg.catalog import load_catalog  # heavy: not while tests are collected
+
     return load_catalog("heliograph", type="sql", uri=f"sqlite:///{output}/iceberg.db").load_table(name)
 
 
@@ -83,6 +86,8 @@ def test_rows_are_parted_by_time_where_the_library_can(spark: SparkSession, tmp_
 def test_a_table_whose_old_snapshots_cannot_expire_has_its_rows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    from pyiceberg.table import Table
+
     def fail(_: Any) -> None:
         raise OSError("no room")
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
-from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
@@ -40,11 +38,15 @@ class Lake:
 
 
 def _delta_rows(output: Path) -> list[dict[str, Any]]:
+    from deltalake import DeltaTable  # heavy: not while tests are collected
+
     rows: list[dict[str, Any]] = pa.table(DeltaTable(str(output / "obs")).scan()).to_pylist()
     return rows
 
 
 def _iceberg_rows(output: Path) -> list[dict[str, Any]]:
+    from pyiceberg.catalog import load_catalog
+
     catalog = load_catalog("heliograph", type="sql", uri=f"sqlite:///{output}/iceberg.db")
     rows: list[dict[str, Any]] = catalog.load_table("default.obs").scan().to_arrow().to_pylist()
     return rows

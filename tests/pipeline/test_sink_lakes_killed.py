@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
-from pyiceberg.catalog import load_catalog
 
 from support.dying import EXPECTED, assert_died, ends_of, write_batches
 
@@ -20,6 +18,9 @@ def test_each_batch_is_there_once(tmp_path: Path, kind: str) -> None:
 
 
 def _read(kind: str, output: Path, name: str) -> list[tuple[str, int]]:
+    from deltalake import DeltaTable  # heavy: not while tests are collected
+    from pyiceberg.catalog import load_catalog
+
     if kind == "delta":
         table = pa.table(DeltaTable(str(output / name)).scan())
     else:

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
-from deltalake import DeltaTable
-from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 from pipeline.batches import Batches, sink_of
@@ -16,6 +14,9 @@ _LONG = "é" * 130
 
 
 def _rows(directory: Path, kind: str) -> list[str]:
+    from deltalake import DeltaTable  # heavy: not while tests are collected
+    from pyiceberg.catalog import load_catalog
+
     if kind == "delta":
         found = DeltaTable(directory / "obs").to_pyarrow_table().column("station").to_pylist()
     elif kind == "iceberg":
