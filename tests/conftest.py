@@ -46,7 +46,7 @@ _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES_MIN = 4 << 30
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Keep the files of tests in memory where there is room for them and TMPDIR says nothing else.
 
     A commit then does not wait for a disk, which is what most tests of storage do otherwise. What kills processes finds
@@ -56,6 +56,8 @@ def pytest_configure() -> None:
     if is_here and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES_MIN:
         os.environ["TMPDIR"] = str(_MEMORY)
         tempfile.tempdir = None  # so that it is found anew
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        gc.disable()  # nothing that collecting the tests makes is garbage
 
 
 @pytest.hookimpl(trylast=True)  # behind what leaves tests out
@@ -73,6 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported stays: who collects garbage in a test need not look through millions of objects."""
     session.config.stash[IMPORTED] = frozenset(sys.modules)
+    gc.enable()
     gc.collect()
     gc.freeze()
 
