@@ -58,7 +58,6 @@ def _names(api: httpx.Client, place: str, name: str) -> set[str]:
     if answer.status_code == httpx.codes.UNAUTHORIZED:  # users and keys, of which an API key sees none
         return set()
     answer.raise_for_status()
-    rows: list[dict[str, Any]] | dict[str, Any] = answer.json()
-    if isinstance(rows, dict):
-        rows = rows["data"] if "data" in rows else rows["sources"]
+    found = answer.json()
+    rows: list[dict[str, Any]] = found if isinstance(found, list) else found.get("data", found.get("sources"))
     return {str(row[name]) for row in rows}
