@@ -21,7 +21,7 @@ PACKAGES: Final[dict[str, tuple[str, ...]]] = {
     "durable": _KERNEL,
     "fuzz": (*_KERNEL, "transport"),
 }
-_BUILD: Final = ("setup.py", "pyproject.toml", "constraints.txt")
+_BUILD: Final = ("setup.py", "pyproject.toml", "constraints.txt", "scripts/set_up.py", "scripts/compiling/")
 _NEW_S: Final = 12 * 3600
 
 
@@ -35,7 +35,7 @@ def main() -> int:
 
 def folders(changed: list[str] | None) -> list[str]:
     """The folders of tests that a change of these files touches; all of them for None."""
-    if changed is None or any(file in _BUILD for file in changed):
+    if changed is None or any(file.startswith(_BUILD) for file in changed):
         return sorted(PACKAGES)
 
     def is_touched(folder: str) -> bool:
