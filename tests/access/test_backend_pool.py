@@ -18,6 +18,7 @@ from heliograph.observe.metric import Catalogue
 from heliograph.processes.backoff import Backoff
 from heliograph.settings.secrets import Secret
 from support.alarms import unheard_alarms
+from support.cases import cases
 from support.waiting import until
 
 QUICK = Backoff(0.001, 0.01)
@@ -366,7 +367,7 @@ async def test_every_number_is_declared(world: World) -> None:
     assert {sample.name for sample in samples} == {metric.name for metric in METRICS}
 
 
-@pytest.mark.parametrize("form", ["p'ss wörd", "p%27ss%20w%C3%B6rd", "p%27ss+w%C3%B6rd", "p'ss w\\xc3\\xb6rd"])
+@cases("form", ["p'ss wörd", "p%27ss%20w%C3%B6rd", "p%27ss+w%C3%B6rd", "p'ss w\\xc3\\xb6rd"])
 def test_a_secret_is_masked_in_all_forms_that_libraries_write(form: str) -> None:
     assert masked(f"tcp://u:{form}@h\nis wrong", ["p'ss wörd", ""]) == "tcp://u:******@h is wrong"
 

@@ -3,10 +3,9 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
 from heliograph.config import Sources
 from heliograph.node.checked_config import checked_config
+from support.cases import cases
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROOTS = ("authentication", "authorization", "listeners", "zones", "banned")
@@ -26,7 +25,7 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("text", [text for _, text in examples()], ids=[name for name, _ in examples()])
+@cases("text", [text for _, text in examples()], ids=[name for name, _ in examples()])
 def test_an_example_is_a_configuration(tmp_path: Path, text: str) -> None:
     (tmp_path / "node.conf").write_text(text)
     checked_config(Sources(tmp_path / "node.conf", {}, {"node.data_dir": str(tmp_path)}).read())

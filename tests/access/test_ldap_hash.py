@@ -3,9 +3,8 @@
 import base64
 import hashlib
 
-import pytest
-
 from heliograph.access.passwords.ldap_hash import verify_ldap_hash
+from support.cases import cases
 
 _SCHEMES = {"MD5": "md5", "SHA": "sha1", "SHA256": "sha256", "SHA384": "sha384", "SHA512": "sha512"}
 _PASSWORD = "pässword".encode()
@@ -15,8 +14,8 @@ def _stored(scheme: str, digest: bytes) -> bytes:
     return b"{" + scheme.encode() + b"}" + base64.b64encode(digest)
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("scheme", [*_SCHEMES, *map(str.lower, _SCHEMES)])
+@cases("wrapped", [False, True])
+@cases("scheme", [*_SCHEMES, *map(str.lower, _SCHEMES)])
 def test_schemes(scheme: str, wrapped: bool) -> None:
     stored = _stored(scheme, hashlib.new(_SCHEMES[scheme.upper()], _PASSWORD).digest())
     if wrapped:
@@ -27,7 +26,7 @@ def test_schemes(scheme: str, wrapped: bool) -> None:
     assert not verify_ldap_hash(stored, None)
 
 
-@pytest.mark.parametrize("salt", [b"", b"s", b"0123456789abcdef"])
+@cases("salt", [b"", b"s", b"0123456789abcdef"])
 def test_salted(salt: bytes) -> None:
     stored = _stored("SSHA", hashlib.sha1(_PASSWORD + salt).digest() + salt)
     assert verify_ldap_hash(stored, _PASSWORD)
@@ -35,7 +34,7 @@ def test_salted(salt: bytes) -> None:
     assert not verify_ldap_hash(stored, b"x" + _PASSWORD)
 
 
-@pytest.mark.parametrize(
+@cases(
     "stored",
     [
         b"",

@@ -12,6 +12,7 @@ from heliograph.actions.templates import of_row
 from heliograph.config import load_config
 from heliograph.node.pipeline import PipelineRefusedError, validate
 from heliograph.settings.errors import ConfigError
+from support.cases import cases
 
 CONNECTORS = """
 connectors {
@@ -153,7 +154,7 @@ def made(tmp_path: Path, text: str) -> dict[str, Any]:
     return rules
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@cases("action", ACTIONS)
 def test_an_action_is_a_sink_in_the_words_of_its_kind(tmp_path: Path, action: str) -> None:
     rules = made(tmp_path, text_of(ACTIONS, [action]))
     assert list(rules) == [query_name(action)]
@@ -187,7 +188,7 @@ def test_only_what_runs_and_is_named_is_there(tmp_path: Path) -> None:
     assert made(tmp_path, text_of(ACTIONS, named, off)) == {}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "url"),
     [
         ("", "/base"),
@@ -197,7 +198,7 @@ def test_only_what_runs_and_is_named_is_there(tmp_path: Path) -> None:
         ("${.h}", "/base/${payload.h}"),
     ],
 )
-@pytest.mark.parametrize("base", ["/base", ""])
+@cases("base", ["/base", ""])
 def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, url: str, base: str) -> None:
     action = {"http:post": f'connector = web, parameters.path = "{path}"'}
     text = text_of(action, ["http:post"]).replace("/base", base)
@@ -205,7 +206,7 @@ def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, u
     assert rule["sink"]["url"] == f"https://a.org:8443{url.replace('/base', base)}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "told"),
     [
         ("http.a { connector = nothing }", "there is no such connector of type http; there are: web"),
@@ -251,7 +252,7 @@ def _valid(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
+@cases(
     ("template", "compiled"),
     [
         ("", ""),

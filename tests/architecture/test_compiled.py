@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-import pytest
+from support.cases import cases
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "heliograph"
@@ -20,7 +20,7 @@ def compiled_modules() -> list[Path]:
     return sorted([*modules, *(SOURCES / module for module in named["ALSO_COMPILED"])])
 
 
-@pytest.mark.parametrize("path", compiled_modules(), ids=lambda path: str(path.relative_to(SOURCES)))
+@cases("path", compiled_modules, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_no_function_gives_one_name_to_exceptions_of_two_kinds(path: Path) -> None:
     # The name has the type of the first; where the second is raised, a TypeError takes its place.
     for function in ast.walk(ast.parse(path.read_text())):

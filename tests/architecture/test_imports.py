@@ -8,6 +8,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from support.cases import cases
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "heliograph"
 PURE_PACKAGES = ("mqtt", "broker", "session", "channel")
@@ -32,7 +34,7 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCES)))
+@cases("path", MODULES, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_the_protocol_packages_know_no_loop_socket_clock_or_chance(path: Path) -> None:
     own = {f"heliograph.{package}" for package in PURE_PACKAGES}
     for name in imported_by(path) - ALLOWED:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from support.cases import cases
 
 ROOT = Path(__file__).parents[2]
 TREES = ("src", "benchmarks", "scripts")
@@ -20,7 +20,7 @@ def modules(tree: str) -> list[Path]:
     return sorted((ROOT / tree).rglob("*.py"))
 
 
-@pytest.mark.parametrize("tree", TREES)
+@cases("tree", TREES)
 def test_a_module_is_read_in_one_sitting(tree: str) -> None:
     lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in modules(tree)}
     assert {path: count for path, count in lengths.items() if count > LINES_OF_A_MODULE} == {}

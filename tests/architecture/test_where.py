@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from support.cases import cases
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "heliograph"
@@ -12,13 +12,13 @@ FUNCTIONS = sorted(set(re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", PAGE)))
 MODULES = sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE)))
 
 
-@pytest.mark.parametrize("name", MODULES)
+@cases("name", MODULES)
 def test_a_module_that_the_page_names_exists(name: str) -> None:
     found = [SOURCES / name] if "/" in name else list(SOURCES.rglob(name))
     assert any(path.exists() for path in (*found, ROOT / name)), f"docs/architecture.md names {name}"
 
 
-@pytest.mark.parametrize(("module", "name"), FUNCTIONS)
+@cases(("module", "name"), FUNCTIONS)
 def test_a_function_that_the_page_names_beside_its_module_is_there(module: str, name: str) -> None:
     paths = [SOURCES / module] if "/" in module else list(SOURCES.rglob(module))
     texts = [path.read_text() for path in paths if path.exists()]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from bench.commands import run
+from support.cases import cases
 
 pytestmark = pytest.mark.service
 
@@ -31,9 +32,9 @@ def broker_that(answer: Callable[[socket.socket], None], connections: int = 1) -
             thread.join()
 
 
-@pytest.mark.parametrize("version", ["3.1.1", "5"])
-@pytest.mark.parametrize("qos", [0, 1, 2])
-@pytest.mark.parametrize("shape", ["pair", "fan-in", "fan-out"])
+@cases("version", ["3.1.1", "5"])
+@cases("qos", [0, 1, 2])
+@cases("shape", ["pair", "fan-in", "fan-out"])
 def test_what_is_sent_is_received(
     mosquitto_port: int, capsys: pytest.CaptureFixture[str], shape: str, qos: int, version: str
 ) -> None:
@@ -185,7 +186,7 @@ def test_a_silent_server_is_reported(capsys: pytest.CaptureFixture[str]) -> None
     assert f"1 × no answer from 127.0.0.1:{port} within 0.2 s" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "said"),
     [
         (["-s", 7], "--size 7: a payload begins with its 8-byte timestamp"),
@@ -200,7 +201,7 @@ def test_a_run_that_makes_no_sense_is_explained(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "said"),
     [
         (["--duration", "x"], "--duration: x: a number above 0 is expected"),

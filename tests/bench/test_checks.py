@@ -9,6 +9,8 @@ from benchmarks.figures import Figure, Outcome
 from benchmarks.findings import Limit, checked, shown
 from benchmarks.load import Measured
 
+from support.cases import cases
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = [
     "run",
@@ -37,7 +39,7 @@ def test_what_breaks_its_limit_is_named(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == "missed: size; rate\n"
 
 
-@pytest.mark.parametrize(("spent", "is_worse"), [(1.029, False), (1.031, True), (0.5, False)])
+@cases(("spent", "is_worse"), [(1.029, False), (1.031, True), (0.5, False)])
 def test_a_message_may_cost_three_percent_more_than_before(spent: float, is_worse: bool) -> None:
     outcome = Outcome(Figure("qos0", "one to one"))
     ours, before = outcome.figure.ours[0].name, "before"
@@ -51,7 +53,7 @@ def _run(cost_us: float) -> Measured:
     return Measured(1e6 / cost_us, 0, 0, 0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@cases("program", PROGRAMS)
 def test_every_program_can_check(program: str) -> None:
     command = [sys.executable, f"benchmarks/{program}.py", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -14,6 +14,7 @@ from heliograph.bench.publisher import Publisher
 from heliograph.bench.subscriber import Receiver
 from heliograph.bench.workload import Shape, Workload
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
+from support.cases import cases
 from support.forms import examples
 
 CONNACK = {4: b"\x20\x02\x00\x00", 5: b"\x20\x03\x00\x00\x00"}
@@ -100,7 +101,7 @@ def test_a_connect_carries_version_keepalive_and_credentials() -> None:
     assert wire == b"\x10\x1d\x00\x04MQTT\x05\xc2\x00\x1e\x00\x00\x02me\x00\x04anna\x00\x06secret"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "wire", "said"),
     [
         (4, b"\x20\x02\x00\x05", r"refused the connection: not authorized \(code 5\)"),
@@ -113,7 +114,7 @@ def test_a_refused_connection_says_why(version: int, wire: bytes, said: str) -> 
         Client(Login("me", version)).receive(wire, NOW)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "code", "said"),
     [(4, 0x80, "code 128"), (5, 0x87, "not authorized"), (5, 0, "granted QoS 0 where QoS 1")],
 )
@@ -143,7 +144,7 @@ def test_a_publisher_keeps_to_the_window_and_to_the_brokers_receive_maximum() ->
     assert (client.room, client.acked) == (7, 2)
 
 
-@pytest.mark.parametrize("window", [1, 20])
+@cases("window", [1, 20])
 def test_acknowledgements_are_dated_from_the_messages_making(window: int) -> None:
     latencies = Latencies()
     client = Publisher(Login("p"), "t", 8, 1, window, latencies=latencies)
@@ -212,7 +213,7 @@ def test_acknowledgements_in_any_order_settle_every_message(seed: int) -> None:
     assert client.acked == client.sent
 
 
-@pytest.mark.parametrize("wire", [b"\x40\x02\x00\x07", b"\x40\x02\x00\x01\x40\x02\x00\x01"])
+@cases("wire", [b"\x40\x02\x00\x07", b"\x40\x02\x00\x01\x40\x02\x00\x01"])
 def test_an_acknowledgement_of_nothing_in_flight_is_a_fault_of_the_broker(wire: bytes) -> None:
     client = publisher()
     client.publish(3, NOW)
@@ -235,8 +236,8 @@ def test_a_refused_qos_2_message_ends_with_its_pubrec() -> None:
     assert (client.acked, client.rejected, client.settled) == (2, 1, True)
 
 
-@pytest.mark.parametrize("version", [4, 5])
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("version", [4, 5])
+@cases("qos", [0, 1, 2])
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32))
 def test_every_message_arrives_and_is_acknowledged_however_the_streams_are_cut(

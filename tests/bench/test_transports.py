@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from bench.commands import run
+from support.cases import cases
 from support.mosquitto import Listeners, free_port
 
 pytestmark = pytest.mark.service
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
-@pytest.mark.parametrize("transport", ["tcp", "tls", "ws", "wss"])
+@cases("qos", [0, 1, 2])
+@cases("transport", ["tcp", "tls", "ws", "wss"])
 def test_what_is_sent_is_received(
     mosquitto_listeners: Listeners, capsys: pytest.CaptureFixture[str], transport: str, qos: int
 ) -> None:
@@ -25,7 +26,7 @@ def test_what_is_sent_is_received(
     assert (result["received"], result["lost"], result["transport"]) == (600, 0, transport)
 
 
-@pytest.mark.parametrize("transport", ["tls", "wss"])
+@cases("transport", ["tls", "wss"])
 def test_a_certificate_is_checked_unless_it_must_not_be(
     mosquitto_listeners: Listeners, capsys: pytest.CaptureFixture[str], transport: str
 ) -> None:
@@ -44,7 +45,7 @@ def test_a_listener_of_another_transport_is_reported(
     assert "1 × the server closed the connection during the WebSocket handshake" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "said"),
     [
         (["--transport", "tls", "--cafile", "/nowhere/ca.pem"], "--cafile /nowhere/ca.pem: No such file"),

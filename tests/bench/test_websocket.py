@@ -12,6 +12,7 @@ from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping
 from heliograph.bench.packets import BrokerRefusedError
 from heliograph.bench.websocket import Frames, OpeningHandshake
 from heliograph.mqtt.errors import MalformedPacketError
+from support.cases import cases
 from support.forms import examples
 
 
@@ -32,7 +33,7 @@ def test_the_handshake_asks_for_mqtt_and_takes_what_stands_behind_the_answer() -
     assert handshake.receive(answer[30:] + b"\x82\x02hi") == b"\x82\x02hi"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "said"),
     [
         (b"HTTP/1.1 404 Not Found\r\n\r\n", "refused the WebSocket: HTTP/1.1 404 Not Found"),
@@ -103,7 +104,7 @@ def test_a_close_is_told_with_its_reason() -> None:
     assert frames.closed == "WebSocket closed with 1008: policy"
 
 
-@pytest.mark.parametrize("wire", [server().send(TextMessage(data="hi")), b"\xc2\x01x", b"\x82\x81abcdx", b"\x83\x00"])
+@cases("wire", [server().send(TextMessage(data="hi")), b"\xc2\x01x", b"\x82\x81abcdx", b"\x83\x00"])
 def test_what_no_broker_may_send_is_a_fault(wire: bytes) -> None:
     with pytest.raises(MalformedPacketError, match="may not send"):
         Frames().receive(wire)

@@ -5,10 +5,9 @@ import types
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from heliograph.broker import authentication, hook_order, hooks, pending
 from heliograph.broker.hooks import HOOK_POINTS, HookSpec
+from support.cases import cases
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 
@@ -47,7 +46,7 @@ def argument_types(spec: HookSpec) -> list[object]:
     return list(get_args(spec.callback)[0])
 
 
-@pytest.mark.parametrize("spec", HOOK_POINTS, ids=lambda spec: spec.name)
+@cases("spec", HOOK_POINTS, ids=lambda spec: spec.name)
 def test_the_page_says_what_the_table_says(spec: HookSpec) -> None:
     row = rows()[spec.name]
     kinds = argument_types(spec)

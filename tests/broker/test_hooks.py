@@ -4,6 +4,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hooks import OK, STOP, Hooks
 from heliograph.broker.message import Message
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import properties, publish
 
@@ -17,7 +18,7 @@ def test_higher_priorities_run_first_and_equal_ones_in_the_order_they_came() -> 
     assert called == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answers", "outcome", "called"),
     [
         ([], (OK, 0), []),
@@ -48,7 +49,7 @@ def test_what_the_answers_of_callbacks_do(answers: list[object], outcome: object
     assert seen == called
 
 
-@pytest.mark.parametrize("answer", [(), (OK,), (OK, 1, 2)])
+@cases("answer", [(), (OK,), (OK, 1, 2)])
 def test_an_answer_that_is_no_answer_counts_as_a_failure(answer: tuple[object, ...]) -> None:
     failures: list[str] = []
     point = Hooks(lambda name, error: failures.append(name)).point(hooks.MESSAGE_PUBLISH)
@@ -130,7 +131,7 @@ def test_a_callback_changes_the_message() -> None:
     assert peer.heard() == ["PUBLISH other 'changed x' q1 #1", "PUBACK #5"]
 
 
-@pytest.mark.parametrize(("qos", "answered"), [(0, []), (1, ["PUBACK #5"]), (2, ["PUBREC #5"])])
+@cases(("qos", "answered"), [(0, []), (1, ["PUBACK #5"]), (2, ["PUBREC #5"])])
 def test_a_callback_stops_the_message(qos: int, answered: list[str]) -> None:
     kernel = Kernel(stored=["#"])
     kernel.broker.hooks.message_publish.add(lambda message: (STOP, None))
@@ -269,7 +270,7 @@ def waiting(point: hooks.HookPoint[hooks.Callback]) -> tuple[hooks.PendingChain,
     return chain, outcomes
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "outcome", "seen"),
     [
         ((STOP, 5), (STOP, 5), [0]),
@@ -308,9 +309,7 @@ def test_an_answer_that_is_there_at_once_makes_nothing_wait() -> None:
     assert got == [0, 3]
 
 
-@pytest.mark.parametrize(
-    ("rest", "outcome"), [([], (hooks.FAILED, 0)), ([(OK, 1)], (hooks.FAILED, 1)), ([(STOP, 1)], (STOP, 1))]
-)
+@cases(("rest", "outcome"), [([], (hooks.FAILED, 0)), ([(OK, 1)], (hooks.FAILED, 1)), ([(STOP, 1)], (STOP, 1))])
 def test_an_answer_that_does_not_come_in_time_is_a_failure(rest: list[object], outcome: object) -> None:
     cancelled: list[str] = []
     pending: hooks.Pending[object] = hooks.Pending()

@@ -1,6 +1,5 @@
 """What a receiver of any version gets of a message that any version published."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt.encode import UINT16
 from heliograph.mqtt.properties import Properties, encode_properties, properties_from_wire
+from support.cases import cases
 from support.packets import decode_one, plain, properties, publish
 from support.strategies import VERSIONS, publishes, subscription_ids
 
@@ -29,8 +29,8 @@ def expected(
     return ("PUBLISH", packet.topic, packet.payload, qos, retain, dup, packet_id if qos else 0, shown)
 
 
-@pytest.mark.parametrize("publisher", VERSIONS)
-@pytest.mark.parametrize("receiver", VERSIONS)
+@cases("publisher", VERSIONS)
+@cases("receiver", VERSIONS)
 @given(data=st.data())
 def test_the_shared_encoding_of_qos_0(publisher: int, receiver: int, data: st.DataObject) -> None:
     packet = data.draw(publishes(publisher, TO_BROKER))
@@ -40,8 +40,8 @@ def test_the_shared_encoding_of_qos_0(publisher: int, receiver: int, data: st.Da
     assert message.wire(receiver) is chunk
 
 
-@pytest.mark.parametrize("publisher", VERSIONS)
-@pytest.mark.parametrize("receiver", VERSIONS)
+@cases("publisher", VERSIONS)
+@cases("receiver", VERSIONS)
 @given(data=st.data())
 def test_head_and_tail_around_the_packet_identifier(publisher: int, receiver: int, data: st.DataObject) -> None:
     packet = data.draw(publishes(publisher, TO_BROKER))
@@ -53,8 +53,8 @@ def test_head_and_tail_around_the_packet_identifier(publisher: int, receiver: in
         )
 
 
-@pytest.mark.parametrize("publisher", VERSIONS)
-@pytest.mark.parametrize("receiver", VERSIONS)
+@cases("publisher", VERSIONS)
+@cases("receiver", VERSIONS)
 @given(data=st.data(), subscription_id=st.just(0) | subscription_ids, waited_s=st.integers(0, 100_000))
 def test_the_encoding_for_one_receiver(
     publisher: int, receiver: int, data: st.DataObject, subscription_id: int, waited_s: int
@@ -92,7 +92,7 @@ def plain_packet_without_properties() -> bytes:
     return publish("a", b"x").data
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expiry_s", "after_us", "expired"),
     [
         (NEVER, 10**15, False),

@@ -1,7 +1,5 @@
 """How a node decides what clients may do: its own authorization, callbacks, and the default."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.actions import (
     ALLOWED_BY_DEFAULT,
@@ -16,6 +14,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import Hooks, PendingChain
 from heliograph.broker.node_rights import WAIT, Authority, NodeRights
 from heliograph.broker.pending import Pending
+from support.cases import cases
 
 CLIENT = ClientInfo("c", None, "192.0.2.1:50000")
 PUBLISH, SUBSCRIBE = publish_action(1, False), subscribe_action(2)
@@ -103,7 +102,7 @@ def test_other_callbacks_are_asked_where_the_sources_know_nothing() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("has_other", [False, True])
+@cases("has_other", [False, True])
 def test_an_authorization_that_raises_denies_and_is_reported(has_other: bool) -> None:
     class Broken(Sources):
         def on_authorize(self, client: ClientInfo, action: Action, topic: str, outcome: object) -> object:

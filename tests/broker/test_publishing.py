@@ -19,6 +19,7 @@ from heliograph.mqtt.properties import Properties
 from heliograph.node.publisher import SystemPublisher
 from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.policies.delayed import DelayedMessages
+from support.cases import cases
 from support.kernel import FakeSink, Kernel
 
 
@@ -80,8 +81,8 @@ PUBLISHERS = (by_client, by_will, by_delay, by_rule, by_rule_directly, by_the_sy
 Publisher = Callable[[Kernel, str], None]
 
 
-@pytest.mark.parametrize("publisher", PUBLISHERS)
-@pytest.mark.parametrize("at_once_max", [2048, 0])
+@cases("publisher", PUBLISHERS)
+@cases("at_once_max", [2048, 0])
 def test_a_message_that_nobody_subscribes_to_is_counted_and_told_of_whoever_publishes(
     publisher: Publisher, at_once_max: int
 ) -> None:
@@ -97,7 +98,7 @@ def test_a_message_that_nobody_subscribes_to_is_counted_and_told_of_whoever_publ
     assert numbers["messages.publish"] == 1
 
 
-@pytest.mark.parametrize("publisher", PUBLISHERS)
+@cases("publisher", PUBLISHERS)
 def test_a_message_is_stored_and_heard_whoever_publishes(publisher: Publisher) -> None:
     kernel = Kernel(stored=["#"])
     sub = kernel.connect("sub")
@@ -110,7 +111,7 @@ def test_a_message_is_stored_and_heard_whoever_publishes(publisher: Publisher) -
     assert (numbers["messages.publish"], numbers["messages.dropped"]) == (1, 0)
 
 
-@pytest.mark.parametrize("publisher", [one for one in PUBLISHERS if one is not by_rule_directly])
+@cases("publisher", [one for one in PUBLISHERS if one is not by_rule_directly])
 def test_callbacks_change_a_message_whoever_publishes(publisher: Publisher) -> None:
     kernel = Kernel()
     hook(kernel, lambda message: (OK, message_to(kernel, "elsewhere", 0)))
@@ -159,7 +160,7 @@ def test_a_will_that_is_retained_and_not_stored_is_kept_until_that_commit() -> N
     assert [word.split()[:2] for word in sub.heard()] == [["PUBLISH", "t"]]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "code", "ticket"),
     [(None, rc.SUCCESS, 1), (Refusal("invalid", rc.PAYLOAD_FORMAT_INVALID, False), rc.PAYLOAD_FORMAT_INVALID, 0)],
 )
@@ -212,7 +213,7 @@ def test_what_a_client_causes_is_not_published_below_the_broker_s_own_topics() -
     assert kernel.broker.counters.snapshot()["packets.publish.auth_error"] == 3
 
 
-@pytest.mark.parametrize("topic", ["a/+", "", "a\0"])
+@cases("topic", ["a/+", "", "a\0"])
 def test_to_what_is_no_topic_name_nothing_is_published(topic: str) -> None:
     kernel = Kernel()
     with pytest.raises(ProtocolError):
@@ -251,7 +252,7 @@ def test_messages_of_rules_that_wait_for_a_callback_are_bounded_as_those_that_wa
     assert (len(own), counters.published) == (0, 101)
 
 
-@pytest.mark.parametrize("maker", ["a rule", "a delay", "the system"])
+@cases("maker", ["a rule", "a delay", "the system"])
 def test_a_message_that_raises_keeps_none_behind_it_from_being_published(maker: str) -> None:
     kernel = Kernel(stored=["#"])
     kernel.sink = PickySink(["#"])

@@ -1,11 +1,10 @@
 """What a publisher is told when a callback refuses its message with a reason code."""
 
-import pytest
-
 from heliograph.broker.hooks import STOP, Refusal
 from heliograph.broker.message import Message
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import properties
 
@@ -17,7 +16,7 @@ def refusing(reason: str, code: int, disconnects: bool = False) -> Kernel:
     return kernel
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "qos", "code", "answers"),
     [
         (p.V5, 0, rc.QUOTA_EXCEEDED, []),
@@ -36,7 +35,7 @@ def test_the_acknowledgement(version: int, qos: int, code: int, answers: list[st
     assert not peer.closed()
 
 
-@pytest.mark.parametrize(("version", "answers"), [(p.V5, ["DISCONNECT 0x97"]), (p.V3_1_1, [])])
+@cases(("version", "answers"), [(p.V5, ["DISCONNECT 0x97"]), (p.V3_1_1, [])])
 def test_the_connection_ends(version: int, answers: list[str]) -> None:
     kernel = refusing("full", rc.QUOTA_EXCEEDED, disconnects=True)
     peer = kernel.connect(version=version)
@@ -46,7 +45,7 @@ def test_the_connection_ends(version: int, answers: list[str]) -> None:
     assert kernel.reports == ["message to 't' is refused: full"]
 
 
-@pytest.mark.parametrize(("reason", "told"), [("full", ["full"]), ("", [])])
+@cases(("reason", "told"), [("full", ["full"]), ("", [])])
 def test_who_asks_is_told_the_reason(reason: str, told: list[str]) -> None:
     kernel = refusing(reason, rc.QUOTA_EXCEEDED)
     heard: list[str] = []

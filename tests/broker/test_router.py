@@ -14,6 +14,7 @@ from heliograph.broker.router import Route, Router
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
+from support.cases import cases
 from support.forms import examples
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
@@ -74,7 +75,7 @@ operations = st.lists(
 )
 
 
-@pytest.mark.parametrize("routes_max", [1, 3, 1000])
+@cases("routes_max", [1, 3, 1000])
 @settings(max_examples=examples(60))
 @given(operations=operations)
 def test_routes_agree_with_the_naive_matcher(routes_max: int, operations: list[Operation]) -> None:
@@ -177,7 +178,7 @@ def test_routes_know_whether_their_messages_are_stored() -> None:
     assert not router.route(b"a").durable
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "code"),
     [
         (b"", rc.TOPIC_NAME_INVALID),
@@ -228,7 +229,7 @@ def test_long_topics_are_not_remembered_and_still_reach_everybody() -> None:
     assert router.statistics()["routes.cached"] == 0
 
 
-@pytest.mark.parametrize("others", [0, 1, 31, 32, 33, 63, 64, 65, 66, 130, 1000])
+@cases("others", [0, 1, 31, 32, 33, 63, 64, 65, 66, 130, 1000])
 def test_a_held_route_learns_of_filters_that_appear_among_any_number_of_others(others: int) -> None:
     router = Router(128, 10)
     publisher = Publisher(router)
@@ -305,7 +306,7 @@ class Leaver(Subscriber):
             self._router.remove(self._leaving.pop())
 
 
-@pytest.mark.parametrize("topic_filter", ["a/b", "a/+"])
+@cases("topic_filter", ["a/b", "a/+"])
 @given(leaver=st.integers(0, 5), gone=st.lists(st.integers(0, 5), unique=True))
 def test_whoever_stays_gets_a_message_though_others_leave_in_its_middle(
     topic_filter: str, leaver: int, gone: list[int]

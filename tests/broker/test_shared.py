@@ -14,6 +14,7 @@ from heliograph.broker.router import Router
 from heliograph.broker.shared import SharedGroups
 from heliograph.broker.shared_options import INITIAL_STICKY_PICKS, STRATEGIES, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
+from support.cases import cases
 from support.forms import examples
 
 READY, AWAY, FULL = "ready", "away", "full"
@@ -89,7 +90,7 @@ steps = st.lists(
 )
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@cases("strategy", STRATEGIES)
 @settings(max_examples=examples(40))
 @given(steps=steps, seed=st.integers(0, 2**40), initial=st.sampled_from(INITIAL_STICKY_PICKS))
 def test_every_message_goes_to_exactly_one_member_that_can_take_it(
@@ -173,7 +174,7 @@ def test_round_robin_passes_over_a_member_that_is_away() -> None:
     assert each(world, 10) == {"m0": 5, "m2": 5}
 
 
-@pytest.mark.parametrize("strategy", ["random", "local"])
+@cases("strategy", ["random", "local"])
 def test_chance_is_fair_and_the_same_for_the_same_seed(strategy: str) -> None:
     shares = each(World(SharedOptions(strategy), 4), 1000)
     assert all(200 < shares[f"m{number}"] < 300 for number in range(4))
@@ -215,7 +216,7 @@ def test_sticky_chooses_first_by_the_configured_pick() -> None:
         assert sticky.takers(2, f"p{number}") == by_hash.takers(2, f"p{number}")
 
 
-@pytest.mark.parametrize("strategy", ["hash_clientid", "hash_topic"])
+@cases("strategy", ["hash_clientid", "hash_topic"])
 def test_hashes_spread_names_and_keep_each_at_its_member(strategy: str) -> None:
     world = World(SharedOptions(strategy), 4)
     shares: Counter[str] = Counter()
@@ -339,7 +340,7 @@ def test_offers_that_nobody_takes_count_as_work() -> None:
     assert world.broker.work - before >= 200
 
 
-@pytest.mark.parametrize("strategy", ["sticky", "round_robin", "hash_clientid"])
+@cases("strategy", ["sticky", "round_robin", "hash_clientid"])
 def test_what_groups_remember_of_publishers_is_bounded_and_counted(strategy: str) -> None:
     router = Router(128, 1000)
     groups = SharedGroups(router, SharedOptions(strategy), Faults(), 1, 10)
@@ -371,8 +372,8 @@ class Quitter(Member):
         return super().offer(message, subscription, last)
 
 
-@pytest.mark.parametrize("gone", range(5))
-@pytest.mark.parametrize("seed", range(1, 6))
+@cases("gone", range(5))
+@cases("seed", range(1, 6))
 def test_members_that_leave_while_others_are_asked_do_no_harm(gone: int, seed: int) -> None:
     world = World(SharedOptions("random"), 2, seed)
     quitter = Quitter(world)

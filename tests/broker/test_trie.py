@@ -1,11 +1,11 @@
 """The trie against a naive matcher; and that it stands as if only the filters that are left had ever been added."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.broker.subscription import FilterEntry, Subscriber, Subscription
 from heliograph.broker.trie import TopicTrie, TrieNode, filter_matches
+from support.cases import cases
 from support.forms import examples
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
@@ -105,7 +105,7 @@ def test_one_filter_against_one_topic(topic_filter: str, topic: str) -> None:
     assert filter_matches(topic_filter, topic.split("/")) == matches(topic, topic_filter)
 
 
-@pytest.mark.parametrize("levels_count", [128, 60_000])
+@cases("levels_count", [128, 60_000])
 def test_filters_of_many_levels_cost_no_nodes_of_their_own(levels_count: int) -> None:
     way = "/".join(["+"] * (levels_count - 1))
     filters = {f"{way}/{number}" for number in range(50)} | {f"{number}/{way}" for number in range(50)} | {f"{way}/#"}

@@ -1,7 +1,5 @@
 """Authenticators: at once, in several steps, later, and again."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
@@ -11,6 +9,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -117,7 +116,7 @@ def test_a_client_that_is_only_asked_disturbs_nobody_who_has_its_id() -> None:
     assert second.take(p.Connack).session_present is False  # it asked for a clean start
 
 
-@pytest.mark.parametrize(
+@cases(
     ("packet", "code"),
     [
         (p.Auth(CONTINUE, properties(authentication_method="other")), rc.BAD_AUTHENTICATION_METHOD),
@@ -139,7 +138,7 @@ def test_what_may_not_come_instead_of_an_answer(packet: p.Packet, code: int) -> 
     assert len(kernel.sessions) == 0
 
 
-@pytest.mark.parametrize("how", ["disconnect", "drop", "shut down"])
+@cases("how", ["disconnect", "drop", "shut down"])
 def test_a_client_that_leaves_instead_of_answering(how: str) -> None:
     kernel = kernel_with(Quiz())
     watcher = kernel.connect("watcher")
@@ -188,7 +187,7 @@ def test_a_connected_client_authenticates_again_while_it_goes_on() -> None:
     assert said(peer) == [(CONTINUE, b"ab")]
 
 
-@pytest.mark.parametrize("code", [rc.NOT_AUTHORIZED, rc.BAD_USERNAME_OR_PASSWORD, rc.BANNED])
+@cases("code", [rc.NOT_AUTHORIZED, rc.BAD_USERNAME_OR_PASSWORD, rc.BANNED])
 def test_who_fails_to_authenticate_again_is_disconnected(code: int) -> None:
     kernel = kernel_with(Quiz())
     watcher = kernel.connect("watcher")
@@ -202,7 +201,7 @@ def test_who_fails_to_authenticate_again_is_disconnected(code: int) -> None:
     assert kernel.sessions.find("c") is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "code"),
     [
         ((AGAIN, "other"), rc.BAD_AUTHENTICATION_METHOD),
@@ -252,7 +251,7 @@ def waiting(kernel: Kernel, version: int = p.V5, will: p.Will | None = None) -> 
     return peer
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_nothing_happens_before_the_authenticator_answers(version: int) -> None:
     answer: Pending[object] = Pending()
     kernel = kernel_with(lambda *args: answer)
@@ -268,7 +267,7 @@ def test_nothing_happens_before_the_authenticator_answers(version: int) -> None:
     assert not peer.paused()
 
 
-@pytest.mark.parametrize(("version", "answered"), [(p.V5, "CONNACK 0x86"), (p.V3_1_1, "CONNACK 0x86")])
+@cases(("version", "answered"), [(p.V5, "CONNACK 0x86"), (p.V3_1_1, "CONNACK 0x86")])
 def test_an_authenticator_that_refuses_later(version: int, answered: str) -> None:
     answer: Pending[object] = Pending()
     kernel = kernel_with(lambda *args: answer)
@@ -292,8 +291,8 @@ def test_an_answer_that_is_there_already() -> None:
     assert not peer.paused()
 
 
-@pytest.mark.parametrize("code", [rc.SUCCESS, rc.NOT_AUTHORIZED, CONTINUE])
-@pytest.mark.parametrize("how", ["drop", "shut down"])
+@cases("code", [rc.SUCCESS, rc.NOT_AUTHORIZED, CONTINUE])
+@cases("how", ["drop", "shut down"])
 def test_a_client_that_is_gone_before_the_answer(how: str, code: int) -> None:
     answer: Pending[object] = Pending()
     kernel = kernel_with(lambda *args: answer)
@@ -310,7 +309,7 @@ def test_a_client_that_is_gone_before_the_answer(how: str, code: int) -> None:
     assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
 
 
-@pytest.mark.parametrize(("version", "answered"), [(p.V5, "CONNACK 0x88"), (p.V3_1_1, "CONNACK 0x88")])
+@cases(("version", "answered"), [(p.V5, "CONNACK 0x88"), (p.V3_1_1, "CONNACK 0x88")])
 def test_an_authenticator_that_never_answers_is_not_waited_for(version: int, answered: str) -> None:
     answer: Pending[object] = Pending()
     kernel = kernel_with(lambda *args: answer)
@@ -353,7 +352,7 @@ def test_clients_whose_authenticators_have_yet_to_answer_let_others_go_on() -> N
     assert slower.heard() == ["CONNACK 0x87"]
 
 
-@pytest.mark.parametrize("how", ["drop", "shut down"])
+@cases("how", ["drop", "shut down"])
 def test_an_authenticator_hears_that_its_client_is_gone(how: str) -> None:
     answer: Pending[object] = Pending()
     told: list[str] = []
@@ -432,7 +431,7 @@ def test_who_waits_for_a_rate_and_an_authenticator_waits_for_both() -> None:
 # --- chains
 
 
-@pytest.mark.parametrize(("version", "answered"), [(p.V5, "CONNACK 0x88"), (p.V3_1_1, "CONNACK 0x88")])
+@cases(("version", "answered"), [(p.V5, "CONNACK 0x88"), (p.V3_1_1, "CONNACK 0x88")])
 def test_an_authenticator_that_fails_lets_nobody_in(version: int, answered: str) -> None:
     kernel = kernel_with(lambda *args: 1 / 0)
     peer = kernel.peer(version)
@@ -450,8 +449,8 @@ def test_another_authenticator_decides_for_one_that_fails() -> None:
     assert peer.heard() == ["CONNACK 0x00"]
 
 
-@pytest.mark.parametrize("answer", ["yes", None, object(), AuthStep(0x01), AuthStep(999), -1, 0x10, AuthStep(CONTINUE)])
-@pytest.mark.parametrize("version", [p.V3_1_1, p.V5])
+@cases("answer", ["yes", None, object(), AuthStep(0x01), AuthStep(999), -1, 0x10, AuthStep(CONTINUE)])
+@cases("version", [p.V3_1_1, p.V5])
 def test_an_answer_that_makes_no_sense_refuses(version: int, answer: object) -> None:
     kernel = kernel_with(lambda *args: (hooks.STOP, answer))
     peer = kernel.peer(version)
@@ -473,7 +472,7 @@ def test_a_listener_without_authentication_asks_nobody() -> None:
     assert named.heard() == ["CONNACK 0x87"]
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_a_listener_for_clients_with_a_name(version: int) -> None:
     kernel = Kernel(ChannelOptions(deny_anonymous=True))
     nobody, somebody = kernel.peer(version), kernel.peer(version)

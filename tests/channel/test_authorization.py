@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
@@ -12,6 +10,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.topic import topic_matches
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -43,7 +42,7 @@ def payloads(peer: Peer) -> list[bytes]:
 # --- PUBLISH
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_publish_that_is_denied_goes_nowhere_and_the_conversation_goes_on(version: int) -> None:
     kernel = kernel_with(Rules("publish no"))
     sub, pub = kernel.connect("sub"), kernel.connect("pub", version=version)
@@ -81,8 +80,8 @@ def test_a_denied_publish_of_mqtt_3_at_qos_2_ends_its_flow() -> None:
     assert pub.heard() == ["PUBREC #7", "PUBCOMP #7"]
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x87"]), (p.V3_1_1, [])])
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x87"]), (p.V3_1_1, [])])
+@cases("qos", [0, 1, 2])
 def test_an_operator_may_want_who_is_denied_disconnected(version: int, said: list[str], qos: int) -> None:
     kernel = kernel_with(Rules("no"), ChannelOptions(authz_disconnects=True))
     pub, sub = kernel.connect("pub", version=version), kernel.connect("sub", version=version)
@@ -115,7 +114,7 @@ def test_acknowledgements_of_what_is_denied_keep_their_order() -> None:
 # --- SUBSCRIBE
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_each_filter_is_decided_by_itself(version: int) -> None:
     kernel = kernel_with(Rules("subscribe b/#", "subscribe b"))
     sub = kernel.connect("sub", version=version)
@@ -146,7 +145,7 @@ def receivers(kernel: Kernel, version: int = p.V5) -> dict[str, Peer]:
     return peers
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_wildcard_over_a_denied_topic_gets_all_but_that(version: int) -> None:
     kernel = kernel_with(Rules("subscribe d/no"))
     peers = receivers(kernel, version)
@@ -241,7 +240,7 @@ def test_the_connection_remembers_no_more_than_the_operator_allows() -> None:
     assert rules.asked == [f"pub publish {topic}" for topic in ("a", "b", "c", "a")]
 
 
-@pytest.mark.parametrize("options", [ChannelOptions(authz_cache_size=0), ChannelOptions(authz_cache_ttl_us=0)])
+@cases("options", [ChannelOptions(authz_cache_size=0), ChannelOptions(authz_cache_ttl_us=0)])
 def test_a_connection_that_remembers_nothing(options: ChannelOptions) -> None:
     rules = Rules()
     pub = kernel_with(rules, options).connect("pub")
@@ -317,7 +316,7 @@ def test_an_authorizer_that_fails_denies() -> None:
     assert len(kernel.hook_failures) == 2
 
 
-@pytest.mark.parametrize("verdict", ["allowed", None, True, 1])
+@cases("verdict", ["allowed", None, True, 1])
 def test_an_answer_that_is_not_allow_denies(verdict: object) -> None:
     kernel = kernel_with(lambda *args: (hooks.STOP, verdict))
     assert kernel.connect().subscribe("t") == [rc.NOT_AUTHORIZED]
@@ -332,7 +331,7 @@ def test_an_earlier_callback_that_stops_the_chain_decides() -> None:
 # --- wills, retained messages and what was queued
 
 
-@pytest.mark.parametrize("delay_s", [0, 30])
+@cases("delay_s", [0, 30])
 def test_a_will_is_decided_when_it_is_published(delay_s: int) -> None:
     rules = Rules()
     kernel = kernel_with(rules)

@@ -1,13 +1,12 @@
 """What is asked about what a client does, when, and what follows: the table of EMQX's authorization, row by row."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.actions import DENIED_BY_DEFAULT, Action, Decision
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.node_rights import Authority
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties
 
@@ -94,8 +93,8 @@ def test_what_nothing_decides_is_counted_and_remembered() -> None:
     assert [counts[f"authorization.{name}"] for name in ("nomatch", "deny", "cache_hit")] == [1, 2, 1]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
+@cases("version", VERSIONS)
+@cases(
     ("options", "qos", "retain"),
     [(ChannelOptions(max_qos_allowed=0), 1, False), (ChannelOptions(retain_available=False), 1, True)],
 )
@@ -111,8 +110,8 @@ def test_a_denied_publish_is_denied_before_its_qos_and_retain_flag_count(
     assert len(source.asked) == 2
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("version", VERSIONS)
+@cases("qos", [0, 1, 2])
 def test_a_denied_publish_may_end_the_connection(version: int, qos: int) -> None:
     kernel, _ = world("no", options=DISCONNECTS)
     peer = kernel.connect(version=version)
@@ -120,7 +119,7 @@ def test_a_denied_publish_may_end_the_connection(version: int, qos: int) -> None
     assert ended(peer)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "asked"),
     [
         ("$delayed/5/t", "publish t 0"),
@@ -182,7 +181,7 @@ def test_topics_that_are_excluded_are_asked_about_each_time() -> None:
 # --- SUBSCRIBE
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_each_filter_is_asked_about_by_itself_with_the_qos_that_it_wants(version: int) -> None:
     kernel, source = world("b", options=ChannelOptions(max_qos_allowed=1, exclusive_subscription=True))
     peer = kernel.connect(version=version)
@@ -193,7 +192,7 @@ def test_each_filter_is_asked_about_by_itself_with_the_qos_that_it_wants(version
     assert peer.wire.written[-5:] == bytes([1, denied, 1, 1, 1])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_denied_filter_may_end_the_connection_and_then_nothing_is_subscribed(version: int) -> None:
     kernel, _ = world("no", options=DISCONNECTS)
     subscribed: list[object] = []
@@ -221,7 +220,7 @@ def test_unsubscribing_and_what_is_delivered_need_no_right() -> None:
 # --- wills
 
 
-@pytest.mark.parametrize("is_denied", [False, True])
+@cases("is_denied", [False, True])
 def test_a_will_is_asked_about_with_its_qos_and_retain_flag_when_it_is_published(is_denied: bool) -> None:
     kernel, source = world()
     witness = kernel.connect("witness")
@@ -277,7 +276,7 @@ def test_the_last_topic_is_not_asked_about_again_where_decisions_last_even_if_no
     assert witness.heard() == []
 
 
-@pytest.mark.parametrize("why", ["unseen", "plugin", "acl"])
+@cases("why", ["unseen", "plugin", "acl"])
 def test_each_publish_is_asked_about_where_decisions_do_not_last(why: str) -> None:
     kernel = Kernel(ChannelOptions(authz_cache_size=0))
     own = OwnSource()

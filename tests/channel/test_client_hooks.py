@@ -1,7 +1,5 @@
 """What callbacks of the client's hook points change, and what is done on a client's behalf."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
@@ -10,6 +8,7 @@ from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -23,7 +22,7 @@ def entry(topic_filter: str, qos: int = 0) -> p.SubscribeEntry:
 # --- client.connect
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "code", "said"),
     [
         (p.V5, rc.BANNED, "CONNACK 0x8a"),
@@ -52,7 +51,7 @@ def test_a_callback_refuses_a_connect_before_anybody_is_asked_who_it_is(version:
     assert seen == [("192.0.2.1", 9)]
 
 
-@pytest.mark.parametrize("version", [p.V3_1_1, p.V5])
+@cases("version", [p.V3_1_1, p.V5])
 def test_a_callback_that_fails_lets_nobody_in(version: int) -> None:
     """It may be the one that would have refused the client: a ban that cannot be looked up is a ban."""
     kernel = Kernel()
@@ -112,7 +111,7 @@ def test_what_a_callback_adds_does_not_make_connack_too_large() -> None:
     assert "User-Property" not in peer.take(p.Connack).properties.named()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("point", "heard"),
     [
         (hooks.CLIENT_CONNECT, []),
@@ -136,8 +135,8 @@ def test_a_callback_may_end_the_client_that_it_hears_of(point: str, heard: list[
     assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
 
 
-@pytest.mark.parametrize("point", [hooks.CLIENT_CONNACK, hooks.CLIENT_CONNECTED, hooks.SESSION_RESUMED])
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("point", [hooks.CLIENT_CONNACK, hooks.CLIENT_CONNECTED, hooks.SESSION_RESUMED])
+@cases("qos", [0, 1, 2])
 def test_messages_of_a_callback_come_behind_connack_and_behind_what_is_sent_again(point: str, qos: int) -> None:
     kernel = Kernel()
     sub = kernel.connect("sub", session_expiry_interval=60)
@@ -182,7 +181,7 @@ def test_a_delivery_is_completed_by_its_last_acknowledgement() -> None:
 # --- on a client's behalf
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_client_is_subscribed_and_unsubscribed_by_others(version: int) -> None:
     kernel = Kernel()
     kernel.connect("pub").publish("kept", b"x", retain=True)
@@ -251,7 +250,7 @@ def test_nothing_is_done_on_behalf_of_who_is_gone() -> None:
 # --- client.subscribe and client.unsubscribe
 
 
-@pytest.mark.parametrize("code", [0x01, 0x02, 0x10, 0x82, 0x86, 0xFF, 999, -1])
+@cases("code", [0x01, 0x02, 0x10, 0x82, 0x86, 0xFF, 999, -1])
 def test_a_code_that_suback_does_not_have(code: int) -> None:
     kernel = Kernel()
 

@@ -1,13 +1,12 @@
 """Who is let in, and what CONNACK says."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import START_US, Kernel
 from support.packets import properties
 from support.wire import wire
@@ -33,7 +32,7 @@ def refusal(kernel: Kernel, version: int, **fields: object) -> str:
     return heard
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_a_client_is_let_in(version: int) -> None:
     kernel = Kernel()
     peer = kernel.peer(version)
@@ -101,7 +100,7 @@ def test_an_empty_id_in_mqtt_3_needs_a_clean_session() -> None:
     assert refusal(Kernel(), p.V3_1_1, clientid="", clean_start=False) == "CONNACK 0x85"  # 3.1.1 [MQTT-3.1.3-8]
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V3_1_1, "CONNACK 0x85"), (p.V5, "CONNACK 0x85")])
+@cases(("version", "said"), [(p.V3_1_1, "CONNACK 0x85"), (p.V5, "CONNACK 0x85")])
 def test_a_client_id_that_is_too_long(version: int, said: str) -> None:
     kernel = Kernel(ChannelOptions(max_clientid_len=8))
     assert refusal(kernel, version, clientid="123456789") == said
@@ -120,7 +119,7 @@ def test_an_authentication_method_that_nobody_knows() -> None:
     assert refusal(Kernel(), p.V5, properties=named) == "CONNACK 0x8c"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sent", "code"),
     [
         (will(""), rc.TOPIC_NAME_INVALID),
@@ -137,7 +136,7 @@ def test_wills_that_are_refused(sent: p.Will, code: int) -> None:
     assert refusal(kernel, p.V5, will=sent) == f"CONNACK 0x{code:02x}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "answer"),
     [
         ('10 # "MQTT" 06 02 003c {} "c"', "20 02 00 01"),  # MQTT 3.1.1: unacceptable protocol version
@@ -172,7 +171,7 @@ def test_what_a_first_packet_is_answered_with(data: str, answer: str) -> None:
     assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
 
 
-@pytest.mark.parametrize("version", [p.V3_1_1, p.V5])
+@cases("version", [p.V3_1_1, p.V5])
 def test_a_second_connect_ends_the_connection(version: int) -> None:
     kernel = Kernel()
     peer = kernel.connect(version=version)
@@ -197,7 +196,7 @@ def test_packets_may_follow_connect_in_the_same_piece() -> None:
 # --- the authentication hook
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "version", "answer"),
     [
         (

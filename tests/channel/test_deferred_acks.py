@@ -1,7 +1,5 @@
 """Callbacks that take a message and say later what became of it: its acknowledgement waits, and nothing else."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.actions import Action
 from heliograph.broker.hooks import DeferredAck
@@ -11,6 +9,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -75,7 +74,7 @@ def test_acknowledgements_wait_in_order_and_messages_do_not() -> None:
     assert peer.heard() == ["PUBACK #7"]
 
 
-@pytest.mark.parametrize("is_commit_first", [False, True])
+@cases("is_commit_first", [False, True])
 def test_acknowledgements_wait_for_callbacks_and_commits(is_commit_first: bool) -> None:
     kernel, taker, _, peer = world("s")
     peer.send(publish("s", b"1", 1, 1), publish("$file", b"2", 1, 2), publish("s", b"3", 1, 3))
@@ -91,7 +90,7 @@ def test_what_is_said_at_once_lets_nothing_wait() -> None:
     assert peer.heard() == ["PUBREC #1", "PUBACK #2"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "code", "said"),
     [
         (p.V5, rc.QUOTA_EXCEEDED, "PUBREC #1 0x97"),
@@ -141,7 +140,7 @@ def test_a_callback_has_a_deadline_of_its_own() -> None:
     assert peer.heard() == ["PUBACK #1 0x80"]
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 def test_a_client_goes_before_anything_is_said(qos: int) -> None:
     kernel, taker, _, peer = world("s")
     peer.send(publish("$file", b"x", qos, 1), publish("s", b"y", qos, 2))
@@ -170,7 +169,7 @@ def test_nothing_waits_at_qos_0_or_for_a_will() -> None:
     assert (taker.taken, watcher.heard()) == (["x", "will"], [])
 
 
-@pytest.mark.parametrize("version", [p.V5, p.V3_1_1])
+@cases("version", [p.V5, p.V3_1_1])
 def test_a_client_has_no_more_messages_on_their_way_than_it_was_told(version: int) -> None:
     options = ChannelOptions(session=SessionOptions(max_awaiting_rel=3))
     _, taker, _, peer = world(version=version, options=options)

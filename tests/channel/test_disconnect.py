@@ -1,17 +1,16 @@
 """How conversations end."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import properties, publish
 from support.wire import wire
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_disconnect_closes_without_an_answer(version: int) -> None:
     kernel = Kernel()
     peer = kernel.connect(version=version)
@@ -52,7 +51,7 @@ def test_disconnect_with_an_expiry_of_0_where_there_was_none() -> None:
     assert peer.closed()
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x8b"]), (p.V3_1_1, [])])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x8b"]), (p.V3_1_1, [])])
 def test_the_broker_shuts_down(version: int, said: list[str]) -> None:
     kernel = Kernel()
     peer, idle = kernel.connect(version=version), kernel.peer()
@@ -64,7 +63,7 @@ def test_the_broker_shuts_down(version: int, said: list[str]) -> None:
     assert idle.closed()
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x95"]), (p.V3_1_1, [])])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x95"]), (p.V3_1_1, [])])
 def test_packets_beyond_the_brokers_limit(version: int, said: list[str]) -> None:
     kernel = Kernel(ChannelOptions(max_packet_size=1000))
     peer = kernel.connect(version=version)
@@ -76,7 +75,7 @@ def test_packets_beyond_the_brokers_limit(version: int, said: list[str]) -> None
     assert peer.closed()
 
 
-@pytest.mark.parametrize("kind", ["20 # 00 00 {}", "90 # 0001 {} 00", "b0 # 0001 {} 00", "d0 #", 'f0 # 18 { 15 "x" }'])
+@cases("kind", ["20 # 00 00 {}", "90 # 0001 {} 00", "b0 # 0001 {} 00", "d0 #", 'f0 # 18 { 15 "x" }'])
 def test_packets_that_are_not_for_a_broker(kind: str) -> None:
     kernel = Kernel()
     peer = kernel.connect()
@@ -95,7 +94,7 @@ def test_an_error_ends_only_its_own_connection() -> None:
     assert kernel.reports == ["the topic name 't/+' holds a wildcard"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("how", "reason"),
     [
         ("disconnect", "normal"),
@@ -123,7 +122,7 @@ def test_the_reason_that_callbacks_hear(how: str, reason: str) -> None:
     assert heard == [f"c {reason}"]
 
 
-@pytest.mark.parametrize("how", ["disconnect", "garbage", "silence"])
+@cases("how", ["disconnect", "garbage", "silence"])
 def test_a_peer_that_does_not_read_its_last_words_is_cut(how: str) -> None:
     kernel = Kernel()
     peer = kernel.connect(keepalive_s=10)

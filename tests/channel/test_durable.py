@@ -1,11 +1,11 @@
 """Messages that are stored: nothing is acknowledged before its commit, and acknowledgements keep their order."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import publish
 
@@ -27,8 +27,8 @@ def come_back(kernel: Kernel, version: int = p.V5) -> Peer:
     return peer
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
-@pytest.mark.parametrize(("qos", "answer"), [(1, "PUBACK #1"), (2, "PUBREC #1")])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases(("qos", "answer"), [(1, "PUBACK #1"), (2, "PUBREC #1")])
 def test_the_acknowledgement_leaves_after_the_commit(version: int, qos: int, answer: str) -> None:
     kernel, pub = world(version)
     pub.publish("s/t", b"x", qos, 1)
@@ -101,8 +101,8 @@ def test_answers_that_wait_hold_back_nothing_else() -> None:
 # --- refusals
 
 
-@pytest.mark.parametrize("code", [rc.QUOTA_EXCEEDED, rc.UNSPECIFIED_ERROR])
-@pytest.mark.parametrize(("qos", "answer"), [(1, "PUBACK #1"), (2, "PUBREC #1")])
+@cases("code", [rc.QUOTA_EXCEEDED, rc.UNSPECIFIED_ERROR])
+@cases(("qos", "answer"), [(1, "PUBACK #1"), (2, "PUBREC #1")])
 def test_a_refused_commit_refuses_in_mqtt_5(code: int, qos: int, answer: str) -> None:
     kernel, pub = world()
     pub.publish("s/t", b"x", qos, 1)
@@ -116,7 +116,7 @@ def test_a_refused_commit_refuses_in_mqtt_5(code: int, qos: int, answer: str) ->
     assert kernel.broker.counters.snapshot()["messages.refused"] == 1
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 def test_a_refused_commit_ends_the_connection_in_mqtt_3(qos: int) -> None:
     kernel, pub = world(V3)
     pub.publish("t", b"", 1, 7)
@@ -146,7 +146,7 @@ def test_a_refusal_refuses_only_what_was_in_that_commit() -> None:
 # --- QoS 2 and repetitions
 
 
-@pytest.mark.parametrize("reconnect", [False, True])
+@cases("reconnect", [False, True])
 def test_a_repetition_during_the_commit_waits_for_it_too(reconnect: bool) -> None:
     kernel, pub = world()
     pub.publish("s/t", b"x", 2, 5)

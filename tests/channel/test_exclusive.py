@@ -1,10 +1,9 @@
 """`$exclusive/` subscriptions: one client at a time has the topic."""
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel
 
 EXCLUSIVE = "$exclusive/a/t"
@@ -14,7 +13,7 @@ def kernel_with_exclusive() -> Kernel:
     return Kernel(ChannelOptions(exclusive_subscription=True))
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_the_first_one_gets_it_and_nobody_else_while_it_does(version: int) -> None:
     kernel = kernel_with_exclusive()
     first, second = kernel.connect("first", version=version), kernel.connect("second", version=version)
@@ -45,7 +44,7 @@ def test_its_holder_may_subscribe_again() -> None:
     assert len(kernel.broker.exclusive) == 0
 
 
-@pytest.mark.parametrize("how", ["unsubscribes", "disconnects", "starts anew", "expires"])
+@cases("how", ["unsubscribes", "disconnects", "starts anew", "expires"])
 def test_it_is_free_again_when_its_holder(how: str) -> None:
     kernel = kernel_with_exclusive()
     first, second = kernel.connect("first", session_expiry_interval=60), kernel.connect("second")
@@ -84,7 +83,7 @@ def test_it_gets_retained_messages() -> None:
     assert peer.heard() == ["SUBACK #1 [0x00]", "PUBLISH a/t 'kept' q0 retain"]
 
 
-@pytest.mark.parametrize("topic_filter", ["$exclusive/a/+", "$exclusive/#", "$exclusive/", "$exclusive/$share/g/t"])
+@cases("topic_filter", ["$exclusive/a/+", "$exclusive/#", "$exclusive/", "$exclusive/$share/g/t"])
 def test_filters_that_cannot_be_exclusive(topic_filter: str) -> None:
     assert kernel_with_exclusive().connect().subscribe(topic_filter) == [rc.TOPIC_FILTER_INVALID]
 

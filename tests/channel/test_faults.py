@@ -15,6 +15,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.session.group_delivery import GroupDispatcher
 from heliograph.session.outbox import Outbox
+from support.cases import cases
 from support.kernel import FakeSink, FakeWire, Kernel, Peer
 from support.packets import publish
 
@@ -152,8 +153,8 @@ def payloads(peer: Peer) -> list[bytes]:
 # --- the flush
 
 
-@pytest.mark.parametrize("fault", ["write", "write and abort"])
-@pytest.mark.parametrize("count", [3, 600])
+@cases("fault", ["write", "write and abort"])
+@cases("count", [3, 600])
 def test_outboxes_behind_one_whose_write_raises_are_written_in_the_same_turn(fault: str, count: int) -> None:
     kernel = Kernel()
     faults = kernel.contain_faults()
@@ -214,8 +215,8 @@ def test_a_client_whose_connection_cannot_be_written_is_cut_and_its_receivers_ne
 # --- deliveries
 
 
-@pytest.mark.parametrize("topic_filter", ["t", "+"])
-@pytest.mark.parametrize("at_once_max", [2048, 1])
+@cases("topic_filter", ["t", "+"])
+@cases("at_once_max", [2048, 1])
 def test_a_subscriber_that_raises_is_cut_and_neither_publisher_nor_receivers_notice(
     topic_filter: str, at_once_max: int
 ) -> None:
@@ -455,7 +456,7 @@ def test_a_session_that_cannot_be_left_leaves_no_connection_behind() -> None:
     assert contained(kernel) == {"sessions": 1}
 
 
-@pytest.mark.parametrize("expiry_s", [0, 5])
+@cases("expiry_s", [0, 5])
 def test_a_session_that_raises_when_it_ends_leaves_nothing_that_messages_go_to(expiry_s: int) -> None:
     kernel = Kernel()
     kernel.contain_faults()

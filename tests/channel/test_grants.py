@@ -1,13 +1,12 @@
 """What an authenticator grants, from the acceptance of the client to its end or its next authentication."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import START_US, Kernel, Peer
 from support.packets import properties
 
@@ -106,7 +105,7 @@ def test_the_state_of_an_exchange_is_kept_between_its_packets_and_not_longer() -
     assert authenticator.states == [None, 1, 2, None]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_client_is_disconnected_when_its_grant_ends(version: int) -> None:
     kernel = kernel_with(Granting(Grants(expire_at_ms=START_US // 1000 + 10_000)))
     witness = kernel.connect("witness", version=p.V5)
@@ -147,7 +146,7 @@ def test_a_superuser_that_is_none_any_more_loses_what_it_may_not_have() -> None:
     assert kernel.broker.statistics()["subscriptions.count"] == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("code", "v5", "v3"),
     [
         (rc.BAD_USERNAME_OR_PASSWORD, 0x86, 4),
@@ -172,7 +171,7 @@ def test_how_a_client_is_told_that_it_is_refused(code: int, v5: int, v3: int) ->
         assert peer.closed()
 
 
-@pytest.mark.parametrize("username", [None, ""])
+@cases("username", [None, ""])
 def test_who_names_no_user_may_be_refused_before_any_authenticator(username: str | None) -> None:
     authenticator = Granting()
     kernel = kernel_with(authenticator, ChannelOptions(deny_anonymous=True))

@@ -1,9 +1,8 @@
 """How long a connection may be silent."""
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import properties, publish
 from support.wire import wire
@@ -37,7 +36,7 @@ def test_no_idle_timeout() -> None:
     assert not peer.closed()
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x8d"]), (p.V3_1_1, [])])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x8d"]), (p.V3_1_1, [])])
 def test_a_client_that_is_silent_for_one_and_a_half_keepalives(version: int, said: list[str]) -> None:
     kernel = Kernel()
     peer = kernel.connect(version=version, keepalive_s=10)
@@ -125,7 +124,7 @@ def test_a_wall_clock_that_is_set_ends_nobody_and_keeps_nobody() -> None:
     assert kernel.sessions.find("away") is None
 
 
-@pytest.mark.parametrize("ahead_us", [-24 * HOUR_US, 24 * HOUR_US, 0])
+@cases("ahead_us", [-24 * HOUR_US, 24 * HOUR_US, 0])
 def test_messages_expire_in_their_time_when_the_clock_is_set_back(ahead_us: int) -> None:
     kernel = Kernel()
     sub = kernel.connect("sub", session_expiry_interval=600)

@@ -1,7 +1,5 @@
 """Decisions of `client.authorize` that come later: one client waits, in order, and no other."""
 
-import pytest
-
 from heliograph.broker import hooks, publishing
 from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
@@ -10,6 +8,7 @@ from heliograph.broker.pending import Pending
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -440,7 +439,7 @@ def test_the_rights_of_a_session_with_very_many_subscriptions_are_asked_for_in_s
     assert kernel.broker.statistics()["subscriptions.count"] == 19_999
 
 
-@pytest.mark.parametrize("is_late", [False, True])
+@cases("is_late", [False, True])
 def test_a_session_loses_no_subscription_because_a_callback_fails(is_late: bool) -> None:
     kernel, oracle = world()
     left(kernel, oracle, "?a", "b")
@@ -502,7 +501,7 @@ def test_a_connection_that_nobody_decides_about_in_time_leaves_the_session_to_an
 # --- wills
 
 
-@pytest.mark.parametrize(("decision", "seen"), [("allow", ["PUBLISH ?w 'gone' q0"]), ("deny", [])])
+@cases(("decision", "seen"), [("allow", ["PUBLISH ?w 'gone' q0"]), ("deny", [])])
 def test_a_will_waits_for_the_decision_whether_its_client_may_publish_it(decision: str, seen: list[str]) -> None:
     kernel, oracle = world()
     watcher = subscribed(kernel, "watcher", "?w")

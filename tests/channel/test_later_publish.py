@@ -1,13 +1,12 @@
 """Callbacks of `message.publish` that answer later: the publisher waits, in order, and its message with it."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.hooks import Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -45,7 +44,7 @@ def world(*stored: str) -> tuple[Kernel, Inspector, Peer]:
     return kernel, inspector, watcher
 
 
-@pytest.mark.parametrize("answer", [None, hooks.OK, hooks.STOP])
+@cases("answer", [None, hooks.OK, hooks.STOP])
 def test_a_message_goes_on_when_it_was_looked_at_and_what_came_behind_it_follows(answer: object) -> None:
     kernel, inspector, watcher = world()
     peer = kernel.connect()
@@ -72,7 +71,7 @@ def test_a_message_is_changed_later_for_the_callbacks_behind() -> None:
     assert (peer.heard(), watcher.heard()) == (["PUBACK #1"], ["PUBLISH other 'changed' q1 #1"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "answer", "said"),
     [
         (p.V5, (hooks.STOP, None), ["PUBREC #1"]),
@@ -145,7 +144,7 @@ def test_a_second_connection_takes_over_while_a_message_waits() -> None:
     assert (second.heard(), watcher.heard()) == (["PUBACK #1"], ["PUBLISH a 'y' q1 #1"])
 
 
-@pytest.mark.parametrize(("in_time", "cancelled"), [(True, []), (False, ["gone"])])
+@cases(("in_time", "cancelled"), [(True, []), (False, ["gone"])])
 def test_a_will_waits_too_and_alone(in_time: bool, cancelled: list[str]) -> None:
     kernel, inspector, watcher = world()
     peer = kernel.connect(will=p.Will("?", b"gone", 1, False, properties()))

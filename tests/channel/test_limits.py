@@ -1,7 +1,5 @@
 """What operators and clients limit: sizes, lengths, QoS, keepalives, and what is told about it."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
@@ -9,6 +7,7 @@ from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, properties_of, publish
 
@@ -36,7 +35,7 @@ def connack_of(
 # --- a reader that does not read
 
 
-@pytest.mark.parametrize("options", [ChannelOptions(unsent_bytes_max=50_000), ChannelOptions(unsent_packets_max=20)])
+@cases("options", [ChannelOptions(unsent_bytes_max=50_000), ChannelOptions(unsent_packets_max=20)])
 def test_a_connection_for_which_too_much_waits_is_cut(options: ChannelOptions) -> None:
     kernel = Kernel(options)
     heard: list[str] = []
@@ -69,7 +68,7 @@ def test_who_reads_is_not_cut_however_much_it_is() -> None:
 # --- how large packets may be that a client takes
 
 
-@pytest.mark.parametrize("size", [60, 100, 200])
+@cases("size", [60, 100, 200])
 def test_no_packet_is_larger_than_the_client_takes(size: int) -> None:
     kernel = Kernel(ChannelOptions(response_information="r" * 150))
     peer = kernel.peer()
@@ -121,7 +120,7 @@ def test_a_packet_that_is_too_large_frees_its_place_in_the_window() -> None:
 # --- what CONNACK tells
 
 
-@pytest.mark.parametrize(("asks", "told"), [(0, None), (1, "r/")])
+@cases(("asks", "told"), [(0, None), (1, "r/")])
 def test_response_information(asks: int, told: str | None) -> None:
     kernel = Kernel(ChannelOptions(response_information="r/"))
     assert connack_of(kernel, asks=asks).properties.named().get("Response-Information") == told
@@ -147,7 +146,7 @@ def test_a_reason_repeats_nothing_that_a_client_could_not_read() -> None:
     assert len(reason) <= 2048
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_the_operators_keepalive_is_for_clients_that_can_be_told_of_it(version: int) -> None:
     kernel = Kernel(ChannelOptions(server_keepalive_s=10))
     peer = kernel.peer(version)
@@ -170,7 +169,7 @@ def test_a_keepalive_of_0_from_the_operator() -> None:
 # --- who the client is
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_the_user_name_instead_of_the_client_id(version: int) -> None:
     kernel = Kernel(ChannelOptions(use_username_as_clientid=True))
     assert "Assigned-Client-Identifier" not in connack_of(kernel, "c", version=version, username="u").properties.named()
@@ -212,7 +211,7 @@ def test_an_assigned_client_id_is_nobody_elses() -> None:
 # --- strict mode
 
 
-@pytest.mark.parametrize("text", ["\x01", "\x1f", "\x7f", "\x9f", "\ufdd0", "\ufffe", "\uffff", "\U0001ffff"])
+@cases("text", ["\x01", "\x1f", "\x7f", "\x9f", "\ufdd0", "\ufffe", "\uffff", "\U0001ffff"])
 def test_strict_mode_refuses_what_should_not_be_in_text(text: str) -> None:
     strict, lax = Kernel(ChannelOptions(strict_mode=True)), Kernel()
     for kernel, is_strict in ((strict, True), (lax, False)):
@@ -299,7 +298,7 @@ def test_a_lifetime_of_0_is_over_when_the_message_would_wait() -> None:
 # --- sessions
 
 
-@pytest.mark.parametrize(("version", "gets_own"), [(p.V3_1, False), (p.V3_1_1, False), (p.V5, True)])
+@cases(("version", "gets_own"), [(p.V3_1, False), (p.V3_1_1, False), (p.V5, True)])
 def test_loops_are_ignored_for_clients_that_cannot_ask_for_it(version: int, gets_own: bool) -> None:
     kernel = Kernel(session_options=SessionOptions(ignore_loop_deliver=True))
     kernel.connect("c", version=version).publish("t", b"kept", retain=True)
@@ -312,8 +311,8 @@ def test_loops_are_ignored_for_clients_that_cannot_ask_for_it(version: int, gets
     assert payloads(peer) == [b"x"]
 
 
-@pytest.mark.parametrize("granted", [0, 1, 2])
-@pytest.mark.parametrize("published", [0, 1, 2])
+@cases("granted", [0, 1, 2])
+@cases("published", [0, 1, 2])
 def test_an_operator_may_upgrade_to_the_qos_of_the_subscription(granted: int, published: int) -> None:
     kernel = Kernel(session_options=SessionOptions(upgrade_qos=True))
     plain, shared, late = kernel.connect("plain"), kernel.connect("shared"), kernel.connect("late")
@@ -325,7 +324,7 @@ def test_an_operator_may_upgrade_to_the_qos_of_the_subscription(granted: int, pu
     assert [packet.qos for packet in late.received() if isinstance(packet, p.Publish)] == [granted]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_what_an_old_client_does_not_acknowledge_is_sent_again_if_the_operator_wants_it(version: int) -> None:
     kernel = Kernel(session_options=SessionOptions(retry_interval_us=10_000_000, max_inflight=2))
     sub = kernel.connect("sub", version=version)
@@ -393,7 +392,7 @@ def test_limits_of_the_listener_that_a_client_comes_back_through() -> None:
     assert again.heard() == ["DISCONNECT 0x93"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_client_may_hold_so_many_subscriptions(version: int) -> None:
     kernel = Kernel(ChannelOptions(max_subscriptions=2, exclusive_subscription=True))
     peer = kernel.connect(version=version)
@@ -407,7 +406,7 @@ def test_a_client_may_hold_so_many_subscriptions(version: int) -> None:
     assert peer.subscribe("b") == [0]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_client_may_hold_so_many_shared_subscriptions(version: int) -> None:
     kernel = Kernel(ChannelOptions(max_shared_subscriptions=2))
     peer = kernel.connect(version=version)
@@ -439,7 +438,7 @@ def test_a_queue_holds_so_many_bytes() -> None:
     assert [payload[:1] for payload in payloads(again)] == [b"6", b"7", b"8", b"9"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_no_more_sessions_are_kept_without_their_clients_than_the_operator_wants(version: int) -> None:
     kernel = Kernel()
     kernel.sessions.away_max = 2
@@ -481,7 +480,7 @@ def test_aliases_of_a_client_take_a_bounded_memory() -> None:
 # --- reason codes of acknowledgements
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "valid"),
     [
         (p.PUBACK, {0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99}),

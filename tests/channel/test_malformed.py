@@ -1,10 +1,9 @@
 """Every packet of the bank, said to a broker."""
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from mqtt.bank import CONNECTS, FROM_CLIENT, FROM_SERVER, Case, each, ids
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import decode_all, say
 from support.wire import wire
@@ -15,7 +14,7 @@ GOOD_CONNECTS = [case for case in CONNECTS if case.packet is not None and "authe
 GOOD = [case for case in FROM_CLIENT if case.packet is not None]
 
 
-@pytest.mark.parametrize(("case", "version"), each(BAD), ids=ids(BAD))
+@cases(("case", "version"), each(BAD), ids=ids(BAD))
 def test_a_connected_client_that_sends_what_is_invalid(case: Case, version: int) -> None:
     assert case.fault is not None
     kernel = Kernel()
@@ -28,7 +27,7 @@ def test_a_connected_client_that_sends_what_is_invalid(case: Case, version: int)
     assert len(kernel.reports) == 1
 
 
-@pytest.mark.parametrize("case", BAD_CONNECTS, ids=str)
+@cases("case", BAD_CONNECTS, ids=str)
 def test_a_connect_that_is_invalid(case: Case) -> None:
     assert case.fault is not None
     kernel = Kernel()
@@ -45,7 +44,7 @@ def test_a_connect_that_is_invalid(case: Case) -> None:
         assert written == b"\x20\x02\x00\x01"
 
 
-@pytest.mark.parametrize(("case", "version"), each(GOOD_CONNECTS), ids=ids(GOOD_CONNECTS))
+@cases(("case", "version"), each(GOOD_CONNECTS), ids=ids(GOOD_CONNECTS))
 def test_a_connect_that_is_valid(case: Case, version: int) -> None:
     peer = Kernel().peer(version)
     peer.send_bytes(case.data)
@@ -53,7 +52,7 @@ def test_a_connect_that_is_valid(case: Case, version: int) -> None:
     assert not peer.closed()
 
 
-@pytest.mark.parametrize(("case", "version"), each(GOOD), ids=ids(GOOD))
+@cases(("case", "version"), each(GOOD), ids=ids(GOOD))
 def test_a_connected_client_that_sends_what_is_valid(case: Case, version: int) -> None:
     kernel = Kernel(ChannelOptions(max_packet_size=4_000_000))
     peer = kernel.connect(version=version)
@@ -72,7 +71,7 @@ def test_a_connected_client_that_sends_what_is_valid(case: Case, version: int) -
         assert peer.closed() is is_goodbye
 
 
-@pytest.mark.parametrize(("case", "version"), each(FROM_SERVER), ids=ids(FROM_SERVER))
+@cases(("case", "version"), each(FROM_SERVER), ids=ids(FROM_SERVER))
 def test_a_client_that_plays_the_broker(case: Case, version: int) -> None:
     peer = Kernel().connect(version=version)
     peer.send_bytes(case.data)

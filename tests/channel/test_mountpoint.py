@@ -1,7 +1,5 @@
 """Listeners with a mountpoint: their clients live in a part of the topics, and notice nothing."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
@@ -9,6 +7,7 @@ from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from retainer.retaining import read
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties
 
@@ -25,8 +24,8 @@ def entry(topic_filter: str) -> p.SubscribeEntry:
     return p.SubscribeEntry(topic_filter, 1, False, False, 0)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("version", VERSIONS)
+@cases("qos", [0, 1, 2])
 def test_clients_of_a_mountpoint_meet_under_the_names_that_they_know(version: int, qos: int) -> None:
     kernel = Kernel()
     everywhere = kernel.connect("everywhere")
@@ -109,7 +108,7 @@ def test_exclusive_subscriptions_are_exclusive_within_it() -> None:
     assert two.subscribe("$exclusive/t") == [0]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_will_is_published_within_it(version: int) -> None:
     kernel = Kernel()
     inside, outside = kernel.connect("inside", options=A), kernel.connect("outside")
@@ -176,8 +175,8 @@ def test_they_stand_for_what_the_certificate_says_where_it_does() -> None:
     assert topics(outside) == ["of/device/cn/t"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("clientid", ["+", "#", "a/b", "/", "a+", "victim/", "$SYS", "$share"])
+@cases("version", VERSIONS)
+@cases("clientid", ["+", "#", "a/b", "/", "a+", "victim/", "$SYS", "$share"])
 def test_a_client_id_that_would_reach_into_the_topics_of_others(version: int, clientid: str) -> None:
     kernel = Kernel()
     for options in (ChannelOptions(mountpoint="${clientid}/"), PERSONAL):
@@ -188,7 +187,7 @@ def test_a_client_id_that_would_reach_into_the_topics_of_others(version: int, cl
     assert len(kernel.sessions) == 0
 
 
-@pytest.mark.parametrize("username", [None, "", "+", "#", "a/b", "$SYS"])
+@cases("username", [None, "", "+", "#", "a/b", "$SYS"])
 def test_a_user_name_that_would(username: str | None) -> None:
     peer = Kernel().peer(options=PERSONAL)
     peer.connect("c", username=username)
@@ -216,7 +215,7 @@ def test_wildcards_in_a_client_id_hurt_nobody_where_it_is_no_part_of_the_mountpo
 # --- sizes, and sessions that come through another listener
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_topic_that_leaves_no_room_for_the_mountpoint(version: int) -> None:
     kernel = Kernel()
     sub = kernel.connect("sub", options=A)

@@ -1,6 +1,5 @@
 """Topic aliases towards clients: who gets them, for which topics, and what they stand for."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +7,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbound_aliases import OutboundAliases
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, properties_of
 from support.reach import count
@@ -48,7 +48,7 @@ def reader(kernel: Kernel, alias_max: int, qos: int = 0, options: ChannelOptions
     return Reader(peer, alias_max)
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 def test_a_topic_that_comes_again_gets_an_alias_and_is_then_left_out(qos: int) -> None:
     kernel = Kernel()
     sub, pub = reader(kernel, 5, qos), kernel.connect("pub")

@@ -4,8 +4,6 @@ import gc
 from collections.abc import Callable
 from itertools import product
 
-import pytest
-
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.hooks import STOP
 from heliograph.broker.pending import Pending
@@ -24,6 +22,7 @@ from heliograph.mqtt.properties import Properties
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.options import SessionOptions
 from heliograph.session.sender import UNSENT_BYTES_MAX
+from support.cases import cases
 from support.kernel import FakeWire, Kernel, Peer
 from support.packets import properties, publish
 
@@ -205,10 +204,8 @@ def may_authenticate_again(kernel: Kernel) -> None:
     kernel.broker.hooks.client_authenticate.add(lambda client, attempt, outcome: (STOP, AuthStep(rc.SUCCESS)))
 
 
-@pytest.mark.parametrize(
-    "prepare", [waits_for_authentication, waits_for_rights, is_refused, may_authenticate_again, lambda kernel: None]
-)
-@pytest.mark.parametrize("has_connect", [False, True])
+@cases("prepare", [waits_for_authentication, waits_for_rights, is_refused, may_authenticate_again, lambda kernel: None])
+@cases("has_connect", [False, True])
 def test_a_connection_leaves_nothing_behind_however_far_it_came(
     prepare: Callable[[Kernel], None], has_connect: bool
 ) -> None:

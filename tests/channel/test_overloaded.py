@@ -1,10 +1,9 @@
 """What clients that connect are told while the node is overloaded."""
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel
 
 PROTECTED = ChannelOptions(overload_delay_us=100_000, overload_refuses=True)
@@ -16,7 +15,7 @@ def overloaded(options: ChannelOptions = PROTECTED) -> Kernel:
     return kernel
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_a_connect_waits_and_is_refused_if_the_overload_goes_on(version: int) -> None:
     kernel = overloaded()
     peer = kernel.peer(version)

@@ -1,9 +1,8 @@
 """What clients are told while memory is short."""
 
-import pytest
-
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel
 
 
@@ -92,7 +91,7 @@ def test_qos_0_waits_for_nobody_and_acknowledged_messages_do() -> None:
     assert [packet.payload for packet in back.received() if isinstance(packet, p.Publish)] == [b"1", b"3"]
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_no_client_is_let_in_at_the_end(version: int) -> None:
     kernel = Kernel()
     kernel.broker.pressure.refuses_connections = True
@@ -103,7 +102,7 @@ def test_no_client_is_let_in_at_the_end(version: int) -> None:
     assert kernel.broker.pressure.connections_refused == 1
 
 
-@pytest.mark.parametrize("clean_start", [False, True])
+@cases("clean_start", [False, True])
 def test_who_drains_its_queue_is_let_in_at_the_end(clean_start: bool) -> None:
     kernel = Kernel()
     for clientid, topic in (("waited-for", "t"), ("idle", "u")):
@@ -124,7 +123,7 @@ def test_who_drains_its_queue_is_let_in_at_the_end(clean_start: bool) -> None:
     assert session is None or session.queued_count == 0
 
 
-@pytest.mark.parametrize("expiry_s", [0, 60])
+@cases("expiry_s", [0, 60])
 def test_closing_frees_the_queue_of_a_session_that_ends_with_it_and_no_other(expiry_s: int) -> None:
     kernel = Kernel()
     peer = kernel.connect("sub", session_expiry_interval=expiry_s, receive_maximum=1)

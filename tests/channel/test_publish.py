@@ -1,11 +1,10 @@
 """PUBLISH from a client: answers at each QoS, what is refused, topic aliases."""
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 from retainer.retaining import read
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import publish, say
 from support.wire import wire
@@ -13,8 +12,8 @@ from support.wire import wire
 V3 = p.V3_1_1
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
-@pytest.mark.parametrize(("qos", "answer"), [(0, []), (1, ["PUBACK #7"]), (2, ["PUBREC #7"])])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases(("qos", "answer"), [(0, []), (1, ["PUBACK #7"]), (2, ["PUBREC #7"])])
 def test_the_answer_to_each_qos(version: int, qos: int, answer: list[str]) -> None:
     kernel = Kernel()
     sub = kernel.connect("sub")
@@ -26,7 +25,7 @@ def test_the_answer_to_each_qos(version: int, qos: int, answer: list[str]) -> No
     assert (packet.payload, packet.qos, packet.dup) == (b"x", qos, False)
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, " 0x10"), (p.V3_1_1, "")])
+@cases(("version", "said"), [(p.V5, " 0x10"), (p.V3_1_1, "")])
 def test_nobody_subscribed(version: int, said: str) -> None:
     kernel = Kernel()
     pub = kernel.connect(version=version)
@@ -85,7 +84,7 @@ def test_a_pubrel_for_nothing() -> None:
     assert old.heard() == ["PUBCOMP #4"]
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x93"]), (V3, [])])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x93"]), (V3, [])])
 def test_too_many_qos_2_messages_without_pubrel(version: int, said: list[str]) -> None:
     kernel = Kernel(session_options=SessionOptions(max_awaiting_rel=2))
     sub, pub = kernel.connect("sub"), kernel.connect("pub", version=version)
@@ -122,8 +121,8 @@ def test_no_limit_on_qos_2() -> None:
     assert len(pub.received()) == 499
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x9b"]), (V3, [])])
-@pytest.mark.parametrize("qos", [1, 2])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x9b"]), (V3, [])])
+@cases("qos", [1, 2])
 def test_a_qos_that_the_operator_does_not_allow(version: int, said: list[str], qos: int) -> None:
     kernel = Kernel(ChannelOptions(max_qos_allowed=0))
     peer = kernel.connect(version=version)
@@ -211,7 +210,7 @@ def test_aliases_of_two_clients_are_their_own() -> None:
     assert not one.closed()
 
 
-@pytest.mark.parametrize(("alias_max", "alias", "is_valid"), [(5, 5, True), (5, 6, False), (0, 1, False)])
+@cases(("alias_max", "alias", "is_valid"), [(5, 5, True), (5, 6, False), (0, 1, False)])
 def test_the_largest_alias(alias_max: int, alias: int, is_valid: bool) -> None:
     kernel = Kernel(ChannelOptions(max_topic_alias=alias_max))
     peer = kernel.connect()

@@ -1,10 +1,9 @@
 """Listeners with rates: who sends too fast waits, and nothing is lost or overtakes."""
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -27,7 +26,7 @@ def kernel_with(options: ChannelOptions, version: int = p.V5) -> tuple[Kernel, P
     return kernel, sub, kernel.connect("pub", version=version, options=options)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_so_many_messages_a_second(version: int) -> None:
     kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=10.0), version)
     pub.send_bytes(messages(35, version))

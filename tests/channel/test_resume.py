@@ -1,8 +1,7 @@
 """What a client hears when it comes back, and in which order."""
 
-import pytest
-
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Kernel, Peer
 
 
@@ -23,7 +22,7 @@ def away(kernel: Kernel, version: int) -> Peer:
     return pub
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_connack_first_then_what_is_sent_again_then_what_waited(version: int) -> None:
     kernel = Kernel()
     away(kernel, version)

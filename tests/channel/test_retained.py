@@ -1,7 +1,5 @@
 """Retained messages as subscribers see them."""
 
-import pytest
-
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.retained import RetainedDelivery
@@ -10,6 +8,7 @@ from heliograph.mqtt.properties import Properties
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Kernel
 from support.wire import wire
 
@@ -44,14 +43,14 @@ def hears(kernel: Kernel, topic_filter: str, qos: int = 0, version: int = p.V5) 
     return sorted(heard[1:])
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_a_new_subscription_gets_the_last_message_with_its_flag(version: int) -> None:
     kernel = kernel_with("a")
     kernel.connect("pub").publish("a", b"newer", 1, retain=True, message_expiry_interval=60)
     assert hears(kernel, "a", 1, version) == ["PUBLISH a 'newer' q1 #1 retain"]  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-6]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "topics"),
     [
         ("#", ["/x", "a", "a/", "a/b", "a/b/c"]),
@@ -88,7 +87,7 @@ def test_a_message_without_the_flag_changes_nothing() -> None:
     assert hears(kernel, "a") == ["PUBLISH a 'a' q0 retain"]  # [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-12]
 
 
-@pytest.mark.parametrize(("retain_handling", "first", "second"), [(0, 1, 1), (1, 1, 0), (2, 0, 0)])
+@cases(("retain_handling", "first", "second"), [(0, 1, 1), (1, 1, 0), (2, 0, 0)])
 def test_retain_handling(retain_handling: int, first: int, second: int) -> None:
     kernel = kernel_with("a")
     peer = kernel.connect()
@@ -150,7 +149,7 @@ def test_retained_messages_expire() -> None:
     assert len(kernel.retainer) == 0
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x9a"]), (p.V3_1_1, [])])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x9a"]), (p.V3_1_1, [])])
 def test_retain_where_it_is_not_available(version: int, said: list[str]) -> None:
     kernel = Kernel(ChannelOptions(retain_available=False))
     peer = kernel.connect(version=version)
@@ -187,7 +186,7 @@ def test_what_is_retained_after_the_subscription_comes_once() -> None:
     assert heard == [(b"a", True), (b"b", True), (b"newer", False), (b"new", False)]
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 def test_clearing_may_be_kept_from_subscribers(qos: int) -> None:
     kernel = kernel_with_options(RetainerOptions(stop_publish_clear_msg=True), "a")
     sub = kernel.connect("sub")

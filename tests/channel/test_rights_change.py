@@ -1,7 +1,5 @@
 """When rights change: what was remembered ends, and so do subscriptions that are not allowed any more."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.actions import DENIED_BY_DEFAULT, Action, Decision
 from heliograph.broker.client import ClientInfo
@@ -10,6 +8,7 @@ from heliograph.broker.pending import Pending
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.rechecks import Recheck
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Kernel
 
 ALLOWED, DENIED, UNSURE = Decision(True, "file"), Decision(False, "file"), Decision(False, "default", is_unsure=True)
@@ -325,7 +324,7 @@ def test_changes_that_come_while_clients_are_checked_begin_again() -> None:
     assert kernel.broker.statistics()["subscriptions.count"] == 0
 
 
-@pytest.mark.parametrize("fails", ["hook", "source"])
+@cases("fails", ["hook", "source"])
 def test_a_fault_at_one_client_spares_the_others(fails: str) -> None:
     kernel, sources = world()
     kernel.contain_faults()

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import pytest
-
 from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
 from heliograph.session.sender import UNSENT_BYTES_MAX
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties_of
 
@@ -48,9 +47,9 @@ def send(pub: Peer, count: int, qos: int = 1, begin: int = 0) -> None:
 # --- who gets what
 
 
-@pytest.mark.parametrize("prefix", ["$share/g/", "$queue/"])
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("prefix", ["$share/g/", "$queue/"])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("qos", [0, 1, 2])
 def test_every_message_goes_to_one_member(version: int, prefix: str, qos: int) -> None:
     kernel = Kernel()
     group = [kernel.connect(f"m{number}", version=version) for number in range(3)]
@@ -80,7 +79,7 @@ def test_a_group_for_each_name_and_each_filter() -> None:
     assert (statistics["shared_groups.count"], statistics["subscriptions.shared.count"]) == (4, 8)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("strategy", "got"),
     [
         ("round_robin_per_group", [4, 4]),  # of all publishers together
@@ -113,7 +112,7 @@ def test_members_keep_to_their_own_options() -> None:
     assert (second.qos, second.retain, properties_of(second)) == (2, True, {})
 
 
-@pytest.mark.parametrize("version", [p.V3_1_1, p.V5])
+@cases("version", [p.V3_1_1, p.V5])
 def test_a_shared_subscription_gets_no_retained_messages(version: int) -> None:
     kernel = kernel_with()
     kernel.connect("pub").publish("t", b"kept", 1, retain=True)
@@ -121,7 +120,7 @@ def test_a_shared_subscription_gets_no_retained_messages(version: int) -> None:
         assert kernel.connect("sub", version=version).subscribe(topic_filter, 1) == [1]
 
 
-@pytest.mark.parametrize("topic_filter", [SHARED, "$queue/t"])
+@cases("topic_filter", [SHARED, "$queue/t"])
 def test_no_local_is_refused(topic_filter: str) -> None:
     peer = Kernel().connect()
     peer.send_subscribe(p.SubscribeEntry(topic_filter, 0, True, False, 0))
@@ -137,7 +136,7 @@ def test_a_member_gets_its_own_messages() -> None:
     assert payloads(peer) == ["x"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "topic_filter",
     ["$share/g", "$share/g/", "$share//t", "$share/+/t", "$queue/", "$share/g/$share/h/t", "$share/g/#/t"],
 )
@@ -164,7 +163,7 @@ def test_a_member_that_is_away_is_passed_over() -> None:
     assert payloads(back(kernel, "a")) == []
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 def test_a_group_whose_members_are_all_away(qos: int) -> None:
     kernel = kernel_with()
     group = members(kernel, qos=2)
@@ -206,7 +205,7 @@ def test_when_all_queues_are_full_the_message_is_dropped_and_counted() -> None:
     assert sorted(payloads(group["a"]) + payloads(group["b"])) == ["0", "1"]
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@cases("qos", [0, 1])
 def test_a_member_that_does_not_read_is_passed_over(qos: int) -> None:
     kernel = kernel_with()
     group = members(kernel)
@@ -229,7 +228,7 @@ def test_a_member_of_many_groups_does_not_fill_memory_in_one_turn() -> None:
 # --- what a member leaves behind
 
 
-@pytest.mark.parametrize(("qos", "kind"), [(1, p.PUBACK), (2, p.PUBREC)])
+@cases(("qos", "kind"), [(1, p.PUBACK), (2, p.PUBREC)])
 def test_a_refusal_is_final(qos: int, kind: int) -> None:
     kernel = kernel_with("sticky")
     group = members(kernel, qos=2)
@@ -242,7 +241,7 @@ def test_a_refusal_is_final(qos: int, kind: int) -> None:
         assert payloads(other) == []  # [MQTT-4.8.2-6]
 
 
-@pytest.mark.parametrize("how", ["expires", "disconnects", "starts anew"])
+@cases("how", ["expires", "disconnects", "starts anew"])
 def test_what_a_member_did_not_acknowledge_goes_to_another_when_its_session_ends(how: str) -> None:
     kernel = kernel_with("sticky")
     group = members(kernel, window=2)
@@ -276,7 +275,7 @@ def test_a_member_that_comes_back_in_time_gets_what_it_left() -> None:
     ]
 
 
-@pytest.mark.parametrize("phase", ["published", "released"])
+@cases("phase", ["published", "released"])
 def test_a_message_at_qos_2_that_is_on_its_way_goes_to_nobody_else(phase: str) -> None:
     kernel = kernel_with("sticky")
     group = members(kernel, qos=2, window=1)
@@ -290,7 +289,7 @@ def test_a_message_at_qos_2_that_is_on_its_way_goes_to_nobody_else(phase: str) -
     assert payloads(group[other]) == ["1"]  # the first may have been had [MQTT-4.8.2-5]; the second was not sent
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 def test_what_waits_for_a_member_that_unsubscribes_goes_to_another(qos: int) -> None:
     kernel = kernel_with("sticky")
     group = members(kernel, qos=2, window=1)

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.option_changes import OptionChanges
 from heliograph.channel.options import ChannelOptions
@@ -11,6 +9,7 @@ from heliograph.channel.standing import StandingOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Kernel, Peer
 
 VERSIONS = [p.V3_1_1, p.V5]
@@ -38,7 +37,7 @@ def payloads(peer: Peer) -> list[bytes]:
     return [packet.payload for packet in peer.received() if isinstance(packet, p.Publish)]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_packet_may_have_other_sizes_unless_its_client_was_told(version: int) -> None:
     node = Standing(ChannelOptions(max_packet_size=100))
     client = node.kernel.connect("c", version=version)
@@ -47,7 +46,7 @@ def test_a_packet_may_have_other_sizes_unless_its_client_was_told(version: int) 
     assert client.closed() is (version != p.V5)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_qos_retain_and_awaited_releases_stay_as_a_client_was_told(version: int) -> None:
     node = Standing()
     client = node.kernel.connect("c", version=version)
@@ -61,7 +60,7 @@ def test_qos_retain_and_awaited_releases_stay_as_a_client_was_told(version: int)
         assert not client.closed()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_what_no_client_is_told_holds_for_its_next_packet(version: int) -> None:
     node = Standing()
     client = node.kernel.connect("c", version=version)
@@ -76,7 +75,7 @@ def test_what_no_client_is_told_holds_for_its_next_packet(version: int) -> None:
     assert client.closed()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_topics_may_have_other_levels_though_their_route_is_known(version: int) -> None:
     node = Standing()
     client = node.kernel.connect("c", version=version)
@@ -89,7 +88,7 @@ def test_topics_may_have_other_levels_though_their_route_is_known(version: int) 
     assert client.closed()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_message_expires_as_new_options_say(version: int) -> None:
     node = Standing()
     away = node.kernel.connect("away", session_expiry_interval=1000)
@@ -122,7 +121,7 @@ def test_the_window_of_a_client_grows_and_shrinks() -> None:
     assert payloads(client) == [b"3"]
 
 
-@pytest.mark.parametrize("is_away", [True, False])
+@cases("is_away", [True, False])
 def test_a_queue_that_is_too_long_loses_its_oldest_messages(is_away: bool) -> None:
     node = Standing(ChannelOptions(session=SessionOptions(max_inflight=1)))
     client = node.kernel.connect("c", session_expiry_interval=1000)
@@ -153,7 +152,7 @@ def test_messages_of_qos_0_wait_no_longer_where_they_may_not_wait_any_more() -> 
     assert payloads(client) == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_silent_client_is_given_another_time(version: int) -> None:
     node = Standing()
     client = node.kernel.connect("c", version=version, keepalive_s=10)

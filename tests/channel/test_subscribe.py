@@ -1,7 +1,5 @@
 """SUBSCRIBE and UNSUBSCRIBE: what is granted, and what each option does to what is delivered."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
@@ -9,6 +7,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import properties
 from support.wire import wire
@@ -18,7 +17,7 @@ def ids_of(packet: p.Publish) -> list[int]:
     return props.properties_from_wire(packet.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT).subscription_ids
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_a_reason_code_for_each_filter_in_order(version: int) -> None:
     peer = Kernel().connect(version=version)
     filters = ["a", "a/+", "#", "a/#/b", "+a", "$SYS/#", "/"]
@@ -77,7 +76,7 @@ def test_a_callback_may_give_other_filters() -> None:
     assert peer.heard() == []
 
 
-@pytest.mark.parametrize("outcome", [None, "all of them", [], [p.SubscribeEntry("x", 0, False, False, 0)] * 2, ["t"]])
+@cases("outcome", [None, "all of them", [], [p.SubscribeEntry("x", 0, False, False, 0)] * 2, ["t"]])
 def test_a_callback_that_gives_something_else_changes_nothing(outcome: object) -> None:
     kernel = Kernel()
     peer = kernel.connect()
@@ -100,8 +99,8 @@ def test_a_subscription_works_before_its_suback_is_sent() -> None:
     assert peer.heard() == ["SUBACK #1 [0x00]", "PUBLISH t 'x' q0"]
 
 
-@pytest.mark.parametrize("granted", [0, 1, 2])
-@pytest.mark.parametrize("published", [0, 1, 2])
+@cases("granted", [0, 1, 2])
+@cases("published", [0, 1, 2])
 def test_the_lower_qos_holds(granted: int, published: int) -> None:
     kernel = Kernel()
     sub = kernel.connect("sub")
@@ -136,9 +135,9 @@ def test_no_local_keeps_own_messages_away_and_no_others() -> None:
     assert kernel.broker.counters.snapshot()["delivery.dropped.no_local"] == 1
 
 
-@pytest.mark.parametrize("retain_as_published", [False, True])
-@pytest.mark.parametrize("retain", [False, True])
-@pytest.mark.parametrize("qos", [0, 1])
+@cases("retain_as_published", [False, True])
+@cases("retain", [False, True])
+@cases("qos", [0, 1])
 def test_retain_as_published(retain_as_published: bool, retain: bool, qos: int) -> None:
     kernel = Kernel()
     sub = kernel.connect("sub")

@@ -1,17 +1,16 @@
 """A second connection with the same client id takes the session over."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.pending import Pending
 from heliograph.channel.handles import ChannelHandle
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties
 
 
-@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x8e"]), (p.V3_1_1, [])])
+@cases(("version", "said"), [(p.V5, ["DISCONNECT 0x8e"]), (p.V3_1_1, [])])
 def test_the_first_connection_is_told_and_closed(version: int, said: list[str]) -> None:
     kernel = Kernel()
     first = kernel.connect("c", version=version)
@@ -72,7 +71,7 @@ def test_the_end_of_the_first_connection_does_not_end_the_second() -> None:
     assert kernel.sessions.find("c") is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("clean_start", "delay_s", "will_heard"),
     [
         (False, 0, True),
@@ -99,7 +98,7 @@ def resume(kernel: Kernel) -> None:
     assert peer.heard() == ["CONNACK 0x00 present"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expiry_s", "clean_start", "told"),
     [
         (60, False, ["takenover", "c takenover", "resumed"]),
@@ -193,7 +192,7 @@ def coming(kernel: Kernel, *, clean_start: bool = False) -> Peer:
     return peer
 
 
-@pytest.mark.parametrize("clean_start", [False, True])
+@cases("clean_start", [False, True])
 def test_a_client_is_let_in_when_the_other_connection_has_parted_and_no_other_client_waits(clean_start: bool) -> None:
     kernel = Kernel()
     elsewhere = Elsewhere(kernel)

@@ -1,12 +1,12 @@
 """Packets in any pieces, and channels that give others a turn."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from mqtt.bank import FROM_CLIENT
+from support.cases import cases
 from support.forms import examples
 from support.kernel import Kernel
 from support.packets import publish
@@ -21,7 +21,7 @@ CONNECT = {
 SMALL = [case for case in FROM_CLIENT if len(case.data) < 20_000]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 @settings(max_examples=examples(40))
 @given(data=st.data())
 def test_any_split_of_a_stream_says_the_same(version: int, data: st.DataObject) -> None:

@@ -1,10 +1,9 @@
 """User properties: so many in a packet, whatever packet it is."""
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish
 
@@ -20,7 +19,7 @@ def test_as_many_as_are_allowed_reach_the_subscriber() -> None:
     assert sub.heard() == ["PUBLISH t '' q0"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "packet",
     [
         publish("t", user_property=TOO_MANY),

@@ -1,11 +1,10 @@
 """When a will is published, when later, and when never."""
 
-import pytest
-
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from retainer.retaining import read
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties
 
@@ -24,7 +23,7 @@ def will(delay_s: int = 0, *, qos: int = 0, retain: bool = False, **named: int |
 GONE = ["PUBLISH w/c 'gone' q0"]
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_a_connection_that_is_lost(version: int) -> None:
     kernel = Kernel()
     watcher = watched(kernel)
@@ -32,7 +31,7 @@ def test_a_connection_that_is_lost(version: int) -> None:
     assert watcher.heard() == GONE
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+@cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_disconnect_takes_the_will_back(version: int) -> None:
     kernel = Kernel()
     watcher = watched(kernel)
@@ -43,7 +42,7 @@ def test_disconnect_takes_the_will_back(version: int) -> None:
     assert watcher.heard() == []  # [MQTT-3.14.4-3]
 
 
-@pytest.mark.parametrize("code", [rc.DISCONNECT_WITH_WILL, rc.UNSPECIFIED_ERROR])
+@cases("code", [rc.DISCONNECT_WITH_WILL, rc.UNSPECIFIED_ERROR])
 def test_disconnect_with_another_code_leaves_it(code: int) -> None:
     kernel = Kernel()
     watcher = watched(kernel)

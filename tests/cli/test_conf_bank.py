@@ -12,6 +12,7 @@ import pytest
 
 from heliograph.cli.main import main
 from hocon.bank import CASES, At, Case
+from support.cases import cases
 
 
 def _coded(content: str | bytes) -> object:
@@ -47,7 +48,7 @@ def test_each_case_has_one_answer(answers: list[Any]) -> None:
     assert len(answers) == len(CASES)
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=[repr(case[0])[:60] for case in CASES])
+@cases("number", range(len(CASES)), ids=[repr(case[0])[:60] for case in CASES])
 def test_a_case_says_what_its_description_says(answers: list[Any], number: int) -> None:
     wanted, answer = CASES[number][1], answers[number]
     if isinstance(wanted, At):

@@ -5,11 +5,10 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
-
 from heliograph.cli.main import whole_parser
 from heliograph.config import load_config
 from heliograph.config.open_listeners import open_listener_faults
+from support.cases import cases
 
 _ROOT = Path(__file__).parents[2]
 
@@ -88,7 +87,7 @@ def test_its_base_configuration_is_valid_and_reachable_from_outside(tmp_path: Pa
     assert (config.node.data_dir, str(config.listeners.tcp["default"].bind)) == ("data", "0.0.0.0:1883")
 
 
-@pytest.mark.parametrize("file", ["Dockerfile", ".dockerignore"])
+@cases("file", ["Dockerfile", ".dockerignore"])
 def test_lines_have_no_carriage_returns_or_tabs(file: str) -> None:
     text = (_ROOT / file).read_text(encoding="utf-8")
     assert "\r" not in text

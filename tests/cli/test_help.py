@@ -11,6 +11,7 @@ import pytest
 
 from heliograph.cli.main import main, whole_parser
 from heliograph.cli.usage import arguments_of, commands_of, split_example
+from support.cases import cases
 
 _SCRIPT = Path(__file__).parents[2] / "scripts" / "man_pages.py"
 
@@ -26,7 +27,7 @@ WHOLE = whole_parser()
 ALL = {parser.prog: parser for parser in parsers(WHOLE)}
 
 
-@pytest.mark.parametrize("command", ALL)
+@cases("command", ALL)
 def test_a_command_tells_what_it_does_and_how_it_is_used(command: str) -> None:
     parser = ALL[command]
     assert parser.description, "it does not say what it does"
@@ -38,7 +39,7 @@ def test_a_command_tells_what_it_does_and_how_it_is_used(command: str) -> None:
         assert action.help or action.metavar, f"{command}: {action.dest} is not explained"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@cases("shell", ["bash", "zsh"])
 def test_a_shell_reads_its_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out

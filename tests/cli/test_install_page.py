@@ -3,9 +3,8 @@
 import shlex
 from pathlib import Path
 
-import pytest
-
 from heliograph.cli.main import whole_parser
+from support.cases import cases
 
 _ROOT = Path(__file__).parents[2]
 _WHOLE = whole_parser()
@@ -25,7 +24,7 @@ def commands() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", commands())
+@cases("command", commands())
 def test_a_command_of_the_page_exists(command: str) -> None:
     words = shlex.split(command)[1:]
     if words[-2:-1] == [">"]:

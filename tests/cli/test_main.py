@@ -13,6 +13,7 @@ import heliograph
 from heliograph import __version__
 from heliograph.cli.data_dir import run_in_data_dir
 from heliograph.cli.main import main
+from support.cases import cases
 
 PACKAGE = Path(heliograph.__file__).parent / "mqtt"
 COMMANDS = ("start", "conf", "storage", "rule", "pipeline", "bench")
@@ -41,7 +42,7 @@ def test_an_unknown_command_is_answered_with_those_that_exist(capsys: pytest.Cap
     assert all(f"'{command}'" in said for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@cases("command", COMMANDS)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
@@ -49,7 +50,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith(f"usage: heliograph {command}")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "usage", "told"),
     [
         (("ctl", "clients"), "heliograph ctl clients", "required: COMMAND (choose from 'list', 'show', 'kick')"),

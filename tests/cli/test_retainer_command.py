@@ -9,6 +9,7 @@ import pytest
 from heliograph.cli.main import main
 from heliograph.storage.interface import StoredMessage
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
+from support.cases import cases
 
 AT = 1_700_000_000_000_000
 
@@ -62,7 +63,7 @@ def test_delete(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(run(capsys, "ls", "d/#", *directory).splitlines()) == 50
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "said"),
     [(("ls", "a/#/b"), "'#'"), (("delete", "d/+"), "a running node uses it")],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
+from support.cases import cases
 from support.process import NodeProcess
 
 _ME = pwd.getpwuid(os.getuid()).pw_name
@@ -26,7 +27,7 @@ def verified(unit: Path, *options: str) -> str:
     return "\n".join(line for line in (done.stdout + done.stderr).splitlines() if unit.name in line)
 
 
-@pytest.mark.parametrize("options", [["--system", "--run-as", _ME], ["--user"]])
+@cases("options", [["--system", "--run-as", _ME], ["--user"]])
 def test_systemd_accepts_the_unit(tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "a file.conf"
     config.write_text("")
@@ -62,7 +63,7 @@ def test_a_user_installs_and_removes_a_service(
     assert "nothing is installed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "told"),
     [
         (["--run-as", "nobody-of-that-name"], "useradd --system"),

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from heliograph.cli.main import main
+from support.cases import cases
 
 
 def batch(
@@ -21,7 +22,7 @@ def batch(
     return [json.loads(line) for line in captured.out.splitlines()]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "topic", "answer"),
     [
         ("sport/#", "sport", True),
@@ -50,7 +51,7 @@ def test_what_is_not_valid_matches_nothing_and_says_why(capsys: pytest.CaptureFi
     assert capsys.readouterr() == ('{"match": false}\n', "the topic name 'a/+' holds a wildcard\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "parsed"),
     [
         ("$share/g/a/+", {"group": "g", "filter": "a/+"}),
@@ -84,7 +85,7 @@ def test_bytes_of_the_command_line_that_are_not_utf_8(capsys: pytest.CaptureFixt
     assert capsys.readouterr() == ('{"valid": false}\n', "the topic name is not UTF-8\n")
 
 
-@pytest.mark.parametrize("words", [["match"], ["match", "a"], ["match", "a", "b", "--batch"]])
+@cases("words", [["match"], ["match", "a"], ["match", "a", "b", "--batch"]])
 def test_words_that_make_no_sense_together(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topic", *words]) == 2
     assert capsys.readouterr().err.startswith("heliograph topic: ")
@@ -93,7 +94,7 @@ def test_words_that_make_no_sense_together(words: list[str], capsys: pytest.Capt
 # --- batches
 
 
-@pytest.mark.parametrize(
+@cases(
     ("case", "answer"),
     [
         ({"want": "match", "filter": "a/+", "topic": "a/b"}, {"match": True}),
@@ -164,7 +165,7 @@ def test_batch(
     assert batch(case, monkeypatch=monkeypatch, capsys=capsys) == [answer]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("line", "error"),
     [
         (b"", "not a line of JSON"),

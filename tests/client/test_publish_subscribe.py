@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from client.conftest import Ports
+from support.cases import cases
 from support.mosquitto import free_port
 
 pytestmark = pytest.mark.service
@@ -218,7 +219,7 @@ def test_what_cannot_be_reached_is_told(node: Ports, name: str) -> None:
     assert run("publish", *node.options("wss")[:4], "--ws", "--insecure", "-t", name, "-m", "x").returncode == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("command", "told"),
     [
         ("publish -m x", "-t is missing"),

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 
 from heliograph.config.description import describe
 from heliograph.config.json_schema import json_schema
 from heliograph.hocon import parse_text, to_plain
+from support.cases import cases
 
 _ROOT = Path(__file__).parents[2]
 _SCHEMA = json_schema()
@@ -97,7 +97,7 @@ def test_units_words_and_secrets_are_told() -> None:
     assert "default" not in by_path["zones.NAME.mqtt.max_packet_size"], "a zone has the root's value, not the default"
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         'mqtt.idle_timeout = "5 potatoes"',
@@ -116,7 +116,7 @@ def test_what_a_node_refuses_is_not_valid(text: str) -> None:
     assert faults_of(text) != []
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "mqtt.idle_timeout = 1h30m",

@@ -8,6 +8,7 @@ from config.writing import Write, config_of, mistakes_in
 from heliograph.config import Config
 from heliograph.config.access_rules import parse_access_rule
 from heliograph.settings.units import Address, Rate, UnixAddress, format_rate, parse_listener_address, parse_rate
+from support.cases import cases
 
 
 def test_only_1883_is_open_by_default() -> None:
@@ -48,14 +49,14 @@ def test_everything_of_a_listener(write: Write) -> None:
     assert listener.websocket.mqtt_path == "/live"
 
 
-@pytest.mark.parametrize(("text", "word"), [("true", "true"), ("false", "false")])
+@cases(("text", "word"), [("true", "true"), ("false", "false")])
 def test_authentication_is_switched_with_a_keyword(write: Write, text: str, word: str) -> None:
     assert (
         config_of(write(f"listeners.tcp.default.enable_authn = {text}")).listeners.tcp["default"].enable_authn == word
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         (
@@ -88,7 +89,7 @@ def test_mistakes(write: Write, text: str, expected: str) -> None:
     assert expected in mistake
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "rate", "shown"),
     [
         ("1000/s", Rate(1000, 1.0), "1000/s"),
@@ -105,7 +106,7 @@ def test_rates(text: str, rate: Rate, shown: str) -> None:
     assert parse_rate(shown, of_bytes=of_bytes) == rate
 
 
-@pytest.mark.parametrize("text", ["", "/", "10", "10/", "/s", "10/x", "-1/s", "1.5/s", "10/0s", "9" * 30 + "/s"])
+@cases("text", ["", "/", "10", "10/", "/s", "10/x", "-1/s", "1.5/s", "10/0s", "9" * 30 + "/s"])
 def test_texts_that_are_no_rate(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_rate(text, of_bytes=True)

@@ -10,6 +10,7 @@ import pytest
 from config.writing import Write, config_of, mistakes_in
 from heliograph.config import Address, Config, ConfigError, TcpListener, environment_name, load_config
 from heliograph.config.listeners import TcpOptions
+from support.cases import cases
 
 
 def test_without_a_file_every_setting_has_its_default() -> None:
@@ -83,7 +84,7 @@ def test_a_file_with_everything(write: Write) -> None:
     assert config.log.console.level == "debug"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "names"),
     [
         ("", {"default"}),
@@ -110,7 +111,7 @@ def test_an_empty_list_of_topics_stores_nothing(write: Write) -> None:
     assert config_of(write("durable_storage.messages.topics = []")).durable_storage.messages.topics == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text", "path", "value"),
     [
         ("HELIOGRAPH_MQTT__MAX_INFLIGHT", "64", "mqtt.max_inflight", 64),

@@ -4,9 +4,10 @@ import pytest
 
 from config.writing import Write, config_of, mistakes_in
 from heliograph.config import ConfigError, load_config
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "mistake"),
     [
         ("mqtt.max_inflight = 70000", "mqtt.max_inflight: found 70000, expected an integer from 1 to 65535"),
@@ -166,7 +167,7 @@ def test_long_values_are_cut(write: Write) -> None:
     assert "a string that begins with" in line
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         'schema_registry.external.one { type = confluent, auth = "SECRET" }',

@@ -1,10 +1,9 @@
 """A listener that other machines reach is not opened to strangers without leave."""
 
-import pytest
-
 from config.writing import Write
 from heliograph.config import ConfigError, Sources, config_of
 from heliograph.config.open_listeners import open_listener_faults
+from support.cases import cases
 
 USERS = '{ mechanism = cinfo, checks = [{ is_match = "true", result = allow }] }'
 SWITCHED_OFF = f"{USERS[:-1]}, enable = false }}"
@@ -21,7 +20,7 @@ def faults(write: Write, text: str) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",
@@ -46,7 +45,7 @@ def test_what_is_closed_or_meant_to_be_open(write: Write, text: str) -> None:
     assert faults(write, text) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "path", "bind"),
     [
         (OPEN, "listeners.tcp.default", "0.0.0.0:1883"),

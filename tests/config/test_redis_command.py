@@ -4,9 +4,10 @@ import pytest
 
 from heliograph.config.backends.redis import RedisCommand
 from heliograph.config.backends.redis_command import RedisCommandError, command_words
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "words"),
     [
         ("", []),
@@ -29,13 +30,13 @@ def test_words(text: str, words: list[str]) -> None:
     assert command_words(text) == words
 
 
-@pytest.mark.parametrize("text", ['"a', "'a", '"a"b', "'a'b", "a'b'c", 'a "b\\"', "'\\'", r'"\xff"'])
+@cases("text", ['"a', "'a", '"a"b', "'a'b", "a'b'c", 'a "b\\"', "'\\'", r'"\xff"'])
 def test_refused_quotes(text: str) -> None:
     with pytest.raises(RedisCommandError):
         command_words(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "HGET k password_hash",
@@ -49,7 +50,7 @@ def test_commands_for_users(text: str) -> None:
     assert (command.name, command.key, *command.fields) == (text.split()[0].upper(), *command_words(text)[1:])
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",
@@ -69,13 +70,13 @@ def test_refused_commands_for_users(text: str) -> None:
         RedisCommand.of_user(text)
 
 
-@pytest.mark.parametrize("text", ["HGETALL k", "hgetall mqtt_acl:${username}", "HMGET k a/b c/#"])
+@cases("text", ["HGETALL k", "hgetall mqtt_acl:${username}", "HMGET k a/b c/#"])
 def test_commands_for_rules(text: str) -> None:
     command = RedisCommand.of_rules(text)
     assert [command.key, *command.fields] == command_words(text)[1:]
 
 
-@pytest.mark.parametrize("text", ["", "HGETALL", "HGETALL k f", "HMGET k", "HGET k f", "KEYS *", 'HGETALL "k'])
+@cases("text", ["", "HGETALL", "HGETALL k f", "HMGET k", "HGET k f", "KEYS *", 'HGETALL "k'])
 def test_refused_commands_for_rules(text: str) -> None:
     with pytest.raises(RedisCommandError):
         RedisCommand.of_rules(text)

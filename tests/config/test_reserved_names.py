@@ -1,15 +1,12 @@
 """The broker's own databases keep their names, and so do its metrics."""
 
-import pytest
-
 from config.writing import Write, mistakes_in
 from heliograph.config.storage import METRIC_NAMES
 from heliograph.node.metrics.storage import COMMITS, MESSAGES
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
-    "name", ["bans", "built_in_rules", "delayed", "messages", "retained", "sessions", "shared_groups"]
-)
+@cases("name", ["bans", "built_in_rules", "delayed", "messages", "retained", "sessions", "shared_groups"])
 def test_a_further_database_has_no_name_of_the_brokers_own(write: Write, name: str) -> None:
     (mistake,) = mistakes_in(write(f'durable_storage.databases.{name}.topics = ["a/#"]'))
     assert (
@@ -18,7 +15,7 @@ def test_a_further_database_has_no_name_of_the_brokers_own(write: Write, name: s
     )
 
 
-@pytest.mark.parametrize("name", ["commit_time", "compaction", "offload", "topics"])
+@cases("name", ["commit_time", "compaction", "offload", "topics"])
 def test_a_further_database_has_no_name_that_metrics_of_messages_begin_with(write: Write, name: str) -> None:
     (mistake,) = mistakes_in(write(f'durable_storage.databases.{name}.topics = ["a/#"]'))
     assert f"durable_storage.databases.{name}: metrics of the database messages begin with commit_time, comp" in mistake

@@ -1,9 +1,8 @@
 """Settings of the services around the kernel: what their defaults are, and what an operator is told of mistakes."""
 
-import pytest
-
 from config.writing import Write, config_of, mistakes_in
 from heliograph.config import AutoSubscribeTopic, Config, FlappingDetect, RewriteRule
+from support.cases import cases
 
 
 def test_defaults_are_those_of_emqx() -> None:
@@ -37,7 +36,7 @@ def test_a_zone_has_what_it_leaves_out_from_the_root(write: Write) -> None:
     assert config.zones["z"].flapping_detect == FlappingDetect(True, 60.0, 5, 300.0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "mistake"),
     [
         ('rewrite = [{ re = "^x$" }]', "rewrite.1: a rewrite rule needs source_topic and dest_topic too"),

@@ -13,9 +13,10 @@ from heliograph.settings.units import (
     parse_duration,
     parse_size,
 )
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "seconds"),
     [
         ("15s", 15),
@@ -39,7 +40,7 @@ def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["", "5", "5 s", "-5s", "5us", "5min", "5sec", "s", "1h 30m", "1.s", "5s ", "\u0661s", "5\u017f", "1" * 200 + "s"],
 )
@@ -53,7 +54,7 @@ def test_durations_survive_being_written(milliseconds: int) -> None:
     assert parse_duration(format_duration(milliseconds / 1000)) == milliseconds / 1000
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "size"),
     [("0b", 0), ("10B", 10), ("16KB", 16384), ("1mb", 1048576), ("2Gb", 2 << 30), ("007kB", 7168)],
 )
@@ -61,7 +62,7 @@ def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "10M", "1.5MB", "1TB", "1KiB", "1 MB", "-1MB", "MB", "10", "1\u212ab"])
+@cases("text", ["", "10M", "1.5MB", "1TB", "1KiB", "1 MB", "-1MB", "MB", "10", "1\u212ab"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="the units are B, KB, MB and GB"):
         parse_size(text)
@@ -72,7 +73,7 @@ def test_sizes_survive_being_written(size: int) -> None:
     assert parse_size(format_size(size)) == size
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "address"),
     [
         ("127.0.0.1:1883", Address("127.0.0.1", 1883)),
@@ -90,7 +91,7 @@ def test_addresses(text: str, address: Address) -> None:
     assert parse_address(text) == address
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "reason"),
     [
         ("", "is not a port"),
@@ -120,14 +121,12 @@ def test_addresses_survive_being_written(host: object, port: int) -> None:
     assert parse_address(str(address)) == address
 
 
-@pytest.mark.parametrize("text", ["#", "+", "a", "a/b", "a/+/b", "a/#", "+/#", "/", "//", "$SYS/#", "größe/+", "a b"])
+@cases("text", ["#", "+", "a", "a/b", "a/+/b", "a/#", "+/#", "/", "//", "$SYS/#", "größe/+", "a b"])
 def test_topic_filters(text: str) -> None:
     assert check_topic_filter(text) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a/#/b", "a#", "#/", "a+", "+a/b", "a/b+", "##", "a\0b", "$share/g/a", "x" * 65536, "é" * 32768]
-)
+@cases("text", ["", "a/#/b", "a#", "#/", "a+", "+a/b", "a/b+", "##", "a\0b", "$share/g/a", "x" * 65536, "é" * 32768])
 def test_what_is_no_topic_filter(text: str) -> None:
     with pytest.raises(ValueError, match=r"topic filter|'#'|'\+'|shared"):
         check_topic_filter(text)

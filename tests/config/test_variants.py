@@ -7,6 +7,7 @@ import pytest
 from heliograph.config import ConfigError, load_config
 from heliograph.config.authentication.cinfo import CinfoConfig
 from heliograph.config.settings import Config
+from support.cases import cases
 
 ONE = "{ mechanism = cinfo, checks = [{ is_match = \"str_eq(clientid, 'c')\", result = allow }] }"
 
@@ -17,14 +18,14 @@ def loaded(tmp_path: Path, text: str) -> Config:
     return load_config(file, {})
 
 
-@pytest.mark.parametrize("text", [f"[{ONE}]", ONE])
+@cases("text", [f"[{ONE}]", ONE])
 def test_one_group_without_a_list_is_a_list_of_one(tmp_path: Path, text: str) -> None:
     (made,) = loaded(tmp_path, f"authentication = {text}").authentication
     assert isinstance(made, CinfoConfig)
     assert made.checks[0].is_match == ("str_eq(clientid, 'c')",)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "told"),
     [
         ("[{ mechanism = sinfo }]", "authentication.1: mechanism and backend say 'sinfo', expected one of"),

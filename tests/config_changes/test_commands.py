@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from heliograph.cli.main import main
+from support.cases import cases
 from support.live_node import LiveNode
 
 pytestmark = pytest.mark.service
@@ -92,7 +93,7 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
     assert (code, live.part.audit.settings.enable) == (0, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "code", "told"),
     [
         (

@@ -10,11 +10,13 @@ from heliograph.config.layers import CLUSTER
 from heliograph.config_changes.edits import MERGE, REPLACE, Edit
 from heliograph.config_changes.terms import Terms
 from heliograph.hocon.writing import to_hocon
+from support.forms import examples
 from support.live_node import ALICE, LiveNode
 
 pytestmark = pytest.mark.service
 
-CHANGES = 500
+CHANGES = examples(500)
+KEPT = CHANGES * 2 // 5  # fewer than there are
 # Paths with values of which every combination is valid.
 VALUES = {
     "log.audit.rotation_count": ("1", "7", "null"),
@@ -55,6 +57,7 @@ def told(live: LiveNode) -> tuple[str, list[EffectiveSetting]]:
 @pytest.mark.slow
 async def test_random_changes_equal_one_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda descriptor: None)  # what it costs is not what is tested
+    monkeypatch.setattr("heliograph.config_changes.files.REVISIONS_MAX", KEPT)
     random = Random(7)
     live = await LiveNode(tmp_path, "mqtt.max_topic_levels = 20").start()
     for _ in range(CHANGES):
@@ -67,7 +70,7 @@ async def test_random_changes_equal_one_start(tmp_path: Path, monkeypatch: pytes
     assert again.settings == []  # the parts of the node have what the files say, but for what waits
     assert set(again.restart) <= {"node.name"}
     revisions = await live.manager.revisions()
-    assert len(revisions) == 200
+    assert len(revisions) == KEPT
     assert revisions[-1].number == live.manager.revision >= CHANGES // 2
     said, audit = told(live), live.part.audit.settings
     await live.stop()

@@ -6,12 +6,11 @@ One notation serves both versions of the protocol: `{...}` (properties) and `<..
 import re
 from typing import Final
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Kernel
 from support.packets import decode_all, say
 from support.wire import wire
@@ -20,7 +19,7 @@ _ONLY_V5: Final = re.compile(r"\{[^{}]*\}|<[^<>]*>")
 
 V3: Final = p.V3_1_1
 V5: Final = p.V5
-both_versions = pytest.mark.parametrize("version", [V3, V5], ids=["3.1.1", "5"])
+both_versions = cases("version", [V3, V5], ids=["3.1.1", "5"])
 
 
 def encoded(notation: str, version: int) -> bytes:

@@ -1,11 +1,10 @@
 """Sections 3.15 and 4.12: AUTH, where no authenticator knows the method."""
 
-import pytest
-
 from conformance.dialogue import V3, V5, World
 from conformance.statements import proves
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 
 
 @proves("MQTT-4.12.0-1", "MQTT-4.12.0-4", "MQTT-3.1.4-2")
@@ -27,7 +26,7 @@ def test_a_client_without_a_method_hears_of_none() -> None:
     client.hears()
 
 
-@pytest.mark.parametrize("packet", ['f0 # 19 { 15 "m" }', 'f0 # 18 { 15 "m" 16 "d" }', "f0 # 19", "f0 #", "f0 # 00"])
+@cases("packet", ['f0 # 19 { 15 "m" }', 'f0 # 18 { 15 "m" 16 "d" }', "f0 # 19", "f0 #", "f0 # 00"])
 @proves("MQTT-4.12.0-7", "MQTT-4.13.1-1")
 def test_a_client_without_a_method_sends_no_auth(packet: str) -> None:
     client = World().connect()
@@ -35,7 +34,7 @@ def test_a_client_without_a_method_sends_no_auth(packet: str) -> None:
     client.ends(0x82, 0x81)
 
 
-@pytest.mark.parametrize("code", ["01", "17", "1a", "80", "87", "ff"])
+@cases("code", ["01", "17", "1a", "80", "87", "ff"])
 @proves("MQTT-3.15.2-1")
 def test_codes_that_are_not_those_of_auth(code: str) -> None:
     client = World().connect()

@@ -2,14 +2,13 @@
 
 from string import ascii_letters, digits
 
-import pytest
-
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
 from heliograph.broker import hooks
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 
 # Reason codes that may stand in CONNACK (MQTT 5, table 3-1).
 CONNACK_CODES = {0, *range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9F}
@@ -21,9 +20,7 @@ def refuse(world: World, code: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize(
-    "packet", ["30 # \"t\" {} 'x'", '82 # 0001 {} "t" 00', "c0 #", "e0 #", "40 # 0001", "f0 # 18", "20 # 00 00 {}"]
-)
+@cases("packet", ["30 # \"t\" {} 'x'", '82 # 0001 {} "t" 00', "c0 #", "e0 #", "40 # 0001", "f0 # 18", "20 # 00 00 {}"])
 @proves("MQTT-3.1.0-1", "MQTT-3.14.0-1", "3.1.1 MQTT-3.1.0-1", "3.1.1 MQTT-3.2.0-1")
 def test_the_first_packet_is_connect(version: int, packet: str) -> None:
     client = World(version).client()
@@ -41,7 +38,7 @@ def test_a_second_connect_ends_the_connection(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("name", ["MQTX", "mqtt", "MQIsdp", "", "MQTT\ufeff", "HTTP"])
+@cases("name", ["MQTX", "mqtt", "MQIsdp", "", "MQTT\ufeff", "HTTP"])
 @proves("MQTT-3.1.2-1", "3.1.1 MQTT-3.1.2-1")
 def test_another_protocol_name_is_not_served(version: int, name: str) -> None:
     client = World(version).client()
@@ -50,7 +47,7 @@ def test_another_protocol_name_is_not_served(version: int, name: str) -> None:
     assert client.heard() in (b"", b"\x20\x02\x00\x01", b"\x20\x03\x00\x84\x00")
 
 
-@pytest.mark.parametrize("level", [0, 1, 2, 6, 0x84, 255])
+@cases("level", [0, 1, 2, 6, 0x84, 255])
 @proves("MQTT-3.1.2-2", "3.1.1 MQTT-3.1.2-2")
 def test_a_version_that_nobody_knows(level: int) -> None:
     client = World(V3).client()
@@ -69,7 +66,7 @@ def test_the_reserved_connect_flag(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize(
+@cases(
     ("flags", "rest"),
     [
         (0x0A, ""),  # will QoS without a will
@@ -109,7 +106,7 @@ def test_the_fields_of_the_payload_in_their_order(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("topic", ["", "a/+", "#"])
+@cases("topic", ["", "a/+", "#"])
 @proves("MQTT-3.1.4-1", "MQTT-4.7.0-1", "3.1.1 MQTT-3.1.4-1", "3.1.1 MQTT-3.2.2-6", "3.1.1 MQTT-4.7.1-1")
 def test_a_will_topic_that_is_no_topic_name(version: int, topic: str) -> None:
     client = World(version).client()
@@ -199,7 +196,7 @@ def test_nothing_behind_a_refused_connect_is_taken(version: int) -> None:
     sub.hears()
 
 
-@pytest.mark.parametrize("code", [0x01, 0x10, 0x80, 0x87, 0x8A, 0x8D, 0x8E, 0x91, 0xFF])
+@cases("code", [0x01, 0x10, 0x80, 0x87, 0x8A, 0x8D, 0x8E, 0x91, 0xFF])
 @proves("MQTT-3.2.2-8")
 def test_connack_has_no_code_that_is_not_its_own(code: int) -> None:
     world = World()
@@ -210,7 +207,7 @@ def test_connack_has_no_code_that_is_not_its_own(code: int) -> None:
     assert client.is_closed()
 
 
-@pytest.mark.parametrize("code", [0x80, 0x84, 0x86, 0x87, 0x88, 0x8A, 0x97, 0x9D])
+@cases("code", [0x80, 0x84, 0x86, 0x87, 0x88, 0x8A, 0x97, 0x9D])
 @proves("3.1.1 MQTT-3.2.2-4", "3.1.1 MQTT-3.2.2-5", "3.1.1 MQTT-3.2.2-6")
 def test_return_codes_of_mqtt_3(code: int) -> None:
     world = World(V3)
@@ -254,7 +251,7 @@ def test_reserved_flags_of_connack_are_0() -> None:
 # --- what the broker cannot do
 
 
-@pytest.mark.parametrize("max_qos", [0, 1])
+@cases("max_qos", [0, 1])
 @proves("MQTT-3.2.2-9", "MQTT-3.2.2-10", "MQTT-3.2.2-11", "MQTT-3.2.2-12")
 def test_a_broker_without_the_higher_qos(max_qos: int) -> None:
     world = World(V5, ChannelOptions(max_qos_allowed=max_qos))

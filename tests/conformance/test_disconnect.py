@@ -1,12 +1,11 @@
 """Sections 3.12 to 3.14 and 4.13: PINGREQ, DISCONNECT, and how errors end a connection."""
 
-import pytest
-
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 
 # Reason codes that a server may send in DISCONNECT (MQTT 5, section 3.14.2.1); 0x8C stands in table 2-6 only.
 DISCONNECT_CODES = {0, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8C, *range(0x8D, 0x91), *range(0x93, 0xA3)}
@@ -37,7 +36,7 @@ def test_ping(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize(("packet", "code"), ERRORS)
+@cases(("packet", "code"), ERRORS)
 @proves("MQTT-4.13.1-1", "MQTT-4.13.2-1", "MQTT-3.14.2-1", "MQTT-3.14.4-1", "MQTT-3.14.4-2", "3.1.1 MQTT-4.8.0-1")
 def test_an_error_ends_the_connection(version: int, packet: str, code: int) -> None:
     world = World(version)
@@ -71,7 +70,7 @@ def test_nothing_behind_a_disconnect_is_taken(version: int) -> None:
     sub.hears()
 
 
-@pytest.mark.parametrize("code", ["01", "02", "05", "10", "11", "18", "19", "7f", "92", "ff"])
+@cases("code", ["01", "02", "05", "10", "11", "18", "19", "7f", "92", "ff"])
 @proves("MQTT-3.14.2-1")
 def test_codes_that_are_not_those_of_disconnect(code: str) -> None:
     client = World().connect()
@@ -79,7 +78,7 @@ def test_codes_that_are_not_those_of_disconnect(code: str) -> None:
     client.ends(0x81, 0x82)
 
 
-@pytest.mark.parametrize("code", ["00", "04", "80", "81", "82", "83", "90", "93", "94", "95", "96", "97", "98", "99"])
+@cases("code", ["00", "04", "80", "81", "82", "83", "90", "93", "94", "95", "96", "97", "98", "99"])
 @proves("MQTT-3.14.2-1")
 def test_codes_that_a_client_may_send(code: str) -> None:
     client = World().connect()
@@ -88,9 +87,7 @@ def test_codes_that_a_client_may_send(code: str) -> None:
     client.hears()
 
 
-@pytest.mark.parametrize(
-    "code", [rc.SERVER_SHUTTING_DOWN, rc.ADMINISTRATIVE_ACTION, rc.SERVER_BUSY, rc.NOT_AUTHORIZED, rc.BANNED]
-)
+@cases("code", [rc.SERVER_SHUTTING_DOWN, rc.ADMINISTRATIVE_ACTION, rc.SERVER_BUSY, rc.NOT_AUTHORIZED, rc.BANNED])
 @proves("MQTT-3.14.2-1", "MQTT-3.14.2-2", "MQTT-3.14.4-2", "MQTT-4.13.2-1")
 def test_a_disconnect_of_the_broker(code: int) -> None:
     world = World()

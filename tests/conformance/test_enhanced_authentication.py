@@ -1,7 +1,5 @@
 """Sections 3.15 and 4.12: AUTH with an authenticator that asks a question before it lets anybody in."""
 
-import pytest
-
 from conformance.dialogue import V5, Client, World
 from conformance.statements import proves
 from heliograph.broker import hooks
@@ -10,6 +8,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 
 QUESTION = 'f0 # 18 { 15 "quiz" 16 "question" }'
 ANSWER = 'f0 # 18 { 15 "quiz" 16 "answer" }'
@@ -73,7 +72,7 @@ def test_a_wrong_answer() -> None:
     assert world.kernel.sessions.find("c") is None
 
 
-@pytest.mark.parametrize("packet", ["30 # \"t\" {} 'x'", '82 # 0001 {} "t" 00', "c0 #", "40 # 0001"])
+@cases("packet", ["30 # \"t\" {} 'x'", '82 # 0001 {} "t" 00', "c0 #", "40 # 0001"])
 @proves("MQTT-3.1.2-30", "MQTT-3.2.0-1", "MQTT-3.14.0-1")
 def test_nothing_but_auth_and_disconnect_before_connack(packet: str) -> None:
     world = world_with_a_quiz()
@@ -96,7 +95,7 @@ def test_disconnect_before_connack() -> None:
     assert world.kernel.sessions.find("c") is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "packet",
     [
         'f0 # 18 { 15 "other" 16 "answer" }',
@@ -134,7 +133,7 @@ def test_a_client_authenticates_again() -> None:
         client.goes_on()
 
 
-@pytest.mark.parametrize("data", ["wrong", "guess"])
+@cases("data", ["wrong", "guess"])
 @proves("MQTT-4.12.1-2", "MQTT-4.13.2-1", "MQTT-3.14.2-1")
 def test_a_client_that_fails_to_authenticate_again(data: str) -> None:
     """Its authenticator's code may be one that DISCONNECT does not have, as 0x86."""
@@ -148,7 +147,7 @@ def test_a_client_that_fails_to_authenticate_again(data: str) -> None:
     watcher.hears()
 
 
-@pytest.mark.parametrize(
+@cases(
     "packet",
     ['f0 # 19 { 15 "other" }', "f0 # 19", 'f0 # 18 { 15 "quiz" 16 "answer" }', 'f0 # 00 { 15 "quiz" }', "f0 #"],
 )
@@ -167,7 +166,7 @@ def test_a_client_that_named_no_method_is_asked_nothing() -> None:
     client.ends(rc.PROTOCOL_ERROR)
 
 
-@pytest.mark.parametrize("limit", [8, 20, 40])
+@cases("limit", [8, 20, 40])
 @proves("MQTT-3.1.2-24", "MQTT-3.15.2-2", "MQTT-3.15.2-3")
 def test_auth_does_not_exceed_what_the_client_takes(limit: int) -> None:
     """A question of 22 bytes that does not fit is not asked, and the client cannot be let in."""

@@ -1,11 +1,10 @@
 """Sections 3.3.4, 3.4 to 3.7, 4.3 and 4.4: the flows of QoS 1 and 2 in both directions, and what is sent again."""
 
-import pytest
-
 from conformance.dialogue import V3, V5, Client, World, both_versions
 from conformance.statements import proves
 from heliograph.channel.options import ChannelOptions
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 
 
 @both_versions
@@ -164,7 +163,7 @@ def test_a_retry_interval_is_not_for_mqtt_5() -> None:
         sub.goes_on()
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 @proves("MQTT-4.4.0-2", "MQTT-4.9.0-2")
 def test_a_refusal_acknowledges(qos: int) -> None:
     world = World()
@@ -179,7 +178,7 @@ def test_a_refusal_acknowledges(qos: int) -> None:
     assert [packet.payload for packet in back.publishes()] == [b"two"]
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 @proves("MQTT-4.3.3-7")
 def test_what_was_sent_does_not_expire(qos: int) -> None:
     world = World()
@@ -195,7 +194,7 @@ def test_what_was_sent_does_not_expire(qos: int) -> None:
 # --- reason codes
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "valid", "invalid"),
     [
         ("40", "00 10 80 83 87 90 91 97 99", "01 11 18 81 82 92 9b ff"),

@@ -1,7 +1,5 @@
 """Sections 3.1.2.11 and 4.9: what a client can take (window, packet size, problem and response information)."""
 
-import pytest
-
 from conformance.dialogue import V5, Client, World, both_versions
 from conformance.statements import proves
 from heliograph.broker import hooks
@@ -10,11 +8,12 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 
 # --- receive maximum
 
 
-@pytest.mark.parametrize("window", [1, 2, 5])
+@cases("window", [1, 2, 5])
 @proves("MQTT-3.3.4-9", "MQTT-4.9.0-1", "MQTT-4.9.0-2")
 def test_the_clients_receive_maximum(window: int) -> None:
     world = World()
@@ -71,7 +70,7 @@ def test_a_full_window_holds_back_nothing_else() -> None:
     client.hears("62 # 0001")
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 @proves("MQTT-3.3.4-7")
 def test_the_brokers_receive_maximum(qos: int) -> None:
     world = World(session=SessionOptions(max_awaiting_rel=2), stored=("#",))
@@ -96,7 +95,7 @@ def test_acknowledgements_give_a_client_its_window_back() -> None:
 # --- maximum packet size
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 @proves("MQTT-3.1.2-24", "MQTT-3.1.2-25")
 def test_a_message_that_is_too_large_counts_as_delivered(qos: int) -> None:
     world = World()
@@ -110,7 +109,7 @@ def test_a_message_that_is_too_large_counts_as_delivered(qos: int) -> None:
     world.connect("sub", clean=False, kept=True).hears()
 
 
-@pytest.mark.parametrize("size", [41, 42])
+@cases("size", [41, 42])
 @proves("MQTT-3.1.2-24")
 def test_the_limit_counts_every_byte(size: int) -> None:
     """42 bytes: 2 of fixed header, 3 of topic, 1 of properties, 36 of payload."""
@@ -141,7 +140,7 @@ def sizes(client: Client) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("limit", [1, 4, 8, 20, 60])
+@cases("limit", [1, 4, 8, 20, 60])
 @proves("MQTT-3.1.2-24", "MQTT-3.2.2-19", "MQTT-3.2.2-20", "MQTT-3.4.2-2", "MQTT-3.4.2-3", "MQTT-3.5.2-2")
 @proves("MQTT-3.5.2-3", "MQTT-3.6.2-2", "MQTT-3.6.2-3", "MQTT-3.7.2-2", "MQTT-3.7.2-3", "MQTT-3.9.2-1")
 @proves("MQTT-3.9.2-2", "MQTT-3.11.2-1", "MQTT-3.11.2-2", "MQTT-3.14.2-3", "MQTT-3.14.2-4")
@@ -166,7 +165,7 @@ def test_no_packet_exceeds_what_the_client_takes(limit: int) -> None:
         assert all(size <= limit for size in sizes(client)), said
 
 
-@pytest.mark.parametrize("limit", [1, 4])
+@cases("limit", [1, 4])
 @proves("MQTT-3.1.2-24", "MQTT-3.2.0-1")
 def test_a_client_that_cannot_take_its_connack(limit: int) -> None:
     """The shortest has 5 bytes; without it nothing else may be sent."""
@@ -177,7 +176,7 @@ def test_a_client_that_cannot_take_its_connack(limit: int) -> None:
 
 
 @proves("MQTT-3.1.2-24", "MQTT-3.8.4-1", "MQTT-3.10.4-4")
-@pytest.mark.parametrize("packet", ["82 # 0001 {} @", "a2 # 0001 {} @"])
+@cases("packet", ["82 # 0001 {} @", "a2 # 0001 {} @"])
 def test_an_answer_that_the_client_cannot_take_is_no_silence(packet: str) -> None:
     """It may be neither sent nor left out, so the connection ends."""
     client = World().connect("c", properties="27 00000014")
@@ -186,7 +185,7 @@ def test_an_answer_that_the_client_cannot_take_is_no_silence(packet: str) -> Non
     client.ends(rc.PACKET_TOO_LARGE, rc.IMPLEMENTATION_SPECIFIC_ERROR, rc.UNSPECIFIED_ERROR)
 
 
-@pytest.mark.parametrize("limit", [1, 4, 5, 8, 60])
+@cases("limit", [1, 4, 5, 8, 60])
 @proves("MQTT-3.1.2-24", "MQTT-3.2.2-19", "MQTT-3.2.2-20")
 def test_a_refusal_does_not_exceed_what_the_client_takes(limit: int) -> None:
     world = World(V5, ChannelOptions(max_qos_allowed=0))
@@ -211,7 +210,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("said", "kind"), REFUSED)
+@cases(("said", "kind"), REFUSED)
 @proves("MQTT-3.1.2-29")
 def test_no_problem_information_where_none_is_wanted(said: str, kind: type[p.Ack | p.Suback]) -> None:
     client = World().connect("c", properties="17 00")
@@ -231,7 +230,7 @@ def test_user_properties_of_messages_are_no_problem_information() -> None:
     sub.hears('30 # "t" { 26 "k" "v" } \'x\'')
 
 
-@pytest.mark.parametrize(("asks", "gets"), [("", False), ("19 00", False), ("19 01", True)])
+@cases(("asks", "gets"), [("", False), ("19 00", False), ("19 01", True)])
 @proves("MQTT-3.1.2-28")
 def test_response_information(asks: str, gets: bool) -> None:
     world = World(V5, ChannelOptions(response_information="reply/"))

@@ -1,15 +1,14 @@
 """Sections 4.5 and 4.6: who gets a message, and in which order messages and acknowledgements come."""
 
-import pytest
-
 from conformance.dialogue import V5, World, both_versions
 from conformance.statements import proves
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 
 
 @both_versions
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 @proves("MQTT-4.6.0-5", "MQTT-4.6.0-6", "3.1.1 MQTT-4.6.0-5", "3.1.1 MQTT-4.6.0-6")
 def test_messages_of_a_topic_come_in_the_order_of_receipt(version: int, qos: int) -> None:
     world = World(version, session=SessionOptions(max_inflight=3))
@@ -57,7 +56,7 @@ def test_what_is_sent_again_keeps_its_order(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("stored", [(), ("s/#",), ("#",)])
+@cases("stored", [(), ("s/#",), ("#",)])
 @proves("3.1.1 MQTT-4.6.0-2", "3.1.1 MQTT-4.6.0-3")
 def test_acknowledgements_keep_the_order_of_the_messages(version: int, stored: tuple[str, ...]) -> None:
     """Whether a message waits for storage or not."""

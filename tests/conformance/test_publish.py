@@ -7,6 +7,7 @@ from conformance.statements import proves
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
+from support.cases import cases
 
 
 @both_versions
@@ -22,7 +23,7 @@ def test_dup_is_0_at_qos_0(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 @proves("MQTT-3.3.1-3", "MQTT-4.3.2-2", "MQTT-4.3.3-2")
 @proves("3.1.1 MQTT-3.3.1-3", "3.1.1 MQTT-4.3.2-1", "3.1.1 MQTT-4.3.3-1")
 def test_dup_is_the_senders_own(version: int, qos: int) -> None:
@@ -33,7 +34,7 @@ def test_dup_is_the_senders_own(version: int, qos: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("first", ["36", "37", "3e", "3f"])
+@cases("first", ["36", "37", "3e", "3f"])
 @proves("MQTT-3.3.1-4", "3.1.1 MQTT-3.3.1-4")
 def test_qos_3(version: int, first: str) -> None:
     world = World(version)
@@ -44,7 +45,7 @@ def test_qos_3(version: int, first: str) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("topic", ["+", "#", "a/+", "a/#", "a+b", "a#"])
+@cases("topic", ["+", "#", "a/+", "a/#", "a+b", "a#"])
 @proves("MQTT-3.3.2-2", "MQTT-4.7.0-1", "3.1.1 MQTT-3.3.2-2", "3.1.1 MQTT-4.7.1-1")
 def test_a_topic_name_has_no_wildcards(version: int, topic: str) -> None:
     world = World(version)
@@ -82,7 +83,7 @@ def test_the_topic_name_delivered_matches_the_filter(version: int) -> None:
     assert [packet.topic.decode() for packet in sub.publishes()] == [names[0], names[1], names[2], names[7]]
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 @proves("MQTT-3.3.2-4", "MQTT-3.3.2-15", "MQTT-3.3.2-16", "MQTT-3.3.2-17", "MQTT-3.3.2-18", "MQTT-3.3.2-20")
 def test_properties_go_to_receivers_as_they_came(qos: int) -> None:
     world = World()
@@ -102,7 +103,7 @@ def test_properties_go_to_receivers_as_they_came(qos: int) -> None:
         sub.hears(packet)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("named", "code"),
     [
         ("08 0002 c328", 0x81),
@@ -130,7 +131,7 @@ def test_a_client_sends_no_subscription_identifier() -> None:
 # --- message expiry
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 @proves("MQTT-3.3.2-5", "MQTT-3.3.2-6")
 def test_a_message_that_waits_grows_older(qos: int) -> None:
     world = World()
@@ -184,7 +185,7 @@ def test_every_alias_up_to_the_maximum_that_is_told_by_default() -> None:
     pub.goes_on()
 
 
-@pytest.mark.parametrize(("alias_max", "alias"), [(300, "0000"), (300, "012d"), (0, "0001"), (0, "0000")])
+@cases(("alias_max", "alias"), [(300, "0000"), (300, "012d"), (0, "0001"), (0, "0000")])
 @proves("MQTT-3.3.2-8", "MQTT-3.3.2-9", "MQTT-3.2.2-17", "MQTT-3.2.2-18")
 def test_aliases_that_may_not_be_used(alias_max: int, alias: str) -> None:
     world = World(V5, ChannelOptions(max_topic_alias=alias_max))
@@ -205,7 +206,7 @@ def test_aliases_end_with_their_connection() -> None:
     second.ends(0x82, 0x94)
 
 
-@pytest.mark.parametrize("alias_max", [None, 0, 1, 3])
+@cases("alias_max", [None, 0, 1, 3])
 @proves("MQTT-3.1.2-26", "MQTT-3.1.2-27", "MQTT-3.3.2-7", "MQTT-3.3.2-8", "MQTT-3.3.2-11")
 def test_aliases_of_the_broker(alias_max: int | None) -> None:
     """A client that takes aliases can tell every topic, and sees none beyond its maximum."""
@@ -231,7 +232,7 @@ def test_aliases_of_the_broker(alias_max: int | None) -> None:
         sub.drops()
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 @proves("MQTT-3.3.2-7", "MQTT-4.4.0-1")
 def test_what_is_sent_again_has_its_topic(qos: int) -> None:
     """The alias that it was sent with ended with the connection."""

@@ -1,12 +1,11 @@
 """Sections 3.3.5 of MQTT 3.1.1, 3.4, 3.5 and 3.9: what a client hears that may not do what it asks for."""
 
-import pytest
-
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
 from heliograph.broker import hooks
 from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
+from support.cases import cases
 
 
 def world_with_secrets(version: int) -> World:
@@ -69,7 +68,7 @@ def test_a_filter_that_is_denied(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("retain", [False, True])
+@cases("retain", [False, True])
 @proves("MQTT-3.1.4-2")
 def test_a_will_that_is_denied_is_not_published(version: int, retain: bool) -> None:
     world = world_with_secrets(version)

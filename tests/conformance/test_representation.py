@@ -1,17 +1,16 @@
 """Chapters 1 and 2: text, numbers, flags, packet identifiers, and properties that are not there."""
 
-import pytest
-
 from conformance.dialogue import V5, World, both_versions
 from conformance.statements import proves
 from heliograph.mqtt import packets as p
+from support.cases import cases
 
 # Bytes with their length that are no text: not UTF-8, overlong, surrogates, beyond Unicode.
 NO_UTF8 = ["0002 c328", "0002 c0af", "0003 eda080", "0006 eda080edb080", "0004 f4908080", "0001 ff"]
 
 
 @both_versions
-@pytest.mark.parametrize("text", NO_UTF8)
+@cases("text", NO_UTF8)
 @proves("MQTT-1.5.4-1", "MQTT-3.1.3-4", "3.1.1 MQTT-1.5.3-1", "3.1.1 MQTT-3.1.3-4")
 def test_a_client_id_that_is_not_utf_8(version: int, text: str) -> None:
     client = World(version).client()
@@ -21,8 +20,8 @@ def test_a_client_id_that_is_not_utf_8(version: int, text: str) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("text", NO_UTF8)
-@pytest.mark.parametrize("packet", ["30 # @ {}", "82 # 0001 {} @ 00", "a2 # 0001 {} @"])
+@cases("text", NO_UTF8)
+@cases("packet", ["30 # @ {}", "82 # 0001 {} @ 00", "a2 # 0001 {} @"])
 @proves("MQTT-1.5.4-1", "MQTT-3.3.2-1", "MQTT-3.8.3-1", "MQTT-3.10.3-1")
 @proves("3.1.1 MQTT-1.5.3-1", "3.1.1 MQTT-3.3.2-1", "3.1.1 MQTT-3.8.3-1", "3.1.1 MQTT-3.10.3-1")
 def test_topics_that_are_not_utf_8(version: int, packet: str, text: str) -> None:
@@ -32,7 +31,7 @@ def test_topics_that_are_not_utf_8(version: int, packet: str, text: str) -> None
 
 
 @both_versions
-@pytest.mark.parametrize("packet", ["30 # 0003 610062 {}", "82 # 0001 {} 0003 610062 00", "a2 # 0001 {} 0001 00"])
+@cases("packet", ["30 # 0003 610062 {}", "82 # 0001 {} 0003 610062 00", "a2 # 0001 {} 0001 00"])
 @proves("MQTT-1.5.4-2", "MQTT-4.7.3-2", "3.1.1 MQTT-1.5.3-2", "3.1.1 MQTT-4.7.3-2")
 def test_text_with_a_null_character(version: int, packet: str) -> None:
     client = World(version).connect()
@@ -41,7 +40,7 @@ def test_text_with_a_null_character(version: int, packet: str) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize(
+@cases(
     ("flags", "fields"),
     [(0x04, '0001 00 "m"'), (0x04, '0002 c328 "m"'), (0x80, "0001 00"), (0x80, "0002 c328")],
 )
@@ -66,7 +65,7 @@ def test_a_byte_order_mark_is_a_character_like_any_other(version: int) -> None:
     plain.hears()
 
 
-@pytest.mark.parametrize(
+@cases(
     "packet",
     [
         "c0 8000",  # remaining length
@@ -82,7 +81,7 @@ def test_a_variable_byte_integer_has_no_byte_too_many(packet: str) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("payload_bytes", [122, 123, 16_378, 16_379])
+@cases("payload_bytes", [122, 123, 16_378, 16_379])
 @proves("MQTT-1.5.5-1")
 def test_the_broker_writes_lengths_in_their_shortest_form(version: int, payload_bytes: int) -> None:
     world = World(version)
@@ -91,7 +90,7 @@ def test_the_broker_writes_lengths_in_their_shortest_form(version: int, payload_
     sub.hears(f"32 # \"t\" 0001 {{}} '{'x' * payload_bytes}'")
 
 
-@pytest.mark.parametrize("pair", ['0001 00 "v"', '"k" 0001 00', '0002 c328 "v"', '"k" 0003 eda080'])
+@cases("pair", ['0001 00 "v"', '"k" 0001 00', '0002 c328 "v"', '"k" 0003 eda080'])
 @proves("MQTT-1.5.7-1")
 def test_both_strings_of_a_pair_are_text(pair: str) -> None:
     client = World().connect()
@@ -100,7 +99,7 @@ def test_both_strings_of_a_pair_are_text(pair: str) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize(
+@cases(
     "packet",
     ["41 # 0001", "52 # 0001", "60 # 0001", "71 # 0001", '80 # 0001 {} "t" 00', 'a0 # 0001 {} "t"', "c1 #", "e1 #"],
 )
@@ -113,7 +112,7 @@ def test_reserved_flags_are_as_the_table_has_them(version: int, packet: str) -> 
     client.ends(0x81)
 
 
-@pytest.mark.parametrize("flags", [1, 2, 4, 8])
+@cases("flags", [1, 2, 4, 8])
 @proves("MQTT-3.15.1-1")
 def test_reserved_flags_of_auth(flags: int) -> None:
     client = World().connect()
@@ -122,7 +121,7 @@ def test_reserved_flags_of_auth(flags: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("flags", [1, 2, 4, 8])
+@cases("flags", [1, 2, 4, 8])
 @proves("MQTT-2.1.3-1", "3.1.1 MQTT-2.2.2-2")
 def test_reserved_flags_of_connect(version: int, flags: int) -> None:
     client = World(version).client()
@@ -140,7 +139,7 @@ def test_qos_0_has_no_packet_identifier(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("packet", ['32 # "t" 0000 {}', '34 # "t" 0000 {}', '82 # 0000 {} "t" 00', 'a2 # 0000 {} "t"'])
+@cases("packet", ['32 # "t" 0000 {}', '34 # "t" 0000 {}', '82 # 0000 {} "t" 00', 'a2 # 0000 {} "t"'])
 @proves("MQTT-2.2.1-3", "3.1.1 MQTT-2.3.1-1")
 def test_a_packet_identifier_is_not_0(version: int, packet: str) -> None:
     client = World(version).connect()
@@ -149,7 +148,7 @@ def test_a_packet_identifier_is_not_0(version: int, packet: str) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("packet", ['32 # "t"', '34 # "t" 00'])
+@cases("packet", ['32 # "t"', '34 # "t" 00'])
 @proves("MQTT-2.2.1-3", "3.1.1 MQTT-2.3.1-1")
 def test_a_packet_identifier_is_there(version: int, packet: str) -> None:
     client = World(version).connect()

@@ -1,9 +1,8 @@
 """Section 3.3.1.3 and the retain options of SUBSCRIBE: what is retained, and who gets it how."""
 
-import pytest
-
 from conformance.dialogue import V3, World, both_versions
 from conformance.statements import proves
+from support.cases import cases
 
 KEPT = "31 # \"t\" {} 'kept'"
 
@@ -56,7 +55,7 @@ def test_a_message_without_retain_changes_nothing(version: int) -> None:
 
 @both_versions
 @proves("MQTT-3.3.1-12", "3.1.1 MQTT-3.3.1-9")
-@pytest.mark.parametrize("qos", [0, 1])
+@cases("qos", [0, 1])
 def test_a_live_message_has_no_retain(version: int, qos: int) -> None:
     world = World(version)
     sub = world.subscriber(qos=1)
@@ -65,7 +64,7 @@ def test_a_live_message_has_no_retain(version: int, qos: int) -> None:
     sub.hears(f"{0x30 + 2 * qos:02x} # \"t\" {identifier} {{}} 'kept'")
 
 
-@pytest.mark.parametrize("retain", [0, 1])
+@cases("retain", [0, 1])
 @proves("MQTT-3.3.1-13")
 def test_retain_as_published(retain: int) -> None:
     world = World()
@@ -76,7 +75,7 @@ def test_retain_as_published(retain: int) -> None:
     sub.hears(f"3{retain} # \"t\" {{}} 'x'")
 
 
-@pytest.mark.parametrize(("options", "first", "again", "anew"), [("00", 1, 1, 1), ("10", 1, 0, 1), ("20", 0, 0, 0)])
+@cases(("options", "first", "again", "anew"), [("00", 1, 1, 1), ("10", 1, 0, 1), ("20", 0, 0, 0)])
 @proves("MQTT-3.3.1-9", "MQTT-3.3.1-10", "MQTT-3.3.1-11", "MQTT-3.8.4-4")
 def test_retain_handling(options: str, first: int, again: int, anew: int) -> None:
     world = World()

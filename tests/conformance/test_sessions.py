@@ -1,10 +1,9 @@
 """Sections 3.1.2 and 4.1: sessions, keep alive, and wills."""
 
-import pytest
-
 from conformance.dialogue import V3, V5, Client, World, both_versions
 from conformance.statements import proves
 from heliograph.channel.options import ChannelOptions
+from support.cases import cases
 
 WILL = '{} "w" "gone"'
 
@@ -74,7 +73,7 @@ def test_a_session_ends_with_its_expiry_interval() -> None:
     assert not world.connect("c", clean=False).connack.session_present
 
 
-@pytest.mark.parametrize("expiry", ["", "11 00000000"])
+@cases("expiry", ["", "11 00000000"])
 @proves("MQTT-3.1.2-23", "MQTT-4.1.0-2")
 def test_a_session_without_an_expiry_interval_ends_with_its_connection(expiry: str) -> None:
     world = World()
@@ -153,7 +152,7 @@ def test_silence_of_one_and_a_half_keep_alives(version: int) -> None:
     watcher.hears("30 # \"w\" {} 'gone'")
 
 
-@pytest.mark.parametrize("keepalive_s", [0, 2, 1000])
+@cases("keepalive_s", [0, 2, 1000])
 @proves("MQTT-3.1.2-22")
 def test_the_servers_keep_alive_holds_once_it_is_sent(keepalive_s: int) -> None:
     world = World(V5, ChannelOptions(server_keepalive_s=4))
@@ -195,7 +194,7 @@ def test_disconnect_takes_the_will_back(version: int) -> None:
     watcher.hears()
 
 
-@pytest.mark.parametrize("code", ["04", "80", "83", "99"])
+@cases("code", ["04", "80", "83", "99"])
 @proves("MQTT-3.1.2-8")
 def test_disconnect_with_another_code_leaves_the_will(code: str) -> None:
     world = World()
@@ -215,7 +214,7 @@ def test_a_client_without_a_will(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("retain", [False, True])
+@cases("retain", [False, True])
 @proves("MQTT-3.1.2-14", "MQTT-3.1.2-15", "3.1.1 MQTT-3.1.2-16", "3.1.1 MQTT-3.1.2-17")
 def test_will_retain(version: int, retain: bool) -> None:
     world = World(version)
@@ -226,7 +225,7 @@ def test_will_retain(version: int, retain: bool) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 @proves("MQTT-3.1.2-12", "3.1.1 MQTT-3.1.2-14", "MQTT-3.1.2-9", "3.1.1 MQTT-3.1.2-9")
 def test_will_qos(version: int, qos: int) -> None:
     world = World(version)

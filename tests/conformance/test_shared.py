@@ -1,10 +1,9 @@
 """Section 4.8.2: shared subscriptions."""
 
-import pytest
-
 from conformance.dialogue import V5, Client, World
 from conformance.statements import proves
 from heliograph.mqtt import packets as p
+from support.cases import cases
 
 SHARED = "$share/group/t"
 
@@ -25,7 +24,7 @@ def one_with_a_message(members: list[Client]) -> tuple[Client, p.Publish, list[C
     return chosen, packet, [client for client in members if client is not chosen]
 
 
-@pytest.mark.parametrize("topic_filter", ["$share//t", "$share/g", "$share/g/", "$share/", "$share"])
+@cases("topic_filter", ["$share//t", "$share/g", "$share/g/", "$share/", "$share"])
 @proves("MQTT-4.8.2-1", "MQTT-4.8.2-2")
 def test_a_share_name_and_a_filter_are_there(topic_filter: str) -> None:
     client = World().connect()
@@ -36,7 +35,7 @@ def test_a_share_name_and_a_filter_are_there(topic_filter: str) -> None:
         assert suback.codes == [0x8F]
 
 
-@pytest.mark.parametrize("topic_filter", ["$share/g+/t", "$share/+/t", "$share/#/t", "$share/g#/t", "$share/g/t#"])
+@cases("topic_filter", ["$share/g+/t", "$share/+/t", "$share/#/t", "$share/g#/t", "$share/g/t#"])
 @proves("MQTT-4.8.2-2", "MQTT-4.7.1-1")
 def test_wildcards_are_not_for_share_names(topic_filter: str) -> None:
     client = World().connect()
@@ -67,8 +66,8 @@ def test_one_member_of_each_group_gets_a_message() -> None:
     assert len(other.publishes()) == len(own.publishes()) == 12
 
 
-@pytest.mark.parametrize("granted", [0, 1, 2])
-@pytest.mark.parametrize("published", [0, 1, 2])
+@cases("granted", [0, 1, 2])
+@cases("published", [0, 1, 2])
 @proves("MQTT-4.8.2-3")
 def test_the_qos_granted_to_the_receiver_holds(granted: int, published: int) -> None:
     world = World()
@@ -78,7 +77,7 @@ def test_the_qos_granted_to_the_receiver_holds(granted: int, published: int) -> 
 
 
 @proves("MQTT-4.8.2-4")
-@pytest.mark.parametrize("phase", ["sent", "received"])
+@cases("phase", ["sent", "received"])
 def test_qos_2_is_completed_with_the_member_that_it_began_with(phase: str) -> None:
     world = World(V5)
     members = [member(world, name) for name in "ab"]
@@ -96,7 +95,7 @@ def test_qos_2_is_completed_with_the_member_that_it_began_with(phase: str) -> No
 
 
 @proves("MQTT-4.8.2-5")
-@pytest.mark.parametrize("phase", ["sent", "received"])
+@cases("phase", ["sent", "received"])
 def test_qos_2_goes_to_nobody_else_when_its_session_ends(phase: str) -> None:
     world = World(V5)
     members = [member(world, name) for name in "ab"]
@@ -122,8 +121,8 @@ def test_a_shared_subscription_gets_no_retained_messages() -> None:
         client.hears("90 # 0001 {} 00")
 
 
-@pytest.mark.parametrize("qos", [1, 2])
-@pytest.mark.parametrize("code", ["80", "83", "87", "97"])
+@cases("qos", [1, 2])
+@cases("code", ["80", "83", "87", "97"])
 @proves("MQTT-4.8.2-6", "MQTT-4.4.0-2")
 def test_a_refusal_of_a_member_discards_the_message(qos: int, code: str) -> None:
     world = World()

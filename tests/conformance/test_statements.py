@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from conformance.statements import leftovers, proves, statements
+from support.cases import cases
 
 ROOT = Path(__file__).parents[2]
 FORM = re.compile(r"MQTT-[1-7](\.[0-9]{1,2}){1,2}-[1-9][0-9]?")
 
 
-@pytest.mark.parametrize(("version", "count"), [("5.0", 251), ("3.1.1", 141)])
+@cases(("version", "count"), [("5.0", 251), ("3.1.1", 141)])
 def test_the_tables_are_complete(version: str, count: int) -> None:
     """Statements of a section are numbered from 1 on; MQTT 5 begins section 2.2.1 with 2."""
     table = statements(version)

@@ -1,12 +1,11 @@
 """Sections 3.8 to 3.11: SUBSCRIBE and UNSUBSCRIBE, their answers, and what subscriptions deliver."""
 
-import pytest
-
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
+from support.cases import cases
 
 SUBACK_CODES = {0, 1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2}
 UNSUBACK_CODES = {0, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91}
@@ -30,7 +29,7 @@ def test_one_suback_with_a_code_for_each_filter_in_order(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("packet", ["82 # 0001 {}", "a2 # 0001 {}"])
+@cases("packet", ["82 # 0001 {}", "a2 # 0001 {}"])
 @proves("MQTT-3.8.3-2", "MQTT-3.10.3-2", "3.1.1 MQTT-3.8.3-3", "3.1.1 MQTT-3.10.3-2")
 def test_there_is_at_least_one_filter(version: int, packet: str) -> None:
     client = World(version).connect()
@@ -38,7 +37,7 @@ def test_there_is_at_least_one_filter(version: int, packet: str) -> None:
     client.ends(0x82)
 
 
-@pytest.mark.parametrize(("version", "options"), [(V5, "40 80 c0 03 43"), (V3, "04 08 10 20 40 80 fc 03 07")])
+@cases(("version", "options"), [(V5, "40 80 c0 03 43"), (V3, "04 08 10 20 40 80 fc 03 07")])
 @proves("MQTT-3.8.3-5", "3.1.1 MQTT-3.8.3-4")
 def test_reserved_bits_of_the_options(version: int, options: str) -> None:
     for bits in options.split():
@@ -104,8 +103,8 @@ def test_replacing_a_subscription_loses_nothing(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("granted", [0, 1, 2])
-@pytest.mark.parametrize("published", [0, 1, 2])
+@cases("granted", [0, 1, 2])
+@cases("published", [0, 1, 2])
 @proves("MQTT-3.8.4-8", "3.1.1 MQTT-3.8.4-6")
 def test_the_lower_qos_holds(version: int, granted: int, published: int) -> None:
     world = World(version)

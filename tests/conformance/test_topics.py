@@ -1,11 +1,10 @@
 """Section 4.7: topic names and topic filters."""
 
-import pytest
-
 from conformance.dialogue import V5, World, both_versions
 from conformance.statements import proves
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
+from support.cases import cases
 
 ROOMY = ChannelOptions(max_topic_levels=65_535)
 
@@ -31,23 +30,21 @@ def receives(world: World, topic_filter: str, topic: str) -> bool:
 
 
 @both_versions
-@pytest.mark.parametrize(
-    "topic_filter", ["#", "a/#", "/#", "+", "+/+", "/+", "a/+/b/#", "+/#", "/", "a b", "$SYS/#", "ä/+"]
-)
+@cases("topic_filter", ["#", "a/#", "/#", "+", "+/+", "/+", "a/+/b/#", "+/#", "/", "a b", "$SYS/#", "ä/+"])
 @proves("MQTT-4.7.1-1", "MQTT-4.7.1-2", "3.1.1 MQTT-4.7.1-2", "3.1.1 MQTT-4.7.1-3")
 def test_filters_that_are_valid(version: int, topic_filter: str) -> None:
     assert is_granted(World(version), topic_filter)
 
 
 @both_versions
-@pytest.mark.parametrize("topic_filter", ["a#", "#a", "a/#/b", "##", "#/", "a/b#", "+#", "a/#+"])
+@cases("topic_filter", ["a#", "#a", "a/#/b", "##", "#/", "a/b#", "+#", "a/#+"])
 @proves("MQTT-4.7.1-1", "3.1.1 MQTT-4.7.1-2")
 def test_a_hash_stands_alone_and_last(version: int, topic_filter: str) -> None:
     assert not is_granted(World(version), topic_filter)
 
 
 @both_versions
-@pytest.mark.parametrize("topic_filter", ["a+", "+a", "a/b+/c", "++", "a/+b", "/a+"])
+@cases("topic_filter", ["a+", "+a", "a/b+/c", "++", "a/+b", "/a+"])
 @proves("MQTT-4.7.1-2", "3.1.1 MQTT-4.7.1-3")
 def test_a_plus_stands_alone(version: int, topic_filter: str) -> None:
     assert not is_granted(World(version), topic_filter)
@@ -60,8 +57,8 @@ def test_a_filter_has_at_least_one_character(version: int) -> None:
 
 
 @both_versions
-@pytest.mark.parametrize("topic_filter", ["#", "+/a", "+/#", "+"])
-@pytest.mark.parametrize("topic", ["$SYS/a", "$", "$a/a"])
+@cases("topic_filter", ["#", "+/a", "+/#", "+"])
+@cases("topic", ["$SYS/a", "$", "$a/a"])
 @proves("MQTT-4.7.2-1", "3.1.1 MQTT-4.7.2-1")
 def test_wildcards_at_the_beginning_pass_over_dollar_topics(version: int, topic_filter: str, topic: str) -> None:
     assert not receives(World(version), topic_filter, topic)
@@ -82,7 +79,7 @@ def test_a_mountpoint_does_not_hide_what_a_dollar_topic_is(version: int) -> None
 
 
 @both_versions
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "topic"), [("$SYS/#", "$SYS/a"), ("$SYS/+", "$SYS/a"), ("$", "$"), ("a/+", "a/$b"), ("#", "a/$b")]
 )
 @proves("MQTT-4.7.2-1", "3.1.1 MQTT-4.7.2-1")
@@ -91,7 +88,7 @@ def test_dollar_topics_have_their_own_filters(version: int, topic_filter: str, t
 
 
 @both_versions
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "topic", "matches"),
     [
         ("a", "A", False),
@@ -117,7 +114,7 @@ def test_matching_changes_no_character(version: int, topic_filter: str, topic: s
 
 
 @both_versions
-@pytest.mark.parametrize("text", ["x" * 65_535, "ä" * 32_767, "x/" * 32_767])
+@cases("text", ["x" * 65_535, "ä" * 32_767, "x/" * 32_767])
 @proves("MQTT-4.7.3-3", "3.1.1 MQTT-4.7.3-3")
 def test_names_and_filters_of_65535_bytes(version: int, text: str) -> None:
     assert receives(World(version, ROOMY), text, text)

@@ -13,6 +13,7 @@ import pytest
 
 from conformance.dialogue import both_versions, encoded
 from conformance.statements import proves
+from support.cases import cases
 from support.process import NodeProcess
 
 pytestmark = pytest.mark.service
@@ -153,7 +154,7 @@ def test_packets_and_frames_need_not_begin_together(node: NodeProcess, version: 
 
 
 @both_versions
-@pytest.mark.parametrize("is_connected", [False, True])
+@cases("is_connected", [False, True])
 @proves("MQTT-6.0.0-1", "3.1.1 MQTT-6.0.0-1")
 def test_a_text_frame_closes_the_connection(node: NodeProcess, version: int, is_connected: bool) -> None:
     with WebSocket(node) as client:
@@ -168,7 +169,7 @@ def test_a_text_frame_closes_the_connection(node: NodeProcess, version: int, is_
 
 
 @proves("MQTT-6.0.0-4", "3.1.1 MQTT-6.0.0-4")
-@pytest.mark.parametrize("offered", ["mqtt", "mqttv3.1, mqtt", "chat, mqtt", "mqtt, mqtt-v5", "mqtt-v5, mqtt"])
+@cases("offered", ["mqtt", "mqttv3.1, mqtt", "chat, mqtt", "mqtt, mqtt-v5", "mqtt-v5, mqtt"])
 def test_the_subprotocol_selected_is_mqtt(node: NodeProcess, offered: str) -> None:
     with WebSocket(node, offered) as client:
         assert client.status == 101
@@ -176,7 +177,7 @@ def test_the_subprotocol_selected_is_mqtt(node: NodeProcess, offered: str) -> No
 
 
 @proves("MQTT-6.0.0-4", "3.1.1 MQTT-6.0.0-4")
-@pytest.mark.parametrize("offered", ["chat", "MQTTX"])
+@cases("offered", ["chat", "MQTTX"])
 def test_another_subprotocol_is_not_selected(node: NodeProcess, offered: str) -> None:
     with WebSocket(node, offered) as client:
         assert client.status != 101 or "sec-websocket-protocol" not in client.headers

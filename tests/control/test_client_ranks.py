@@ -10,6 +10,7 @@ from heliograph.control.proto_v1.client_pages import RankedClient, TopClients
 from heliograph.events.disconnects import DisconnectHistory
 from heliograph.rpc.methods import SLICE, RpcError
 from support.asking import Asker
+from support.cases import cases
 from support.durable import DurableKernel, got, leave
 from support.kernel import Kernel
 
@@ -100,7 +101,7 @@ def test_durable_sessions_that_may_have_messages_in_storage_are_found(tmp_path: 
     assert ("late", True) in [(row.client.clientid, row.client.life.asleep) for row in asleep if row.client is not None]
 
 
-@pytest.mark.parametrize(
+@cases(
     "wanted",
     [
         TopClients("color"),

@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.hooks import Refusal
 from heliograph.control import messages
@@ -12,6 +10,7 @@ from heliograph.control.proto_v1.messages import NewMessage, NewMessages, Publis
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.asking import CALL, Asker
+from support.cases import cases
 from support.durable import DurableKernel, leave
 from support.kernel import Kernel
 
@@ -46,7 +45,7 @@ def test_a_message_reaches_subscribers_with_its_properties_from_http_api() -> No
     assert (done.receivers, done.code, len(done.id), seen) == (1, 0, 32, [("http_api", None)])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "payload", "code"),
     [
         ("a/#", b"", rc.TOPIC_NAME_INVALID),

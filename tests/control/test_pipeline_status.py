@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from heliograph.control import pipeline
 from heliograph.control.proto_v1.pipeline import PipelineStatus
 from support.asking import Asker
+from support.cases import cases
 
 QUERY = {"name": "q", "state": "running", "lag": 7, "last_error": None, "batches": 3, "rows_read": 20}
 
@@ -53,7 +52,7 @@ def test_figures_of_an_earlier_driver_are_said_to_be_that(tmp_path: Path) -> Non
     assert "an earlier driver" in status(driver).told
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"queries": 1}', '{"queries": [{"name": "q"}]}'])
+@cases("text", ["", "[]", '{"queries": 1}', '{"queries": [{"name": "q"}]}'])
 def test_a_file_that_is_none_is_named(text: str, tmp_path: Path) -> None:
     driver = Driver(tmp_path, None)
     driver.status_file.write_text(text)

@@ -1,9 +1,8 @@
 """The checker's own test: each promise broken on purpose in a small history is found, and nothing in a good one."""
 
-import pytest
-
 from crash.checker import check, is_complete, matches
 from crash.history import History, Published
+from support.cases import cases
 
 
 class Story:
@@ -52,7 +51,7 @@ def test_an_acknowledged_message_that_never_came() -> None:
     assert story.found == ["lost"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("is_subscribed", "is_repeated", "found"),
     [(False, True, []), (False, False, ["order"]), (True, True, ["order"])],
     ids=["repeated for a younger subscription", "not repeated", "subscribed before"],

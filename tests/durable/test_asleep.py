@@ -14,6 +14,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError
+from support.cases import cases
 from support.durable import DurableKernel, got, leave
 
 
@@ -44,7 +45,7 @@ def visits(kernel: DurableKernel, topic: str) -> int:
     return sum(len(entry.subscriptions) for entry in kernel.broker.router.filters.match(topic))
 
 
-@pytest.mark.parametrize("topic_filter", ["#", "t/#", "+/1", "t/1"])
+@cases("topic_filter", ["#", "t/#", "+/1", "t/1"])
 def test_a_publisher_does_not_come_across_who_is_away(tmp_path: Path, topic_filter: str) -> None:
     kernel = DurableKernel(tmp_path)
     for number in range(50):

@@ -13,6 +13,7 @@ from heliograph.broker.message import Message, make_message
 from heliograph.config import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.durable import DurableKernel
 from support.kernel import Peer
 from support.process import NodeProcess
@@ -70,7 +71,7 @@ def heard_of_all(kernel: DurableKernel) -> Peer:
     return sub
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings",
     [
         REWRITE,
@@ -146,8 +147,8 @@ def test_nobody_is_told_of_what_a_repetition_is_compared_with(tmp_path: Path) ->
         assert after[name] == before[name]
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize(
+@cases("is_known", [True, False])
+@cases(
     ("settings", "retain", "retained"),
     [
         (REWRITE, True, ["PUBLISH of/pub/1 '{\"n\":1}' q0 retain"]),

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError
+from support.cases import cases
 from support.durable import DurableKernel, leave
 from support.kernel import Peer
 from support.packets import properties, publish
@@ -31,7 +30,7 @@ def asleep(tmp_path: Path, *filters: str) -> DurableKernel:
     return again
 
 
-@pytest.mark.parametrize(
+@cases(
     ("clientid", "clean_start", "expiry_s", "answer"),
     [
         ("sub", False, 600, "CONNACK 0x00 present"),
@@ -141,7 +140,7 @@ def ends_of(kernel: DurableKernel) -> list[str]:
     return ended
 
 
-@pytest.mark.parametrize("tick", [True, False])
+@cases("tick", [True, False])
 def test_a_session_whose_time_is_over_while_it_is_read_is_not_resumed(tmp_path: Path, tick: bool) -> None:
     kernel = asleep(tmp_path, *[f"t/{number}" for number in range(600)])
     ended = ends_of(kernel)
@@ -158,7 +157,7 @@ def test_a_session_whose_time_is_over_while_it_is_read_is_not_resumed(tmp_path: 
     assert kernel.broker.statistics()["subscriptions.count"] == 0
 
 
-@pytest.mark.parametrize(("clean_start", "expiry_s"), [(False, 600), (True, 600), (True, 0)])
+@cases(("clean_start", "expiry_s"), [(False, 600), (True, 600), (True, 0)])
 def test_a_client_that_comes_between_the_end_of_its_session_and_the_next_tick(
     tmp_path: Path, clean_start: bool, expiry_s: int
 ) -> None:

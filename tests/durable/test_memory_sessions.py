@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.channel.options import ChannelOptions
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageFullError
+from support.cases import cases
 from support.durable import DurableKernel
 
 
@@ -45,7 +44,7 @@ def test_a_session_in_memory_writes_nothing(tmp_path: Path) -> None:
     assert kernel.state.batches_count == before
 
 
-@pytest.mark.parametrize("durable", [True, False])
+@cases("durable", [True, False])
 def test_a_zone_may_keep_its_sessions_in_memory(tmp_path: Path, durable: bool) -> None:
     kernel = DurableKernel(tmp_path)
     zone = ChannelOptions(SessionOptions(durable=durable), "tcp:other", "other")

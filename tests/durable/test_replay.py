@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt import packets as p
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageFullError
+from support.cases import cases
 from support.durable import DurableKernel
 from support.kernel import Peer
 
@@ -53,7 +52,7 @@ def arrived(kernel: DurableKernel, *filters: str, qos: int = 1) -> Peer:
     return sub
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 def test_what_waits_in_memory_for_a_slow_reader_is_bounded_by_bytes(tmp_path: Path, qos: int) -> None:
     limits = SessionOptions(max_inflight=2, max_mqueue_len=0, max_mqueue_bytes=60_000, max_awaiting_rel=0)
     kernel = DurableKernel(tmp_path, session_options=limits)
@@ -84,7 +83,7 @@ def test_what_is_not_committed_yet_is_remembered_up_to_so_many_bytes(tmp_path: P
     assert [payload.split()[0] for payload in got] == [str(number) for number in range(21)]
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 def test_a_client_that_reads_too_slowly_gets_everything_from_the_disk(tmp_path: Path, qos: int) -> None:
     kernel = DurableKernel(
         tmp_path, session_options=SessionOptions(max_inflight=10, max_mqueue_len=50, max_awaiting_rel=0)
@@ -222,7 +221,7 @@ def test_what_waits_goes_with_its_subscription_and_does_not_follow_what_the_next
     assert not session_of(kernel).behind
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (1, 0)])
+@cases(("before", "after"), [(2, 1), (1, 2), (1, 0)])
 def test_the_qos_of_a_subscription_changes_with_a_backlog(tmp_path: Path, before: int, after: int) -> None:
     kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
     sub = arrived(kernel, "t", qos=before)

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.durable import DurableKernel
 
 
@@ -39,7 +38,7 @@ def test_a_session_in_memory_does_not_survive(tmp_path: Path) -> None:
     assert kernel.crash().come("sub").heard() == ["CONNACK 0x00"]
 
 
-@pytest.mark.parametrize("version", [p.V3_1_1, p.V5])
+@cases("version", [p.V3_1_1, p.V5])
 def test_messages_for_a_client_that_is_away_cost_no_memory_and_come_when_it_comes(tmp_path: Path, version: int) -> None:
     kernel = DurableKernel(tmp_path)
     sub = kernel.come("sub", version=version)
@@ -137,7 +136,7 @@ def test_an_unsubscription_survives(tmp_path: Path) -> None:
     assert kernel.come("sub").heard() == ["CONNACK 0x00 present"]
 
 
-@pytest.mark.parametrize("topic_filter", ["t", "$share/g/t"])  # asleep, and awake from the start on
+@cases("topic_filter", ["t", "$share/g/t"])  # asleep, and awake from the start on
 def test_a_session_ends_though_the_broker_restarts_more_often_than_that(tmp_path: Path, topic_filter: str) -> None:
     kernel = DurableKernel(tmp_path)
     sub = kernel.come("sub", expiry_s=10)

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.durable import DurableKernel, got
 from support.kernel import Peer
 
@@ -49,8 +48,8 @@ def commit_all(kernel: DurableKernel) -> None:
     kernel.automatic = True
 
 
-@pytest.mark.parametrize("same_turn", [True, False])
-@pytest.mark.parametrize("same_commit", [True, False])
+@cases("same_turn", [True, False])
+@cases("same_commit", [True, False])
 def test_an_older_message_does_not_follow_on_the_next_connection(
     tmp_path: Path, same_commit: bool, same_turn: bool
 ) -> None:
@@ -60,7 +59,7 @@ def test_an_older_message_does_not_follow_on_the_next_connection(
     assert got(kernel, "sub") == ["after"]
 
 
-@pytest.mark.parametrize("same_commit", [True, False])
+@cases("same_commit", [True, False])
 def test_an_older_message_does_not_follow_after_a_crash(tmp_path: Path, same_commit: bool) -> None:
     kernel, _ = subscribed_between(tmp_path, same_commit=same_commit)
     while kernel.sink.is_waiting:
@@ -69,7 +68,7 @@ def test_an_older_message_does_not_follow_after_a_crash(tmp_path: Path, same_com
     assert got(kernel, "sub") == ["after"]
 
 
-@pytest.mark.parametrize("same_commit", [True, False])
+@cases("same_commit", [True, False])
 def test_an_older_message_does_not_follow_while_a_backlog_was_read(tmp_path: Path, same_commit: bool) -> None:
     limits = SessionOptions(max_inflight=1, max_mqueue_len=1)
     kernel = DurableKernel(tmp_path, session_options=limits)
@@ -96,7 +95,7 @@ def test_an_older_message_does_not_follow_while_a_backlog_was_read(tmp_path: Pat
     assert got(kernel, "sub") == ["after"]
 
 
-@pytest.mark.parametrize("starts", [1, 2])
+@cases("starts", [1, 2])
 def test_a_clock_that_was_set_back_hides_nothing_that_is_published_later(tmp_path: Path, starts: int) -> None:
     kernel, _ = subscribed_between(tmp_path, same_commit=True)
     kernel.commit()

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.actions import Action
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.durable import DurableKernel
 from support.kernel import Peer
 from support.packets import properties
@@ -218,7 +217,7 @@ def leave_many(kernel: DurableKernel, count: int, delay_s: int) -> None:
         peer.drop()
 
 
-@pytest.mark.parametrize("count", [2, 20, 900])
+@cases("count", [2, 20, 900])
 def test_all_wills_that_are_due_are_published_after_a_restart(tmp_path: Path, count: int) -> None:
     kernel = DurableKernel(tmp_path)
     watcher = kernel.connect("memory")

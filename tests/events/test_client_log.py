@@ -11,6 +11,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.kernel import Peer
 from support.services import Node
 
@@ -197,7 +198,7 @@ def test_a_flood_of_connections_is_bounded(caplog: pytest.LogCaptureFixture) -> 
     assert len(lines(caplog)) == 1200
 
 
-@pytest.mark.parametrize("clientid", ["c" * 65_535, "/" * 65_535], ids=["plain", "escaped"])
+@cases("clientid", ["c" * 65_535, "/" * 65_535], ids=["plain", "escaped"])
 def test_the_longest_client_id_raises_alarms_that_end(clientid: str) -> None:
     node = Node("", ChannelOptions(session=SessionOptions(max_mqueue_len=1)))
     for _ in range(5):

@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from heliograph.broker.delivery_times import RESPONSE, WHOLE
 from heliograph.broker.message import Message, make_message
 from heliograph.control import slow_subscriptions
@@ -13,6 +11,7 @@ from heliograph.mqtt import packets as p
 from heliograph.node.kernel import KernelPart
 from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
 from support.asking import Asker
+from support.cases import cases
 from support.kernel import Kernel
 from support.running import RunningNode
 
@@ -71,7 +70,7 @@ async def test_receivers_that_acknowledge_late(tmp_path: Path) -> None:
         assert broker.delivery_times is None
 
 
-@pytest.mark.parametrize("measured", [WHOLE, RESPONSE])
+@cases("measured", [WHOLE, RESPONSE])
 def test_the_slowest_receivers_come_first_and_prompt_ones_are_none(measured: int) -> None:
     kernel = Kernel()
     found = SlowSubscriptions(30_000, measured, 2, 5_000_000, lambda: kernel.now_us, lambda clientid: 0)

@@ -3,11 +3,10 @@
 import json
 from datetime import datetime
 
-import pytest
-
 from heliograph import __version__
 from heliograph.mqtt import packets as p
 from heliograph.observe.metrics import METRICS, STATISTICS
+from support.cases import cases
 from support.kernel import Peer
 from support.services import Node
 
@@ -208,7 +207,7 @@ def test_events_that_are_switched_off_are_not_hooked_in() -> None:
     assert told(watcher) == {}
 
 
-@pytest.mark.parametrize("clientid", ["+", "a/#", "x" * 65_500])
+@cases("clientid", ["+", "a/#", "x" * 65_500])
 def test_a_client_whose_id_is_no_part_of_a_topic_does_no_harm(clientid: str) -> None:
     node = Node()
     watcher = watching(node, NODE + "clients/#")

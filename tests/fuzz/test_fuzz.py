@@ -18,11 +18,12 @@ from fuzz.mutation import Mutator, with_lengths
 from fuzz.selection import select
 from fuzz.targets import CORPUS, TARGETS
 from heliograph.transport.addresses import plain_host
+from support.cases import cases
 
 SHORT_RUNS = {"decoder": 20_000, "conversation": 1500, "filters": 1000, "websocket": 1000, "handshake": 4000}
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@cases("name", TARGETS)
 def test_the_corpus(name: str) -> None:
     found = TARGETS[name].corpus
     assert len(found) >= 20

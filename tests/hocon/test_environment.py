@@ -6,6 +6,7 @@ import pytest
 
 from heliograph.hocon import HoconError, Plain, apply_environment, parse_text, to_plain
 from hocon.reading import value_of
+from support.cases import cases
 
 
 def applied(text: str, environ: dict[str, str]) -> Plain:
@@ -14,7 +15,7 @@ def applied(text: str, environ: dict[str, str]) -> Plain:
     return to_plain(apply_environment(parse_text(text), variables))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("A", {"a": 1}),
@@ -32,7 +33,7 @@ def test_names(name: str, value: Plain) -> None:
     assert applied("", {name: "1"}) == value
 
 
-@pytest.mark.parametrize("name", ["heliograph_a", "Heliograph_A", "HELIOGRAPHA", "XHELIOGRAPH_A", "EMQX_A"])
+@cases("name", ["heliograph_a", "Heliograph_A", "HELIOGRAPHA", "XHELIOGRAPH_A", "EMQX_A"])
 def test_the_prefix_is_exact(name: str) -> None:
     assert to_plain(apply_environment(parse_text(""), {name: "1"})) == {}
 
@@ -41,7 +42,7 @@ def test_another_prefix() -> None:
     assert to_plain(apply_environment(parse_text(""), {"EMQX_A": "1", "HELIOGRAPH_B": "2"}, "EMQX_")) == {"a": 1}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("", ""),
@@ -96,7 +97,7 @@ def test_a_value_may_include_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert applied("", {"K": '{include "f.conf"}'}) == {"k": {"x": 1, "y": 1}}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "environ", "value"),
     [
         ("a {x = 1, y = 2}", {"A": "{x = 3}"}, {"a": {"x": 3}}),  # the whole node, no merge
@@ -124,9 +125,7 @@ def test_layering(text: str, environ: dict[str, str], value: Plain) -> None:
     assert applied(text, environ) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "name"), [("l = [1]", "L__3"), ("l = [1]", "L__0"), ("l = [1]", "L__-1"), ("", "L__2"), ("", "L__10")]
-)
+@cases(("text", "name"), [("l = [1]", "L__3"), ("l = [1]", "L__0"), ("l = [1]", "L__-1"), ("", "L__2"), ("", "L__10")])
 def test_an_index_outside_the_list_names_the_variable(text: str, name: str) -> None:
     with pytest.raises(HoconError) as caught:
         applied(text, {name: "x"})

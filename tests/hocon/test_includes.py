@@ -7,9 +7,10 @@ import pytest
 
 from heliograph.hocon import HoconError, Plain, parse_file, parse_text, to_plain
 from hocon.reading import error_of, value_of
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ('include "b.conf"', {"b": 1}),
@@ -52,7 +53,7 @@ def test_a_required_file_that_is_missing_is_an_error_at_the_include() -> None:
     assert '"no.conf" does not exist' in error.message
 
 
-@pytest.mark.parametrize(
+@cases(
     "form",
     [
         'file("b")',
@@ -68,7 +69,7 @@ def test_forms_of_other_dialects_are_illegal(form: str) -> None:
     assert "illegal character '('" in error_of(f"include {form}").message
 
 
-@pytest.mark.parametrize("text", ["l = [include b]", 'a = include "b"', 'l = [1, include "b"]'])
+@cases("text", ["l = [include b]", 'a = include "b"', 'l = [1, include "b"]'])
 def test_an_include_stands_where_a_field_may(text: str) -> None:
     assert "does not fit here" in error_of(text, {"b": "x = 1"}).message
 
@@ -78,7 +79,7 @@ def test_an_included_array_is_an_error_in_its_file() -> None:
     assert (error.file, error.line) == ("b", 2)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("files", "chain"),
     [
         ({"a": 'include "a"'}, "main.conf -> a -> a"),
@@ -90,7 +91,7 @@ def test_a_cycle_is_an_error_with_its_chain(files: dict[str, str | bytes], chain
     assert chain in error_of('include "a"', files).message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "included", "value"),
     [
         ('gw {include "g"}', "port = 1, p = ${port}", {"gw": {"port": 1, "p": 1}}),
@@ -189,7 +190,7 @@ def test_what_is_there_but_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert "is a directory" in caught.value.message
 
 
-@pytest.mark.parametrize("name", [r"a\u0000b", "x" * 5000, "main.conf/x"])
+@cases("name", [r"a\u0000b", "x" * 5000, "main.conf/x"])
 def test_names_that_no_file_can_have_are_errors(name: str, tmp_path: Path) -> None:
     (tmp_path / "main.conf").write_text(f'\ninclude "{name}"')
     with pytest.raises(HoconError) as caught:

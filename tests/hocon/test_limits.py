@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from heliograph.hocon import HoconError, MemoryFiles, ParsingLimits, parse_text, to_json, to_plain
 from hocon.reading import error_of, value_of
+from support.cases import cases
 from support.forms import examples
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "a = " + "[" * 100_000,
@@ -35,7 +36,7 @@ def test_nesting_up_to_the_limit_works() -> None:
     assert str(to_plain(node)) == "{'a': " + "[" * 499 + "]" * 499 + "}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("first", "step"),
     [
         ("x", "${b%d}${b%d}"),
@@ -78,7 +79,7 @@ def test_substitutions_that_all_lead_to_one_another_run_out_of_steps() -> None:
         parse_text(text, limits=ParsingLimits(steps=5000))
 
 
-@pytest.mark.parametrize("depth", [20, 40])
+@cases("depth", [20, 40])
 def test_includes_that_double_are_limited(depth: int) -> None:
     files: dict[str, str | bytes] = {f"f{i}": f'include "f{i + 1}"\ninclude "f{i + 1}"' for i in range(depth)}
     error = error_of("include f0", files)
@@ -107,7 +108,7 @@ def test_the_digits_of_an_integer_are_limited() -> None:
     assert "the limit is 100000" in error.message
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         'a = "' + "x" * 1_000_000 + '"',
@@ -123,7 +124,7 @@ def test_a_megabyte_of_one_thing_is_read(text: str) -> None:
     assert isinstance(value_of(text), dict)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ['"' + "\\n" * 300_000, '"""' + '"a' * 300_000, "${" + "a" * 300_000, 'required("' + "a" * 300_000],
     ids=["text", "quotes", "a substitution", "required"],
@@ -171,7 +172,7 @@ def test_words_values_and_marks_are_limited_over_all_that_is_included() -> None:
     assert (caught.value.file, caught.value.line) == ("x", 1)
 
 
-@pytest.mark.parametrize("count", [2, 20, 2000])
+@cases("count", [2, 20, 2000])
 def test_a_value_that_only_extends_itself_is_told_of_at_once(count: int) -> None:
     error = error_of("a = ${a}x\n" * count)
     assert (error.line, "defined only by way of itself" in error.message) == (1, True)

@@ -1,12 +1,11 @@
 """Several definitions of one path: merging, replacing, editing lists by index, `+=`."""
 
-import pytest
-
 from heliograph.hocon import Plain
 from hocon.reading import error_of, value_of
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("a = 1, a = 2", {"a": 2}),
@@ -30,7 +29,7 @@ def test_the_order_of_keys_has_no_meaning() -> None:
     assert value_of("a.x = 1, b = 2, a.y = 3") == value_of("b = 2, a.y = 3, a.x = 1")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("l = [1, 2], l.1 = 9", [9, 2]),
@@ -61,7 +60,7 @@ def test_index_keys(text: str, value: Plain) -> None:
         assert document["l"] == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "line"),
     [
         ("l = [1]\nl.0 = 2", 2),
@@ -81,7 +80,7 @@ def test_an_index_outside_the_list(text: str, line: int) -> None:
     assert "valid are 1 to" in error.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("k += 1", {"k": [1]}),
@@ -113,7 +112,7 @@ def test_appending(text: str, value: Plain) -> None:
     assert value_of(text) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "kind"),
     [
         ("k = 5", "a number"),

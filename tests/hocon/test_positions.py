@@ -1,12 +1,11 @@
 """Where errors and values say that they stand."""
 
-import pytest
-
 from heliograph.hocon import MemoryFiles, Node, parse_text
 from hocon.reading import error_of
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "line"),
     [
         ("a = 1\n\nb = /", 3),
@@ -77,7 +76,7 @@ include "sub/g.conf"
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "position", "source"),
     [
         ("a", "main.conf:5", None),  # merged: the last definition

@@ -2,14 +2,14 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hocon.reading import error_of, field_of
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         (r'""', ""),
@@ -30,16 +30,14 @@ def test_quoted_strings(text: str, value: str) -> None:
     assert field_of(text) == value
 
 
-@pytest.mark.parametrize(
-    "text", ['"open', '"x\\"', '"line\nend"', '"cr\rend"', '"ls\u2028end"', '"ps\u2029end"', '"x\\\n"']
-)
+@cases("text", ['"open', '"x\\"', '"line\nend"', '"cr\rend"', '"ls\u2028end"', '"ps\u2029end"', '"x\\\n"'])
 def test_a_string_that_is_not_closed_on_its_line_is_an_error_at_its_quote(text: str) -> None:
     error = error_of(f"\nk = {text}")
     assert error.line == 2
     assert "never closed" in error.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "found"),
     [
         (r'"\u00g1"', r"\u00g1"),
@@ -58,7 +56,7 @@ def test_bad_unicode_escapes_name_the_line(text: str, found: str) -> None:
     assert found in error.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ('""""""', ""),
@@ -77,7 +75,7 @@ def test_triple_quoted_strings_are_raw(text: str, value: str) -> None:
     assert field_of(text) == value
 
 
-@pytest.mark.parametrize("text", ['"""a""""', '"""a\\""""', '"""""""', '"""a"""""'])
+@cases("text", ['"""a""""', '"""a\\""""', '"""""""', '"""a"""""'])
 def test_four_closing_quotes_are_an_error(text: str) -> None:
     assert "four quotes" in error_of(f"k = {text}").message
 
@@ -92,7 +90,7 @@ def test_an_open_triple_quote_is_reported_at_its_start() -> None:
     assert "never closed" in error.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("inside", "value"),
     [
         ('~\n    SELECT *\n      FROM "s/#"\n  ~', 'SELECT *\n  FROM "s/#"\n'),

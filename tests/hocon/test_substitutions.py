@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from heliograph.hocon import Plain
 from hocon.reading import error_of, value_of
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("a = 1, b = ${a}", {"a": 1, "b": 1}),
@@ -41,7 +42,7 @@ def test_a_substitution_means_the_final_value(text: str, value: Plain) -> None:
     assert value_of(text) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("a = ${?x}", {}),
@@ -62,7 +63,7 @@ def test_what_is_not_defined_drops_out(text: str, value: Plain) -> None:
     assert value_of(text) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ('path = a, path = ${path}":/opt"', {"path": "a:/opt"}),
@@ -90,7 +91,7 @@ def test_a_value_that_extends_itself(text: str, value: Plain) -> None:
     assert value_of(text) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "lines"),
     [
         ("a = 1\nb = ${x}", [2]),

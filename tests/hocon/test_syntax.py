@@ -2,16 +2,16 @@
 
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.hocon import Plain
 from hocon.reading import error_of, field_of, value_of
+from support.cases import cases
 from support.forms import examples
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("a = 1", {"a": 1}),
@@ -32,7 +32,7 @@ def test_documents_and_fields(text: str, value: Plain) -> None:
     assert value_of(text) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "[1]",
@@ -90,7 +90,7 @@ def test_what_does_not_fit(text: str) -> None:
     assert "expected" in message or "illegal character" in message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "path"),
     [
         ("a.b.c", ["a", "b", "c"]),
@@ -125,7 +125,7 @@ def test_keys_are_case_sensitive() -> None:
     assert value_of("a = 1, A = 2") == {"a": 1, "A": 2}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("[]", []),
@@ -154,12 +154,12 @@ def test_arrays(text: str, value: Plain) -> None:
     assert field_of(text) == value
 
 
-@pytest.mark.parametrize("text", ["[up 7]", "[{} 7]", "[[1] true]", '["a" null]', "[1, a 2]"])
+@cases("text", ["[up 7]", "[{} 7]", "[[1] true]", '["a" null]', "[1, a 2]"])
 def test_a_number_after_a_text_needs_a_comma(text: str) -> None:
     assert "does not fit here" in error_of(f"k = {text}").message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("eu west", "euwest"),
@@ -178,7 +178,7 @@ def test_concatenation(text: str, value: Plain) -> None:
     assert field_of(text) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "kinds"),
     [
         ("[1] x", "a list and a string"),

@@ -1,12 +1,11 @@
 """Lexical rules: white space, comments, numbers, units, words, and what is illegal."""
 
-import pytest
-
 from heliograph.hocon import Plain
 from hocon.reading import error_of, field_of, value_of
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",
@@ -22,13 +21,13 @@ def test_a_document_without_fields_is_an_empty_object(text: str) -> None:
     assert value_of(text) == {}
 
 
-@pytest.mark.parametrize("blank", ["\t", "\v", "\f", " ", "\u00a0", "\n", "\r", "\r\n", "\u2028", "\u2029"])
+@cases("blank", ["\t", "\v", "\f", " ", "\u00a0", "\n", "\r", "\r\n", "\u2028", "\u2029"])
 def test_white_space_and_line_ends_only_separate_tokens(blank: str) -> None:
     assert value_of(f"a{blank}={blank}1{blank}b{blank}{{{blank}c{blank}:{blank}2{blank}}}") == {"a": 1, "b": {"c": 2}}
 
 
-@pytest.mark.parametrize("line_end", ["\n", "\r", "\r\n", "\u2028", "\u2029"])
-@pytest.mark.parametrize("mark", ["#", "//"])
+@cases("line_end", ["\n", "\r", "\r\n", "\u2028", "\u2029"])
+@cases("mark", ["#", "//"])
 def test_a_comment_ends_with_its_line(mark: str, line_end: str) -> None:
     assert value_of(f"port = 1884{mark}tls{line_end}b = 2") == {"port": 1884, "b": 2}
 
@@ -37,7 +36,7 @@ def test_comment_marks_inside_strings_are_text() -> None:
     assert value_of('a = "x#y//z", b = """#//"""') == {"a": "x#y//z", "b": "#//"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "value"),
     [
         ("0", 0),
@@ -73,7 +72,7 @@ def test_integers_may_be_of_any_size() -> None:
     assert field_of("-1" + "0" * 6000) == -(10**6000)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["True", "NULL", "yes", "on", "off", "nullable", "truely", "a-b", "a.b", "a@b", "x%|_-.", "includes", "required"],
 )
@@ -84,17 +83,17 @@ def test_words_are_strings(text: str) -> None:
 _UNITS = ["%", "b", "B", "kb", "KB", "mb", "MB", "gb", "GB", "d", "D", "h", "H", "m", "M", "s", "S", "ms", "MS"]
 
 
-@pytest.mark.parametrize("unit", _UNITS)
+@cases("unit", _UNITS)
 def test_a_number_with_a_unit_is_a_string_as_written(unit: str) -> None:
     assert field_of(f"0015{unit}") == f"0015{unit}"
 
 
-@pytest.mark.parametrize("text", ["2h15m", "8secs", "3kbps", "1h2D3ms", "5Mb", "16bytes"])
+@cases("text", ["2h15m", "8secs", "3kbps", "1h2D3ms", "5Mb", "16bytes"])
 def test_unit_texts_join_with_what_follows(text: str) -> None:
     assert field_of(text) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["3w", "2.5h", "7us", "16Kb", "16 MB", "12abc", "5m30", "10.1.2.3", "-5s", "0x1f", "4 apples", "1 2", "true x"],
 )
@@ -102,7 +101,7 @@ def test_a_number_or_keyword_with_text_beside_it_does_not_fit(text: str) -> None
     assert "does not fit here" in error_of(f"k = {text}").message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "character"),
     [
         ("a/b", "'/'"),
@@ -142,7 +141,7 @@ def test_characters_outside_the_table_are_illegal(text: str, character: str) -> 
     assert character in error_of(f"k = {text}").message
 
 
-@pytest.mark.parametrize("text", ["$x", "${ x}", "${x }", "${}", '${"x"}', "${?}", "${1a}", "${x", "$", "${?x?}"])
+@cases("text", ["$x", "${ x}", "${x }", "${}", '${"x"}', "${?}", "${1a}", "${x", "$", "${?x?}"])
 def test_a_substitution_has_one_form(text: str) -> None:
     error = error_of(f"a = 1\nk = {text}")
     assert error.line == 2
@@ -155,9 +154,7 @@ def test_a_float_beyond_the_largest_is_an_error() -> None:
     assert "1.0e999 is too large" in error.message
 
 
-@pytest.mark.parametrize(
-    ("content", "line"), [(b"a = 1\nb = \xff", 2), (b'a = "\xe2\x82"', 1), (b"# \xc3", 1), (b"\xed\xa0\x80", 1)]
-)
+@cases(("content", "line"), [(b"a = 1\nb = \xff", 2), (b'a = "\xe2\x82"', 1), (b"# \xc3", 1), (b"\xed\xa0\x80", 1)])
 def test_only_utf8_is_text(content: bytes, line: int) -> None:
     error = error_of(content)
     assert error.line == line

@@ -2,16 +2,16 @@
 
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.hocon import Node, Plain, SourcePosition, parse_text, to_json, to_plain
 from hocon.reading import value_of
+from support.cases import cases
 from support.forms import examples
 
 
-@pytest.mark.parametrize("indent", [None, 0, 2, 4])
+@cases("indent", [None, 0, 2, 4])
 def test_json_is_laid_out_as_usual(indent: int | None) -> None:
     text = 'a = 1, b = [], c {}, d = [1, [2.0, {x = null, y = []}], {}], "k\\"ey" = "te\\nxt é", e {f {g = true}}'
     assert to_json(parse_text(text), indent) == json.dumps(value_of(text), indent=indent)

@@ -7,6 +7,7 @@ from heliograph.mqtt.decode import remaining_length
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
 from mqtt.bank import CASES, Case, each, ids
+from support.cases import cases
 from support.packets import decode_all, decode_one, plain
 from support.strategies import VERSIONS, packets
 
@@ -19,13 +20,13 @@ def test_the_bank_is_large_and_names_are_unique() -> None:
     assert len(names) == len(set(names)) >= 150
 
 
-@pytest.mark.parametrize(("case", "version"), each(GOOD), ids=ids(GOOD))
+@cases(("case", "version"), each(GOOD), ids=ids(GOOD))
 def test_a_valid_packet_decodes(case: Case, version: int) -> None:
     assert case.packet is not None
     assert plain(decode_one(case.data, version)) == plain(case.packet)
 
 
-@pytest.mark.parametrize(("case", "version"), each(GOOD), ids=ids(GOOD))
+@cases(("case", "version"), each(GOOD), ids=ids(GOOD))
 def test_a_valid_packet_encodes(case: Case, version: int) -> None:
     assert case.packet is not None
     encoded = encode_packet(case.packet, version)
@@ -34,7 +35,7 @@ def test_a_valid_packet_encodes(case: Case, version: int) -> None:
     assert plain(decode_one(encoded, version)) == plain(case.packet)
 
 
-@pytest.mark.parametrize(("case", "version"), each(BAD), ids=ids(BAD))
+@cases(("case", "version"), each(BAD), ids=ids(BAD))
 def test_an_invalid_packet_is_refused(case: Case, version: int) -> None:
     assert case.fault is not None
     with pytest.raises(ProtocolError) as caught:
@@ -43,7 +44,7 @@ def test_an_invalid_packet_is_refused(case: Case, version: int) -> None:
     assert caught.value.detail
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 @given(data=st.data())
 def test_any_packet_encodes_and_decodes_to_itself(version: int, data: st.DataObject) -> None:
     packet = data.draw(packets(version))
@@ -51,7 +52,7 @@ def test_any_packet_encodes_and_decodes_to_itself(version: int, data: st.DataObj
     assert plain(decode_one(encoded, version)) == plain(packet)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 @given(data=st.data())
 def test_packets_one_behind_the_other_decode_each(version: int, data: st.DataObject) -> None:
     sent = data.draw(st.lists(packets(version), max_size=5))
@@ -59,7 +60,7 @@ def test_packets_one_behind_the_other_decode_each(version: int, data: st.DataObj
     assert [plain(packet) for packet in decode_all(stream, version)] == [plain(packet) for packet in sent]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 @given(first=st.integers(0, 255), body=st.binary(max_size=40))
 @example(first=0x82, body=b"\0\1\0")
 def test_arbitrary_bytes_raise_only_protocol_errors(version: int, first: int, body: bytes) -> None:
@@ -84,7 +85,7 @@ def mutations(draw: st.DrawFn) -> bytes:
     return bytes([case.data[0], min(len(body), 127)]) + bytes(body[:127])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 @given(data=mutations())
 def test_damaged_packets_raise_only_protocol_errors(version: int, data: bytes) -> None:
     decode_or_refuse(data, version)
@@ -101,7 +102,7 @@ def decode_or_refuse(data: bytes, version: int) -> None:
     assert plain(decode_one(encode_packet(packet, version), version)) == plain(packet)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "value"),
     [
         (b"\x00", 0),

@@ -16,6 +16,7 @@ from heliograph.mqtt.properties import (
     encode_varint,
     properties_from_wire,
 )
+from support.cases import cases
 from support.packets import properties
 from support.strategies import property_sets
 from support.wire import varint, wire
@@ -42,7 +43,7 @@ def test_arbitrary_bytes_raise_only_protocol_errors(data: bytes) -> None:
     assert properties_from_wire(encode_properties(named), EVERY) == named
 
 
-@pytest.mark.parametrize("identifier", sorted(props.NAMES))
+@cases("identifier", sorted(props.NAMES))
 def test_a_property_may_only_stand_where_the_specification_allows_it(identifier: int) -> None:
     data = bytes([identifier]) + bytes(8)
     with pytest.raises(MalformedPacketError, match=f"0x{identifier:02x} may not stand in this packet"):
@@ -50,7 +51,7 @@ def test_a_property_may_only_stand_where_the_specification_allows_it(identifier:
 
 
 # Table 2-4 of the specification, packet by packet.
-@pytest.mark.parametrize(
+@cases(
     ("allowed", "identifiers"),
     [
         (props.ALLOWED_CONNECT, "11 21 27 22 19 17 26 15 16"),
@@ -68,7 +69,7 @@ def test_what_each_packet_may_carry(allowed: frozenset[int], identifiers: str) -
     assert allowed == set(bytes.fromhex(identifiers))
 
 
-@pytest.mark.parametrize("identifier", sorted(set(props.NAMES) - {props.SUBSCRIPTION_IDENTIFIER, props.USER_PROPERTY}))
+@cases("identifier", sorted(set(props.NAMES) - {props.SUBSCRIPTION_IDENTIFIER, props.USER_PROPERTY}))
 def test_no_other_property_stands_twice(identifier: int) -> None:
     once = next(
         value for value in (b"\x01", b"\0\x01", b"\0\0\0\x01", b"\0\x011") if is_valid(bytes([identifier]) + value)
@@ -119,13 +120,13 @@ def test_variable_byte_integers(value: int) -> None:
             decode_varint(data, 0, cut)
 
 
-@pytest.mark.parametrize("data", [b"\x80\x00", b"\xff\x80\x00", b"\x80\x80\x80\x00", b"\x81\x00"])
+@cases("data", [b"\x80\x00", b"\xff\x80\x00", b"\x80\x80\x80\x00", b"\x81\x00"])
 def test_a_variable_byte_integer_longer_than_needed_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedPacketError, match="longer than it needs to be"):  # [MQTT-1.5.5-1]
         decode_varint(data, 0, len(data))
 
 
-@pytest.mark.parametrize(
+@cases(
     "notation",
     ["0001 00", "0003 610062", "0002 c328", "0003 eda080", "0002 c080", "0004 f4908080", "0001 80", "0002 61"],
 )
@@ -135,7 +136,7 @@ def test_strings_that_are_malformed(notation: str) -> None:
         decode_string(data, 0, len(data))
 
 
-@pytest.mark.parametrize("text", ["", "a", "ü😀", "\ufeff", "\uffff", "\x01", "a" * 65_535])
+@cases("text", ["", "a", "ü😀", "\ufeff", "\uffff", "\x01", "a" * 65_535])
 def test_strings_that_are_valid(text: str) -> None:
     data = encode_string(text)
     assert decode_string(data, 0, len(data)) == (text, len(data))

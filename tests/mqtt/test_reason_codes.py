@@ -1,6 +1,5 @@
-import pytest
-
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 
 
 def test_every_code_has_a_name() -> None:
@@ -15,7 +14,7 @@ def test_names_for_logs() -> None:
 
 
 # Table 3.1 of MQTT 3.1.1.
-@pytest.mark.parametrize(("code", "return_code"), [(0x00, 0), (0x84, 1), (0x85, 2), (0x88, 3), (0x86, 4), (0x87, 5)])
+@cases(("code", "return_code"), [(0x00, 0), (0x84, 1), (0x85, 2), (0x88, 3), (0x86, 4), (0x87, 5)])
 def test_connack_codes_of_mqtt_3_and_back(code: int, return_code: int) -> None:
     assert rc.connack_return_code(code) == return_code
     assert rc.connack_reason_code(return_code) == code

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 
 from heliograph.mqtt.topic import (
@@ -12,13 +11,14 @@ from heliograph.mqtt.topic import (
     topic_name_fault,
     without_delay,
 )
+from support.cases import cases
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
 
 LEVELS_MAX = 128
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "topic_filter"),
     [
         ("a", "a"),
@@ -53,7 +53,7 @@ def test_a_filter_matches(topic: str, topic_filter: str) -> None:
     assert matches(topic, topic_filter)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "topic_filter"),
     [
         ("a", "A"),
@@ -104,12 +104,12 @@ def test_generated_filters_are_valid(topic_filter: str) -> None:
     assert has_wildcard(topic_filter) == ("+" in topic_filter or "#" in topic_filter)
 
 
-@pytest.mark.parametrize("topic", ["a", "/", "a/b", " ", "$SYS", "ä", "a" * 65_535, "/" * 127, "\U0010ffff"])
+@cases("topic", ["a", "/", "a/b", " ", "$SYS", "ä", "a" * 65_535, "/" * 127, "\U0010ffff"])
 def test_valid_topic_names(topic: str) -> None:
     assert topic_name_fault(topic, LEVELS_MAX) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "fault"),
     [
         ("", "is empty"),
@@ -126,7 +126,7 @@ def test_invalid_topic_names(topic: str, fault: str) -> None:
     assert found.endswith(fault.replace("\\", ""))
 
 
-@pytest.mark.parametrize(
+@cases(
     "topic_filter",
     ["a", "+", "#", "/", "/#", "+/#", "+/+/+", "a/+/b", "a//#", "$SYS/#", "$share", "/" * 127, "a" * 65_535],
 )
@@ -134,7 +134,7 @@ def test_valid_topic_filters(topic_filter: str) -> None:
     assert topic_filter_fault(topic_filter, LEVELS_MAX) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "fault"),
     [
         ("", "is empty"),
@@ -160,7 +160,7 @@ def test_invalid_topic_filters(topic_filter: str, fault: str) -> None:
 # --- filters as a SUBSCRIBE carries them
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "group", "bare"),
     [
         ("a/+", "", "a/+"),
@@ -191,7 +191,7 @@ def test_a_subscription_falls_into_group_and_filter(topic_filter: str, group: st
         assert split_share(topic_filter) == (group, bare)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "fault"),
     [
         ("", "is empty"),
@@ -253,7 +253,7 @@ def test_sixty_thousand_levels_are_looked_at_once() -> None:
     assert not topic_matches(topic + "a", "+/" * 60_000 + "b")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "meant"),
     [
         ("t", "t"),
@@ -272,7 +272,7 @@ def test_what_a_delayed_topic_is_for(topic: str, meant: str) -> None:
     assert without_delay(topic) == meant
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wide", "narrow"),
     [
         ("#", "a"),
@@ -294,7 +294,7 @@ def test_a_filter_covers_another(wide: str, narrow: str) -> None:
     assert filter_covers(wide, narrow)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wide", "narrow"),
     [
         ("#", "$SYS/a"),

@@ -11,6 +11,7 @@ from heliograph.node.commit_join import CommitJoin
 from heliograph.node.delayed import StoredDelayed
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.state.interface import OnStateCommitted
+from support.cases import cases
 from support.durable import FakeState
 from support.kernel import FakeSink, Kernel
 from support.packets import properties
@@ -114,7 +115,7 @@ def payloads(messages: Sequence[tuple[int, Message]]) -> list[bytes]:
     return [message.payload for _, message in messages]
 
 
-@pytest.mark.parametrize(("qos", "answer"), [(1, "PUBACK #5"), (2, "PUBREC #5")])
+@cases(("qos", "answer"), [(1, "PUBACK #5"), (2, "PUBREC #5")])
 def test_the_acknowledgement_waits_for_the_disk(qos: int, answer: str) -> None:
     node = DelayedNode()
     pub = node.connect()
@@ -213,7 +214,7 @@ def refuse_elsewhere(node: DelayedNode) -> None:
     node.commit_all()
 
 
-@pytest.mark.parametrize(("retain", "times"), [(False, 1), (True, 2)])
+@cases(("retain", "times"), [(False, 1), (True, 2)])
 def test_a_publication_is_made_again_only_where_its_own_databases_refuse_it(retain: bool, times: int) -> None:
     node = DelayedNode()
     node.connect().publish("$delayed/1/t", b"x", 1, 5, retain=retain)
@@ -228,7 +229,7 @@ def test_a_publication_is_made_again_only_where_its_own_databases_refuse_it(reta
     assert node.disk == {}
 
 
-@pytest.mark.parametrize(("retain", "times"), [(False, 1), (True, 2)])
+@cases(("retain", "times"), [(False, 1), (True, 2)])
 def test_a_will_is_published_again_only_where_its_own_databases_refuse_it(retain: bool, times: int) -> None:
     node = DelayedNode()
     sub = node.connect("sub")
@@ -342,7 +343,7 @@ def full_node() -> DelayedNode:
     return node
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 def test_while_the_disk_refuses_mqtt_3_gets_no_acknowledgement(qos: int) -> None:
     node = full_node()
     pub = node.connect("old", version=p.V3_1_1)
@@ -388,7 +389,7 @@ def test_a_message_that_is_delayed_twice_is_kept_while_the_disk_refuses() -> Non
     assert heard(node, "t", 3) == ["PUBLISH t 'x' q0"]
 
 
-@pytest.mark.parametrize(("qos", "answer"), [(1, "PUBACK #5 0x97"), (2, "PUBREC #5 0x97")])
+@cases(("qos", "answer"), [(1, "PUBACK #5 0x97"), (2, "PUBREC #5 0x97")])
 def test_a_refusal_by_its_own_database_is_told_though_messages_are_taken(qos: int, answer: str) -> None:
     node = DelayedNode()
     pub = node.connect()

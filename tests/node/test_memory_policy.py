@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.node import memory_policy as policy
 from heliograph.node.memory_limit import limit_bytes, resident
 from heliograph.settings.units import Percentage
+from support.cases import cases
 
 GIB = 1 << 30
 
@@ -17,7 +16,7 @@ def test_the_stages_come_one_after_the_other() -> None:
     assert set(stages) == {0, 1, 2, 3, 4, 5}
 
 
-@pytest.mark.parametrize("before", range(1, 6))
+@cases("before", range(1, 6))
 def test_a_stage_ends_only_when_there_is_clearly_more_room(before: int) -> None:
     begins = next(percent for percent in range(101) if policy.stage_of(percent * GIB // 100 + 1, GIB, 0) >= before)
     assert policy.stage_of((begins - 4) * GIB // 100, GIB, before) == before

@@ -1,8 +1,7 @@
 """How late the ticks of a node come, and when that is more than one turn that took long."""
 
-import pytest
-
 from heliograph.node.ticker import TickLag
+from support.cases import cases
 
 
 def lag_of(*late_s: float) -> TickLag:
@@ -12,7 +11,7 @@ def lag_of(*late_s: float) -> TickLag:
     return lag
 
 
-@pytest.mark.parametrize(
+@cases(
     ("late_s", "lasting_s"),
     [
         ((), 0.0),

@@ -3,7 +3,6 @@
 import json
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
@@ -11,6 +10,7 @@ from pyspark.sql.types import VariantType
 from pyspark.sql.variant_utils import VariantUtils
 
 from heliograph.pipeline.datasource.json_columns import decode_structs, decode_variants
+from support.cases import cases
 
 _KIND = pa.struct([("temp", pa.float64()), ("name", pa.string())])
 
@@ -51,7 +51,7 @@ _BAD = [
 ]
 
 
-@pytest.mark.parametrize("bad", _BAD)
+@cases("bad", _BAD)
 def test_a_bad_payload_is_null_with_a_reason_and_its_neighbours_are_not_touched(bad: bytes) -> None:
     values, errors = structs(b'{"temp": 1}', bad, b'{"temp": 2}')
     assert values == [{"temp": 1.0, "name": None}, None, {"temp": 2.0, "name": None}]

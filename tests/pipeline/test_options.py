@@ -10,6 +10,7 @@ from heliograph.pipeline.datasource.read_bounds import SESSION_ZONE
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.datasource.source import MessageReader, MessageStreamReader
 from heliograph.pipeline.errors import OptionError
+from support.cases import cases
 
 
 def test_defaults_of_a_read() -> None:
@@ -18,7 +19,7 @@ def test_defaults_of_a_read() -> None:
     assert (options.start, options.end) == ("earliest", "latest")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "topics"),
     [
         ("weather/+/obs", ("weather/+/obs",)),
@@ -30,7 +31,7 @@ def test_topics_are_a_list_of_filters(text: str, topics: tuple[str, ...]) -> Non
     assert SourceOptions.of({"topics": text}).topics == topics
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "time"),
     [
         ("earliest", "earliest"),
@@ -45,7 +46,7 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
     assert SourceOptions.of({"start": text}).start == time
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "told"),
     [
         ({"start": "yesterday"}, "option start is 'yesterday', but must be earliest, latest, a time such as"),
@@ -93,7 +94,7 @@ def test_a_wrong_option_of_a_read_is_named(options: dict[str, str], told: str) -
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("number", "readings"),
     [
         (
@@ -136,7 +137,7 @@ def test_a_read_does_not_end_before_it_begins_nor_begin_before_anything_can_be()
         MessageStreamReader(SourceOptions.of({"start": "2126-01-01T00:00:00Z"}), MESSAGE_SCHEMA)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "told"),
     [
         ({"prot": "1883"}, "option prot is '1883', but must be left out, or did you mean port?"),

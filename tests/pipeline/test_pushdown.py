@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import (
@@ -22,6 +21,7 @@ from pyspark.sql.datasource import (
 from heliograph.mqtt.topic import topic_matches
 from heliograph.pipeline.datasource.client import MessageSelection
 from heliograph.pipeline.datasource.pushdown import intersection, narrow
+from support.cases import cases
 
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _MICROSECONDS = 1_767_225_600_000_000
@@ -31,7 +31,7 @@ def narrowed(*filters: Filter, topics: tuple[str, ...] = ("#",)) -> MessageSelec
     return narrow(MessageSelection(topics=topics), filters).selection
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "other", "both"),
     [
         ("#", "a/b", "a/b"),
@@ -75,7 +75,7 @@ def test_topics_narrow_the_topics() -> None:
     assert narrowed(EqualTo(("topic",), "a/+")) is None
 
 
-@pytest.mark.parametrize("prefix", ["", "a", "$S", "+/"])
+@cases("prefix", ["", "a", "$S", "+/"])
 def test_a_prefix_without_a_whole_level_narrows_nothing(prefix: str) -> None:
     assert narrowed(StringStartsWith(("topic",), prefix)) == MessageSelection()
 

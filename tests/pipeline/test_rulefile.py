@@ -12,6 +12,7 @@ from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.console import ConsoleSink
 from heliograph.pipeline.sinks.mqtt import MqttSink
 from heliograph.pipeline.sinks.parquet import ParquetSink
+from support.cases import cases
 
 _RULE = 'rules.r { sql = "SELECT payload.t AS t FROM \\"a/#\\"", '
 
@@ -60,7 +61,7 @@ def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:
     assert pipeline.stream_sql["b"].sink == ConsoleSink(5)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "told"),
     [
         ("", "p.hocon has nothing to run: give a rule a sink"),
@@ -132,7 +133,7 @@ def test_sources_tables_and_named_sinks(tmp_path: Path) -> None:
     assert pipeline.late == LateRowSettings("too_late", 2 * 86_400, 5 << 20)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "told"),
     [
         ("sources.s {}", "p.hocon:2: sources.s.topics: is missing, expected a topic filter"),
@@ -157,7 +158,7 @@ def test_a_mistake_elsewhere_is_told_with_its_place(tmp_path: Path, text: str, t
     assert told in _mistake(tmp_path, f"{_RULE}sink {{ type = console }} }}\n{text}")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("job", "told"),
     [
         ("from = r, sql = x", "stream_sql.j.sink: is missing"),

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.pipeline.datasource.options import SinkOptions, SourceOptions
 from heliograph.pipeline.files.definition import DeadLetterSettings, LateRowSettings, StaticTable
 from heliograph.pipeline.files.settings import RuleSettings, SourceSettings, StreamSqlSettings
@@ -11,13 +9,14 @@ from heliograph.pipeline.sinks import sink_class
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.settings.description import table
 from heliograph.settings.tls import ClientTls
+from support.cases import cases
 
 _DOCS = Path(__file__).parents[2] / "docs"
 _SINKS = (_DOCS / "sinks.md").read_text(encoding="utf-8")
 _PIPELINE = (_DOCS / "pipeline.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("heading", "kinds"),
     [
         ("### parquet, json, csv, orc\n", ("parquet", "json", "csv", "orc")),
@@ -38,13 +37,13 @@ def test_the_settings_of_each_sink_stand_in_its_section(heading: str, kinds: tup
     assert expected in section, f"put this into the section of docs/sinks.md:\n{expected}"
 
 
-@pytest.mark.parametrize("group", [RetryPolicy, ClientTls])
+@cases("group", [RetryPolicy, ClientTls])
 def test_what_sinks_share_stands_there_once(group: type[object]) -> None:
     expected = table(group)
     assert _SINKS.count(expected) == 1, f"put this into docs/sinks.md:\n{expected}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("heading", "group"),
     [
         ("### sources\n", SourceSettings),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.cases import cases
 from support.services import Node
 
 TOPICS = """
@@ -54,7 +55,7 @@ def test_retained_messages_come_as_with_any_subscription() -> None:
     assert peer.heard() == ["CONNACK 0x00", "PUBLISH c/dev 'old' q0 retain"]
 
 
-@pytest.mark.parametrize(("clientid", "username"), [("#", None), ("+", "joe"), ("dev/+", "#")])
+@cases(("clientid", "username"), [("#", None), ("+", "joe"), ("dev/+", "#")])
 def test_a_client_cannot_make_a_wildcard_of_itself(
     clientid: str, username: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,6 +12,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.node.delayed import tell_lost
 from heliograph.policies.delayed_topic import DELAY_MAX_S
+from support.cases import cases
 from support.packets import properties, publish, say
 from support.services import Node
 
@@ -92,7 +93,7 @@ def test_a_number_too_large_for_a_delay_is_a_point_in_time() -> None:
     assert peer.heard() == ["PUBLISH t 'later' q0"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "fault"),
     [
         ("$delayed/10", "it names no topic"),
@@ -228,7 +229,7 @@ def test_ids_of_messages_are_of_the_time_of_publishing_and_unique() -> None:
     assert {int.from_bytes(guid[:8]) for guid in seen} == {node.now_us}
 
 
-@pytest.mark.parametrize("topic", ["secret/t", "$delayed/0/secret/t", "$delayed/0/$delayed/0/secret/t"])
+@cases("topic", ["secret/t", "$delayed/0/secret/t", "$delayed/0/$delayed/0/secret/t"])
 def test_a_delay_is_no_way_around_authorization(topic: str) -> None:
     node = Node()
     asked: list[object] = []

@@ -9,6 +9,7 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.cli.main import main
 from heliograph.config import load_config
+from support.cases import cases
 from support.kernel import Kernel
 from support.services import Node
 
@@ -22,7 +23,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-@pytest.mark.parametrize("block", blocks(FEATURES, "hocon"))
+@cases("block", blocks(FEATURES, "hocon"))
 def test_configurations_are_valid(block: str, tmp_path: Path) -> None:
     file = tmp_path / "node.conf"
     file.write_text(block, encoding="utf-8")

@@ -3,6 +3,7 @@
 import pytest
 
 from retainer.retaining import each
+from support.cases import cases
 from support.services import Node
 
 RULES = r"""
@@ -23,7 +24,7 @@ def published_to(node: Node, topic: str, clientid: str = "c", username: str | No
     return [line.split()[1] for line in watcher.heard()]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "rewritten"),
     [
         ("x/1/2", "x/1/2"),  # the filter matches, the expression does not
@@ -38,7 +39,7 @@ def test_messages(topic: str, rewritten: str) -> None:
     assert published_to(Node(RULES), topic) == [rewritten]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic_filter", "rewritten"),
     [
         ("y/def", "y/def"),
@@ -92,7 +93,7 @@ def test_what_a_message_carries_stays() -> None:
     assert (message.qos, message.payload, message.clientid) == (2, b"x", "c")
 
 
-@pytest.mark.parametrize(("clientid", "username"), [("a/#", "u"), ("+", "u"), ("c", "#"), ("c", None), ("c", "")])
+@cases(("clientid", "username"), [("a/#", "u"), ("+", "u"), ("c", "#"), ("c", None), ("c", "")])
 def test_a_client_cannot_make_a_wildcard_of_itself(
     clientid: str, username: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -111,7 +112,7 @@ def test_what_is_filled_in_is_not_filled_in_again() -> None:
     assert published_to(Node(rule), "a/${username}", "$1") == ["t/$1/a/${username}"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("dest_topic", "rewritten"),
     [
         ("b/$1", "b/1"),

@@ -1,6 +1,5 @@
 """What the topic index finds, against asking every topic."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +7,7 @@ from heliograph.mqtt.topic import topic_matches
 from heliograph.retainer.index import LEVELS_INDEXED, RetainedTopicIndex
 from heliograph.retainer.memory import MemoryRetainer
 from retainer.retaining import read, retain, topics
+from support.cases import cases
 from support.kernel import Kernel
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
@@ -43,7 +43,7 @@ def test_topics_deeper_than_the_index_are_found_too(names: list[str], wanted: st
     assert topics(retainer, wanted) == sorted(name for name in names if topic_matches(name, wanted))
 
 
-@pytest.mark.parametrize("count", [1, 2, 255, 256, 257, 1000])
+@cases("count", [1, 2, 255, 256, 257, 1000])
 def test_a_word_may_be_in_few_topics_or_many(count: int) -> None:
     index = RetainedTopicIndex()
     names = [b"%d/x" % number for number in range(count)]

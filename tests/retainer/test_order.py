@@ -15,6 +15,7 @@ from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
+from support.cases import cases
 from support.kernel import Kernel, Peer
 
 
@@ -122,9 +123,10 @@ def publisher(world: World, version: int = p.V5) -> Peer:
     return world.kernel.connect("pub", version=version)
 
 
-@pytest.mark.parametrize(("qos", "ack"), [(1, "PUBACK #1 0x10"), (2, "PUBREC #1 0x10")])
-@pytest.mark.parametrize("payload", [b"x", b""])
-def test_the_acknowledgement_waits_for_the_commit(world: World, qos: int, ack: str, payload: bytes) -> None:
+@cases(("qos", "ack"), [(1, "PUBACK #1 0x10"), (2, "PUBREC #1 0x10")])
+@cases("payload", [b"x", b""])
+def test_the_acknowledgement_waits_for_the_commit(tmp_path: Path, qos: int, ack: str, payload: bytes) -> None:
+    world = World(tmp_path / "retained")
     world.kernel.connect("other").publish("a", b"old", retain=True)
     peer = publisher(world)
     peer.publish("a", payload, qos, retain=True)

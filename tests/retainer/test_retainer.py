@@ -1,7 +1,5 @@
 """The store of retained messages: what it gives back, its limits, expiry, paging and deletion."""
 
-import pytest
-
 from heliograph.broker.message import Message, make_message
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_publish
@@ -9,6 +7,7 @@ from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from retainer.conftest import MakeRetainer
 from retainer.retaining import each, read, retain, settle, topics
+from support.cases import cases
 from support.kernel import START_US
 from support.packets import decode_one
 
@@ -24,8 +23,8 @@ def one(retainer: Retainer, topic_filter: str) -> Message:
     return message
 
 
-@pytest.mark.parametrize("username", [None, "", "ü"])
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("username", [None, "", "ü"])
+@cases("qos", [0, 1, 2])
 def test_a_message_comes_back_as_it_was(make: MakeRetainer, username: str | None, qos: int) -> None:
     retainer = make()
     properties = b"\x02\0\0\0\x0a&\0\1k\0\1v"
@@ -173,7 +172,7 @@ def test_the_operators_expiry_is_for_messages_without_one(make: MakeRetainer) ->
     assert retainer.statistics()["retained.expired"] == 2
 
 
-@pytest.mark.parametrize(("override_us", "left"), [(8_000_000, []), (0, ["none", "own"])])
+@cases(("override_us", "left"), [(8_000_000, []), (0, ["none", "own"])])
 def test_the_operators_other_expiry_is_for_all_messages(make: MakeRetainer, override_us: int, left: list[str]) -> None:
     retainer = make(msg_expiry_interval_us=5_000_000, msg_expiry_interval_override_us=override_us)
     retain(retainer, "none")

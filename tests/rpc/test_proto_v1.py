@@ -5,6 +5,7 @@ import pytest
 
 from heliograph.rpc import proto_v1 as proto
 from heliograph.rpc.frames import FrameError, RpcFrameReader, encoded, from_asker, to_asker
+from support.cases import cases
 
 FROZEN = [
     (proto.Hello([1], "asker"), "0000000a93009101a561736b6572"),
@@ -18,12 +19,12 @@ FROZEN = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "data"), FROZEN, ids=lambda one: type(one).__name__)
+@cases(("frame", "data"), FROZEN, ids=lambda one: type(one).__name__)
 def test_the_bytes_of_each_frame_never_change(frame: proto.FromAsker | proto.ToAsker, data: str) -> None:
     assert encoded(frame).hex() == data
 
 
-@pytest.mark.parametrize(("frame", "data"), FROZEN, ids=lambda one: type(one).__name__)
+@cases(("frame", "data"), FROZEN, ids=lambda one: type(one).__name__)
 def test_each_frame_is_read_back_whatever_the_pieces(frame: proto.FromAsker | proto.ToAsker, data: str) -> None:
     reader = RpcFrameReader()
     for byte in bytes.fromhex(data)[:-1]:
@@ -45,7 +46,7 @@ def test_a_frame_beyond_the_limit_is_refused_before_it_has_come() -> None:
         reader.next()
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x09\x01\x01", b"\x81\x01\x02", b"\x91" * 100_000, b"\x92\x03"])
+@cases("data", [b"", b"\xc1", b"\x93\x09\x01\x01", b"\x81\x01\x02", b"\x91" * 100_000, b"\x92\x03"])
 def test_what_is_no_frame_is_refused(data: bytes) -> None:
     with pytest.raises(FrameError):
         from_asker(data)

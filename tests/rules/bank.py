@@ -2,14 +2,13 @@
 
 from typing import Final
 
-import pytest
-
 from heliograph.rules.values import UNDEFINED
 from rules.bank_edges import EDGE_CASES
 from rules.bank_foreach import FOREACH_CASES
 from rules.bank_functions import FUNCTION_CASES
 from rules.bank_tricky import TRICKY_CASES
 from rules.cases import Case, condition_failures, conditions, expressions, failures
+from support.cases import cases
 
 _LITERALS = (
     *expressions(
@@ -640,4 +639,4 @@ BANK: Final = (
     *_WEATHER,
 )
 
-each_case = pytest.mark.parametrize("case", BANK, ids=[f"{position}: {case.sql}" for position, case in enumerate(BANK)])
+each_case = cases("case", BANK, ids=lambda case: case.sql)

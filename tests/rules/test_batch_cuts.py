@@ -13,6 +13,7 @@ from heliograph.rules.spark.plan import plan_rule
 from heliograph.rules.spark.row_evaluator import OutputColumns, RowEvaluator
 from heliograph.rules.spark.rows import generating_function, rule_function, struct_of
 from heliograph.rules.values import Value
+from support.cases import cases
 
 SIMPLE = (
     "SELECT payload.a AS a FROM 't'",
@@ -55,12 +56,12 @@ def _planned(sql: str, kind: str | None) -> tuple[RowEvaluator, OutputColumns, t
     return RowEvaluator(plan.rule.text, plan.outputs, None, Environment()), plan.outputs, plan.reads
 
 
-@pytest.mark.parametrize("sql", SIMPLE)
+@cases("sql", SIMPLE)
 def test_simple_rules_have_one(sql: str) -> None:
     assert _planned(sql, None)[0].cut is not None
 
 
-@pytest.mark.parametrize("sql", OTHERS)
+@cases("sql", OTHERS)
 def test_others_have_none(sql: str) -> None:
     assert _planned(sql, None)[0].cut is None
 
@@ -93,7 +94,7 @@ def test_one_long_integer_in_a_batch_is_exact_and_harms_no_other() -> None:
     assert "not valid JSON" in found[2]["error"]
 
 
-@pytest.mark.parametrize("sql", ['SELECT abs(payload.a) AS a FROM "#"', 'FOREACH payload.a AS e DO e AS a FROM "#"'])
+@cases("sql", ['SELECT abs(payload.a) AS a FROM "#"', 'FOREACH payload.a AS e DO e AS a FROM "#"'])
 def test_whatever_a_rule_raises_fails_that_message_only(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
     apply = CompiledRule.apply
 

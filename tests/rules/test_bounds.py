@@ -14,6 +14,7 @@ from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.evaluator import LIVE, Bounds, CompiledRule
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.kept_values import KeptValues
+from support.cases import cases
 
 HALF: int = 500_000
 
@@ -26,7 +27,7 @@ def doubled(**values: object) -> str:
     return json.dumps(values)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "payload", "told"),
     [
         ("replace(payload.a, 'a', payload.b)", doubled(a="a" * HALF, b="b" * HALF), "16,777,216 characters"),
@@ -54,14 +55,14 @@ def test_little_does_not_become_much(expression: str, payload: str, told: str) -
         applied(expression, payload)
 
 
-@pytest.mark.parametrize("twice", ["x{0}+x{0}", "concat(x{0}, x{0})"])
+@cases("twice", ["x{0}+x{0}", "concat(x{0}, x{0})"])
 def test_fields_that_double_each_other_end(twice: str) -> None:
     fields = ", ".join(f"{twice.format(number)} AS x{number + 1}" for number in range(40))
     with pytest.raises(RuleEvaluationError, match="16,777,216 characters"):
         CompiledRule(f'SELECT payload AS x0, {fields} FROM "t"').apply({"payload": "a" * 1000})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pattern", "text"),
     [
         (r"^\d{4}-(?:\d{2}-){2}$", "2026-11-22-"),
@@ -75,7 +76,7 @@ def test_usual_repetitions_are_as_good_as_ever(pattern: str, text: str) -> None:
     assert FUNCTIONS["regex_match"].call([text, pattern]) is True
 
 
-@pytest.mark.parametrize(
+@cases(
     ("term", "told"),
     [
         (b"l" + struct.pack(">I", HALF) + b"j" * (HALF + 1), "more than 50,000 terms"),

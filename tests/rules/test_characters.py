@@ -9,6 +9,7 @@ from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.functions import characters as c
 from heliograph.rules.values import Value
+from support.cases import cases
 
 # Letters, white space, line ends, marks, joiners, flags, Hangul letters and syllables, emoji, a prefix, a virama.
 _PIECES = (
@@ -55,7 +56,7 @@ def test_no_character_that_joins_is_taken_for_one_that_does_not() -> None:
 _MANY = 1_000_000
 
 
-@pytest.mark.parametrize(("text", "count"), [("é", 6), ("你", 6), ("😀", 3), ("ab\r\n", 1)])
+@cases(("text", "count"), [("é", 6), ("你", 6), ("😀", 3), ("ab\r\n", 1)])
 def test_long_text_without_joined_characters_is_no_matter(text: str, count: int) -> None:
     whole = text * (_MANY * count)
     assert FUNCTIONS["strlen"].call([whole]) == len(whole) - whole.count("\r\n")
@@ -65,7 +66,7 @@ def test_long_text_without_joined_characters_is_no_matter(text: str, count: int)
     assert FUNCTIONS["substr"].call([whole, 1, 1]) == (text + text)[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "arguments"), [("strlen", []), ("reverse", []), ("substr", [1]), ("pad", [3]), ("substr", [1, 3_000_000])]
 )
 def test_there_is_an_end_to_text_with_joined_characters(name: str, arguments: list[Value]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from heliograph.cli.main import main
 from heliograph.rules.events import COMMON_COLUMNS, EVENTS
 from heliograph.rules.samples import SAMPLES
+from support.cases import cases
 
 RULE = 'SELECT payload.temp AS t FROM "weather/+/obs" WHERE payload.temp > 20'
 TOPIC = "weather/EWR/obs"
@@ -131,7 +132,7 @@ def test_errors_of_a_rule_file_name_the_file(capsys: pytest.CaptureFixture[str],
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "problem"),
     [
         (["--sql", "SELECT a FROM t", "--topic", "a/+"], "--topic: the topic name 'a/+' holds a wildcard"),

@@ -4,8 +4,6 @@ import itertools
 import random
 from typing import Final
 
-import pytest
-
 from heliograph.rules.columns import MessageColumns
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
@@ -13,6 +11,7 @@ from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.functions.definition import Function
 from heliograph.rules.operators import CALCULATIONS, RELATIONS
 from heliograph.rules.values import UNDEFINED, Bits, Value, compare
+from support.cases import cases
 
 _BITS: Final = Bits(5, 3)
 _SCALARS: Final[list[Value]] = [UNDEFINED, None, True, 0, -1, 3, 2**70, 1.5, -0.0, 1e300, _BITS]
@@ -32,7 +31,7 @@ def _try(function: Function, arguments: tuple[Value, ...], columns: MessageColum
         return
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in _LEFT_OUT])
+@cases("name", [name for name in FUNCTIONS if name not in _LEFT_OUT])
 def test_a_function_only_raises_faults(name: str) -> None:
     function, columns = FUNCTIONS[name].bound(Environment()), MessageColumns("a/b", b'{"a":1}')
     chance = random.Random(name)

@@ -28,6 +28,7 @@ from heliograph.rules.tree import (
     Star,
     Unary,
 )
+from support.cases import cases
 
 NOWHERE = Place(0, 0, 1, 1)
 
@@ -88,7 +89,7 @@ def test_every_node_knows_its_place() -> None:
     assert text[field.place.start : field.place.end].endswith("AS x")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "tree"),
     [
         ("1 - 2 - 3", Arithmetic("-", Arithmetic("-", literal(1), literal(2), NOWHERE), literal(3), NOWHERE)),
@@ -125,7 +126,7 @@ def test_precedence_of_conditions() -> None:
     assert condition("((a = 1) OR (b))") == Logical("or", Comparison("=", a, literal(1), NOWHERE), b, NOWHERE)
 
 
-@pytest.mark.parametrize("word", ["DIV", "Mod", "TRUE", "False", "if_", "selected", "fromage"])
+@cases("word", ["DIV", "Mod", "TRUE", "False", "if_", "selected", "fromage"])
 def test_words_that_only_look_like_keywords_are_names(word: str) -> None:
     assert expression(word) == variable(word)
 
@@ -206,7 +207,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "problem"), REFUSALS, ids=[repr(text) for text, _, _ in REFUSALS])
+@cases(("text", "place", "problem"), REFUSALS, ids=[repr(text) for text, _, _ in REFUSALS])
 def test_refusals_name_the_place_and_what_was_expected(text: str, place: str, problem: str) -> None:
     error = refusal(text)
     assert (f"{error.place.line}:{error.place.column}", error.problem) == (place, problem)

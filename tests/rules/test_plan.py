@@ -6,13 +6,14 @@ from heliograph.rules.columns import MESSAGE_COLUMN_NAMES, STORED_NAMES
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.spark import explain, plan_rule
 from heliograph.rules.spark.output_types import output_type
+from support.cases import cases
 
 
 def planned(fields: str, where: str = "true") -> str:
     return plan_rule(f'SELECT {fields} FROM "#" WHERE {where}').engine
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "kind"),
     [
         ("topic", "string"),
@@ -54,7 +55,7 @@ def test_aliases_pass_their_kind_on() -> None:
     assert dict(plan.outputs) == {"q": "string", "r": "bigint", "s": "string", "topic": "string", "u": "string"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "where"),
     [
         ("topic, payload, qos, username, id, timestamp", "true"),
@@ -67,7 +68,7 @@ def test_what_cannot_fail_and_has_known_kinds_is_native(fields: str, where: str)
     assert planned(fields, where) == "native"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "reason"),
     [
         ("payload.a AS x", "payload.a has the kind that each payload gives it"),
@@ -203,7 +204,7 @@ def test_explanation_shows_every_kind_of_node() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "engine"),
     [
         ("topic()", "native"),

@@ -11,6 +11,7 @@ import pytest
 from heliograph.cli.main import main
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.reference import function_reference
+from support.cases import cases
 
 BEGIN, END = "<!-- functions: begin -->", "<!-- functions: end -->"
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
@@ -39,7 +40,7 @@ def split_example(block: str) -> tuple[str, str]:
     return "".join(lines[: last + 1]), "".join(lines[last + 1 :])
 
 
-@pytest.mark.parametrize(("command", "printed"), examples())
+@cases(("command", "printed"), examples())
 def test_examples_print_what_the_page_shows(command: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     name, *arguments = shlex.split(command.replace("\\\n", " "))
     assert name == "heliograph"

@@ -23,6 +23,7 @@ from heliograph.rules.values import (
     order_of,
     string_of,
 )
+from support.cases import cases
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 finite_floats = st.floats(allow_nan=False, allow_infinity=False)
@@ -87,8 +88,8 @@ def test_every_value_has_a_text(value: Value) -> None:
     assert isinstance(text_of(value), str | bytes)
 
 
-@pytest.mark.parametrize("text", ["", "NaN", "Infinity", "1e400", '"\\ud800"', "01", "1 2", "[1,]", b'"\xff"', "'a'"])
-@pytest.mark.parametrize("tail", ["", " " + "9" * 30])
+@cases("text", ["", "NaN", "Infinity", "1e400", '"\\ud800"', "01", "1 2", "[1,]", b'"\xff"', "'a'"])
+@cases("tail", ["", " " + "9" * 30])
 def test_what_is_no_json_is_refused_by_both_readers(text: str | bytes, tail: str) -> None:
     # The tail of digits makes the second reader take the text; alone it would be a document.
     whole = text + tail if isinstance(text, str) else text + tail.encode()
@@ -97,7 +98,7 @@ def test_what_is_no_json_is_refused_by_both_readers(text: str | bytes, tail: str
             decode_json(whole)
 
 
-@pytest.mark.parametrize(
+@cases(
     "inner", ["NaN", "Infinity", "-Infinity", "1e400", '"\\ud800"', '"\\udfff\\ud800"', '"\\ud800a"', "01", "+1", "'a'"]
 )
 def test_long_digits_do_not_let_bad_json_in(inner: str) -> None:
@@ -118,7 +119,7 @@ def test_strings_that_are_not_utf8_have_no_json_text() -> None:
         encode_json({"a": b"\xff"})
 
 
-@pytest.mark.parametrize("decimals", [1022, 1023, 1024, 1073, 1074, 10_000])
+@cases("decimals", [1022, 1023, 1024, 1073, 1074, 10_000])
 def test_a_float_has_as_many_decimals_as_it_is_asked_for(decimals: int) -> None:
     rule = CompiledRule(f"SELECT sprintf('~.{decimals}f', 1.5) AS text FROM \"#\"")
     assert rule.apply(MessageColumns("t", b"")) == [{"text": "1.5" + "0" * (decimals - 1)}]

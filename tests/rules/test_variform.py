@@ -12,6 +12,7 @@ import pytest
 from heliograph.cli.main import main
 from heliograph.rules.values import Value
 from heliograph.rules.variform import Variform, VariformEvaluationError, VariformSyntaxError
+from support.cases import cases
 
 BINDINGS: dict[str, Value] = {
     "clientid": "dev-7",
@@ -96,12 +97,12 @@ RESULTS = (
 )
 
 
-@pytest.mark.parametrize(("expression", "result"), RESULTS)
+@cases(("expression", "result"), RESULTS)
 def test_gives(expression: str, result: str) -> None:
     assert Variform(expression).render(BINDINGS) == result
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "problem"),
     [
         ("upper(username)", "the variable username has no value"),
@@ -138,7 +139,7 @@ def test_fails(expression: str, problem: str) -> None:
     assert problem in caught.value.problem
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "problem"),
     [
         ("", "the expression ends too early"),
@@ -171,7 +172,7 @@ def test_shows_the_place() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "problem"),
     [
         ("iif(yes, 'a', nosuch(1))", "there is no function nosuch"),

@@ -4,8 +4,6 @@ import json
 import math
 from dataclasses import replace
 
-import pytest
-
 from heliograph.broker.guid import IdSource
 from heliograph.broker.internal_publish_queue import PublishCounters
 from heliograph.broker.message import make_message
@@ -16,6 +14,7 @@ from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.engine.strands import Strand
 from heliograph.rules.environment import Environment
 from heliograph.rules.evaluator import LIVE
+from support.cases import cases
 from support.services import Node
 
 MIB = 1 << 20
@@ -87,7 +86,7 @@ def test_items_wait_for_threads_in_so_many_bytes() -> None:
     assert not strand.put("another", 1)
 
 
-@pytest.mark.parametrize("is_stored", [True, False])
+@cases("is_stored", [True, False])
 def test_rows_are_forged_on_no_node_that_would_store_them(is_stored: bool) -> None:
     node = Node()
     node.rules.stop()

@@ -5,6 +5,7 @@ import pytest
 from heliograph.config import PipelineAction, RepublishAction, RuleConfig
 from heliograph.rules.engine.errors import PipelineStorageError, RuleActionError
 from heliograph.rules.errors import RuleSyntaxError
+from support.cases import cases
 from support.services import Node
 
 
@@ -50,7 +51,7 @@ def test_rows_for_the_pipeline_need_storage() -> None:
     assert list(node.rules) == []
 
 
-@pytest.mark.parametrize("topic", ["a/#", "$pipeline/a", "a\0", "x" * 70_000])
+@cases("topic", ["a/#", "$pipeline/a", "a\0", "x" * 70_000])
 def test_a_topic_to_which_nobody_can_publish_is_refused(topic: str) -> None:
     node = Node("")
     with pytest.raises(RuleActionError, match="the rule 'a': "):

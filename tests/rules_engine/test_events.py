@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.broker.message import make_message
 from heliograph.channel.options import ChannelOptions
@@ -12,6 +10,7 @@ from heliograph.config import RuleConfig
 from heliograph.mqtt import packets as p
 from heliograph.rules.events import COMMON_COLUMNS, EVENTS
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.services import Node
 
 
@@ -42,7 +41,7 @@ def expected(row: dict[str, Any], **values: Any) -> None:
     assert row["timestamp"] >= 1_700_000_000_000
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+@cases("event", EVENTS, ids=lambda event: event.name)
 def test_every_event_fires_with_its_columns_under_each_of_its_topics(event: Any) -> None:
     for topic in event.topics:
         node, rows = watching(topic, options=_options())
@@ -53,7 +52,7 @@ def test_every_event_fires_with_its_columns_under_each_of_its_topics(event: Any)
         assert set().union(*(row.keys() for row in found)) == {*event.columns, *COMMON_COLUMNS}
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.name)
+@cases("event", EVENTS, ids=lambda event: event.name)
 def test_a_column_that_an_event_does_not_list_is_undefined(event: Any) -> None:
     """Also where a rule asks for it by its name."""
     others = sorted({column for other in EVENTS for column in other.columns} - {*event.columns, *COMMON_COLUMNS})
@@ -117,7 +116,7 @@ def test_connected_and_disconnected() -> None:
     expected(rows[0], reason="normal", clientid="c1")
 
 
-@pytest.mark.parametrize(("version", "name"), [(5, "success"), (4, "connection_accepted")])
+@cases(("version", "name"), [(5, "success"), (4, "connection_accepted")])
 def test_the_connack_is_named_by_version(version: int, name: str) -> None:
     node, rows = watching("$events/client_connack")
     node.connect("c1", version=version)

@@ -6,6 +6,7 @@ import pytest
 
 from heliograph.broker.message import Message
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.services import Node
 
 
@@ -57,7 +58,7 @@ def test_the_message_itself_comes_first_whatever_its_rules_do() -> None:
     assert counts(node, "r2")["failed.exception"] == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("qos", "retain", "row", "said"),
     [
         ('"${qos}"', '"${retain}"', "1 AS qos, true AS retain", "PUBLISH u 'x' q1 #1"),
@@ -75,7 +76,7 @@ def test_qos_and_retain_come_from_the_row_or_are_fixed(qos: str, retain: str, ro
     assert node.statistics()["retained.count"] == (0 if "other" in row and qos != "1" else 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("args", "problem"),
     [
         ({"topic": '"${x}"', "payload": "p"}, "topic name is empty"),

@@ -8,6 +8,7 @@ from heliograph.rules.columns import MessageColumns
 from heliograph.rules.engine.short_cuts import short_cut
 from heliograph.rules.errors import RuleEvaluationError
 from heliograph.rules.evaluator import CompiledRule
+from support.cases import cases
 
 SHORT = (
     "SELECT payload.a AS a FROM 't'",
@@ -44,12 +45,12 @@ PAYLOADS = st.one_of(
 )
 
 
-@pytest.mark.parametrize("sql", RULES[: len(SHORT)])
+@cases("sql", RULES[: len(SHORT)])
 def test_rules_of_the_simple_shape_have_a_short_cut(sql: str) -> None:
     assert short_cut(CompiledRule(sql)) is not None
 
 
-@pytest.mark.parametrize("sql", RULES[len(SHORT) :])
+@cases("sql", RULES[len(SHORT) :])
 def test_others_have_none(sql: str) -> None:
     assert short_cut(CompiledRule(sql)) is None
 

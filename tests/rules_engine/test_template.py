@@ -1,9 +1,8 @@
 """Templates of actions."""
 
-import pytest
-
 from heliograph.rules.engine.template import compile_template, compile_value, fixed_text
 from heliograph.rules.values import UNDEFINED, Value
+from support.cases import cases
 
 ROW: dict[str, Value] = {
     "a": 1,
@@ -18,7 +17,7 @@ ROW: dict[str, Value] = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("template", "text"),
     [
         ("", b""),

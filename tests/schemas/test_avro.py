@@ -8,6 +8,7 @@ from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.avro import AvroSchema
 from heliograph.rules.schemas.settings import SchemaSourceError
 from heliograph.rules.values import Value
+from support.cases import cases
 
 STATION = AvroSchema(
     "station",
@@ -56,7 +57,7 @@ def test_what_a_union_holds_stands_for_itself() -> None:
     assert STATION.decode(STATION.encode(without)) == {**GOOD, "count": None}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changed", "problem"),
     [
         ({"temperature": "warm"}, "at weather.Station.temperature: the string 'warm' is no double"),
@@ -93,7 +94,7 @@ def test_a_type_that_holds_itself_is_read_to_a_bounded_depth() -> None:
     assert chain.check(deep) == "the value is nested too deeply"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "problem"),
     [
         ("{", "not valid JSON: .*line 1 column 2"),

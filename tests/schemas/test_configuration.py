@@ -8,6 +8,7 @@ from heliograph.cli.main import main
 from heliograph.config import Config, ConfigError, load_config
 from heliograph.rules.schemas.configured import schema_faults, schema_settings
 from heliograph.rules.schemas.settings import HttpService
+from support.cases import cases
 
 PROTO = 'syntax = "proto3"; message M { int32 n = 1; }'
 
@@ -60,7 +61,7 @@ def test_schemas_of_every_type(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "mistake"),
     [
         (

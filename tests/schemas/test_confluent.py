@@ -15,6 +15,7 @@ from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.registry import build
 from heliograph.rules.schemas.settings import HttpService, SchemaSettings
 from heliograph.rules.values import Value
+from support.cases import cases
 
 SCHEMA = '{"type":"record","name":"r","fields":[{"name":"n","type":"int"}]}'
 
@@ -98,7 +99,7 @@ def test_schemas_by_number(value_of: Ask) -> None:
     assert Registry.asked == ["/api/schemas/ids/3"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "problem"),
     [
         ("avro_decode('x', 'untagged')", "the data is not tagged"),

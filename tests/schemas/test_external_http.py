@@ -15,6 +15,7 @@ from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.external_http import ExternalHttpSchema
 from heliograph.rules.schemas.settings import HttpService, SchemaSourceError
 from heliograph.settings.tls import ClientTls
+from support.cases import cases
 
 
 class Service(BaseHTTPRequestHandler):
@@ -67,7 +68,7 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("method", ["post", "get"])
+@cases("method", ["post", "get"])
 def test_encoding_and_decoding(url: str, method: str) -> None:
     schema = ExternalHttpSchema("x", HttpService(url, method))
     assert schema.may_block
@@ -86,7 +87,7 @@ def test_what_the_service_is_told(url: str) -> None:
     schema.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "problem"),
     [
         ("fail", "answered with status 500"),

@@ -11,6 +11,7 @@ from heliograph.rules.schemas.registry import build, build_schema
 from heliograph.rules.schemas.settings import HttpService, SchemaSettings, SchemaSourceError
 from heliograph.rules.spark.worker import SparkWorker
 from heliograph.rules.values import Value
+from support.cases import cases
 
 SETTINGS = (
     SchemaSettings.of_text("a", "avro", '{"type":"record","name":"r","fields":[{"name":"n","type":"int"}]}'),
@@ -28,7 +29,7 @@ def value_of(expression: str, payload: Value = b"") -> Value:
     return row["x"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "expected"),
     [
         ("schema_encode('a', json_decode('{\"n\":1}'))", "\2"),
@@ -51,7 +52,7 @@ def test_values(expression: str, expected: Value) -> None:
     assert value_of(expression) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "problem"),
     [
         ("schema_decode('none', 'x')", "schema_decode: there is no schema 'none'; there are: a, p, j"),

@@ -1,6 +1,5 @@
 """Bytes that anybody may send: a schema answers with a value or with its own error, and nothing else."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.schemas.sparkplug import EdgeTopic, sparkplug_schema
 from heliograph.rules.schemas.sparkplug_births import Births
 from heliograph.rules.values import Value
+from support.cases import cases
 from support.forms import examples
 
 AVRO = """{"type": "record", "name": "r", "fields": [
@@ -37,7 +37,7 @@ VALUES = st.recursive(
 )
 
 
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@cases("schema", SCHEMAS.values(), ids=SCHEMAS)
 @settings(max_examples=examples(60), deadline=None)
 @given(data=st.binary(max_size=80))
 def test_any_bytes(schema: Schema, data: bytes) -> None:
@@ -50,7 +50,7 @@ def test_any_bytes(schema: Schema, data: bytes) -> None:
         assert schema.decode(schema.encode(value)) == value
 
 
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@cases("schema", SCHEMAS.values(), ids=SCHEMAS)
 @settings(max_examples=examples(60), deadline=None)
 @given(value=VALUES)
 def test_any_value(schema: Schema, value: Value) -> None:

@@ -6,6 +6,7 @@ from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.json_schema import JsonSchema
 from heliograph.rules.schemas.settings import SchemaSourceError
 from heliograph.rules.values import Value
+from support.cases import cases
 
 SCHEMA = JsonSchema(
     "j",
@@ -14,7 +15,7 @@ SCHEMA = JsonSchema(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "problem"),
     [
         (b'{"a": 1}', None),
@@ -47,14 +48,14 @@ def test_what_is_said_of_a_large_value_is_short() -> None:
     assert len(str(SCHEMA.check(b'{"a": 1, "s": "%s"}' % (b"a" * 100_000 + b"b")))) < 400
 
 
-@pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07"])
+@cases("draft", ["draft-04", "draft-06", "draft-07"])
 def test_older_drafts(draft: str) -> None:
     schema = JsonSchema("j", f'{{"$schema": "http://json-schema.org/{draft}/schema#", "type": "string"}}')
     assert schema.check(b'"x"') is None
     assert schema.check(b"5") is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "problem"),
     [
         ("{", "not valid JSON: .*line 1 column 2"),

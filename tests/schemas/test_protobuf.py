@@ -6,6 +6,7 @@ from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.protobuf import ProtobufSchema
 from heliograph.rules.schemas.settings import SchemaSourceError
 from heliograph.rules.values import Value
+from support.cases import cases
 
 SOURCE = """\
 syntax = "proto3";
@@ -73,7 +74,7 @@ def test_what_was_not_sent() -> None:
     assert SCHEMA.decode(SCHEMA.encode({"level": 9}, "Station"), "Station") == {**NOTHING, "level": 9}
 
 
-@pytest.mark.parametrize("name", ["Station", "weather.v1.Station"])
+@cases("name", ["Station", "weather.v1.Station"])
 def test_names_of_messages(name: str) -> None:
     assert SCHEMA.decode(b"", name) == NOTHING
     assert SCHEMA.decode(b"", "Station.Place") == {"x": 0}
@@ -89,7 +90,7 @@ def test_a_message_that_is_not_named_or_not_there() -> None:
     assert only.decode(b"\x08\x05") == {"a": 5}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "problem"),
     [
         ({"id": 1}, "at id: it must be a string of valid UTF-8, not the integer 1"),
@@ -138,7 +139,7 @@ def test_files_that_import_one_another() -> None:
     assert schema.decode(schema.encode(value, "Main"), "Main") == value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("files", "problem"),
     [
         ({"schema": 'syntax = "proto3";\nmessage A { strin id = 1; }'}, 'line 2, column 13: "strin" is not defined'),

@@ -12,6 +12,7 @@ from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.sparkplug import EdgeTopic, metric_value, sparkplug_schema
 from heliograph.rules.schemas.sparkplug_births import Births
 from heliograph.rules.values import UNDEFINED, Value
+from support.cases import cases
 from support.services import Node
 
 NBIRTH = "spBv1.0/plant/NBIRTH/edge"
@@ -49,7 +50,7 @@ def evaluate(sql: str, topic: str, data: bytes, environment: Environment | None 
     return row
 
 
-@pytest.mark.parametrize(
+@cases(
     ("topic", "expected"),
     [
         ("spBv1.0/g/NDATA/e", EdgeTopic("g", "NDATA", "e", None)),
@@ -256,7 +257,7 @@ def test_what_is_forgotten_is_told_a_few_times_a_minute(caplog: pytest.LogCaptur
     assert "the birth of Sparkplug edge node 'e1' of group 'plant' had no room: 1 edge nodes" in told[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("metric", "value"),
     [
         ({"datatype": 3, "int_value": 2**32 - 5}, -5),

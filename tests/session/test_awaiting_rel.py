@@ -2,15 +2,14 @@
 
 import tracemalloc
 
-import pytest
-
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 
 COUNT = 1000
 
 
-@pytest.mark.parametrize(("per_commit", "bytes_max"), [(1, 105), (50, 75)])
+@cases(("per_commit", "bytes_max"), [(1, 105), (50, 75)])
 def test_an_open_identifier_costs_about_a_hundred_bytes(per_commit: int, bytes_max: int) -> None:
     awaiting = AwaitingRel(SessionOptions(max_awaiting_rel=0))
     tracemalloc.start()
@@ -34,7 +33,7 @@ def test_each_identifier_has_its_ticket() -> None:
     assert not awaiting.release(5)
 
 
-@pytest.mark.parametrize("uptime_us", [0, 1_000_000, 2**44 - 1_000_000, 2**50])
+@cases("uptime_us", [0, 1_000_000, 2**44 - 1_000_000, 2**50])
 def test_the_oldest_is_given_up_after_its_time_and_not_before(uptime_us: int) -> None:
     awaiting = AwaitingRel(SessionOptions(max_awaiting_rel=2, await_rel_timeout_us=10_000_000))
     awaiting.add(7, 3, uptime_us)

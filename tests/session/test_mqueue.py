@@ -1,6 +1,5 @@
 """The message queue against a list that follows the rule word for word."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +7,7 @@ from heliograph.broker.message import NEVER, Message
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.session.mqueue import DELIVERY_BYTES, Delivery, MessageQueue, make_queue, size_of
 from heliograph.session.options import SessionOptions
+from support.cases import cases
 from support.packets import publish
 from support.reach import count
 
@@ -45,7 +45,7 @@ class NaiveQueue:
         return found[0] if found else None
 
 
-@pytest.mark.parametrize("store_qos0", [True, False])
+@cases("store_qos0", [True, False])
 @given(len_max=st.integers(0, 4), steps=st.lists(st.integers(-2, 2), min_size=20, max_size=200))
 def test_the_queue_follows_the_drop_policy(store_qos0: bool, len_max: int, steps: list[int]) -> None:
     queue, naive = MessageQueue(len_max, store_qos0), NaiveQueue(len_max, store_qos0)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.mqueue import DELIVERY_BYTES
 from heliograph.session.options import SessionOptions
 from heliograph.session.sender import UNSENT_BYTES_MAX
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import publish, say
 
@@ -53,7 +53,7 @@ def back(
 # --- the inflight window
 
 
-@pytest.mark.parametrize(("max_inflight", "receive_maximum", "window"), [(3, 65_535, 3), (32, 2, 2), (1, 1, 1)])
+@cases(("max_inflight", "receive_maximum", "window"), [(3, 65_535, 3), (32, 2, 2), (1, 1, 1)])
 def test_no_more_than_the_window_is_sent_unacknowledged(max_inflight: int, receive_maximum: int, window: int) -> None:
     kernel = kernel_with(max_inflight=max_inflight)
     sub, pub = subscriber(kernel, receive_maximum=receive_maximum), kernel.connect("pub")
@@ -219,7 +219,7 @@ def test_while_the_client_is_away_the_queue_keeps_to_its_policy() -> None:
     assert (counters["delivery.dropped.queue_full"], counters["delivery.dropped.qos0_msg"]) == (2, 1)
 
 
-@pytest.mark.parametrize("alias_max", [0, 5])
+@cases("alias_max", [0, 5])
 def test_qos_0_that_waited_is_not_overtaken_by_what_comes_later(alias_max: int) -> None:
     kernel = kernel_with()
     sub, pub = subscriber(kernel, 1), kernel.connect("pub")
@@ -300,7 +300,7 @@ def test_an_upgrade_of_qos_if_the_operator_wants_it() -> None:
 # --- the client's maximum packet size
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 def test_packets_beyond_the_clients_limit_are_not_sent(qos: int) -> None:
     kernel = kernel_with(max_inflight=1)
     sub, pub = subscriber(kernel, maximum_packet_size=40), kernel.connect("pub")

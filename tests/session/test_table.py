@@ -1,9 +1,8 @@
 """Which session a client gets, and when one that nobody comes back to ends."""
 
-import pytest
-
 from heliograph.broker import hooks
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Kernel
 from support.reach import count
 
@@ -32,7 +31,7 @@ def present(kernel: Kernel, *, version: int = p.V5, clean_start: bool = False) -
     return packet.session_present
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expiry_s", "away_s", "is_kept"),
     [(0, 0, False), (60, 59, True), (60, 61, False), (NEVER, 10**9, True), (NEVER - 1, 10**9, True)],
 )
@@ -44,10 +43,8 @@ def test_a_session_of_mqtt_5_lives_as_long_as_its_expiry_interval(expiry_s: int,
     assert present(kernel) is is_kept
 
 
-@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1])
-@pytest.mark.parametrize(
-    ("clean", "away_s", "is_kept"), [(True, 0, False), (False, 7_199, True), (False, 7_201, False)]
-)
+@cases("version", [p.V3_1, p.V3_1_1])
+@cases(("clean", "away_s", "is_kept"), [(True, 0, False), (False, 7_199, True), (False, 7_201, False)])
 def test_a_session_of_mqtt_3_lives_as_long_as_the_operator_says(
     version: int, clean: bool, away_s: int, is_kept: bool
 ) -> None:

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.mqtt import packets as p
 from heliograph.shared_groups.protocol import GroupName
 from heliograph.storage.errors import StorageFullError
+from support.cases import cases
 from support.groups import GroupKernel
 from support.kernel import Peer
 
@@ -56,7 +55,7 @@ def take(peer: Peer) -> list[str]:
         peer.kernel.run()
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 def test_each_message_goes_to_one_member(tmp_path: Path, qos: int) -> None:
     kernel = GroupKernel(tmp_path)
     group = [member(kernel, f"m{number}", qos) for number in range(4)]
@@ -70,7 +69,7 @@ def test_each_message_goes_to_one_member(tmp_path: Path, qos: int) -> None:
             assert numbers == sorted(numbers)
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 def test_durable_members_and_members_in_memory_work_side_by_side(tmp_path: Path, qos: int) -> None:
     kernel = GroupKernel(tmp_path)
     memory = member(kernel, "memory", qos, expiry_s=0)
@@ -82,7 +81,7 @@ def test_durable_members_and_members_in_memory_work_side_by_side(tmp_path: Path,
     assert got[1]
 
 
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("qos", [1, 2])
 def test_a_group_whose_members_are_away_misses_nothing(tmp_path: Path, qos: int) -> None:
     kernel = GroupKernel(tmp_path)
     first = member(kernel, "one", qos)
@@ -184,7 +183,7 @@ def test_the_last_member_takes_the_group_along(tmp_path: Path) -> None:
     assert take(again) == []
 
 
-@pytest.mark.parametrize("from_earliest", [False, True])
+@cases("from_earliest", [False, True])
 def test_a_declared_group_outlives_its_members(tmp_path: Path, from_earliest: bool) -> None:
     kernel = GroupKernel(tmp_path)
     early = publish(kernel, 2)

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from heliograph.shared_groups import record
 from heliograph.shared_groups.protocol import (
     BorrowerId,
@@ -27,6 +25,7 @@ from heliograph.shared_groups.registry import LeaderRegistry
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Position, Rank, StreamId
 from heliograph.storage.state.interface import StateBatch
+from support.cases import cases
 from support.durable import FakeState
 
 GROUP = GroupName("g", "t/#")
@@ -130,7 +129,7 @@ def test_a_lease_that_is_renewed_is_kept_and_one_that_ran_out_is_taken_over() ->
     assert not leads(nodes.one)
 
 
-@pytest.mark.parametrize("is_stored", [True, False])
+@cases("is_stored", [True, False])
 def test_a_leader_goes_on_after_a_renewal_was_refused_by_a_disk_that_cannot_be_read_either(is_stored: bool) -> None:
     nodes = led_by_one()
     fault = StorageError("the disk fails", database="shared_groups")
@@ -205,7 +204,7 @@ def test_the_same_node_goes_on_where_it_was_killed() -> None:
     assert again.database.find(GROUP) is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
     [b"", b"[]", b"[2, 1, 1, 1, 1, 1]", b"{}"],
 )

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageFullError
 from shared_groups.test_members import SHARED, member, publish, take
+from support.cases import cases
 from support.groups import GroupKernel
 from support.kernel import Peer
 from support.packets import properties
@@ -49,7 +48,7 @@ def test_a_group_is_asleep_until_there_is_a_message(tmp_path: Path) -> None:
     assert state(kernel) == (1, 1, 1, 2)
 
 
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("qos", [0, 1, 2])
 def test_what_was_done_is_not_repeated_after_sleep(tmp_path: Path, qos: int) -> None:
     kernel = GroupKernel(tmp_path)
     one, two = member(kernel, "one", qos), member(kernel, "two", qos)

@@ -9,12 +9,13 @@ from heliograph.mqtt import packets as p
 from heliograph.shared_groups.protocol import GroupName
 from heliograph.storage.engine import records
 from shared_groups.test_members import SHARED, member, publish, take
+from support.cases import cases
 from support.groups import GroupKernel
 from support.packets import properties
 
 
-@pytest.mark.parametrize("database", ["sessions", "shared_groups"])
-@pytest.mark.parametrize("qos", [1, 2])
+@cases("database", ["sessions", "shared_groups"])
+@cases("qos", [1, 2])
 def test_members_get_nothing_until_it_is_known_what_was_done(tmp_path: Path, qos: int, database: str) -> None:
     kernel = GroupKernel(tmp_path)
     one, two = member(kernel, "one", qos), member(kernel, "two", qos)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
@@ -16,6 +14,7 @@ from heliograph.shared_groups.turns import GroupTurns
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.interface import BEGINNING, Batch, Position, StoredMessage, StreamId, StreamIterator
 from reference.storage import message
+from support.cases import cases
 from support.groups import GroupKernel
 from support.kernel import Peer
 
@@ -119,7 +118,7 @@ class _EndOf(Messages):
         return Batch(StreamIterator(iterator.stream, iterator.topic_filter, end), self.stored, positions)
 
 
-@pytest.mark.parametrize("stored", [(), (message()._replace(stored_at=20),)], ids=["nothing", "not committed"])
+@cases("stored", [(), (message()._replace(stored_at=20),)], ids=["nothing", "not committed"])
 def test_a_share_that_is_behind_the_others_does_not_have_what_is_not_there_read_again_and_again(
     stored: tuple[StoredMessage, ...],
 ) -> None:

@@ -67,6 +67,18 @@ MUTATIONS: Final[dict[str, list[Replacement]]] = {
     "refused session state counts as saved": [(SessionJournal, "_keep", _forget_refused)],
 }
 
+# A seed that finds each of them: with it the search begins.
+FOUND_BY: Final[dict[str, int]] = {
+    "acknowledgements before the sync": 2,
+    "only the newest log file is synced": 60,
+    "the directory of a new log file is not synced": 1,
+    "the log is trusted after a failed sync": 0,
+    "QoS 2 PUBLISH, PUBREL and CONNACK before the session": 16,
+    "SUBACK before the subscription": 8,
+    "PUBCOMP before the release": 92,
+    "refused session state counts as saved": 5,
+}
+
 
 @contextmanager
 def mutated(name: str) -> Iterator[None]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from heliograph.storage.engine import new_batch, open_primary, records
 from sim.disk import FakeBatch, FakeRocks, SimulatedDisk, Walk
+from support.cases import cases
 from support.forms import examples
 
 KEYS = st.binary(min_size=1, max_size=2)
@@ -80,7 +81,7 @@ def test_it_is_a_rocksdb(real: Any, batches: list[list[tuple[Any, ...]]], at: by
         assert place(ours_walk) == place(theirs_walk)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@cases("seed", range(20))
 def test_a_power_cut_takes_the_end_of_what_was_not_synced(seed: int) -> None:
     disk = a_disk(seed)
     rocks, files = opened(disk), disk.system()

@@ -9,6 +9,7 @@ import pytest
 
 from heliograph.storage import directory_swap
 from heliograph.storage.directory_swap import swap_in
+from support.cases import cases
 
 
 def made(path: Path, text: str) -> Path:
@@ -40,7 +41,7 @@ def killed_at(step: int, new: Path, path: Path, kept: Path) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-@pytest.mark.parametrize("step", [0, 1, 2])
+@cases("step", [0, 1, 2])
 def test_after_a_crash_at_any_point_the_place_has_a_whole_directory(tmp_path: Path, step: int) -> None:
     path, new = made(tmp_path / "messages", "old"), made(tmp_path / ".repair" / "messages", "new")
     kept = tmp_path / ".damaged" / "messages"

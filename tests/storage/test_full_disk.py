@@ -14,6 +14,7 @@ from heliograph.storage.engine import Rdict
 from heliograph.storage.errors import StorageFullError
 from heliograph.storage.interface import DatabaseOptions
 from storage.messages import MakeMessage
+from support.cases import cases
 from support.databases import open_database, store_batch
 
 HOUR_US = 3_600_000_000
@@ -34,7 +35,7 @@ class FullDisk(Disk):
         return 0
 
 
-@pytest.mark.parametrize(("user", "expected"), [(0, 50 * 4096), (1000, 0)])
+@cases(("user", "expected"), [(0, 50 * 4096), (1000, 0)])
 def test_root_has_the_reserve_of_a_file_system_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: int, expected: int
 ) -> None:

@@ -34,6 +34,7 @@ from heliograph.storage.interface import (
 from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
+from support.cases import cases
 from support.databases import open_database, store_batch
 
 DAY = 86_400_000_000
@@ -201,7 +202,7 @@ def generation(number: int, since: int, until: int | None) -> GenerationInfo:
 TWO = [generation(1, 0, DAY), generation(2, DAY, None)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "now", "current_bytes", "due"),
     [
         (RetentionOptions(generation_interval_us=DAY), 2 * DAY, 1, True),
@@ -219,7 +220,7 @@ def test_a_generation_is_closed_when_it_is_old_or_large(
     assert is_rotation_due(TWO, usage, options, now) is due
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "now", "usage", "dropped"),
     [
         (RetentionOptions(retention_us=7 * DAY), 8 * DAY, Usage(0, 0, False, False), 1),

@@ -11,6 +11,7 @@ import pytest
 
 from heliograph.storage.reader import listening_sockets as module
 from heliograph.storage.reader.listening_sockets import ListeningSocket, asked_of_kernel, read_from_tables
+from support.cases import cases
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
@@ -19,7 +20,7 @@ def from_tables() -> list[ListeningSocket]:
     return read_from_tables(TABLES)
 
 
-@pytest.mark.parametrize("find", [asked_of_kernel, from_tables])
+@cases("find", [asked_of_kernel, from_tables])
 def test_sockets_that_listen_are_found_and_others_are_not(find: Callable[[], list[ListeningSocket]]) -> None:
     with ExitStack() as stack:
         own: list[tuple[str, int]] = []

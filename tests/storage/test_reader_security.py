@@ -18,6 +18,7 @@ from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
 from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError, ReaderToken, digest_of
 from storage.messages import MakeMessage
+from support.cases import cases
 from support.certificates import Authority
 from support.databases import store_batch
 
@@ -185,7 +186,7 @@ def test_only_this_machine_is_served_without_tokens() -> None:
         ReaderSecurity((ReaderToken("t", digest_of(SECRET), ("#",), ("messages",)),)).check_address(host)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "said"),
     [
         ("bind = 8815", 'node.conf:1: durable_storage.flight.bind: found "0.0.0.0:8815", where every client'),
@@ -213,7 +214,7 @@ def test_settings_that_contradict_each_other_are_named(tmp_path: Path, settings:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings",
     [
         "bind = 8815, require_token = false",

@@ -12,6 +12,7 @@ from heliograph.config import Operation, Transformation
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.mqtt import packets as p
 from retainer.retaining import each
+from support.cases import cases
 from support.packets import properties
 from support.schemas import SCHEMAS
 from support.services import Node
@@ -54,7 +55,7 @@ def counts(node: Node, name: str) -> tuple[float, ...]:
 # --- what operations set
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "topic"),
     [
         ("concat([clientid, '/', topic])", "me/a"),
@@ -82,7 +83,7 @@ def test_topic(expression: str, topic: str) -> None:
     assert message.payload == b'{"site":"north","n":7}'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "expression", "payload"),
     [
         ("payload", "payload.s", b'"x"'),
@@ -102,7 +103,7 @@ def test_payload(key: str, expression: str, payload: bytes | None) -> None:
     assert got == ([] if payload is None else [payload])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "expression", "got"),
     [
         ("qos", "payload.q", (2, True)),
@@ -208,7 +209,7 @@ def test_a_payload_that_nobody_encoded_is_the_fault_of_the_last_one() -> None:
 # --- failures
 
 
-@pytest.mark.parametrize(
+@cases(
     "operation",
     [
         ("topic", "concat([topic, '/#'])"),
@@ -246,7 +247,7 @@ def test_after_a_failure_that_is_ignored_the_next_one_runs() -> None:
     assert (numbers["messages.transformation_succeeded"], numbers["messages.transformation_failed"]) == (0, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "action", "qos", "answers"),
     [
         (p.V5, "drop", 1, ["PUBACK #7 0x83"]),

@@ -6,6 +6,7 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
 from heliograph.transport.expiry import expires_at_s
+from support.cases import cases
 from support.certificates import Authority
 
 
@@ -15,7 +16,7 @@ def test_a_certificate_says_when_it_expires(tmp_path: Path) -> None:
     assert expires_at_s(pem) == load_pem_x509_certificate(found.encode()).not_valid_after_utc.timestamp()
 
 
-@pytest.mark.parametrize(
+@cases(
     "pem", ["", "no", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\n%"]
 )
 def test_what_is_none_is_refused(pem: str) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from websockets.utils import apply_mask
@@ -11,6 +10,7 @@ from heliograph.channel.channel import Channel
 from heliograph.channel.peer import Peer
 from heliograph.transport import frames
 from heliograph.transport.frames import FramedWire, FrameReader, close_fault, frame_header, frames_of_packets
+from support.cases import cases
 from support.kernel import Kernel
 from support.listening import CONNACK, CONNECT, PINGREQ, PINGRESP
 from support.websocket import CLOSE, CONTINUATION, PING, PONG, TEXT, close_frame, frame
@@ -110,7 +110,7 @@ def test_a_large_frame_is_handed_on_as_it_comes() -> None:
     assert bench.wire.written == CONNACK
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "code"),
     [
         (frame(PINGREQ, mask=None), frames.PROTOCOL_ERROR),
@@ -155,7 +155,7 @@ def test_faults(data: bytes, code: int) -> None:
     assert bench.wire.written == CONNACK, "what came before is"
 
 
-@pytest.mark.parametrize("opcode", [CLOSE, PING, PONG])
+@cases("opcode", [CLOSE, PING, PONG])
 def test_control_frames_in_the_middle_of_a_message(opcode: int) -> None:
     bench = Bench()
     answered = bench.receive(
@@ -173,7 +173,7 @@ def test_what_comes_before_a_goodbye_counts() -> None:
     assert bench.wire.said == [("goodbye", b"\x03\xe9bye")]
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 5])
+@cases("pieces", [1, 2, 5])
 def test_a_message_over_the_limit(pieces: int) -> None:
     bench = Bench(message_bytes_max=1000)
     size = 1010 // pieces
@@ -211,7 +211,7 @@ def test_after_our_goodbye_only_theirs_matters() -> None:
     assert bench.wire.said == [("ping", b""), ("goodbye", b"")]
 
 
-@pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 1 << 20])
+@cases("size", [0, 125, 126, 65535, 65536, 1 << 20])
 def test_headers_of_our_frames(size: int) -> None:
     expected = frame(b"", mask=None, length=size)
     assert frame_header(frames.BINARY, size) == expected
@@ -224,7 +224,7 @@ def test_each_packet_in_a_frame_of_its_own() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("payload", "code"),
     [
         (b"", 1000),

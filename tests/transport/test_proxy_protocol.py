@@ -16,6 +16,7 @@ from heliograph.transport.proxy_protocol import (
     ProxyHeaderParser,
     ProxyProtocolError,
 )
+from support.cases import cases
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, Rig, listening
 from support.websocket import answer, frame, request
@@ -62,7 +63,7 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize(("data", "header"), HEADERS.values(), ids=HEADERS)
+@cases(("data", "header"), HEADERS.values(), ids=HEADERS)
 @given(st.data())
 def test_headers_in_any_pieces(data: bytes, header: ProxyHeader, draws: st.DataObject) -> None:
     parser = ProxyHeaderParser()
@@ -75,7 +76,7 @@ def test_headers_in_any_pieces(data: bytes, header: ProxyHeader, draws: st.DataO
     assert at == len(data)
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
     [
         CONNECT,
@@ -112,7 +113,7 @@ async def peername(rig: Rig, first: bytes) -> str:
     return rig.reports[-1][0] if rig.reports[-1][0] != client.address else "its own"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("first", "expected"),
     [(LINE, "192.0.2.7:40000"), (binary(), "192.0.2.7:40000"), (b"PROXY UNKNOWN\r\n", "its own")],
 )
@@ -158,7 +159,7 @@ async def test_rules_are_about_the_proxy() -> None:
         await rig.client(first=LINE)
 
 
-@pytest.mark.parametrize("first", [b"", LINE[:20], SIGNATURE_V2, b"\r"])
+@cases("first", [b"", LINE[:20], SIGNATURE_V2, b"\r"])
 async def test_a_header_that_does_not_come_is_not_waited_for(first: bytes) -> None:
     async with listening(settings=proxied(proxy_protocol_timeout=3.0)) as rig:
         client = await rig.socket(first=first)

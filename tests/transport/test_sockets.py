@@ -11,6 +11,7 @@ import pytest
 from heliograph.broker.pressure import Pressure
 from heliograph.transport.protocol_transport import ProtocolTransport
 from heliograph.transport.sockets import Poller, SocketTransport
+from support.cases import cases
 from support.listening import PINGREQ, PINGRESP, listening
 
 TIMEOUT_S = 10.0
@@ -98,7 +99,7 @@ async def test_bytes_go_both_ways() -> None:
         assert protocol.transport.get_write_buffer_size() == 0
 
 
-@pytest.mark.parametrize("size", [475, 476, 477, 476 + 1904, 1_000_000])
+@cases("size", [475, 476, 477, 476 + 1904, 1_000_000])
 async def test_much_at_once_is_read_to_its_end(size: int) -> None:
     async with connected() as (protocol, theirs):
         sent = bytes(index % 251 for index in range(size))
@@ -190,7 +191,7 @@ async def test_closing_sends_what_waits_and_aborting_does_not() -> None:
             assert len(await asyncio.wait_for(read_until_end(theirs), TIMEOUT_S)) == 2_000_000
 
 
-@pytest.mark.parametrize(("sent_before", "sent_while_closing"), [(bytes(100_000), b""), (b"x", b"more")])
+@cases(("sent_before", "sent_while_closing"), [(bytes(100_000), b""), (b"x", b"more")])
 async def test_last_words_arrive_though_not_all_was_read(sent_before: bytes, sent_while_closing: bytes) -> None:
     words = b"enough" + bytes(8_000_000 if sent_while_closing else 0)
     listening = socket.create_server(("127.0.0.1", 0))

@@ -15,6 +15,7 @@ from heliograph.config.listeners import TcpListener, TcpOptions
 from heliograph.settings.units import Address, Rate, UnixAddress
 from heliograph.transport.errors import ListenerError
 from heliograph.transport.open_files import OpenFiles
+from support.cases import cases
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
 from support.wire import wire
 
@@ -106,7 +107,7 @@ async def test_more_than_max_connections_are_refused() -> None:
         await rig.client()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rules", "is_served"),
     [
         ([], True),
@@ -267,7 +268,7 @@ async def test_a_peer_that_does_not_read_is_cut_after_send_timeout() -> None:
         await rig.until("current_connections", 1)
 
 
-@pytest.mark.parametrize("first", [b"", CONNECT[:5]], ids=["silent", "half a CONNECT"])
+@cases("first", [b"", CONNECT[:5]], ids=["silent", "half a CONNECT"])
 async def test_a_connection_without_connect_is_closed(first: bytes) -> None:
     async with listening(options=ChannelOptions(idle_timeout_us=3_000_000)) as rig:
         client = await rig.socket()

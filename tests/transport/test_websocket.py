@@ -21,6 +21,7 @@ from heliograph.config.listeners import (
 from heliograph.settings.units import UnixAddress
 from heliograph.transport.protocol_transport import ProtocolTransport
 from heliograph.transport.upgrade import REQUEST_BYTES_MAX
+from support.cases import cases
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
 from support.reach import reachable
@@ -91,7 +92,7 @@ async def test_over_a_unix_socket(tmp_path: Path) -> None:
         assert await client.hear(6) == answer(CONNACK)
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
     [
         {"Connection": "keep-alive, Upgrade"},  # as Firefox writes it
@@ -110,7 +111,7 @@ async def test_handshakes_that_are_taken(changes: dict[str, str | None]) -> None
         await client.ask(frame(CONNECT), answer(CONNACK))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "status"),
     [
         ({"path": "/"}, 404),
@@ -186,7 +187,7 @@ async def test_a_missing_origin_may_be_refused() -> None:
         assert (await client.hear_the_end()).startswith(b"HTTP/1.1 403 ")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("headers", "expected"),
     [
         ({"X_Forwarded_For": "192.0.2.7", "X_Forwarded_Port": "40000"}, "192.0.2.7:40000"),
@@ -225,7 +226,7 @@ async def test_a_request_in_single_bytes() -> None:
         assert await client.hear(6) == answer(CONNACK)
 
 
-@pytest.mark.parametrize("first", [b"", b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\n"], ids=["silent", "slowloris"])
+@cases("first", [b"", b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\n"], ids=["silent", "slowloris"])
 async def test_a_handshake_that_does_not_end_is_cut(first: bytes) -> None:
     async with listening("ws", ws(), ChannelOptions(idle_timeout_us=3_000_000)) as rig:
         client = await rig.socket(first=first)
@@ -298,7 +299,7 @@ async def test_a_ping_is_answered_with_what_it_holds() -> None:
         await client.ask(frame(b"unasked", PONG) + frame(PINGREQ[1:], CONTINUATION), answer(PINGRESP))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "code"),
     [
         (frame(CONNECT, TEXT), 1003),  # [MQTT-6.0.0-1] 3.1.1 [MQTT-6.0.0-1]
@@ -352,7 +353,7 @@ async def test_a_goodbye_is_answered_and_the_connection_closed() -> None:
         await rig.until("current_connections", 0)
 
 
-@pytest.mark.parametrize(("payload", "code"), [(b"", 1000), (b"\x03", 1002), (b"\x03\xed", 1002)])
+@cases(("payload", "code"), [(b"", 1000), (b"\x03", 1002), (b"\x03\xed", 1002)])
 async def test_goodbyes_that_are_not_valid(payload: bytes, code: int) -> None:
     async with listening("ws", ws()) as rig:
         client = await connected(rig)
@@ -439,7 +440,7 @@ class Inflating:
         return self._decoder.decompress(await self._client.hear(length) + b"\0\0\xff\xff")
 
 
-@pytest.mark.parametrize("takeover", [True, False])
+@cases("takeover", [True, False])
 async def test_compressed_messages_both_ways(takeover: bool) -> None:
     deflate = DeflateOptions(server_context_takeover=takeover, client_context_takeover=takeover)
     async with listening("ws", ws(compress=True, deflate_opts=deflate)) as rig:

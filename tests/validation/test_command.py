@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
+from support.cases import cases
 from support.schemas import SCHEMAS
 
 SETTINGS = f"""{SCHEMAS}
@@ -62,7 +63,7 @@ def test_a_failure_that_is_ignored_is_told(capsys: pytest.CaptureFixture[str], c
     assert "transformation bad failed (ignore)" in told
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "problem"),
     [
         (["--topic", "a/#"], "--topic: the topic name 'a/#' holds a wildcard"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
+from support.cases import cases
 from support.schemas import SCHEMAS
 
 _LINES = SCHEMAS.count("\n") + 1
@@ -114,7 +115,7 @@ CASES = [("schema_validation.validations", *case) for case in VALIDATIONS]
 CASES += [("message_transformation.transformations", *case) for case in TRANSFORMATIONS]
 
 
-@pytest.mark.parametrize(("setting", "entry", "problem"), CASES, ids=[entry for _, entry, _ in CASES])
+@cases(("setting", "entry", "problem"), CASES, ids=[entry for _, entry, _ in CASES])
 def test_mistakes(
     setting: str, entry: str, problem: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from heliograph.cli.main import main
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import ALLOWED_PUBLISH, properties_from_wire
 from heliograph.rules.evaluator import CompiledRule
+from support.cases import cases
 from support.services import Node
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -71,7 +72,7 @@ def test_the_rule_of_the_page_is_one() -> None:
     assert CompiledRule(sql).topics == ("$events/schema_validation_failed",)
 
 
-@pytest.mark.parametrize("page", [VALIDATION, TRANSFORMATION])
+@cases("page", [VALIDATION, TRANSFORMATION])
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([a-z_]+\.md)", page):
         assert (DOCS / link).is_file()

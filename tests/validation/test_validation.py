@@ -9,6 +9,7 @@ from heliograph.broker.message import Message
 from heliograph.config import Validation, ValidationCheck
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.packets import properties, publish
 from support.schemas import SCHEMAS
 from support.services import Node
@@ -40,7 +41,7 @@ def passes(node: Node, payload: bytes, topic: str = "t/1") -> bool:
 # --- checks
 
 
-@pytest.mark.parametrize(
+@cases(
     ("payload", "passed"),
     [(b'{"t": 20.5}', True), (b'{"t": 61}', False), (b"{}", False), (b"[1]", False), (b"{", False), (b"", False)],
 )
@@ -61,7 +62,7 @@ def test_protobuf() -> None:
     assert not passes(node, b"\x0a\x7fd1")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sql", "payload", "passed"),
     [
         ("SELECT * WHERE payload.t < 30", b'{"t": 20}', True),
@@ -90,7 +91,7 @@ def test_sql(sql: str, payload: bytes, passed: bool) -> None:
 SQL = "{ type = sql, sql = \"SELECT * WHERE payload.dev = 'd1'\" }"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("strategy", "payload", "passed"),
     [
         ("all_pass", b'{"t": 1, "dev": "d1"}', True),
@@ -109,7 +110,7 @@ def test_strategies(strategy: str, payload: bytes, passed: bool) -> None:
 # --- what a publisher is told
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "qos", "answers"),
     [
         (p.V5, 0, []),
@@ -162,8 +163,8 @@ def test_a_client_of_mqtt_3_ends_the_flow_of_a_message_that_was_dropped() -> Non
     assert node.statistics()["packets.pubrel.missed"] == 0
 
 
-@pytest.mark.parametrize(("version", "answers"), [(p.V5, ["DISCONNECT 0x83"]), (V3, [])])
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases(("version", "answers"), [(p.V5, ["DISCONNECT 0x83"]), (V3, [])])
+@cases("qos", [0, 1, 2])
 def test_a_publisher_that_is_disconnected(version: int, answers: list[str], qos: int) -> None:
     node = node_with(f'name = v, topics = "t/#", failure_action = disconnect, checks = [{JSON}]')
     watcher = node.connect("watcher")

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 from heliograph.cli.main import main
+from support.cases import cases
 
 BANK = sorted((Path(__file__).parents[1] / "cases").glob("authz_*.jsonl"))
 CASES = [json.loads(line) for file in BANK for line in file.read_text().splitlines()]
@@ -40,7 +39,7 @@ def test_every_case_has_the_wanted_answer() -> None:
     assert len(CASES) >= 300
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [
         b"x",

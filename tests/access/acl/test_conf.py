@@ -7,9 +7,10 @@ import pytest
 from heliograph.access.acl.conf import read_acl_conf
 from heliograph.access.acl.errors import AclError
 from heliograph.cli.main import main
+from support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "line", "column", "told"),
     [
         ("{allow, all}.\n{permit, all}.", 2, 2, "allow or deny"),

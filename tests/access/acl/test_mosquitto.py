@@ -10,6 +10,7 @@ from heliograph.access.acl.mosquitto import ImportedRules, read_mosquitto_acl
 from heliograph.access.acl.rows import rules_of_rows
 from heliograph.broker.actions import publish_action, subscribe_action
 from heliograph.broker.client import ClientInfo
+from support.cases import cases
 from support.mosquitto import free_port, mosquitto
 from support.running import MqttClient
 
@@ -150,7 +151,7 @@ def test_what_looks_like_a_placeholder_stays_text() -> None:
     assert decided(owned, "u", "c", "a/c/c") == (False, False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "line", "told"),
     [
         ("topic a\nTopic b", 2, "topic, pattern, user"),

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 from heliograph.cli.main import main
+from support.cases import cases
 
 BANK = sorted((Path(__file__).parents[1] / "cases").glob("authn_*.jsonl"))
 
@@ -40,7 +39,7 @@ def test_every_case_has_the_wanted_answer() -> None:
     assert len(cases) > 400
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [
         b"x",

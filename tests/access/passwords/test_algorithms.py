@@ -9,15 +9,14 @@ from heliograph.access.passwords import hash_password, verify
 from heliograph.access.passwords.algorithms import PasswordTooLongError
 from heliograph.config.passwords import PasswordHashAlgorithm
 from heliograph.settings.kinds import RefusedError
+from support.cases import cases
 
 SALT = b"ab12"
 PASSWORD = b"public"
 BCRYPT = bcrypt.hashpw(PASSWORD, bcrypt.gensalt(4))
 
 
-@pytest.mark.parametrize(
-    ("name", "function"), [("md5", "md5"), ("sha", "sha1"), ("sha256", "sha256"), ("sha512", "sha512")]
-)
+@cases(("name", "function"), [("md5", "md5"), ("sha", "sha1"), ("sha256", "sha256"), ("sha512", "sha512")])
 def test_digests_are_of_password_and_salt(name: str, function: str) -> None:
     for position, text in (
         ("prefix", SALT + PASSWORD),
@@ -66,7 +65,7 @@ def test_the_kinds_of_bcrypt_and_what_is_none() -> None:
     assert not verify(algorithm, b"x" * 65_535, stored, b"")
 
 
-@pytest.mark.parametrize("function", ["sha", "sha224", "sha256", "sha384", "sha512"])
+@cases("function", ["sha", "sha224", "sha256", "sha384", "sha512"])
 def test_pbkdf2_has_the_length_of_its_digest_or_of_dk_length(function: str) -> None:
     python = {"sha": "sha1"}.get(function, function)
     for length in (None, 16, 100):
@@ -77,7 +76,7 @@ def test_pbkdf2_has_the_length_of_its_digest_or_of_dk_length(function: str) -> N
         assert not verify(algorithm, b"x" * 65_535, stored, SALT)
 
 
-@pytest.mark.parametrize(
+@cases(
     "wanted",
     [
         {"name": "pbkdf2", "iterations": 1},
@@ -93,7 +92,7 @@ def test_settings_that_do_not_go_together_are_refused(wanted: dict[str, object])
         PasswordHashAlgorithm(**wanted)  # type: ignore[arg-type]  # what a file may say
 
 
-@pytest.mark.parametrize(
+@cases(
     "algorithm",
     [
         PasswordHashAlgorithm(),

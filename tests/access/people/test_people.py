@@ -8,14 +8,15 @@ import pytest
 from heliograph.access.people.api_keys import FileKey, api_key_of, file_keys, new_secret, secret_hash_of
 from heliograph.access.people.names import PeopleError, check_key_name, check_username
 from heliograph.access.people.passwords import NO_PASSWORD, check_password, hash_of, is_hash, is_password
+from support.cases import cases
 
 
-@pytest.mark.parametrize("password", ["abcdefg1", "!!!!!!!1", "a" * 63 + "~", "Tr0ub4dor&3"])
+@cases("password", ["abcdefg1", "!!!!!!!1", "a" * 63 + "~", "Tr0ub4dor&3"])
 def test_a_password_with_two_kinds_of_characters_is_taken(password: str) -> None:
     check_password(password)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("password", "why"),
     [
         ("", "has 0 characters"),
@@ -45,19 +46,19 @@ def test_only_the_right_password_belongs_to_a_hash() -> None:
         assert not is_password(wrong, stored)
 
 
-@pytest.mark.parametrize("stored", ["", NO_PASSWORD, "correct1", "$argon2id$v=19$m=4194304,t=9,p=9$c2FsdHNhbHQ$aGFzaA"])
+@cases("stored", ["", NO_PASSWORD, "correct1", "$argon2id$v=19$m=4194304,t=9,p=9$c2FsdHNhbHQ$aGFzaA"])
 def test_nothing_belongs_to_what_is_no_hash(stored: str) -> None:
     for password in ("", "correct1", stored[:64]):
         assert not is_password(password, stored)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "ann@home", "a" * 101, "änn", "ann\n", "../ann", "a-b"])
+@cases("name", ["", "a b", "ann@home", "a" * 101, "änn", "ann\n", "../ann", "a-b"])
 def test_what_is_no_user_name_is_refused(name: str) -> None:
     with pytest.raises(PeopleError, match="is no name of a user"):
         check_username(name)
 
 
-@pytest.mark.parametrize("name", ["", "1st", "-name", "a" * 257, "key\n", "a/b"])
+@cases("name", ["", "1st", "-name", "a" * 257, "key\n", "a/b"])
 def test_what_is_no_key_name_is_refused(name: str) -> None:
     with pytest.raises(PeopleError, match="is no name of an API key"):
         check_key_name(name)
@@ -87,7 +88,7 @@ def test_a_file_of_keys_is_read_up_to_its_first_mistake(tmp_path: Path) -> None:
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "why"),
     [
         (b"key", "this is no API key"),

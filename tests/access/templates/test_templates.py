@@ -14,11 +14,12 @@ from heliograph.access.templates.values import AUTHENTICATION_NAMES, QUERY_NAMES
 from heliograph.access.templates.web import FormTemplate, UrlTemplate, header_value
 from heliograph.broker.authentication import AuthAttempt
 from heliograph.broker.client import ClientInfo
+from support.cases import cases
 
 VALUES = {"clientid": "c 1", "username": "a/b&c", "client_attrs.site": "x", "peerport": "1883", "password": "p\udcff"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "rendered"),
     [
         ("${clientid}", "c 1"),
@@ -66,7 +67,7 @@ def test_what_is_inserted_is_not_looked_at_again(value: str, text: str) -> None:
     assert rendered == other.replace("\0", value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "topic"),
     [
         ("a/${clientid}", "a/c 1"),
@@ -81,7 +82,7 @@ def test_a_topic_needs_all_its_values(text: str, topic: str | None) -> None:
     assert Template(text, TOPIC_NAMES).topic(VALUES) == topic
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "mysql", "postgresql", "params"),
     [
         ("SELECT 1", "SELECT 1", "SELECT 1", []),
@@ -138,7 +139,7 @@ def test_json_that_would_not_be_utf8_is_refused() -> None:
         DocumentTemplate({"p": "${password}"}, AUTHENTICATION_NAMES).json(VALUES)
 
 
-@pytest.mark.parametrize("name", ["$where", "a.b", "x\0"])
+@cases("name", ["$where", "a.b", "x\0"])
 def test_no_value_makes_a_filter_of_another_field(name: str) -> None:
     template = DocumentTemplate({"${username}": "1", "u": "${username}", "$or": []}, QUERY_NAMES)
     with pytest.raises(TemplateError, match="field"):
@@ -154,7 +155,7 @@ def test_urls_encode_values_by_the_rules_of_forms() -> None:
     assert UrlTemplate("http://h/a?b=1", QUERY_NAMES).render({}, "c=2") == "http://h/a?b=1&c=2"
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
     [
         *("ftp://h/", "h/a", "http://", "http://u@h/", "http://u:p@h/", "http://h/a#b", "http://h/#", "http://h:x/"),
@@ -166,7 +167,7 @@ def test_urls_that_cannot_be_used_are_refused(url: str) -> None:
         UrlTemplate(url, AUTHENTICATION_NAMES)
 
 
-@pytest.mark.parametrize("value", [".", ".."])
+@cases("value", [".", ".."])
 def test_no_value_names_a_folder_above(value: str) -> None:
     with pytest.raises(TemplateError, match="segment"):
         UrlTemplate("http://h/users/${username}/x", QUERY_NAMES).render({"username": value})
@@ -178,13 +179,13 @@ def test_forms_encode_names_and_values() -> None:
     assert form.render(VALUES) == "u=a%2Fb%26c&c+1=1+2&p=p%FF"
 
 
-@pytest.mark.parametrize("value", ["a\r\nX: y", "a\0", "\x7f", "p\udcff"])
+@cases("value", ["a\r\nX: y", "a\0", "\x7f", "p\udcff"])
 def test_no_value_ends_a_header(value: str) -> None:
     with pytest.raises(TemplateError, match="header"):
         Template("Bearer ${username}", QUERY_NAMES).render({"username": value}, header_value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "in_filter", "in_name"),
     [
         ("alice", "alice", "alice"),

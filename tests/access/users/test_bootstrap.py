@@ -13,6 +13,7 @@ from heliograph.access.users.records import PasswordUser
 from heliograph.access.users.store import UserStore
 from heliograph.config.passwords import PasswordHashAlgorithm, PasswordThreads
 from heliograph.storage.state.local import LocalState
+from support.cases import cases
 from support.waiting import until
 
 
@@ -60,7 +61,7 @@ async def test_users_of_a_bootstrap_file_wait_where_logins_are_refused(tmp_path:
     await store.close()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "kind", "text", "told"),
     [
         ("u.csv", "plain", b"user_id,password\nann,one\nbob\n", "line 3 has 1 fields"),

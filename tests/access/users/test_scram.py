@@ -7,6 +7,7 @@ import pytest
 from heliograph.access.users.records import ScramUser
 from heliograph.access.users.scram import ClientFirst, ScramError, ScramExchange
 from heliograph.access.users.scram_keys import scram_keys
+from support.cases import cases
 
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = b"%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -31,7 +32,7 @@ def test_the_example_of_rfc_7677() -> None:
     assert example.finish(FINAL) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-@pytest.mark.parametrize(
+@cases(
     "final",
     [
         FINAL.replace(b"p=d", b"p=e"),
@@ -52,7 +53,7 @@ def test_a_last_message_that_proves_nothing_is_refused(final: bytes) -> None:
         exchange(b"another").finish(FINAL)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("message", "username"),
     [
         (FIRST, "user"),
@@ -65,7 +66,7 @@ def test_a_first_message_names_a_user(message: bytes, username: str) -> None:
     assert ClientFirst(message).username == username
 
 
-@pytest.mark.parametrize(
+@cases(
     "message",
     [
         b"",
