@@ -1,8 +1,7 @@
 """Who may publish below `$SYS/`."""
 
-import pytest
-
 from heliograph.mqtt import packets as p
+from support.cases import cases
 from support.kernel import Peer
 from support.packets import properties
 from support.services import Node
@@ -28,8 +27,8 @@ def watching(node: Node) -> Peer:
     return peer
 
 
-@pytest.mark.parametrize(("version", "answered"), [(p.V5, "PUBACK #5 0x87"), (p.V3_1_1, "PUBACK #5")])
-@pytest.mark.parametrize("topic", [ALARM, "$SYS/", f"$delayed/0/{ALARM}", f"$delayed/0/$delayed/0/{ALARM}"])
+@cases(("version", "answered"), [(p.V5, "PUBACK #5 0x87"), (p.V3_1_1, "PUBACK #5")])
+@cases("topic", [ALARM, "$SYS/", f"$delayed/0/{ALARM}", f"$delayed/0/$delayed/0/{ALARM}"])
 def test_clients_publish_nothing_below_sys(version: int, answered: str, topic: str) -> None:
     node = Node(QUIET)
     watcher = watching(node)

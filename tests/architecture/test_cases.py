@@ -90,12 +90,12 @@ def test_fixtures_that_collect_are_empty_for_each_case(
 
 
 async def test_tasks_that_a_case_leaves_end_before_the_next() -> None:
-    left: list[asyncio.Task[None]] = []
+    left: list[asyncio.Task[bool]] = []
 
     @cases("number", [0, 1])
     async def bank(number: int) -> None:
         assert all(task.cancelled() for task in left)
-        left.append(asyncio.create_task(asyncio.sleep(number + 60)))
+        left.append(asyncio.create_task(asyncio.Event().wait(), name=str(number)))
 
     await bank()
     assert [task.cancelled() for task in left] == [True, True]

@@ -2,9 +2,8 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from heliograph.config import Config
 from heliograph.control.proto_v1.metrics import DeclaredMetric
@@ -12,6 +11,7 @@ from heliograph.management.prometheus.emqx import add_cluster, stats_families
 from heliograph.management.prometheus.machine import MachineUse
 from heliograph.management.prometheus.ours import is_emqx, name_of, names_of
 from heliograph.management.prometheus.snapshot import snapshot_of
+from support.cases import cases
 from support.node_parts import every_part
 
 FOLDER = Path(__file__).parents[2] / "examples" / "monitoring"
@@ -23,6 +23,7 @@ def declared() -> list[DeclaredMetric]:
     return [DeclaredMetric(one.name, one.kind, one.unit, list(one.labels), one.help) for one in found.values()]
 
 
+@cache
 def known_names() -> set[str]:
     families = stats_families(snapshot_of("n", declared(), []), MachineUse())
     add_cluster(families, 1, 0)
@@ -41,7 +42,7 @@ def expressions() -> list[tuple[str, str]]:
     return [*found, *rules]
 
 
-@pytest.mark.parametrize(("title", "expression"), expressions())
+@cases(("title", "expression"), expressions)
 def test_each_expression_asks_for_numbers_that_a_node_gives(title: str, expression: str) -> None:
     names = NAME.findall(expression)
     assert names or expression.startswith("up{"), title

@@ -19,6 +19,7 @@ from heliograph.cli.main import main
 from heliograph.config import ConfigError, load_config
 from heliograph.node import Node as RealNode
 from heliograph.rules.client_attrs import VARIABLES, client_attribute_faults
+from support.cases import cases
 from support.kernel import Peer
 from support.services import Node
 
@@ -46,7 +47,7 @@ def attributes_of(node: Node, address: Address | None = None, **connecting: Any)
     return dict(clients[-1].client_attrs)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("expression", "value"),
     [
         ("nth(1, tokens(clientid, '-'))", "dev"),
@@ -219,7 +220,7 @@ def test_automatic_subscriptions_are_made_of_them() -> None:
 # --- the configuration
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "problem"),
     [
         ("mqtt.client_attrs_init = [\n{ set_as_attr = a, expression = @nth(1@ }]", ":2: mqtt.client_attrs_init.1.expr"),

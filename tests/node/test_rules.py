@@ -14,6 +14,7 @@ from heliograph.node import Node
 from heliograph.rules.engine.faults import rule_faults
 from heliograph.settings.errors import ConfigError
 from heliograph.storage.interface import Batch
+from support.cases import cases
 from support.databases import open_database
 
 BASE = """
@@ -41,7 +42,7 @@ def test_a_text_that_is_no_rule_is_refused_with_its_place(tmp_path: Path) -> Non
     assert "expected" in said
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "problem"),
     [
         ("{ actions = [console] }", "a rule needs sql"),

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import MicroBatch, OutputMode
 from pipeline.batches import Batches, sink_of, station_rows
+from support.cases import cases
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -121,7 +122,7 @@ def test_a_guest_writes_beside_the_owner(spark: SparkSession, tmp_path: Path) ->
     assert sorted(ds.dataset(tmp_path / "obs").to_table().column("n").to_pylist()) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "mode", "said"),
     [
         ('type = json, path = "/tmp/obs"', "append", "expected a path below the output directory"),

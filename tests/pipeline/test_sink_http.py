@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks.http import IDEMPOTENCY_KEY, SIGNATURE, TIMESTAMP, HttpSink, signature
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from support.cases import cases
 from support.sinks import Refused, batch_of, sink_of
 from support.webhook import Answer, Posted, Webhook, webhook
 
@@ -124,7 +125,7 @@ def test_a_service_that_is_not_there_is_told(spark: SparkSession, service: Webho
         away.write(spark.range(1), batch_of(0))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("more", "told"),
     [
         ('url = "ftp://h"', "expected a template that begins with http"),

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import OutputMode
 from pipeline.batches import EVERY_TYPE, Batches, every_value, sink_of, station_rows
+from support.cases import cases
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -130,7 +131,7 @@ def test_without_its_library_the_sink_says_what_to_install(
         sink_of(lake.settings).write(station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(0))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "mode", "said"),
     [
         ('type = delta, path = "../obs"', "append", "expected a path below the output directory"),

@@ -17,6 +17,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
+from support.cases import cases
 from support.certificates import Authority
 from support.mosquitto import free_port
 from support.mosquitto import mosquitto as running_mosquitto
@@ -163,7 +164,7 @@ def test_heliograph_itself_takes_rows(spark: SparkSession, tmp_path: Path) -> No
         node.stop()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("more", "told"),
     [
         ("", "sink.topic: is missing"),

@@ -13,6 +13,7 @@ from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy, TransientErro
 from heliograph.pipeline.sinks.sql_settings import SqlTemplate
 from heliograph.pipeline.sinks.template import bytes_column, template_column
 from heliograph.settings.tls import ClientTls
+from support.cases import cases
 from support.sinks import sink_of
 
 
@@ -91,7 +92,7 @@ def test_an_sql_template_becomes_a_statement_with_parameters() -> None:
         SqlTemplate.parse("INSERT INTO t VALUES (${.})")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "told"),
     [
         (r"INSERT INTO t VALUES ('\'${a})", "in quotes"),
@@ -134,7 +135,7 @@ def test_a_column_that_rows_do_not_have_is_told_before_the_first_batch(
         sink.check(StructType().add("n", "integer"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("section", "told"),
     [
         ('type = parquet, path = "s3://KEY:SECRET@bucket/a"', "with a login"),

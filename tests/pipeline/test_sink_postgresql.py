@@ -14,6 +14,7 @@ from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.settings.units import Address
+from support.cases import cases
 from support.postgresql import Postgresql, postgresql
 from support.sinks import Refused, batch_of, sink_of
 
@@ -273,7 +274,7 @@ def test_tls_checks_the_server(spark: SparkSession, server: Postgresql) -> None:
         )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("more", "mode", "told"),
     [
         ("", OutputMode.APPEND, "needs either table or sql"),

@@ -11,6 +11,7 @@ from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.settings.units import Address
+from support.cases import cases
 from support.redis import RedisServer, redis_server
 from support.sinks import Refused, batch_of, sink_of
 
@@ -166,7 +167,7 @@ def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisSe
         )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("more", "told"),
     [
         ("", "needs either command or commands"),

@@ -24,6 +24,7 @@ from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
 from heliograph.transport.proxy_protocol import SIGNATURE_V2, ProxyHeaderParser
 from heliograph.transport.upgrade import UpgradePolicy
+from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.packets import properties
 from support.reach import count
@@ -62,7 +63,7 @@ def subscribes(*filters: str) -> p.Subscribe:
 # --- rights that were revoked
 
 
-@pytest.mark.parametrize("delay_s", [0, 5])
+@cases("delay_s", [0, 5])
 def test_a_will_whose_publisher_lost_the_right_to_it(delay_s: int) -> None:
     """Brokers checked a will when the client connected, or never, and published it long after the right was gone.
 
@@ -143,8 +144,8 @@ def test_a_remembered_right_that_was_revoked_ends_with_its_time() -> None:
 # --- filters that reach further than they seem to
 
 
-@pytest.mark.parametrize("topic_filter", ["#", "+/1", "secret/#", "secret/+", "$share/g/secret/#", "$queue/+/1"])
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("topic_filter", ["#", "+/1", "secret/#", "secret/+", "$share/g/secret/#", "$queue/+/1"])
+@cases("version", VERSIONS)
 def test_a_wildcard_over_denied_topics(topic_filter: str, version: int) -> None:
     """Brokers compared a filter with the ACL as if it were a topic: `#` was not `secret/1`, and was let in.
 
@@ -170,7 +171,7 @@ def test_a_wildcard_over_denied_topics(topic_filter: str, version: int) -> None:
     assert heard_by(again) == []
 
 
-@pytest.mark.parametrize("prefix", ["$share/g/", "$queue/", "$exclusive/"])
+@cases("prefix", ["$share/g/", "$queue/", "$exclusive/"])
 def test_a_prefix_that_hides_a_denied_topic(prefix: str) -> None:
     """The ACL named a topic; `$share/g/` before it made another text of it, which no rule denied."""
     kernel = Kernel(ChannelOptions(exclusive_subscription=True, authz_cache_size=0))
@@ -182,8 +183,8 @@ def test_a_prefix_that_hides_a_denied_topic(prefix: str) -> None:
     assert heard_by(spy) == []
 
 
-@pytest.mark.parametrize("clientid", ["#", "+", "a/#", "+/b", "a/b", "$SYS", ""])
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("clientid", ["#", "+", "a/#", "+/b", "a/b", "$SYS", ""])
+@cases("version", VERSIONS)
 def test_a_client_id_with_wildcards_in_a_mountpoint(clientid: str, version: int) -> None:
     """CVE-2017-7650: `#` as a client id or user name, filled into a pattern, gave access to everybody's topics."""
     kernel = Kernel(ChannelOptions(mountpoint="c/${clientid}/"))
@@ -202,7 +203,7 @@ def test_a_client_id_with_wildcards_in_a_mountpoint(clientid: str, version: int)
     assert victim.heard() == []
 
 
-@pytest.mark.parametrize("name", ["#", "+", "a/#"])
+@cases("name", ["#", "+", "a/#"])
 def test_a_client_id_with_wildcards_in_templates(name: str) -> None:
     """The same fault in automatic subscriptions and topic rewriting: what a client calls itself became a filter."""
     node = Node(
@@ -231,7 +232,7 @@ def test_a_client_id_that_holds_a_placeholder() -> None:
 # --- identifiers that come again
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_a_qos_2_identifier_that_comes_again_and_again(version: int) -> None:
     """CVE-2023-28366: each repetition of a QoS 2 PUBLISH without its PUBREL took memory, or was delivered again."""
     kernel = Kernel()
@@ -246,7 +247,7 @@ def test_a_qos_2_identifier_that_comes_again_and_again(version: int) -> None:
     assert session.statistics()["awaiting_rel_cnt"] == 1
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("version", VERSIONS)
 def test_qos_2_identifiers_that_are_never_released(version: int) -> None:
     """A client that sends 65,535 QoS 2 messages and no PUBREL: the limit holds, and the client is told of it."""
     kernel = Kernel(session_options=SessionOptions(max_awaiting_rel=10))
@@ -260,8 +261,8 @@ def test_qos_2_identifiers_that_are_never_released(version: int) -> None:
     assert kernel.broker.counters.snapshot()["packets.publish.dropped"] == 1
 
 
-@pytest.mark.parametrize("kind", [p.PUBACK, p.PUBREC, p.PUBREL, p.PUBCOMP])
-@pytest.mark.parametrize("version", VERSIONS)
+@cases("kind", [p.PUBACK, p.PUBREC, p.PUBREL, p.PUBCOMP])
+@cases("version", VERSIONS)
 def test_acknowledgements_of_nothing(kind: int, version: int) -> None:
     """Acknowledgements that answer nothing crashed brokers that looked up their message without finding one."""
     kernel = Kernel()
@@ -280,8 +281,8 @@ def test_acknowledgements_of_nothing(kind: int, version: int) -> None:
 # --- packets that are not what they should be
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("qos", [0, 1, 2])
+@cases("version", VERSIONS)
+@cases("qos", [0, 1, 2])
 def test_a_topic_of_no_length(version: int, qos: int) -> None:
     """CVE-2021-34432: a PUBLISH whose topic has the length 0 stopped the broker."""
     kernel = Kernel()
@@ -294,7 +295,7 @@ def test_a_topic_of_no_length(version: int, qos: int) -> None:
     assert sender.heard() == (["DISCONNECT 0x82"] if version == p.V5 else [])
 
 
-@pytest.mark.parametrize(
+@cases(
     "first_bytes",
     [
         wire("10 ffffff7f"),  # CONNECT of 256 MiB
@@ -320,7 +321,7 @@ def test_a_first_packet_that_claims_too_much_or_is_no_connect(first_bytes: bytes
     assert kernel.context.channels.statistics()["connections.open"] == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     "will_properties",
     [
         "{ 18 00000001 18 00000002 }",  # Will-Delay-Interval twice
@@ -345,7 +346,7 @@ def test_will_properties_that_stand_twice_or_do_not_belong_there(will_properties
     assert all(isinstance(packet, p.Connack) and packet.code >= 0x80 for packet in peer.received())
 
 
-@pytest.mark.parametrize("packet", [p.Connack(False, 0, Properties()), p.Suback(p.SUBACK, 1, [0], Properties())])
+@cases("packet", [p.Connack(False, 0, Properties()), p.Suback(p.SUBACK, 1, [0], Properties())])
 def test_packets_that_only_a_broker_sends(packet: p.Packet) -> None:
     """CVE-2021-28166: a client that sent a CONNACK to the broker stopped it."""
     kernel = Kernel()
@@ -367,7 +368,7 @@ def test_a_second_connect_makes_nobody_else_of_a_client() -> None:
     assert kernel.sessions.find("admin") is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
     [
         wire("82 ffffffffff0f 0001"),  # a remaining length of five bytes
@@ -385,7 +386,7 @@ def test_lengths_of_five_bytes(data: bytes) -> None:
     assert peer.heard() == ["DISCONNECT 0x81"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "notation",
     [
         '30 # "t" { 26 "k" ffff 76 }',
@@ -403,7 +404,7 @@ def test_lengths_that_point_behind_the_packet(notation: str) -> None:
     assert not any(isinstance(packet, p.Suback) for packet in peer.received())
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         b"\xff",
@@ -420,9 +421,7 @@ def test_lengths_that_point_behind_the_packet(notation: str) -> None:
         b"\x00",
     ],
 )
-@pytest.mark.parametrize(
-    "where", ["topic", "filter", "clientid", "username", "will", "user property", "response topic"]
-)
+@cases("where", ["topic", "filter", "clientid", "username", "will", "user property", "response topic"])
 def test_text_that_is_not_utf_8(text: bytes, where: str) -> None:
     """CVE-2017-7653: what was no UTF-8 was passed on, and clients that check it left; every one that had subscribed."""
     kernel = Kernel()
@@ -445,7 +444,7 @@ def test_text_that_is_not_utf_8(text: bytes, where: str) -> None:
     assert watcher.heard() == []
 
 
-@pytest.mark.parametrize("text", ["\ufeffa", "\U0010ffff", "\ue000", "é", "e\u0301", "\u202eabc", "\ufffd"])
+@cases("text", ["\ufeffa", "\U0010ffff", "\ue000", "é", "e\u0301", "\u202eabc", "\ufffd"])
 def test_text_that_is_utf_8_comes_as_it_was_sent(text: str) -> None:
     """Nothing is normalized, stripped or replaced: two topics that look the same are two topics [MQTT-1.5.4-3]."""
     kernel = Kernel()
@@ -456,9 +455,7 @@ def test_text_that_is_utf_8_comes_as_it_was_sent(text: str) -> None:
     assert heard_by(watcher) == [text]
 
 
-@pytest.mark.parametrize(
-    "topic", ["$", "$SYS", "$SYSTEM/x", "$a/b", "$share/g/x", "$queue/x", "$exclusive/x", "$delayed"]
-)
+@cases("topic", ["$", "$SYS", "$SYSTEM/x", "$a/b", "$share/g/x", "$queue/x", "$exclusive/x", "$delayed"])
 def test_a_topic_that_begins_with_a_dollar(topic: str) -> None:
     """CVE-2018-12543: a topic that began with `$` and was not `$SYS` met an assertion, and ended the broker."""
     kernel = Kernel()
@@ -473,7 +470,7 @@ def test_a_topic_that_begins_with_a_dollar(topic: str) -> None:
 # --- floods
 
 
-@pytest.mark.parametrize("levels_max", [128, 65_535])
+@cases("levels_max", [128, 65_535])
 def test_a_topic_of_60000_levels(levels_max: int) -> None:
     """CVE-2019-11779: a filter of some 65,000 slashes overflowed the stack, as every level was a call.
 
@@ -813,7 +810,7 @@ def test_a_connection_that_owes_days_is_gone_when_it_ends() -> None:
     assert kernel.timers_count == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     "header",
     [
         b"PROXY TCP6 ::ffff:192.0.2.9 ::1 50000 1883\r\n",
@@ -828,7 +825,7 @@ def test_an_address_in_another_form_is_the_same_address(header: bytes) -> None:
     assert parser.header.source == "192.0.2.9:50000"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "port", "peername"),
     [
         ("::ffff:192.0.2.9", "4711", "192.0.2.9:4711"),

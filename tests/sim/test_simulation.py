@@ -1,5 +1,6 @@
 """Production code in simulations: whatever happens, what was promised is kept. See docs/simulation.md."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,11 @@ def check(seed: int, path: Path) -> list[str]:
         pytest.fail(f"{trace}\n{failure}\n(again, with everything: scripts/sim.py --seed {seed})", pytrace=False)
 
 
+def run_all(numbers: Iterable[int], path: Path) -> None:
+    for seed in numbers:
+        run(seed, path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", seeds(SEEDS // _AT_ONCE, 3))
 def test_every_promise_is_kept(tmp_path: Path, part: int) -> None:
@@ -37,6 +43,5 @@ def test_a_seed_decides_everything(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_order_is_found(tmp_path: Path, name: str) -> None:
     with mutated(name), pytest.raises(Failure) as caught:
-        for seed in sorted(range(SEEDS), key=lambda seed: seed != FOUND_BY[name]):
-            run(seed, tmp_path)
+        run_all(sorted(range(SEEDS), key=lambda seed: seed != FOUND_BY[name]), tmp_path)
     assert isinstance(caught.value.__cause__, Violation)

@@ -26,6 +26,7 @@ from heliograph.storage.interface import (
 )
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
+from support.cases import cases
 from support.databases import open_database
 
 EVERYTHING = [TopicFilter("#")]
@@ -93,7 +94,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     return History(tmp_path_factory.mktemp("history"))
 
 
-@pytest.mark.parametrize("limits", ALL_LIMITS)
+@cases("limits", ALL_LIMITS)
 def test_reading_plan_by_plan_reads_everything_once(history: History, limits: ReadLimits) -> None:
     positions: dict[StreamId, Position] = {}
     planned = 0
@@ -124,7 +125,7 @@ def test_a_plan_keeps_to_its_limits_unless_one_commit_is_larger(history: History
     assert len(sizes) < history.rows / 30
 
 
-@pytest.mark.parametrize("limits", ALL_LIMITS)
+@cases("limits", ALL_LIMITS)
 def test_reading_back_plan_by_plan_reads_everything_once(history: History, limits: ReadLimits) -> None:
     end: int | None = None
     planned = 0
@@ -211,9 +212,7 @@ def test_nothing_new_leaves_positions_as_they_were(history: History) -> None:
     assert all(step.rows == 0 for step in nothing.steps.values())
 
 
-@pytest.mark.parametrize(
-    "limits", [ReadLimits(messages=1), ReadLimits(messages=20), ReadLimits(None, 500), ReadLimits(10_000, None)]
-)
+@cases("limits", [ReadLimits(messages=1), ReadLimits(messages=20), ReadLimits(None, 500), ReadLimits(10_000, None)])
 def test_the_pieces_of_a_range_are_the_range(history: History, limits: ReadLimits) -> None:
     for stream, step in history.plan({}, ReadLimits()).steps.items():
         pieces = split_range(history.rocks, stream, Position(0, 0, 0), step.position, limits)

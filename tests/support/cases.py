@@ -14,7 +14,7 @@ import asyncio
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from _pytest.mark import ParameterSet
 
 Test: TypeAlias = Callable[..., Any]
 Values: TypeAlias = Iterable[Any] | Callable[[], Iterable[Any]]
-Names: TypeAlias = Sequence[str] | Callable[[Any], str]
+Names: TypeAlias = Collection[str] | Callable[[Any], str]
 Parts: TypeAlias = tuple[tuple[str, dict[str, object]], ...]
 
 _NAME_LENGTH_MAX: Final = 300

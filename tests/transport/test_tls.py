@@ -17,6 +17,7 @@ from heliograph.config.listeners import ServerName, SslListener, SslOptions
 from heliograph.settings.secrets import Secret
 from heliograph.transport.errors import CertificateError
 from heliograph.transport.peer_certificate import PeerIdentity
+from support.cases import cases
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
 
@@ -55,7 +56,7 @@ async def test_a_client_is_served(authority: Authority) -> None:
         await rig.until("current_connections", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("versions", "highest", "spoken"),
     [
         (("tlsv1.3", "tlsv1.2"), ssl.TLSVersion.TLSv1_2, "TLSv1.2"),
@@ -106,7 +107,7 @@ async def test_a_certificate_by_server_name(authority: Authority) -> None:
             await rig.socket(tls=authority.context(), server_name="other.example")
 
 
-@pytest.mark.parametrize("required", [True, False])
+@cases("required", [True, False])
 async def test_client_certificates(authority: Authority, tmp_path: Path, required: bool) -> None:
     stranger = Authority(tmp_path).client("stranger")
     settings = ssl_listener(authority, cacertfile=str(authority.cafile), verify=True, fail_if_no_peer_cert=required)
@@ -125,7 +126,7 @@ async def test_a_revoked_certificate_is_refused(authority: Authority) -> None:
         assert await is_refused(rig, authority.context(bad))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "expected"),
     [("disabled", None), ("cn", "meter-7"), ("dn", r"CN=meter-7,OU=Testing cert\, trustme,O=ACME\, Inc.")],
 )
@@ -194,7 +195,7 @@ async def test_certificates_are_read_again_on_request(authority: Authority, tmp_
         assert serial_of(await rig.socket(tls=authority.context())) != serial
 
 
-@pytest.mark.parametrize("first", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "byte", "beginning"])
+@cases("first", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "byte", "beginning"])
 async def test_a_client_that_does_not_say_hello_is_cut(authority: Authority, first: bytes) -> None:
     async with listening("ssl", ssl_listener(authority, handshake_timeout=5.0)) as rig:
         client = await rig.socket(first=first)
@@ -233,7 +234,7 @@ async def test_a_handshake_that_does_not_go_on_is_cut(authority: Authority) -> N
         await rig.until("current_connections", 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     "first",
     [
         CONNECT,
@@ -284,7 +285,7 @@ async def test_half_open_handshakes_do_not_hold_up_the_end(authority: Authority)
     assert rig.count("current_connections") == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "expected"),
     [
         ({"certfile": ""}, 'certfile = "": a TLS listener needs a certificate'),

@@ -12,6 +12,7 @@ from heliograph.access.bans.ban_table import KINDS, Ban, BanError
 from heliograph.access.bans.bootstrap import BootstrapFileError, load_bans
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.cases import cases
 from support.services import Node
 
 NOW_S = 1_700_000_000
@@ -25,7 +26,7 @@ def bans(*entries: Ban, entries_max: int = 100) -> BanList:
     return result
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "who"),
     [
         ("clientid", "dev1"),
@@ -131,7 +132,7 @@ def test_expressions_are_few() -> None:
     assert banned.add(Ban("clientid", "a"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("ban", "fault"),
     [
         (Ban("client", "a"), "'client' is no kind of ban; clientid, username"),
@@ -208,9 +209,7 @@ def test_the_list_is_what_was_added_and_not_lifted(steps: list[tuple[bool, str, 
 # --- as clients see it
 
 
-@pytest.mark.parametrize(
-    ("version", "code"), [(p.V5, rc.BANNED), (p.V3_1_1, rc.NOT_AUTHORIZED), (p.V3_1, rc.NOT_AUTHORIZED)]
-)
+@cases(("version", "code"), [(p.V5, rc.BANNED), (p.V3_1_1, rc.NOT_AUTHORIZED), (p.V3_1, rc.NOT_AUTHORIZED)])
 def test_a_banned_client_is_refused(version: int, code: int) -> None:
     node = Node()
     node.bans.add(Ban("clientid", "bad"))
@@ -268,7 +267,7 @@ def test_columns_may_be_left_out_and_stand_in_any_order(tmp_path: Path) -> None:
     assert banned.is_banned("c1")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "fault"),
     [
         ("", "the columns are ; expected as,who,reason,by,at,until"),
