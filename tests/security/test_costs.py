@@ -17,7 +17,6 @@ from heliograph.session import awaiting_rel
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.options import SessionOptions
 from security.crowd import Crowd
-from support.cases import cases
 from support.durable import DurableKernel, FakeState
 from support.groups import GroupKernel
 from support.kernel import Kernel, Peer
@@ -249,7 +248,7 @@ def test_every_row_is_measured() -> None:
     assert set(costs()) == {*MAKERS, CONNECTION}
 
 
-@cases("name", MAKERS)
+@pytest.mark.parametrize("name", MAKERS)
 def test_one_costs_what_the_table_says(name: str, tmp_path: Path) -> None:
     make = MAKERS[name](tmp_path)
     gc.collect()
