@@ -78,8 +78,11 @@ def run(seconds: float, limit_mib: int, cgroup: Path | None = None) -> Soak:
         AssertionError: It did not live, or did not answer.
     """
     scratch = tempfile.TemporaryDirectory(prefix="heliograph-soak-")
-    settings = f"node.memory_limit = {limit_mib}MB" if cgroup is None else "durable_storage.flight.enable = false"
-    with scratch as directory, NodeProcess(Path(directory), settings, cgroup=cgroup) as node:
+    settings = f"node.memory_limit = {limit_mib}MB" if cgroup is None else ""
+    with (
+        scratch as directory,
+        NodeProcess(Path(directory), settings, cgroup=cgroup, reader=cgroup is None, is_copy=False) as node,
+    ):
         victim = child("attack.victim", str(node.port))
         attacker = child("attack.attacker", "memory_soak", str(node.port), "whole")
         try:

@@ -68,7 +68,7 @@ HEADING: Final = (
 def run(attack: Attack, seconds: float, *, is_short: bool) -> Verdict:
     """Run one attack on a broker of its own."""
     scratch = tempfile.TemporaryDirectory(prefix="heliograph-attack-")
-    with scratch as directory, NodeProcess(Path(directory), attack.settings) as node:
+    with scratch as directory, NodeProcess(Path(directory), attack.settings, is_copy=False) as node:
         victim = child("attack.victim", str(node.port))
         attacker = child("attack.attacker", attack.name, str(node.port), "short" if is_short else "whole")
         try:

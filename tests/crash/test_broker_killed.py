@@ -72,7 +72,7 @@ class Station:
 def test_nothing_acknowledged_is_missing_after_two_kills(tmp_path: Path) -> None:
     rows = observations()
     kill_at = {len(rows) // 3, 2 * len(rows) // 3}
-    with NodeProcess(tmp_path) as node:
+    with NodeProcess(tmp_path, reader=True) as node:
         stations = {name: Station(name, node.port) for name in STATIONS}
         for index, row in enumerate(rows):
             if index in kill_at:

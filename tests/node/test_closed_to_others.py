@@ -44,14 +44,14 @@ def open_to_others(data_dir: Path) -> list[Path]:
 async def test_the_data_directory_is_for_its_user_only_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        with NodeProcess(tmp_path, SETTINGS) as node:
+        with NodeProcess(tmp_path, SETTINGS, reader=True) as node:
             await publish(node)
             assert open_to_others(node.data_dir) == []
             assert stat.S_IMODE((node.data_dir / "flight_token").stat().st_mode) == 0o600
             assert node.stop() == 0
         for path in (tmp_path / "data", *(tmp_path / "data/storage").rglob("*")):
             path.chmod(0o777 if path.is_dir() else 0o666)
-        with NodeProcess(tmp_path, SETTINGS) as node:
+        with NodeProcess(tmp_path, SETTINGS, reader=True) as node:
             assert open_to_others(node.data_dir) == []
             assert node.stop() == 0
         assert open_to_others(tmp_path / "data") == []
@@ -60,7 +60,7 @@ async def test_the_data_directory_is_for_its_user_only_whatever_the_umask(tmp_pa
 
 
 async def test_the_reader_asks_for_the_token_that_lies_in_the_data_directory(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path, SETTINGS) as node:
+    with NodeProcess(tmp_path, SETTINGS, reader=True) as node:
         await publish(node)
         stranger = flight.FlightClient(f"grpc://127.0.0.1:{node.flight_port}")
         action = flight.Action("get_streams", json.dumps({"database": "messages", "topics": ["#"]}).encode())
@@ -72,7 +72,7 @@ async def test_the_reader_asks_for_the_token_that_lies_in_the_data_directory(tmp
         with StorageClient(f"127.0.0.1:{node.flight_port}") as friend:
             assert friend.info("messages")["messages"] == 1
         assert node.stop() == 0
-    with NodeProcess(tmp_path, SETTINGS) as node:  # it stays
+    with NodeProcess(tmp_path, SETTINGS, reader=True) as node:  # it stays
         assert (node.data_dir / "flight_token").read_text().strip() == token
 
 
@@ -173,16 +173,16 @@ def test_conf_show_prints_no_secrets(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_a_reader_with_tokens_of_its_own_makes_none(tmp_path: Path) -> None:
     tokens = 'durable_storage.flight.tokens = [{ token = "sixteen-or-more-secret" }]'
-    with NodeProcess(tmp_path, tokens) as node:
+    with NodeProcess(tmp_path, tokens, reader=True) as node:
         assert not (node.data_dir / "flight_token").exists()
 
 
 @pytest.mark.parametrize("tokens", ["", 'tokens = [{ token = "sixteen-or-more-secret" }]'])
 def test_a_reader_that_became_open_serves_clients_that_found_the_token_of_before(tmp_path: Path, tokens: str) -> None:
-    with NodeProcess(tmp_path) as node:
+    with NodeProcess(tmp_path, reader=True) as node:
         token = (node.data_dir / "flight_token").read_text().strip()
         assert node.stop() == 0
-    with NodeProcess(tmp_path, f"durable_storage.flight {{ require_token = false\n{tokens} }}") as node:
+    with NodeProcess(tmp_path, f"durable_storage.flight {{ require_token = false\n{tokens} }}", reader=True) as node:
         endpoint = f"127.0.0.1:{node.flight_port}"
         assert local_token.find_token(endpoint) is None
         for sent in (None, token):

@@ -152,7 +152,7 @@ async def test_damage_that_a_reader_meets_is_told_by_the_broker(tmp_path: Path) 
     key, value = next(records(rocks, b"B", b"C"))
     rocks.put(key, value[:-4] + b"\x07" + value[-3:])
     rocks.close()
-    with NodeProcess(tmp_path, settings) as node:
+    with NodeProcess(tmp_path, settings, reader=True) as node:
         async with aiomqtt.Client("127.0.0.1", node.port) as client:
             await client.subscribe("$SYS/brokers/+/alarms/#")
             with StorageClient(f"127.0.0.1:{node.flight_port}") as reader:

@@ -38,7 +38,7 @@ def publish(port: int, *topics: str) -> list[int]:
 
 
 def test_a_database_of_its_own_holds_what_its_topics_say(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path, SETTINGS) as node:
+    with NodeProcess(tmp_path, SETTINGS, reader=True) as node:
         stored = publish(node.port, "plain/1", "audit/1", "audit/2", "both/1")
         assert stored == [rc.SUCCESS] * 4
         assert publish(node.port, "neither/1") == [rc.NO_MATCHING_SUBSCRIBERS]

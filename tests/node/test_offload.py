@@ -50,7 +50,7 @@ def wait_until_offloaded(node: NodeProcess) -> None:
 
 def test_a_session_and_a_reader_go_on_over_what_was_offloaded(tmp_path: Path) -> None:
     payloads = [b"%d" % number for number in range(3000)]
-    with NodeProcess(tmp_path, SETTINGS) as node, StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
+    with NodeProcess(tmp_path, SETTINGS, reader=True) as node, StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
         Subscriber("sub", node.port, "t/#", 1).stop()
         publish(node.port, "t/1", payloads, 1)
         before = rows(reader)

@@ -32,7 +32,7 @@ def publish(port: int, payload: bytes) -> None:
 
 
 def test_messages_go_when_they_are_old_and_the_node_goes_on(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path) as node:
+    with NodeProcess(tmp_path, reader=True) as node:
         publish(node.port, b"old")
         with StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
             assert reader.info("messages")["messages"] == 1

@@ -54,7 +54,7 @@ def connected(port: int, clientid: str, version: int = p.V5, *, clean_start: boo
 
 
 def test_the_ready_line_names_every_listener_and_sigterm_ends_with_zero(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path) as node:
+    with NodeProcess(tmp_path, reader=True) as node:
         assert node.ready_line == (
             f"heliograph {__version__} is ready: mqtt tcp://127.0.0.1:{node.port}, "
             f"flight grpc://127.0.0.1:{node.flight_port}"
@@ -82,7 +82,7 @@ def test_the_counters_come_into_the_log_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_nothing_stored_leaves_history_readable(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path, "durable_storage.messages.topics = []") as node:
+    with NodeProcess(tmp_path, "durable_storage.messages.topics = []", reader=True) as node:
         assert node.flight_port != 0
 
 
@@ -151,7 +151,7 @@ def test_two_nodes_do_not_share_a_data_directory(tmp_path: Path) -> None:
 
 
 def test_the_broker_never_imports_pyspark(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path) as node:
+    with NodeProcess(tmp_path, is_copy=False) as node:
         maps = Path(f"/proc/{node.pid}/maps").read_text()
         assert "uvloop" in maps
         assert "pyspark" not in maps

@@ -78,9 +78,11 @@ class Afternoon:
 
 
 @asynccontextmanager
-async def afternoon(directory: Path, settings: str) -> AsyncIterator[tuple[NodeProcess, Afternoon]]:
+async def afternoon(
+    directory: Path, settings: str, *, reader: bool = False
+) -> AsyncIterator[tuple[NodeProcess, Afternoon]]:
     """A broker process, watched."""
-    with NodeProcess(directory, f"{MACHINE}\n{settings}") as node:
+    with NodeProcess(directory, f"{MACHINE}\n{settings}", reader=reader) as node:
         async with aiomqtt.Client("127.0.0.1", node.port, identifier="watcher") as watcher:
             await watcher.subscribe("$SYS/brokers/+/alarms/#")
             yield node, Afternoon(node, watcher)
@@ -111,7 +113,7 @@ def first_child(pid: int) -> int:
 
 
 async def test_clients_fight_a_subscriber_stalls_and_the_reader_dies(tmp_path: Path) -> None:
-    async with afternoon(tmp_path, "mqtt.max_mqueue_len = 10") as (node, seen):
+    async with afternoon(tmp_path, "mqtt.max_mqueue_len = 10", reader=True) as (node, seen):
         # Two clients with one client id, each of which comes back when the other took its place.
         twins = [await connect(node.port, "twin") for _ in range(6)]
         await seen.happens_and_ends("clientid_conflict/twin", "several clients use the client id 'twin'")

@@ -95,7 +95,7 @@ def test_the_demo_does_not_clear_a_directory_that_is_not_its_own(tmp_path: Path)
 @pytest.mark.timeout(240)
 def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark: SparkSession, tmp_path: Path) -> None:
     messages = observations.to_messages(observations.read_weather())[:3_000]
-    node = NodeProcess(tmp_path).start()
+    node = NodeProcess(tmp_path, reader=True).start()
     kills = 0
     source = {"endpoint": f"127.0.0.1:{node.flight_port}"}
     settings = RunSettings(tmp_path / "checkpoint", tmp_path / "tables", "127.0.0.1:9", source, trigger_s=0.2)

@@ -108,7 +108,8 @@ class World:
         with ExitStack() as stack:
             database = stack.enter_context(postgresql())
             self._cluster = stack.enter_context(SparkCluster(self._directory / "spark"))
-            self._node = stack.enter_context(NodeProcess(self._directory, 'durable_storage.messages.topics = ["#"]'))
+            stored = 'durable_storage.messages.topics = ["#"]'
+            self._node = stack.enter_context(NodeProcess(self._directory, stored, reader=True))
             self._write_pipeline(database)
             with self._driver():
                 self._await("the queries run", self._is_running)

@@ -120,7 +120,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
     directory = tmp_path_factory.mktemp("node")
     certificate = Authority(directory).server()
-    with NodeProcess(directory, SETTINGS.format(certificate=certificate)) as node:
+    with NodeProcess(directory, SETTINGS.format(certificate=certificate), is_copy=False) as node:
         found = Target(node)
         for port in found.ports.values():  # what the first connections cost is paid once
             with Crowd(port, WARM_UP_COUNT):

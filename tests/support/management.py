@@ -35,7 +35,7 @@ class ManagedNode:
         (directory / "base.hocon").write_text(
             f'dashboard.listeners.http.bind = "127.0.0.1:0"\napi_key.bootstrap_file = "{keys}"\n{settings}\n'
         )
-        self.node = NodeProcess(directory, without=("HELIOGRAPH_MANAGEMENT__ENABLE",))
+        self.node = NodeProcess(directory, without=("HELIOGRAPH_MANAGEMENT__ENABLE",), reader=True)
         self.url = ""
         self.api: httpx.Client
 

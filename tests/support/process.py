@@ -1,15 +1,17 @@
 """A node as its own process: `heliograph start` with a configuration file, on free loopback ports."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
+from support.fork_server import MODULE, Copy, shared_server
 from support.ports import held_port
 
 
@@ -24,6 +26,8 @@ class NodeProcess:
         open_files_max: How many files the process may have open.
         cgroup: The cgroup that it runs in; None for that of the test.
         without: Environment variables of the test that it does not get.
+        reader: Whether it has the process beside it that serves what is stored; its start takes as long as the node's.
+        is_copy: Whether it may be a copy of a process that has loaded a node, as `fork_server` makes them.
     """
 
     def __init__(
@@ -36,6 +40,8 @@ class NodeProcess:
         open_files_max: int | None = None,
         cgroup: Path | None = None,
         without: Collection[str] = (),
+        reader: bool = False,
+        is_copy: bool = True,
     ) -> None:
         self.directory = directory
         self.settings = settings
@@ -46,9 +52,11 @@ class NodeProcess:
         self.open_files_max = open_files_max
         self.cgroup = cgroup
         self.without = without
+        self.reader = reader
+        self.is_copy = is_copy
         self.log = directory / "node.log"
         self.ready_line = ""
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str] | Copy | None = None
 
     @property
     def pid(self) -> int:
@@ -66,24 +74,11 @@ class NodeProcess:
         config = self.directory / "heliograph.conf"
         config.write_text(
             f'listeners.tcp.default.bind = "127.0.0.1:{self.port}"\n'
-            f'durable_storage.flight.bind = "127.0.0.1:{self._flight_port}"\n{self.settings}\n'
+            f'durable_storage.flight {{ bind = "127.0.0.1:{self._flight_port}", enable = {json.dumps(self.reader)} }}\n'
+            f"{self.settings}\n"
         )
-        command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(config)]
-        if self.file_bytes_max is not None:
-            command = ["prlimit", f"--fsize={self.file_bytes_max}", *command]
-        if self.open_files_max is not None:
-            command = ["prlimit", f"--nofile={self.open_files_max}", *command]
-        if self.cgroup is not None:
-            enter = 'echo $$ > "$0" && exec "$@"'
-            command = ["sh", "-c", enter, str(self.cgroup / "cgroup.procs"), *command]
         with self.log.open("a") as log:
-            self._process = subprocess.Popen(
-                [*command, "--data-dir", str(self.data_dir)],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=self._environment(),
-            )
+            self._process = self._begin(["start", "--config", str(config), "--data-dir", str(self.data_dir)], log)
         assert self._process.stdout is not None
         self.ready_line = self._process.stdout.readline().strip()
         ports = dict(re.findall(r"(tcp|grpc)://[^\s,]*:(\d+)", self.ready_line))
@@ -96,11 +91,21 @@ class NodeProcess:
 
     def stop(self) -> int:
         """SIGTERM, and its exit code."""
-        return self._end(signal.SIGTERM)
+        return self.end_by(signal.SIGTERM)
 
     def kill(self) -> None:
         """`kill -9`."""
-        self._end(signal.SIGKILL)
+        self.end_by(signal.SIGKILL)
+
+    def end_by(self, number: signal.Signals) -> int:
+        """A signal, and its exit code, which is negative where the signal ended it."""
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        process.send_signal(number)
+        code = process.wait(60)
+        process.stdout.close()
+        return code
 
     def is_alive(self) -> bool:
         """Whether it runs."""
@@ -121,16 +126,18 @@ class NodeProcess:
     ) -> None:
         self.end()
 
-    def _environment(self) -> dict[str, str]:
-        return {name: value for name, value in os.environ.items() if name not in self.without} | {
-            "PYTHONUNBUFFERED": "1"
-        }
-
-    def _end(self, number: signal.Signals) -> int:
-        process = self._process
-        assert process is not None
-        assert process.stdout is not None
-        process.send_signal(number)
-        code = process.wait(60)
-        process.stdout.close()
-        return code
+    def _begin(self, arguments: Sequence[str], log: IO[str]) -> subprocess.Popen[str] | Copy:
+        environment = {name: value for name, value in os.environ.items() if name not in self.without}
+        environment["PYTHONUNBUFFERED"] = "1"
+        limits = {"fsize": self.file_bytes_max, "nofile": self.open_files_max}
+        given = {name: value for name, value in limits.items() if value is not None}
+        server = shared_server(environment) if self.is_copy and self.cgroup is None else None
+        if server is not None:
+            return server.start(arguments, environment, log.fileno(), given)
+        command = [sys.executable, "-m", MODULE, *arguments]
+        if given:
+            command = ["prlimit", *(f"--{name}={value}" for name, value in given.items()), *command]
+        if self.cgroup is not None:
+            enter = 'echo $$ > "$0" && exec "$@"'
+            command = ["sh", "-c", enter, str(self.cgroup / "cgroup.procs"), *command]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
