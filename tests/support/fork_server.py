@@ -7,6 +7,7 @@ server of copies has instead, and variables that the interpreter and its librari
 environment differs from the server's in any of those begins as a new process.
 """
 
+import asyncio
 import atexit
 import json
 import os
@@ -44,6 +45,7 @@ class Copy:
         self.returncode: int | None = None
         self.pidfd = os.pidfd_open(pid)  # readable when it has ended; the server keeps what is left of it until `wait`
         self._server = server
+        self._asking = threading.Lock()
 
     def poll(self) -> int | None:
         """Its exit code, if it has ended."""
@@ -58,9 +60,22 @@ class Copy:
         if self.returncode is None:
             if not self._has_ended(timeout):
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
-            self.returncode = self._server.exit_code(self.pid)
-            os.close(self.pidfd)
+            with self._asking:
+                if self.returncode is None:
+                    self.returncode = self._server.exit_code(self.pid)
+                    os.close(self.pidfd)
         return self.returncode
+
+    async def ended(self) -> int:
+        """Wait for its end in an event loop; returns its exit code."""
+        if self.returncode is None:
+            loop, end = asyncio.get_running_loop(), asyncio.Event()
+            loop.add_reader(self.pidfd, end.set)
+            try:
+                await end.wait()
+            finally:
+                loop.remove_reader(self.pidfd)
+        return self.wait()
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
@@ -106,7 +121,11 @@ class ForkServer:
         return _lasting(environment) == self._environment
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], stderr: int, limits: Mapping[str, int]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        stderr: int,
+        limits: Mapping[str, int] | None = None,
     ) -> Copy:
         """Start a command.
 
@@ -122,7 +141,7 @@ class ForkServer:
                 "arguments": list(arguments),
                 "directory": os.getcwd(),
                 "environment": dict(environment),
-                "limits": dict(limits),
+                "limits": dict(limits or {}),
                 "umask": _umask(),
             }
             pid = self._ask(request, [stdout, stderr])
