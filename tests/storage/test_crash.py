@@ -10,6 +10,7 @@ import pytest
 from heliograph.storage.interface import Batch, StoredMessage
 from storage.appender import message
 from support.databases import open_database
+from support.forms import examples
 
 ROUNDS = 6
 
@@ -61,7 +62,7 @@ def test_what_was_acknowledged_survives_kill_9(data_dir: Path) -> None:
     acknowledged: list[int] = []
     for round_number in range(ROUNDS):
         first = round_number * 10_000_000
-        acknowledged += append_until_killed(data_dir, first, numbers.randint(1, 150))
+        acknowledged += append_until_killed(data_dir, first, numbers.randint(1, examples(100)))
         stored = everything(data_dir)
         by_number = {one.id_low: one for one in stored}
         assert len(by_number) == len(stored), f"doubled after {round_number + 1} crashes, seed {seed}"
