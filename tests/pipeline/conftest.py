@@ -2,7 +2,6 @@
 
 import selectors
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from heliograph.storage.engine import records
 from support.databases import open_database, store_batch
 from support.mosquitto import free_port
 from support.mosquitto import mosquitto as running_mosquitto
+from support.python_copies import python
 
 _BEGIN_US = 1_767_225_600_000_000
 _WAIT_S = 60.0
@@ -94,15 +94,7 @@ class Stored:
 
     def start_reader(self, bind: str) -> None:
         """Start the reader process and wait until it is ready."""
-        command = [
-            sys.executable,
-            "-m",
-            "heliograph.storage.reader",
-            "--data-dir",
-            str(self.data_dir),
-            "--bind",
-            bind,
-        ]
+        command = [python(), "-m", "heliograph.storage.reader", "--data-dir", str(self.data_dir), "--bind", bind]
         self._reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.endpoint = _ready_line(self._reader).split()[-1]
 
