@@ -20,6 +20,22 @@ def test_dying():
 def test_behind():
     pass
 """
+USING_SPARK = """
+import os
+from pathlib import Path
+import pytest
+
+@pytest.fixture
+def spark():
+    with Path("workers").open("a") as file:
+        print(os.environ["PYTEST_XDIST_WORKER"], file=file)
+
+def test_one(spark: object):
+    pass
+
+def test_two(spark: object):
+    pass
+"""
 
 
 def run(folder: Path, files: list[str], workers: int) -> "subprocess.CompletedProcess[str]":
@@ -53,3 +69,19 @@ def test_the_last_test_of_a_run_may_be_the_one_of_which_a_worker_dies(tmp_path: 
 def test_one_test_may_be_all_that_a_dead_worker_leaves(tmp_path: Path) -> None:
     result = run(tmp_path, [PASSING, DYING], 1)
     assert "1 failed, 4 passed" in result.stdout, result.stdout + result.stderr
+
+
+def test_one_worker_runs_everything_that_uses_spark(tmp_path: Path) -> None:
+    result = run(tmp_path, [USING_SPARK, PASSING, USING_SPARK, USING_SPARK], 3)
+    assert "8 passed" in result.stdout, result.stdout + result.stderr
+    workers = (tmp_path / "workers").read_text().split()
+    assert len(workers) == 6
+    assert len(set(workers)) == 1
+
+
+def test_another_worker_goes_on_with_spark_where_the_one_that_had_it_died(tmp_path: Path) -> None:
+    dying = USING_SPARK.replace("test_two(spark: object):\n    pass", "test_two(spark: object):\n    os._exit(3)")
+    result = run(tmp_path, [USING_SPARK, dying, USING_SPARK, PASSING], 2)
+    assert "1 failed, 7 passed" in result.stdout, result.stdout + result.stderr
+    workers = (tmp_path / "workers").read_text().split()
+    assert len(set(workers[:4])) == len(set(workers[4:])) == 1

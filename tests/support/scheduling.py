@@ -22,20 +22,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 _USES_SPARK: Final = re.compile(r"\bspark: ")  # the fixture, as an argument
-_SPARK_WORKERS: Final = 2
 
 
 class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Files wait in the order in which they were collected; a worker that ends its last but one test gets the next.
 
-    Those that share the Spark session of their worker go to few workers, as each starts a Java process for it, which
-    takes a long time to become fast; the others do something else meanwhile.
+    Those that use Spark all go to one, whose session they share: a session starts a Java process, which takes a long
+    time to become fast. The others do something else meanwhile, and end when only such files are left.
     """
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
         self._uses_spark: dict[str, bool] = {}
-        self._spark_nodes: set[WorkerController] = set()
+        self._spark_node: WorkerController | None = None
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Forget a worker, and let others do what it leaves of its files.
@@ -47,7 +46,8 @@ class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
             The test of which it died, which has failed; None where none of its tests is left.
         """
         files = self.assigned_work.pop(node)
-        self._spark_nodes.discard(node)
+        if node is self._spark_node:
+            self._spark_node = None
         begun: str | None = next(
             (test for tests in files.values() for test, is_done in tests.items() if not is_done), None
         )
@@ -69,16 +69,19 @@ class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
             self._reschedule_all()  # a second file: workers begin a test when they know the next one
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        file = next((file for file in self.workqueue if self._is_for(node, file)), next(iter(self.workqueue)))
+        file = next((file for file in self.workqueue if self._is_for(node, file)), None)
+        if file is None:
+            self.assigned_work.setdefault(node, {})
+            node.shutdown()
+            return
         self.workqueue.move_to_end(file, last=False)
         if self._needs_spark(file):
-            self._spark_nodes.add(node)
+            self._spark_node = node
         with suppress(OSError):  # it has died, which is about to be told: what it was given is given to another one
             super()._assign_work_unit(node)
 
     def _is_for(self, node: WorkerController, file: str) -> bool:
-        has_room = node in self._spark_nodes or len(self._spark_nodes) < _SPARK_WORKERS
-        return has_room or not self._needs_spark(file)
+        return self._spark_node in (None, node) or not self._needs_spark(file)
 
     def _needs_spark(self, file: str) -> bool:
         if file not in self._uses_spark:
