@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Java processes live for seconds here: the second compiler and the parallel collector cost a third of their CPU time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Java processes live for seconds here: the second compiler and the parallel collector cost a third of their CPU time,
+# and verifying what is in Spark's own archives a quarter of their start.
+_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA)
 
 # Nodes that tests start have no management process beside them; tests of that one say otherwise.
 os.environ.setdefault("HELIOGRAPH_MANAGEMENT__ENABLE", "false")
@@ -41,6 +43,15 @@ settings.register_profile(
     phases=[phase for phase in Phase if phase is not Phase.explain],
 )
 settings.load_profile("heliograph")
+
+# Batches have few rows here: to compile code for them, or to plan again by their sizes, takes longer than to do them.
+_SPARK: Final = {
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES_MIN = 4 << 30
@@ -93,9 +104,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """The Spark session of all tests of this process, which can have one only; starting it takes seconds."""
     # Imported here: most tests need no Spark.
     from heliograph.pipeline.spark.session import start_session, stop_session
+    from support.python_copies import python
 
     log_file = tmp_path_factory.mktemp("spark") / "spark.log"
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-    session = start_session("local[2]", "heliograph tests", conf, log_file=log_file)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            patch.setenv(name, python())
+        patch.setenv("JDK_JAVA_OPTIONS", "-Xms512m", prepend=" ")
+        session = start_session("local[2]", "heliograph tests", _SPARK, log_file=log_file)
     yield session
     stop_session(session)
