@@ -2,18 +2,19 @@
 
 import json
 import random
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
+from heliograph.cli.main import main
 from heliograph.mqtt.topic import topic_matches
 from heliograph.rules.columns import MessageColumns
 from heliograph.rules.errors import RuleEvaluationError
@@ -123,11 +124,17 @@ def frame(spark: SparkSession, *payloads: bytes, topic: str = "t/1") -> DataFram
     return spark.createDataFrame(rows, MESSAGES)
 
 
-def column(spark: SparkSession, expression: str, kind: str, payload: dict[str, Any]) -> Any:
-    """The one value of an output column of a declared type; `failed` where the rule failed."""
-    df = frame(spark, json.dumps(payload).encode())
-    rows = apply_rule(df, f'SELECT {expression} AS x FROM "#"', {"x": kind}).collect()
-    return rows[0]["x"] if rows else "failed"
+def typed(spark: SparkSession, values: Sequence[tuple[str, object]]) -> list[Any]:
+    """What becomes of values in output columns of their types; `failed` where the rule failed."""
+    kinds = {kind: f"x{number}" for number, kind in enumerate(dict.fromkeys(kind for kind, _ in values))}
+    nothing = dict.fromkeys(kinds.values())
+    payloads = [{**nothing, kinds[kind]: value, "number": number} for number, (kind, value) in enumerate(values)]
+    df = frame(spark, *(json.dumps(payload).encode() for payload in payloads))
+    fields = ", ".join(f"payload.{name} AS {name}" for name in (*kinds.values(), "number"))
+    declared = {name: kind for kind, name in kinds.items()}
+    rows = apply_rule(df, f'SELECT {fields} FROM "#"', {**declared, "number": "int"}).collect()
+    found = {row["number"]: row for row in rows}
+    return [found[number][kinds[kind]] if number in found else "failed" for number, (kind, _) in enumerate(values)]
 
 
 def test_rows_arrive_as_typed_columns(spark: SparkSession) -> None:
@@ -202,52 +209,56 @@ def test_udf_is_evaluated_once_per_row(spark: SparkSession) -> None:
     assert plan.count("ArrowEvalPython") == 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "given_value", "expected"),
-    [
-        ("string", "text", "text"),
-        ("string", 1.5, "1.5"),
-        ("string", {"a": [1, None]}, '{"a":[1,null]}'),
-        ("string", None, None),
-        ("binary", "ä", bytearray("ä".encode())),
-        ("boolean", True, True),
-        ("boolean", "false", False),
-        ("boolean", 1, True),
-        ("boolean", "yes", "failed"),
-        ("tinyint", 127, 127),
-        ("tinyint", 128, "failed"),
-        ("smallint", -32768, -32768),
-        ("int", 2**31, "failed"),
-        ("integer", 5.0, 5),
-        ("int", 5.5, "failed"),
-        ("bigint", "42", 42),
-        ("long", 2**63, "failed"),
-        ("double", 3, 3.0),
-        ("double", "20.5", 20.5),
-        ("double", "warm", "failed"),
-        ("double", True, "failed"),
-        ("double", 10**400, "failed"),
-        ("float", 0.5, 0.5),
-        ("float", 1e300, "failed"),
-        ("decimal(4,2)", 0.125, Decimal("0.13")),
-        ("decimal(4,2)", -0.125, Decimal("-0.13")),
-        ("decimal(3)", 1000, "failed"),
-        ("decimal(38,0)", 10**37 + 1, Decimal(10**37 + 1)),
-        ("date", "2026-01-31", date(2026, 1, 31)),
-        ("date", "2026-01-31T23:30:00-01:00", date(2026, 2, 1)),
-        ("date", "2026-13-01", "failed"),
-        ("timestamp", "yesterday", "failed"),
-        ("timestamp", 10**18, "failed"),
-    ],
-)
-def test_values_become_the_declared_type_or_fail(
-    spark: SparkSession, kind: str, given_value: object, expected: object
-) -> None:
-    assert column(spark, "payload.v", kind, {"v": given_value}) == expected
+#: Types of columns with values given to them, and what becomes of these.
+VALUES: Final[list[tuple[str, object, object]]] = [
+    ("string", "text", "text"),
+    ("string", 1.5, "1.5"),
+    ("string", {"a": [1, None]}, '{"a":[1,null]}'),
+    ("string", None, None),
+    ("binary", "ä", bytearray("ä".encode())),
+    ("boolean", True, True),
+    ("boolean", "false", False),
+    ("boolean", 1, True),
+    ("boolean", "yes", "failed"),
+    ("tinyint", 127, 127),
+    ("tinyint", 128, "failed"),
+    ("smallint", -32768, -32768),
+    ("int", 2**31, "failed"),
+    ("integer", 5.0, 5),
+    ("int", 5.5, "failed"),
+    ("bigint", "42", 42),
+    ("long", 2**63, "failed"),
+    ("double", 3, 3.0),
+    ("double", "20.5", 20.5),
+    ("double", "warm", "failed"),
+    ("double", True, "failed"),
+    ("double", 10**400, "failed"),
+    ("float", 0.5, 0.5),
+    ("float", 1e300, "failed"),
+    ("decimal(4,2)", 0.125, Decimal("0.13")),
+    ("decimal(4,2)", -0.125, Decimal("-0.13")),
+    ("decimal(3)", 1000, "failed"),
+    ("decimal(38,0)", 10**37 + 1, Decimal(10**37 + 1)),
+    ("date", "2026-01-31", date(2026, 1, 31)),
+    ("date", "2026-01-31T23:30:00-01:00", date(2026, 2, 1)),
+    ("date", "2026-13-01", "failed"),
+    ("timestamp", "yesterday", "failed"),
+    ("timestamp", 10**18, "failed"),
+]
+
+
+def test_values_become_the_declared_type_or_fail(spark: SparkSession) -> None:
+    outcomes = typed(spark, [(kind, value) for kind, value, _ in VALUES])
+    wrong = [
+        f"{value!r} as {kind}: {outcome!r}, not {expected!r}"
+        for (kind, value, expected), outcome in zip(VALUES, outcomes, strict=True)
+        if outcome != expected
+    ]
+    assert wrong == []
 
 
 def test_integers_are_times_in_milliseconds(spark: SparkSession) -> None:
-    value = column(spark, "payload.v", "timestamp", {"v": 1_700_000_000_123})
+    (value,) = typed(spark, [("timestamp", 1_700_000_000_123)])
     assert value.astimezone(UTC) == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
 
 
@@ -264,13 +275,16 @@ def test_many_rows_in_many_batches_keep_their_values(spark: SparkSession) -> Non
     assert sorted(row.n for row in rows) == sorted(number * 2 for number in numbers if number > 1000)
 
 
-def test_command_fails_on_spark_as_it_fails_in_the_broker() -> None:
+def test_command_fails_on_spark_as_it_fails_in_the_broker(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rule = "SELECT payload.temp AS t FROM \"weather/+/obs\" WHERE topic != 'x' AND payload.temp > 20"
-    message = ["--topic", "weather/EWR/obs", "--payload", '{"temp": "x"}']
-    command = [sys.executable, "-m", "heliograph.cli.main", "rule", "test", "--sql", rule, *message]
-    in_broker, on_spark = (
-        subprocess.run([*command, "--engine", engine], capture_output=True, text=True, check=False)
-        for engine in ("broker", "spark")
-    )
-    assert (on_spark.returncode, on_spark.stdout, on_spark.stderr) == (1, "", in_broker.stderr)
-    assert "line 1, column 70: the string 'x' is not the text of a number" in on_spark.stderr
+    command = ["rule", "test", "--sql", rule, "--topic", "weather/EWR/obs", "--payload", '{"temp": "x"}']
+    # There is one Spark session in a process, and the other tests have theirs already.
+    monkeypatch.setattr("heliograph.pipeline.spark.session.spark_session", lambda *_, **__: nullcontext(spark))
+    assert main([*command, "--engine", "broker"]) == 1
+    in_broker = capsys.readouterr().err
+    assert main([*command, "--engine", "spark"]) == 1
+    on_spark = capsys.readouterr()
+    assert (on_spark.out, on_spark.err) == ("", in_broker)
+    assert "line 1, column 70: the string 'x' is not the text of a number" in on_spark.err
