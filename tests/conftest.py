@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         names = {mark.name for mark in item.iter_markers()}
         fixtures = getattr(item, "fixturenames", ())
-        weight = ("slow" in names or "browser" in fixtures) + 2 * ("spark" in fixtures) + 4 * ("long" in names)
+        weight = ("slow" in names or "chromium_ends" in fixtures) + 2 * ("spark" in fixtures) + 4 * ("long" in names)
         weights[item.path] = max(weights.get(item.path, 0), weight)
     items.sort(key=lambda item: -weights[item.path])
 

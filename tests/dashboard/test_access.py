@@ -1,23 +1,22 @@
 """The pages of access: who is added, banned or given rules there, is let in, refused and heard as an MQTT client."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.service
 
 NOT_AUTHORIZED, BANNED = 0x87, 0x8A
-
-
-@pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
-    with Peers(managed) as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,15 +1,24 @@
 """The dashboard behind a proxy that has it below a path: logins, pages, live values, MQTT, single sign-on."""
 
+from __future__ import annotations
+
+import os
 import re
+import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import psutil
 import pytest
-from playwright.sync_api import Browser, expect
 
-from support.browser import SETTINGS, Dashboard
+from support.browser import SETTINGS, Dashboard, expect
 from support.identity_provider import CLIENT, SECRET, IdentityProvider
 from support.management import ManagedNode
+from support.ports import held_port
 from support.stripping_proxy import StrippingProxy
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.service
 
@@ -85,3 +94,31 @@ def test_single_sign_on_comes_back_below_the_path(
 def test_the_page_of_the_api_is_found_below_the_path(managed: ManagedNode, proxy: StrippingProxy) -> None:
     answer = managed.api.get(f"{proxy.url}/api-docs", follow_redirects=True)
     assert (answer.status_code, str(answer.url)) == (200, f"{proxy.url}/#/api")
+
+
+def test_what_was_typed_outlives_a_process_that_is_killed(browser: Browser, managed: ManagedNode) -> None:
+    address = f"127.0.0.1:{held_port(managed)}"
+    begin = managed.node.log.stat().st_size
+    answer = managed.api.put("/configs/dashboard", json={"listeners": {"http": {"bind": address}}})
+    assert answer.status_code == 200, answer.text
+    managed.again(begin)
+    with Dashboard(browser, managed) as dashboard:
+        dashboard.expected_errors.append("ERR_")
+        page = dashboard.log_in().open("users").page
+        page.get_by_role("button", name="Add a user").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("User name").fill("kate")
+        dialog.get_by_label("Password").fill("typed-only-1")
+        begin = managed.node.log.stat().st_size
+        (process,) = [
+            one for one in psutil.Process(managed.node.pid).children() if "heliograph.management" in one.cmdline()
+        ]
+        page.context.set_offline(True)  # its moment without an answer is as long as the test needs it
+        dialog.get_by_role("button", name="Add a user").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("Nothing that you typed is lost")
+        expect(dialog.get_by_label("User name")).to_have_value("kate")
+        os.kill(process.pid, signal.SIGKILL)
+        managed.again(begin)
+        page.context.set_offline(False)
+        dialog.get_by_role("button", name="Add a user").click()
+        expect(page.get_by_role("row").filter(has_text="kate")).to_be_visible()

@@ -1,30 +1,28 @@
 """The pages of clients, subscriptions and traces: they show what clients see, and what is done there clients feel."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
 import re
 import socket
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Download, Locator, Page, expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
 from support.waiting import wait_until
 from support.wire import wire
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Download, Locator, Page
+
 pytestmark = pytest.mark.service
-
-
-@pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
-    with Peers(managed) as made:
-        yield made
 
 
 def ids(page: Page) -> Locator:

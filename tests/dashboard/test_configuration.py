@@ -1,24 +1,22 @@
 """The page of the configuration: changes are planned, tried, taken back; what hides one is named; two people."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.service
 
 LONG_ID = "a-client-id-of-more-than-23-bytes"
-
-
-@pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
-    with Peers(managed) as made:
-        yield made
 
 
 def review(page: Page) -> None:
@@ -77,43 +75,42 @@ def _see_the_trial_elsewhere(admin: Dashboard, page: Page, trial: Locator) -> No
     dialog.get_by_role("button", name="Close").click()
 
 
-def test_a_change_that_a_higher_layer_hides_is_refused_with_the_line(browser: Browser, managed: ManagedNode) -> None:
-    with Dashboard(browser, managed, "dark", 360) as dashboard:
-        page = dashboard.log_in().open("configuration").page
-        page.get_by_label("Search all settings").fill("topics")
-        expect(page.locator("[data-path]").first).to_have_attribute("data-path", re.compile(r"\.topics$"))
-        others = page.get_by_role("region", name="In descriptions")
-        expect(others.locator("[data-path='mqtt.mqueue_priorities']")).to_be_visible()
-        expect(others.locator("[data-path*='topics']")).to_have_count(0)
-        page.get_by_label("Search all settings").fill("tcp.default.bind")
-        bind = page.get_by_label("bind", exact=True)
-        expect(page.locator("[data-path='listeners.tcp.default.bind']")).to_contain_text("heliograph.conf:1")
-        dashboard.check_access()
-        dashboard.check_width()
-        bind.fill("127.0.0.1:1")
-        review(page)
-        dialog = page.get_by_role("dialog")
-        expect(dialog.get_by_role("row").filter(has_text="hidden by node: ")).to_contain_text("heliograph.conf:1")
-        expect(dialog.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
-        dialog.get_by_role("button", name="Leave out what is hidden").click()
-        expect(dialog).to_have_count(0)
-        expect(bind).to_have_value(f"127.0.0.1:{managed.node.port}")
+def test_a_change_that_a_higher_layer_hides_is_refused_with_the_line(admin: Dashboard, managed: ManagedNode) -> None:
+    admin.look("dark", 360)
+    page = admin.open("configuration").page
+    page.get_by_label("Search all settings").fill("topics")
+    expect(page.locator("[data-path]").first).to_have_attribute("data-path", re.compile(r"\.topics$"))
+    others = page.get_by_role("region", name="In descriptions")
+    expect(others.locator("[data-path='mqtt.mqueue_priorities']")).to_be_visible()
+    expect(others.locator("[data-path*='topics']")).to_have_count(0)
+    page.get_by_label("Search all settings").fill("tcp.default.bind")
+    bind = page.get_by_label("bind", exact=True)
+    expect(page.locator("[data-path='listeners.tcp.default.bind']")).to_contain_text("heliograph.conf:1")
+    admin.check_access()
+    admin.check_width()
+    bind.fill("127.0.0.1:1")
+    review(page)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("row").filter(has_text="hidden by node: ")).to_contain_text("heliograph.conf:1")
+    expect(dialog.get_by_role("button", name="Apply", exact=True)).to_be_disabled()
+    dialog.get_by_role("button", name="Leave out what is hidden").click()
+    expect(dialog).to_have_count(0)
+    expect(bind).to_have_value(f"127.0.0.1:{managed.node.port}")
 
 
 def test_of_two_people_the_second_is_told_and_loses_nothing(
-    admin: Dashboard, browser: Browser, managed: ManagedNode
+    admin: Dashboard, guest: Dashboard, managed: ManagedNode
 ) -> None:
     before = revision_of(managed)
     page = admin.open("configuration/mqtt").page
     page.reload()
     page.get_by_label("max_inflight", exact=True).fill("40")
-    with Dashboard(browser, managed) as other:
-        second = other.log_in().open("configuration/mqtt").page
-        second.get_by_label("max_inflight", exact=True).fill("41")
-        review(second)
-        second.get_by_label("Comment").fill("for the new devices")
-        second.get_by_role("button", name="Apply", exact=True).click()
-        expect(second.get_by_role("dialog")).to_have_count(0)
+    second = guest.log_in().open("configuration/mqtt").page
+    second.get_by_label("max_inflight", exact=True).fill("41")
+    review(second)
+    second.get_by_label("Comment").fill("for the new devices")
+    second.get_by_role("button", name="Apply", exact=True).click()
+    expect(second.get_by_role("dialog")).to_have_count(0)
     admin.expected_errors.append("409")
     review(page)
     dialog = page.get_by_role("dialog")

@@ -1,13 +1,18 @@
 """Connectors and actions in the dashboard: tested before they are saved, shown with their state, deleted by name."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.management import ManagedNode
 from support.webhook import Webhook, webhook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.service
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
-from playwright.sync_api import expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.certificates import Authority
 from support.management import ManagedNode
 from support.waiting import wait_until

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
 from support.waiting import wait_until

@@ -1,25 +1,23 @@
 """Pages of topics and messages: the tree, the live tail, retained and delayed messages, what is stored."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
 
-from support.browser import SETTINGS, Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peer, Peers
 from support.management import ManagedNode
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.service
 
 _BIG = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
-    """A node of its own: which names of topics are learned depends on all that were published before."""
-    with ManagedNode(tmp_path_factory.mktemp("messages"), SETTINGS) as node:
-        yield node
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +30,6 @@ def station(managed: ManagedNode) -> Iterator[Peer]:
                 peer.publish(f"pages/{room}/temp", json.dumps({"temp": number, "room": room}).encode(), 1)
         peer.publish("pages/binary", bytes(range(40)), 1)
         yield peer
-
-
-@pytest.fixture(scope="module")
-def phone(browser: Browser, managed: ManagedNode) -> Iterator[Dashboard]:
-    """The dashboard on a narrow screen in dark colours."""
-    with Dashboard(browser, managed, "dark", 360) as dashboard:
-        yield dashboard.log_in()
 
 
 def opened(dashboard: Dashboard, address: str, title: str) -> Page:
@@ -227,18 +218,3 @@ def test_stored_messages_are_found_exported_and_replayed(managed: ManagedNode, a
     expect(page.get_by_role("heading", name="What messages holds")).to_be_visible()
     expect(page.get_by_role("link", name="pages/hall/temp", exact=True)).to_be_visible()
     admin.check_access()
-
-
-def test_pages_of_messages_fit_a_phone_in_the_dark(station: Peer, phone: Dashboard) -> None:
-    for address, title, there in (
-        ("topics", "Topics", "Chosen topic"),
-        ("topics/tail", "Topics", "Not watching"),
-        ("retained?topic=nothing", "Retained messages", "No retained message matches."),
-        ("delayed", "Delayed messages", "No message waits."),
-        ("history?span=all", "History", "The newest come first."),
-        ("history/storage", "History", "What messages holds"),
-    ):
-        page = opened(phone, address, title)
-        expect(page.get_by_text(there).first).to_be_visible()
-        phone.check_access()
-        phone.check_width()

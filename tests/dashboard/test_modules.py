@@ -3,17 +3,31 @@
 import hashlib
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from heliograph.management.dashboard.files import ROOT
+from support.servers import program
 
 _PACKAGES: Final = Path(__file__).parents[2] / "scripts" / "page_types"
+_TESTS: Final = Path(__file__).parent / "modules" / "all.mjs"
 _IMPORT: Final = re.compile(r"(?:import|export)\s+([^;]*?)\s+from\s+\"(\.[^\"]+)\"")
 _LAZY_IMPORT: Final = re.compile(r"import\(\"(\.[^\"]+)\"\)")
 _EXPORT: Final = re.compile(r"^export (?:(default)\b|(?:async )?(?:function\*?|const|class) (\w+))", re.M)
 _NAMES: Final = re.compile(r"\{(.*)\}", re.S)
 _TEXT: Final = re.compile(r"^  (\w+)[:(]", re.M)
+
+
+@pytest.mark.service
+def test_what_modules_do_without_a_browser() -> None:
+    """Every test of `modules`, by Node, in one process."""
+    command = [program("node"), "--no-warnings", "--test-reporter=spec", str(_TESTS)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"^. pass [1-9]\d+$", ran.stdout, re.MULTILINE), ran.stdout
 
 
 def test_vendored_files_are_those_of_the_list() -> None:

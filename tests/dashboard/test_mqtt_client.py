@@ -1,26 +1,24 @@
 """The MQTT client of the dashboard: what it sends other clients get, and what they publish it shows."""
 
+from __future__ import annotations
+
 import json
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
 
 from heliograph.management.asking.websockets import WebSocketPlace
 from heliograph.management.dashboard.policy import policy_of
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 pytestmark = pytest.mark.service
-
-
-@pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
-    with Peers(managed) as made:
-        yield made
 
 
 def connect(page: Page, clientid: str) -> None:

@@ -1,9 +1,8 @@
 """The page of the API: its operations are found, read and tried."""
 
 import pytest
-from playwright.sync_api import expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.management import ManagedNode
 
 pytestmark = pytest.mark.service

@@ -1,14 +1,15 @@
 """People in the dashboard: users, API keys, one's own login and second factor, and who changed what."""
 
+from __future__ import annotations
+
 import base64
 import time
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
 
 from heliograph.management.people.totp import STEP_S, code_at
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.management import ManagedNode
 
 pytestmark = pytest.mark.service
@@ -16,9 +17,7 @@ pytestmark = pytest.mark.service
 _VIEWER = "looks-1-only"
 
 
-def test_a_viewer_is_added_and_sees_no_button_that_changes_anything(
-    browser: Browser, managed: ManagedNode, admin: Dashboard
-) -> None:
+def test_a_viewer_is_added_and_sees_no_button_that_changes_anything(guest: Dashboard, admin: Dashboard) -> None:
     page = admin.open("users").page
     page.get_by_role("button", name="Add a user").click()
     dialog = page.get_by_role("dialog")
@@ -33,11 +32,11 @@ def test_a_viewer_is_added_and_sees_no_button_that_changes_anything(
     dialog.get_by_role("button", name="Add a user").click()
     expect(page.get_by_role("row").filter(has_text="vera")).to_contain_text("viewer")
     admin.check_access()
-    with Dashboard(browser, managed).log_in("vera", _VIEWER) as viewer:
-        shown = viewer.open("users").page
-        expect(shown.get_by_role("row").filter(has_text="vera")).to_be_visible()
-        expect(shown.get_by_role("button", name="Add a user")).to_have_count(0)
-        expect(shown.get_by_role("button", name="Delete")).to_have_count(0)
+    shown = guest.log_in("vera", _VIEWER).open("users").page
+    expect(shown.get_by_role("row").filter(has_text="vera")).to_be_visible()
+    expect(shown.get_by_role("button", name="Add a user")).to_have_count(0)
+    expect(shown.get_by_role("button", name="Delete")).to_have_count(0)
+    guest.forget()
     page.get_by_role("button", name="Delete vera").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete vera").click()
     expect(page.get_by_role("row").filter(has_text="vera")).to_have_count(0)
@@ -70,34 +69,35 @@ def test_the_secret_of_a_key_is_shown_once_and_counts(managed: ManagedNode, admi
     admin.check_access()
 
 
-def test_a_second_factor_is_set_up_and_asked_for(browser: Browser, managed: ManagedNode, admin: Dashboard) -> None:
+def test_a_second_factor_is_set_up_and_asked_for(guest: Dashboard, admin: Dashboard) -> None:
     page = admin.open("users").page
     page.get_by_role("button", name="Add a user").click()
     page.get_by_role("dialog").get_by_label("User name").fill("otto")
     page.get_by_role("dialog").get_by_label("Password").fill(_VIEWER)
     page.get_by_role("dialog").get_by_role("button", name="Add a user").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    with Dashboard(browser, managed).log_in("otto", _VIEWER) as own:
-        shown = own.open("account").page
-        shown.get_by_role("button", name="Set up a second factor").click()
-        shown.get_by_role("dialog").get_by_label("Password").fill(_VIEWER)
-        shown.get_by_role("button", name="Go on").click()
-        secret = shown.get_by_role("dialog").locator("code").inner_text()
-        drawn = "image => image.decode().then(() => image.naturalWidth)"  # browsers decode images by and by
-        assert shown.get_by_role("img", name="QR code").evaluate(drawn) > 0
-        own.check_access()
-        shown.get_by_label("Code").fill(code_of(secret))
-        shown.get_by_role("button", name="Confirm").click()
-        expect(shown.get_by_role("dialog", name="Recovery codes")).to_be_visible()
-        recovery = shown.get_by_role("dialog").locator("pre").inner_text().split()[0]
-        shown.get_by_role("button", name="I have kept them").click()
-        own.expected_errors.append("401")
-        again = shown.get_by_role("dialog", name="Log in again")
-        again.get_by_label("Password").fill(_VIEWER)
-        again.get_by_role("button", name="Log in", exact=True).click()
-        again.get_by_label("Code").fill(recovery)
-        again.get_by_role("button", name="Log in", exact=True).click()
-        expect(shown.get_by_text("At login you are asked for a code")).to_be_visible()
+    own = guest.log_in("otto", _VIEWER)
+    shown = own.open("account").page
+    shown.get_by_role("button", name="Set up a second factor").click()
+    shown.get_by_role("dialog").get_by_label("Password").fill(_VIEWER)
+    shown.get_by_role("button", name="Go on").click()
+    secret = shown.get_by_role("dialog").locator("code").inner_text()
+    drawn = "image => image.decode().then(() => image.naturalWidth)"  # browsers decode images by and by
+    assert shown.get_by_role("img", name="QR code").evaluate(drawn) > 0
+    own.check_access()
+    shown.get_by_label("Code").fill(code_of(secret))
+    shown.get_by_role("button", name="Confirm").click()
+    expect(shown.get_by_role("dialog", name="Recovery codes")).to_be_visible()
+    recovery = shown.get_by_role("dialog").locator("pre").inner_text().split()[0]
+    shown.get_by_role("button", name="I have kept them").click()
+    own.expected_errors.append("401")
+    again = shown.get_by_role("dialog", name="Log in again")
+    again.get_by_label("Password").fill(_VIEWER)
+    again.get_by_role("button", name="Log in", exact=True).click()
+    again.get_by_label("Code").fill(recovery)
+    again.get_by_role("button", name="Log in", exact=True).click()
+    expect(shown.get_by_text("At login you are asked for a code")).to_be_visible()
+    guest.forget()
     page.get_by_role("button", name="Delete otto").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete otto").click()
     expect(page.get_by_role("row").filter(has_text="otto")).to_have_count(0)

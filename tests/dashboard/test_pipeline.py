@@ -1,16 +1,21 @@
 """The pipeline in the dashboard: its queries as they run, the rows that they refused, and what is done about them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Browser, expect
 
-from support.browser import SETTINGS, Dashboard
+from support.browser import SETTINGS, Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 _RULES = 'rules.obs { sql = "SELECT 10 / payload.n AS n FROM \\"a/#\\"", sink { type = parquet, path = obs } }'
 _ROW_SCHEMA = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'

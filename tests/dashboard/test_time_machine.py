@@ -1,15 +1,20 @@
 """The page of the time machine: what it shows is what the rule makes of stored messages; it ends what it has begun."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
 from support.sessions_of_processes import children_of
 from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page, Request, Route
 
 pytestmark = pytest.mark.service
 
@@ -70,54 +75,53 @@ def test_a_rule_is_run_over_the_past_and_compared(admin: Dashboard, past: Manage
     expect(page.get_by_text("No message of these topics was stored")).to_be_visible()
 
 
-def test_what_is_wrong_stands_beside_its_field_and_a_replay_ends(browser: Browser, past: ManagedNode) -> None:
-    with Dashboard(browser, past, "dark", 390).log_in() as dashboard:
-        dashboard.expected_errors.append("400")
-        page = dashboard.open("time_machine").page
-        rule = page.get_by_label("Rule", exact=True)
-        rule.fill("none")
-        page.get_by_role("button", name="Run it").click()
-        expect(page.get_by_text("there is no rule 'none'")).to_be_visible()
-        expect(rule).to_have_attribute("aria-invalid", "true")
-        expect(rule).to_have_value("none")
-        rule.fill("past_slow")
-        expect(page.get_by_label("SQL")).to_have_value(SLOW)
-        rule.fill("past_warm")
-        expect(page.get_by_label("SQL")).to_have_value(WARM)
-        rule.fill("past_slow")
-        expect(page.get_by_label("SQL")).to_have_value(SLOW)
-        page.get_by_role("button", name="Run it").click()
-        expect(page.get_by_text("of the stretch")).to_be_visible()
-        wait_until(lambda: len(_replays(past)) == 1, "it runs")
-        dashboard.check_access()
-        dashboard.check_width()
-        page.get_by_role("button", name="Cancel").click()
-        expect(page.get_by_text("The replay is cancelled.")).to_be_visible()
-        assert _replays(past) == []
-        page.get_by_role("button", name="Run it").click()
-        wait_until(lambda: len(_replays(past)) == 1, "it runs")
-        dashboard.open("rules")
-        wait_until(lambda: not _replays(past), "it has ended with its page")
+def test_what_is_wrong_stands_beside_its_field_and_a_replay_ends(admin: Dashboard, past: ManagedNode) -> None:
+    admin.look("dark", 390)
+    admin.expected_errors.append("400")
+    page = admin.open("time_machine").page
+    rule = page.get_by_label("Rule", exact=True)
+    rule.fill("none")
+    page.get_by_role("button", name="Run it").click()
+    expect(page.get_by_text("there is no rule 'none'")).to_be_visible()
+    expect(rule).to_have_attribute("aria-invalid", "true")
+    expect(rule).to_have_value("none")
+    rule.fill("past_slow")
+    expect(page.get_by_label("SQL")).to_have_value(SLOW)
+    rule.fill("past_warm")
+    expect(page.get_by_label("SQL")).to_have_value(WARM)
+    rule.fill("past_slow")
+    expect(page.get_by_label("SQL")).to_have_value(SLOW)
+    page.get_by_role("button", name="Run it").click()
+    expect(page.get_by_text("of the stretch")).to_be_visible()
+    wait_until(lambda: len(_replays(past)) == 1, "it runs")
+    admin.check_access()
+    admin.check_width()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("The replay is cancelled.")).to_be_visible()
+    assert _replays(past) == []
+    page.get_by_role("button", name="Run it").click()
+    wait_until(lambda: len(_replays(past)) == 1, "it runs")
+    admin.open("rules")
+    wait_until(lambda: not _replays(past), "it has ended with its page")
 
 
-def test_a_page_that_is_left_while_the_replay_before_ends_begins_no_other(browser: Browser, past: ManagedNode) -> None:
+def test_a_page_that_is_left_while_the_replay_before_ends_begins_no_other(admin: Dashboard, past: ManagedNode) -> None:
     held: list[Route] = []
     begun: list[str] = []
-    with Dashboard(browser, past).log_in() as dashboard:
-        page = dashboard.open("time_machine?rule=past_warm").page
-        expect(page.get_by_label("SQL")).to_have_value(WARM)
+    page = admin.open("time_machine?rule=past_warm").page
+    expect(page.get_by_label("SQL")).to_have_value(WARM)
+    page.get_by_role("button", name="Run it").click()
+    expect(_number(page, "Rows")).to_contain_text("29")
+    page.route("**/rule_replays/*", lambda route: held.append(route))
+    page.on("request", lambda asked: begun.append(asked.url) if _begins(asked) else None)
+    with page.expect_request("**/rule_replays/*"):
         page.get_by_role("button", name="Run it").click()
-        expect(_number(page, "Rows")).to_contain_text("29")
-        page.route("**/rule_replays/*", lambda route: held.append(route))
-        page.on("request", lambda asked: begun.append(asked.url) if _begins(asked) else None)
-        with page.expect_request("**/rule_replays/*"):
-            page.get_by_role("button", name="Run it").click()
-        dashboard.open("rules")
-        with page.expect_response("**/rule_replays/*"):
-            for route in held:
-                route.continue_()
-        dashboard.leave()
-        assert begun == []
+    admin.open("rules")
+    with page.expect_response("**/rule_replays/*"):
+        for route in held:
+            route.continue_()
+    admin.leave()
+    assert begun == []
 
 
 def _begins(asked: Request) -> bool:

@@ -1,25 +1,23 @@
 """The pages that watch: overview, node, alarms, diagnose. What they show is what clients do and the API says."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
 
-from support.browser import Dashboard
+from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.service
 
 NODE = "heliograph@127.0.0.1"
 ALARM = "high_system_memory_usage"
-
-
-@pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
-    with Peers(managed) as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,18 +1,22 @@
 """Chromium without a window, with the dashboard of a node in it; what it must not do is counted."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
-
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from support.management import ManagedNode
 from support.servers import program
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from playwright.sync_api import Browser, ConsoleMessage, Locator, LocatorAssertions, Page, Request
 
 USER: Final = "admin"
 PASSWORD: Final = "first-password-1"
@@ -20,8 +24,18 @@ SETTINGS: Final = f"""
     dashboard.default_username = "{USER}"
     dashboard.default_password = "{PASSWORD}"
     listeners.ws.default {{ enable = true, bind = "127.0.0.1:0" }}
-"""
+    sysmon.os {{ cpu_high_watermark = "100%", mem_check_interval = disabled }}
+"""  # how busy the machine is raises no alarm
 _AXE: Final = Path(__file__).parent.parent / "dashboard" / "axe" / "axe.min.js"
+# Rules whose findings are never serious, whatever they find, are not asked.
+_LOOK: Final = """([part, only]) => axe.run(document.querySelector("dialog[open]") ?? document.querySelector(part), {
+  resultTypes: ["violations"],
+  preload: false,
+  ...(only ? { runOnly: [only] } : {
+    rules: Object.fromEntries(axe._audit.rules.filter(({ impact }) => ["minor", "moderate"].includes(impact))
+      .map(({ id }) => [id, { enabled: false }])),
+  }),
+})"""
 _SERIOUS: Final = ("serious", "critical")
 _WAIT_MS: Final = 60_000  # for a machine that is slow, not for one that is idle
 _START_MS: Final = 200_000
@@ -32,7 +46,14 @@ _GO: Final = """hash => new Promise((done) => {
   location.hash = hash;
   if (location.hash === before) done(false);
 })"""
-expect.set_options(timeout=_WAIT_MS)
+
+
+def expect(shown: Locator) -> LocatorAssertions:
+    """What a part of a page comes to show: its methods wait for it."""
+    from playwright.sync_api import expect as playwrights  # takes long to be imported
+
+    playwrights.set_options(timeout=_WAIT_MS)
+    return playwrights(shown)
 
 
 @contextmanager
@@ -41,6 +62,8 @@ def chromium() -> Iterator[Browser]:
 
     While it is there, no event loop can be run in this thread: tests with one belong in another module.
     """
+    from playwright.sync_api import sync_playwright
+
     # Chromium's shell has no user interface, shows the same pages and takes two thirds of the CPU time.
     path = shutil.which("chromium-headless-shell") or program("chromium")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -53,7 +76,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Dashboard:
-    """One browser with the dashboard of one node; owned by the test, as a context manager.
+    """A window of a browser with the dashboard of one node; owned by the test, as a context manager.
 
     At its end it fails where the page has asked another server, or the browser's console has an error.
 
@@ -76,17 +99,21 @@ class Dashboard:
         self._node = node
         self._url = url
         self.allowed: list[str] = [url] if url else []
-        self._context = browser.new_context(
-            color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": 900}
-        )
+        self._context = browser.new_context()
         self._context.set_default_timeout(_WAIT_MS)
         self.page: Page = self._context.new_page()
+        self.look(scheme, width)
         self.expected_errors: list[str] = []
         self._errors: list[str] = []
         self._foreign: list[str] = []
         self.page.on("console", self._note_error)
         self.page.on("pageerror", lambda error: self._errors.append(str(error)))
         self.page.on("request", self._on_request)
+
+    def look(self, scheme: str = "light", width: int = 1280) -> None:
+        """Have the colours and the width of another window."""
+        self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        self.page.set_viewport_size({"width": width, "height": 900})
 
     def open(self, address: str = "") -> Self:
         """Open a page, as `clients?id=a`, where the user has logged in: what is shown then is of no page before it."""
@@ -111,11 +138,30 @@ class Dashboard:
         self.open("account")
         self.page.get_by_role("heading", name="My login").wait_for()
 
-    def check_access(self) -> None:
-        """Have axe look at what is shown: nothing serious may be wrong."""
+    def forget(self) -> None:
+        """Nobody is logged in, nothing is shown or kept: what the browser has of the page's files stays."""
+        if self.page.url.startswith("http"):
+            self.page.evaluate("localStorage.clear()")
+        self.page.goto("about:blank")
+        self._context.clear_cookies()
+        self.look()
+
+    def is_loaded(self) -> None:
+        """Wait until nothing is loaded any more, and nothing has failed."""
+        expect(self.page.get_by_role("heading", level=1)).to_be_visible()
+        expect(self.page.get_by_text("Loading …")).to_have_count(0)
+        expect(self.page.get_by_role("alert")).to_have_count(0)
+
+    def check_access(self, part: str = "main", only: str = "") -> None:
+        """Have axe look at what is shown: nothing serious may be wrong.
+
+        Args:
+            part: The selector of what it looks at, where no dialog is open; that one else.
+            only: The one rule to ask; empty for all that can find something serious.
+        """
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_AXE.read_text())
-        found: dict[str, Any] = self.page.evaluate("axe.run(document, { resultTypes: ['violations'], preload: false })")
+        found: dict[str, Any] = self.page.evaluate(_LOOK, [part, only])
         wrong = [
             f"{one['id']} ({one['impact']}): {one['help']}: {[node['html'][:300] for node in one['nodes'][:5]]}"
             for one in found["violations"]
@@ -127,6 +173,20 @@ class Dashboard:
         """Nothing makes the page wider than its window."""
         wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{self.page.url} is {wide} px wider than its window"
+
+    def check_phone(self) -> None:
+        """The page fits a phone, and can be read in the dark there, whose colours are all that differs."""
+        self.look("dark", 360)
+        self.check_width()
+        self.check_access("body", only="color-contrast")
+        self.look()
+
+    def check(self) -> None:
+        """Nothing was asked of another server, and no error is in the console but those that are expected."""
+        errors = [error for error in self._errors if not any(part in error for part in self.expected_errors)]
+        foreign, self._foreign, self._errors, self.expected_errors = self._foreign, [], [], []
+        assert not foreign, f"the page has asked other servers: {foreign}"
+        assert not errors, f"the browser's console has errors: {errors}"
 
     def close(self) -> None:
         """Close the browser's window."""
@@ -149,6 +209,4 @@ class Dashboard:
     ) -> None:
         self.close()
         if kind is None:
-            assert not self._foreign, f"the page has asked other servers: {self._foreign}"
-            errors = [error for error in self._errors if not any(part in error for part in self.expected_errors)]
-            assert not errors, f"the browser's console has errors: {errors}"
+            self.check()

@@ -1,6 +1,6 @@
 // @ts-check
 /** One replay at a time: begun, followed until it ends, and gone with the page. */
-import { useEffect, useRef, useState } from "../../kernel/html.js";
+import { useLayoutEffect, useRef, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { readEvents } from "../../kernel/events.js";
 import { tell } from "../../parts/notice.js";
@@ -26,7 +26,8 @@ export const useReplay = () => {
     const end = begun.then((id) => id && api.del(path`heliograph/rule_replays/${id}`));
     return end.catch(() => {}); // it may be gone already
   };
-  useEffect(() => () => { forget(); }, []);
+  // With the page itself: an effect ends a frame later, when the answer to what is forgotten may be there.
+  useLayoutEffect(() => () => { forget(); }, []);
   const follow = async () => {
     const { begun, abort: { signal } } = now.current;
     try {
