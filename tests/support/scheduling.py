@@ -22,19 +22,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 _USES_SPARK: Final = re.compile(r"\bspark: ")  # the fixture, as an argument
+_DASHBOARD: Final = "tests/dashboard/"  # their node and their browser start once
 
 
 class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Files wait in the order in which they were collected; a worker that ends its last but one test gets the next.
 
     Those that use Spark all go to one, whose session they share: a session starts a Java process, which takes a long
-    time to become fast. The others do something else meanwhile, and end when only such files are left.
+    time to become fast. Those of the dashboard go to one as well, whose node and browser they share. The others do
+    something else meanwhile, and end when only such files are left.
     """
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
         self._uses_spark: dict[str, bool] = {}
         self._spark_node: WorkerController | None = None
+        self._dashboard_node: WorkerController | None = None
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Forget a worker, and let others do what it leaves of its files.
@@ -48,6 +51,8 @@ class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
         files = self.assigned_work.pop(node)
         if node is self._spark_node:
             self._spark_node = None
+        if node is self._dashboard_node:
+            self._dashboard_node = None
         begun: str | None = next(
             (test for tests in files.values() for test, is_done in tests.items() if not is_done), None
         )
@@ -77,10 +82,14 @@ class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
         self.workqueue.move_to_end(file, last=False)
         if self._needs_spark(file):
             self._spark_node = node
+        if file.startswith(_DASHBOARD):
+            self._dashboard_node = node
         with suppress(OSError):  # it has died, which is about to be told: what it was given is given to another one
             super()._assign_work_unit(node)
 
     def _is_for(self, node: WorkerController, file: str) -> bool:
+        if file.startswith(_DASHBOARD):
+            return self._dashboard_node in (None, node)
         return self._spark_node in (None, node) or not self._needs_spark(file)
 
     def _needs_spark(self, file: str) -> bool:
