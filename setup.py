@@ -19,10 +19,10 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-sys.path.insert(0, str(Path(__file__).parent / "scripts"))
-from compiling import objects
-from compiling.sources import compiled_sources
-from compiling.stable_code import stabilize
+sys.path.insert(0, str(Path(__file__).parent))
+from scripts.compiling import objects
+from scripts.compiling.sources import compiled_sources
+from scripts.compiling.stable_code import stabilize
 
 # Nothing outside the unit calls its functions by name: so calls within it are direct. Each begins at a cache line:
 # otherwise its speed depends on what stands before it (a message took 13 % more time once, with the same instructions).

@@ -1,6 +1,6 @@
 """Makes this checkout ready for a target of make: a virtual environment, packages, compiled modules.
 
-    python3 scripts/set_up.py demo
+    python3 -m scripts.set_up demo
 
 What is there already stays, so that a second run takes a moment. Packages are installed while modules are compiled, by
 uv where it can be had and by pip elsewhere. One process at a time sets a checkout up, and a run that was interrupted is
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from compiling.sources import compiled_sources
+from scripts.compiling.sources import compiled_sources
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 VENV: Final = ROOT / ".venv"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from compiling.objects import Builder, CompileError, Extension
-from compiling.stable_code import stabilize
+from scripts.compiling.objects import Builder, CompileError, Extension
+from scripts.compiling.stable_code import stabilize
 
 COMPILER: Final = ("cc", "-fPIC", "-Werror=implicit-function-declaration")
 HEADER: Final = """#ifndef MYPYC_NATIVE_g_H

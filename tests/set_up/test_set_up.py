@@ -42,7 +42,7 @@ class Checkout:
     def start(self, target: str = "test", **environment: str) -> "subprocess.Popen[str]":
         """Start to set it up."""
         return subprocess.Popen(
-            [sys.executable, "scripts/set_up.py", target],
+            [sys.executable, "-m", "scripts.set_up", target],
             cwd=self.folder,
             env={
                 **os.environ,
