@@ -54,7 +54,7 @@ async def test_the_broker_serves_what_needs_no_directory_that_cannot_be_used(
     (tmp_path / "data" / place).parent.mkdir(parents=True)
     (tmp_path / "data" / place).write_text("no directory")
     settings = f'pipeline {{ enable = true, file = "{tmp_path}/rules.hocon" }}\nretainer.enable = false\n'
-    with NodeProcess(tmp_path, settings) as node:
+    with NodeProcess(tmp_path, settings, reader=True) as node:
         async with aiomqtt.Client("127.0.0.1", node.port) as client:
             await client.subscribe("t/#", qos=1)
             await client.publish("t/1", b"served", qos=1)

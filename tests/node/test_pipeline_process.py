@@ -49,7 +49,7 @@ def test_a_pipeline_starts_with_its_node_and_ends_with_it_even_killed(tmp_path: 
     pipeline {{ enable = true, file = "{_file(tmp_path)}", master = "local[1]", trigger = 100ms
                spark_conf {{ spark.driver.memory = 512m }} }}
     """
-    with NodeProcess(tmp_path, settings) as node:
+    with NodeProcess(tmp_path, settings, reader=True) as node:
         status = tmp_path / "data" / "pipeline" / "checkpoint" / "status.json"
         wait_until(lambda: status.exists() and '"running"' in status.read_text(), "the pipeline runs")
         node.kill()
