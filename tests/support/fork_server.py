@@ -160,8 +160,13 @@ class ForkServer:
 
     def _ask(self, request: Mapping[str, Any], files: Sequence[int]) -> int:
         with self._asking:
-            socket.send_fds(self._control, [json.dumps(request).encode()], files)
-            answer = self._control.recv(_MESSAGE_MAX)
+            try:
+                socket.send_fds(self._control, [json.dumps(request).encode()], files)
+                answer = self._control.recv(_MESSAGE_MAX)
+            except BaseException:  # a limit of time: what comes later would answer another request
+                self._control.close()
+                _servers[:] = [one for one in _servers if one is not self]
+                raise
         if not answer:
             raise RuntimeError(f"the server of copies has ended with code {self._process.wait()}")
         return int(answer)
@@ -209,7 +214,11 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
             return request, files
         for file in files:
             os.close(file)
-        control.send(b"%d" % pid)
+        try:
+            control.send(b"%d" % pid)
+        except OSError:  # nobody owns it
+            os.kill(pid, signal.SIGKILL)
+            return None
 
 
 def _run(request: Mapping[str, Any], files: Sequence[int]) -> None:
