@@ -5,8 +5,8 @@ the millisecond or two that fixtures, hooks and timers cost around a case. Pytes
 each case as well, captures its output, and sends it from xdist's workers.
 
 Fixtures are made once for all cases. Those of pytest that collect something are fresh for each: `tmp_path` is an empty
-folder, `monkeypatch` is undone, `capsys` and `caplog` are empty; tasks that a case leaves are cancelled. What else a
-case changes, it makes itself. A test whose own fixtures must be new for each case, or of which one case takes seconds,
+folder, `monkeypatch` is undone, `capsys` and `caplog` are empty. Tasks that a case leaves are cancelled where no other
+fixture may own them. What else a case changes, it makes itself. A test whose own fixtures must be new for each case, or of which one case takes seconds,
 stays parametrized.
 """
 
@@ -32,6 +32,7 @@ Parts: TypeAlias = tuple[tuple[str, dict[str, object]], ...]
 _NAME_LENGTH_MAX: Final = 300
 _SHOWN_MAX: Final = 20
 _FAULTS: Final = (Exception, pytest.fail.Exception, pytest.skip.Exception)  # a case that is skipped would skip others
+_OF_PYTEST: Final = {"tmp_path", "monkeypatch", "capsys", "caplog"}
 _TIMEOUT: Final = "Timeout (>"  # pytest-timeout says it once for the whole test
 
 
@@ -91,9 +92,10 @@ def _bank(test: Test, axes: list[_Axis]) -> Test:
                 others = asyncio.all_tasks()
                 with _noted(failures, parts), _fresh(fixtures, number) as fresh:
                     await test(**fresh, **arguments)
-                for task in (left := asyncio.all_tasks() - others):
-                    task.cancel()
-                await asyncio.gather(*left, return_exceptions=True)
+                if fixtures.keys() <= _OF_PYTEST:
+                    for task in (left := asyncio.all_tasks() - others):
+                        task.cancel()
+                    await asyncio.gather(*left, return_exceptions=True)
             _tell(failures)
 
     else:
