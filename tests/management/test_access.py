@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from heliograph.mqtt import packets as p
-from support.management import ManagedNode
+from support.management import Served
 from support.running import MqttClient
-
-pytestmark = pytest.mark.own_node
 
 BUILT_IN = {"mechanism": "password_based", "backend": "built_in_database", "user_id_type": "username"}
 ID = "password_based:built_in_database"
@@ -19,25 +17,25 @@ RULES = "/authorization/sources/built_in_database/rules"
 
 
 @pytest.fixture(autouse=True)
-def _as_before(managed: ManagedNode) -> Iterator[None]:
+def _as_before(managed: Served) -> Iterator[None]:
     yield
     managed.api.put("/configs", content="authentication = null, authorization = null")
 
 
 @pytest.fixture
-def users(managed: ManagedNode) -> str:
+def users(managed: Served) -> str:
     made = managed.api.post("/authentication", json=BUILT_IN)
     assert (made.status_code, made.json()["id"]) == (200, ID)
     return f"/authentication/{ID}/users"
 
 
-async def _opened(managed: ManagedNode, username: str | None, password: bytes | None) -> MqttClient:
-    client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.node.port), p.V5)
+async def _opened(managed: Served, username: str | None, password: bytes | None) -> MqttClient:
+    client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.port), p.V5)
     client.send_connect("device", username=username, password=password)
     return client
 
 
-async def _code(managed: ManagedNode, username: str | None, password: bytes | None) -> int:
+async def _code(managed: Served, username: str | None, password: bytes | None) -> int:
     client = await _opened(managed, username, password)
     code = (await client.take(p.Connack)).code
     client.close()
@@ -48,7 +46,7 @@ def _answer(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-async def test_users_decide_who_connects(managed: ManagedNode, users: str) -> None:
+async def test_users_decide_who_connects(managed: Served, users: str) -> None:
     api = managed.api
     made = api.post(users, json={"user_id": "ann", "password": "secret"})
     assert (made.status_code, made.json()) == (201, {"user_id": "ann", "is_superuser": False})
@@ -66,7 +64,7 @@ async def test_users_decide_who_connects(managed: ManagedNode, users: str) -> No
     assert _answer(api.get(f"{users}/ann")) == (404, "NOT_FOUND")
 
 
-async def test_users_come_from_files(managed: ManagedNode, users: str) -> None:
+async def test_users_come_from_files(managed: Served, users: str) -> None:
     where = f"/authentication/{ID}/import_users"
     csv = b"user_id,password,is_superuser\njan,pw-1,true\nfeb,pw-2,false\n"
     taken = managed.api.post(where, params={"type": "plain"}, files={"filename": ("users.csv", csv)})
@@ -78,7 +76,7 @@ async def test_users_come_from_files(managed: ManagedNode, users: str) -> None:
     assert _answer(broken) == (400, "BAD_REQUEST")
 
 
-def test_chains_of_authenticators(managed: ManagedNode, users: str) -> None:
+def test_chains_of_authenticators(managed: Served, users: str) -> None:
     api = managed.api
     http = {"mechanism": "password_based", "backend": "http", "method": "post", "url": "http://127.0.0.1:1/auth",
             "body": {"password": "${password}"}, "headers": {"authorization": "hidden"}}  # fmt: skip
@@ -101,7 +99,7 @@ def test_chains_of_authenticators(managed: ManagedNode, users: str) -> None:
     assert _answer(api.get("/authentication/password_based:http/users")) == (404, "NOT_FOUND")
 
 
-def test_a_listener_has_its_own_chain(managed: ManagedNode) -> None:
+def test_a_listener_has_its_own_chain(managed: Served) -> None:
     own = "/listeners/tcp:default/authentication"
     assert managed.api.post(own, json=BUILT_IN).status_code == 200
     assert managed.api.get("/authentication").json() == []
@@ -111,7 +109,7 @@ def test_a_listener_has_its_own_chain(managed: ManagedNode) -> None:
     managed.api.put("/configs", content="listeners = null")
 
 
-async def _may_publish(managed: ManagedNode, topic: str) -> bool:
+async def _may_publish(managed: Served, topic: str) -> bool:
     client = await _opened(managed, "ann", None)
     await client.take(p.Connack)
     code = await client.publish(topic, qos=1)
@@ -119,7 +117,7 @@ async def _may_publish(managed: ManagedNode, topic: str) -> bool:
     return code != 0x87
 
 
-async def test_rules_of_the_database_decide_what_clients_do(managed: ManagedNode) -> None:
+async def test_rules_of_the_database_decide_what_clients_do(managed: Served) -> None:
     api = managed.api
     assert api.post("/authorization/sources", json={"type": "built_in_database", "enable": True}).status_code == 204
     rule = {"permission": "deny", "action": "publish", "topic": "up/#"}
@@ -146,7 +144,7 @@ async def test_rules_of_the_database_decide_what_clients_do(managed: ManagedNode
     assert api.get(f"{RULES}/all").json()["rules"] == []
 
 
-async def test_rules_of_a_file_come_with_the_request(managed: ManagedNode) -> None:
+async def test_rules_of_a_file_come_with_the_request(managed: Served) -> None:
     api = managed.api
     rules = '{deny, all, publish, ["secret/#"]}.\n'
     source = {"type": "file", "enable": True, "rules": rules}
@@ -167,7 +165,7 @@ async def test_rules_of_a_file_come_with_the_request(managed: ManagedNode) -> No
     assert await _may_publish(managed, "secret/1")
 
 
-def test_settings_beside_the_sources(managed: ManagedNode) -> None:
+def test_settings_beside_the_sources(managed: Served) -> None:
     settings = managed.api.get("/authorization/settings").json()
     assert settings["no_match"] == "allow"
     changed = managed.api.put("/authorization/settings", json={**settings, "no_match": "deny"})

@@ -15,6 +15,12 @@ ACTION = {"type": "http", "name": "tell", "connector": "web", "parameters": {"pa
 
 
 @pytest.fixture(scope="module")
+def managed(managed_process: ManagedNode) -> ManagedNode:
+    """A node with the event loop of production, which says in its own words why nothing answers."""
+    return managed_process
+
+
+@pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """Where something listens that never answers."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:

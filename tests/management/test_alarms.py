@@ -3,32 +3,28 @@
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from heliograph.cli.main import main
-from support.management import ManagedNode
+from support.management import Served
 from support.waiting import wait_until
-
-pytestmark = pytest.mark.own_node
 
 NAME = "high_system_memory_usage"
 
 
-def named(managed: ManagedNode, *, activated: bool) -> list[dict[str, Any]]:
+def named(managed: Served, *, activated: bool) -> list[dict[str, Any]]:
     answer = managed.api.get("/alarms", params={"activated": str(activated).lower(), "limit": 1000})
     assert answer.status_code == 200
     assert answer.json()["meta"]["count"] == len(answer.json()["data"])
     return [alarm for alarm in answer.json()["data"] if alarm["name"] == NAME]
 
 
-def has_thresholds(managed: ManagedNode, high: str, interval: str = "1s") -> None:
+def has_thresholds(managed: Served, high: str, interval: str = "1s") -> None:
     """Have the memory looked at once with the next tick, and then again and again."""
     settings = managed.api.get("/configs/sysmon").json()
     settings["os"] |= {"mem_check_interval": interval, "sysmem_high_watermark": high, "procmem_high_watermark": "100%"}
     assert managed.api.put("/configs/sysmon", json=settings).status_code == 200
 
 
-def test_an_alarm_is_listed_while_it_goes_on_and_after_its_end(managed: ManagedNode) -> None:
+def test_an_alarm_is_listed_while_it_goes_on_and_after_its_end(managed: Served) -> None:
     api = managed.api
     has_thresholds(managed, "1%")
     wait_until(lambda: named(managed, activated=True), "the alarm begins")
@@ -48,7 +44,7 @@ def test_an_alarm_is_listed_while_it_goes_on_and_after_its_end(managed: ManagedN
     assert named(managed, activated=False) == []
 
 
-def test_an_alarm_is_ended_by_hand(managed: ManagedNode) -> None:
+def test_an_alarm_is_ended_by_hand(managed: Served) -> None:
     api = managed.api
     has_thresholds(managed, "1%")
     wait_until(lambda: named(managed, activated=True), "the alarm begins")
@@ -68,17 +64,17 @@ def test_an_alarm_is_ended_by_hand(managed: ManagedNode) -> None:
     assert api.get("/alarms", params={"limit": 0}).status_code == 400
 
 
-def ctl(managed: ManagedNode, *words: str) -> None:
-    assert main(["ctl", *words, "--data-dir", str(managed.node.data_dir)]) == 0
+def ctl(managed: Served, *words: str) -> None:
+    assert main(["ctl", *words, "--data-dir", str(managed.data_dir)]) == 0
 
 
-def overload(managed: ManagedNode) -> dict[str, Any]:
+def overload(managed: Served) -> dict[str, Any]:
     alarms = {alarm["name"]: alarm for alarm in managed.api.get("/alarms").json()["data"]}
     details: dict[str, Any] = alarms["runq_overload"]["details"]
     return details
 
 
-def test_an_overloaded_node_lists_its_alarms_and_refuses_what_can_wait(managed: ManagedNode) -> None:
+def test_an_overloaded_node_lists_its_alarms_and_refuses_what_can_wait(managed: Served) -> None:
     api = managed.api
     ctl(managed, "olp", "enable")
     limits = ("check_interval=500ms", "memory=1%", "mean_loop_turn=disabled", "longest_loop_turn=disabled")

@@ -8,9 +8,8 @@ import httpx
 import pytest
 
 from heliograph.cli.main import main
-from support.management import ManagedNode
-
-pytestmark = pytest.mark.own_node
+from support.api_node import ApiNode
+from support.management import Served
 
 BUILT_IN = {"mechanism": "password_based", "backend": "built_in_database"}
 PASSWORD = "Tr0ub4dor"
@@ -31,9 +30,9 @@ def _fill(api: httpx.Client) -> None:
     assert api.post("/publish", json=message).status_code == 202
 
 
-def _user(node: ManagedNode, name: str) -> httpx.Client:
+def _user(node: Served, name: str) -> httpx.Client:
     """The API as an administrator who has logged in; closed by who asks for it."""
-    assert main(["ctl", "--data-dir", str(node.node.data_dir), "admins", "add", name, PASSWORD]) == 0
+    assert main(["ctl", "--data-dir", str(node.data_dir), "admins", "add", name, PASSWORD]) == 0
     with node.client() as stranger:
         token = stranger.post("/login", json={"username": name, "password": PASSWORD}).json()["token"]
     return node.client(headers={"authorization": f"Bearer {token}"})
@@ -53,15 +52,15 @@ def _exported(api: httpx.Client, **more: object) -> tuple[str, bytes]:
 
 
 def test_another_installation_takes_everything(
-    managed: ManagedNode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    managed: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _fill(managed.api)
-    keys = ["ctl", "--data-dir", str(managed.node.data_dir), "api_keys"]
+    keys = ["ctl", "--data-dir", str(managed.data_dir), "api_keys"]
     assert main([*keys, "add", "copied"]) == 0
     with _user(managed, "ann") as user:
         name, archive = _exported(user, passphrase="open sesame")
     assert b"ann" not in archive
-    with ManagedNode(tmp_path, "durable_storage.flight.enable = false") as other:
+    with ApiNode(tmp_path, "durable_storage.flight.enable = false") as other:
         api = other.api
         assert api.post("/data/files", files={"filename": (name, archive)}).status_code == 204
         assert [one["filename"] for one in api.get("/data/files").json()["data"]] == [name]
@@ -76,11 +75,11 @@ def test_another_installation_takes_everything(
         assert taken.status_code == 204, taken.text
         assert api.get(f"{USERS}/ann").json()["user_id"] == "ann"
         assert api.get("/authorization/sources/file").json()["rules"].startswith("{deny")
-        assert str(managed.node.data_dir) not in api.get("/configs").text
+        assert str(managed.data_dir) not in api.get("/configs").text
         assert [one["who"] for one in api.get("/banned").json()["data"]] == ["bad"]
         assert api.get("/mqtt/retainer/message/kept%2F1").json()["payload"] == "d2FybQ=="
         capsys.readouterr()
-        assert main(["ctl", "--data-dir", str(other.node.data_dir), "api_keys", "list"]) == 0
+        assert main(["ctl", "--data-dir", str(other.data_dir), "api_keys", "list"]) == 0
         assert "copied" in capsys.readouterr().out
         again = user.post("/data/import", json={"filename": name, "passphrase": "open sesame"})
         assert again.status_code == 204, again.text
@@ -89,7 +88,7 @@ def test_another_installation_takes_everything(
         assert api.get(f"/data/files/{name}").status_code == 404
 
 
-def test_a_part_is_exported(managed: ManagedNode) -> None:
+def test_a_part_is_exported(managed: Served) -> None:
     _, archive = _exported(managed.api, table_sets=["banned"], root_keys=["authentication"])
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         names = {Path(one).name for one in tar.getnames()}
@@ -98,7 +97,7 @@ def test_a_part_is_exported(managed: ManagedNode) -> None:
         assert managed.api.post("/data/export", json=wrong).status_code == 400
 
 
-def test_keys_do_not_get_who_may_log_in(managed: ManagedNode) -> None:
+def test_keys_do_not_get_who_may_log_in(managed: Served) -> None:
     keys = managed.api
     told = _refused(keys.post("/data/export"))
     others = "banned, builtin_authn, builtin_authz, builtin_retainer"
@@ -117,7 +116,7 @@ def test_keys_do_not_get_who_may_log_in(managed: ManagedNode) -> None:
     ("name", "content"),
     [("x.tar.gz", b"no archive"), ("../x.tar.gz", b""), ("x.zip", b"")],
 )
-def test_what_is_no_archive_is_refused(managed: ManagedNode, name: str, content: bytes) -> None:
+def test_what_is_no_archive_is_refused(managed: Served, name: str, content: bytes) -> None:
     sent = managed.api.post("/data/files", files={"filename": (name, content)})
     if sent.status_code == 204:
         sent = managed.api.post("/data/import", json={"filename": name})
@@ -125,10 +124,10 @@ def test_what_is_no_archive_is_refused(managed: ManagedNode, name: str, content:
     assert (sent.status_code, sent.json()["code"]) == (400, "BAD_REQUEST")
 
 
-def test_the_command_does_the_same(managed: ManagedNode, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_does_the_same(managed: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     secret = tmp_path / "passphrase"
     secret.write_text("a passphrase\n")
-    command = ["ctl", "--data-dir", str(managed.node.data_dir), "data"]
+    command = ["ctl", "--data-dir", str(managed.data_dir), "data"]
     options = ["--passphrase-file", str(secret)]
     assert main([*command, "export", "--table-sets", "banned", "--dir", str(tmp_path), *options]) == 0
     (archive,) = tmp_path.glob("*.tar.gz")

@@ -10,19 +10,18 @@ import httpx
 import pytest
 
 from heliograph.cli.main import main
-from support.management import KEY, SECRET, ManagedNode
+from support.api_node import ApiNode
+from support.management import KEY, SECRET, Served
 from support.waiting import wait_until
-
-pytestmark = pytest.mark.own_node
 
 PASSWORD = "Tr0ub4dor"
 CHALLENGE = 'Basic Realm="emqx-dashboard"'
 
 
-def ctl(node: ManagedNode, *words: str) -> str:
+def ctl(node: Served, *words: str) -> str:
     """What `heliograph ctl` prints."""
     with redirect_stdout(io.StringIO()) as out:
-        assert main(["ctl", *words, "--data-dir", str(node.node.data_dir)]) == 0
+        assert main(["ctl", *words, "--data-dir", str(node.data_dir)]) == 0
     return out.getvalue()
 
 
@@ -33,24 +32,24 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, body["code"]
 
 
-def log_in(node: ManagedNode, username: str, password: str = PASSWORD, **more: str) -> httpx.Response:
+def log_in(node: Served, username: str, password: str = PASSWORD, **more: str) -> httpx.Response:
     with node.client() as stranger:
         return stranger.post("/login", json={"username": username, "password": password, **more})
 
 
-def bearer(node: ManagedNode, token: str) -> httpx.Client:
+def bearer(node: Served, token: str) -> httpx.Client:
     return node.client(headers={"authorization": f"Bearer {token}"})
 
 
 @pytest.fixture(scope="module", autouse=True)
-def people(managed: ManagedNode) -> None:
+def people(managed: Served) -> None:
     """An administrator `ann`, an operator `olga` and a viewer `vera`."""
     for name, role in (("ann", "administrator"), ("olga", "operator"), ("vera", "viewer")):
         ctl(managed, "admins", "add", name, PASSWORD, "--role", role)
 
 
 @pytest.fixture
-def ann(managed: ManagedNode) -> Iterator[httpx.Client]:
+def ann(managed: Served) -> Iterator[httpx.Client]:
     with bearer(managed, log_in(managed, "ann").json()["token"]) as client:
         yield client
 
@@ -75,7 +74,7 @@ def ann(managed: ManagedNode) -> Iterator[httpx.Client]:
         (f"Bearer {'x' * 5000}", "BAD_TOKEN"),
     ],
 )
-def test_who_proves_nothing_is_refused(managed: ManagedNode, header: str | None, code: str) -> None:
+def test_who_proves_nothing_is_refused(managed: Served, header: str | None, code: str) -> None:
     with managed.client(headers={} if header is None else {"authorization": header}) as stranger:
         for answer in (stranger.get("/nodes"), stranger.post("/users", content=b"{not json")):
             assert code_of(answer) == (401, code)
@@ -84,7 +83,7 @@ def test_who_proves_nothing_is_refused(managed: ManagedNode, header: str | None,
 
 
 def test_a_key_made_by_the_command_counts_at_once_and_until_it_is_disabled_expired_or_deleted(
-    managed: ManagedNode,
+    managed: Served,
 ) -> None:
     made = ctl(managed, "api_keys", "add", "exporter", "--role", "viewer", "--json")
     secret = httpx.Response(200, text=made).json()
@@ -98,7 +97,7 @@ def test_a_key_made_by_the_command_counts_at_once_and_until_it_is_disabled_expir
         assert code_of(exporter.get("/nodes")) == (401, "BAD_API_KEY_OR_SECRET")
 
 
-def test_guesses_at_a_key_are_refused_unseen_after_a_hundred(managed: ManagedNode) -> None:
+def test_guesses_at_a_key_are_refused_unseen_after_a_hundred(managed: Served) -> None:
     with managed.client(("flooded", "wrong")) as guesser:
         answers = [guesser.get("/nodes")]
         while "retry-after" not in answers[-1].headers:  # after the wait one is checked, and the next wait is longer
@@ -124,11 +123,11 @@ def test_guesses_at_a_key_are_refused_unseen_after_a_hundred(managed: ManagedNod
         ("DELETE", "/heliograph/users/ann/second_factor"),
     ],
 )
-def test_keys_never_reach_users_and_keys(managed: ManagedNode, method: str, path: str) -> None:
+def test_keys_never_reach_users_and_keys(managed: Served, method: str, path: str) -> None:
     assert code_of(managed.api.request(method, path, json={})) == (401, "API_KEY_NOT_ALLOW")
 
 
-def test_a_login_gives_a_token_that_ends_with_logout(managed: ManagedNode) -> None:
+def test_a_login_gives_a_token_that_ends_with_logout(managed: Served) -> None:
     answer = log_in(managed, "vera")
     assert answer.status_code == 200
     assert answer.json().keys() >= {"token", "version", "license", "role"}
@@ -144,7 +143,7 @@ def test_a_login_gives_a_token_that_ends_with_logout(managed: ManagedNode) -> No
         assert two.get("/nodes").status_code == 200
 
 
-def test_a_wrong_name_and_a_wrong_password_are_refused_alike(managed: ManagedNode) -> None:
+def test_a_wrong_name_and_a_wrong_password_are_refused_alike(managed: Served) -> None:
     answers = [log_in(managed, name, "Wr0ng-password") for name in ("vera", "nobody", "' OR 1=1 --", "\0", "VERA")]
     assert {code_of(answer) for answer in answers} == {(401, "BAD_USERNAME_OR_PWD")}
     assert len({answer.content for answer in answers}) == 1
@@ -164,12 +163,12 @@ def test_a_wrong_name_and_a_wrong_password_are_refused_alike(managed: ManagedNod
         {"username": "ann", "password": "x", "role": "administrator"},
     ],
 )
-def test_a_login_that_is_none_is_a_bad_request(managed: ManagedNode, body: Any) -> None:
+def test_a_login_that_is_none_is_a_bad_request(managed: Served, body: Any) -> None:
     with managed.client() as stranger:
         assert code_of(stranger.post("/login", json=body)) == (400, "BAD_REQUEST")
 
 
-def test_guesses_at_one_name_have_to_wait_and_others_do_not(managed: ManagedNode) -> None:
+def test_guesses_at_one_name_have_to_wait_and_others_do_not(managed: Served) -> None:
     guesses = [log_in(managed, "target", "Wr0ng-one")]
     while guesses[-1].status_code == 401:  # after the wait one is checked, and the next wait is longer
         guesses.append(log_in(managed, "target", "Wr0ng-one"))
@@ -180,7 +179,7 @@ def test_guesses_at_one_name_have_to_wait_and_others_do_not(managed: ManagedNode
     assert log_in(managed, "olga").status_code == 200
 
 
-def test_what_changes_a_user_ends_its_tokens(managed: ManagedNode, ann: httpx.Client) -> None:
+def test_what_changes_a_user_ends_its_tokens(managed: Served, ann: httpx.Client) -> None:
     ctl(managed, "admins", "add", "temp", PASSWORD)
     changes = (
         lambda: ctl(managed, "admins", "passwd", "temp", PASSWORD),
@@ -194,17 +193,17 @@ def test_what_changes_a_user_ends_its_tokens(managed: ManagedNode, ann: httpx.Cl
             assert code_of(temp.get("/nodes")) == (401, "BAD_TOKEN")
 
 
-def test_a_token_outlasts_the_management_process(managed: ManagedNode) -> None:
+def test_a_token_outlasts_the_management_process(managed: ApiNode) -> None:
     token = log_in(managed, "vera").json()["token"]
-    begin = managed.node.log.stat().st_size
+    before = managed.url
     ctl(managed, "conf", "set", "management.enable=false")
     ctl(managed, "conf", "set", "management.enable=true")
-    managed.again(begin)
+    managed.again(before)
     with bearer(managed, token) as vera:
         assert vera.get("/nodes").status_code == 200
 
 
-def test_users_are_added_changed_listed_and_deleted(managed: ManagedNode, ann: httpx.Client) -> None:
+def test_users_are_added_changed_listed_and_deleted(managed: Served, ann: httpx.Client) -> None:
     body = {"username": "bob_1", "password": PASSWORD, "description": "Bob", "role": "viewer"}
     bob = {"username": "bob_1", "description": "Bob", "role": "viewer", "backend": "local", "mfa": "none"}
     assert ann.post("/users", json=body).json() == bob
@@ -246,7 +245,7 @@ def test_what_no_user_can_be_is_refused(ann: httpx.Client, wrong: dict[str, obje
     assert "carl" not in ann.get("/users").text
 
 
-def test_a_password_is_changed_by_who_knows_the_old_one(managed: ManagedNode, ann: httpx.Client) -> None:
+def test_a_password_is_changed_by_who_knows_the_old_one(managed: Served, ann: httpx.Client) -> None:
     ctl(managed, "admins", "add", "pat", PASSWORD, "--role", "viewer")
     with bearer(managed, log_in(managed, "pat").json()["token"]) as pat:
         path, new = "/users/pat/change_pwd", "An0ther-one"
@@ -264,7 +263,7 @@ def test_a_password_is_changed_by_who_knows_the_old_one(managed: ManagedNode, an
     assert code_of(missing) == (404, "USER_NOT_FOUND")
 
 
-def test_api_keys_are_made_shown_without_secret_changed_and_deleted(managed: ManagedNode, ann: httpx.Client) -> None:
+def test_api_keys_are_made_shown_without_secret_changed_and_deleted(managed: Served, ann: httpx.Client) -> None:
     made = ann.post("/api_key", json={"name": "tool", "desc": "a tool", "enable": True, "role": "publisher"}).json()
     assert len(made["api_key"]) == 16
     assert (made["expired"], made["expired_at"], made["role"]) == (False, "infinity", "publisher")
@@ -287,7 +286,7 @@ def test_api_keys_are_made_shown_without_secret_changed_and_deleted(managed: Man
         assert ann.post("/api_key", json={"desc": "", "enable": True, **wrong}).status_code == 400
 
 
-def test_roles_allow_what_they_say(managed: ManagedNode) -> None:
+def test_roles_allow_what_they_say(managed: Served) -> None:
     with bearer(managed, log_in(managed, "vera").json()["token"]) as vera:
         assert vera.get("/users").status_code == 200
         assert code_of(vera.post("/users", json={})) == (403, "UNAUTHORIZED_ROLE")
@@ -298,7 +297,7 @@ def test_roles_allow_what_they_say(managed: ManagedNode) -> None:
 
 
 @pytest.fixture
-def page(managed: ManagedNode) -> Iterator[httpx.Client]:
+def page(managed: Served) -> Iterator[httpx.Client]:
     """A page in a browser where `ann` has logged in: its requests have the headers that a browser adds."""
     with managed.client(headers={"sec-fetch-site": "same-origin"}) as client:
         login = client.post("/login", json={"username": "ann", "password": PASSWORD})
@@ -315,7 +314,7 @@ def test_a_page_is_logged_in_by_a_cookie_until_it_logs_out(page: httpx.Client) -
     assert code_of(page.get("/nodes")) == (401, "AUTHORIZATION_HEADER_ERROR")
 
 
-def test_a_cookie_is_for_tls_where_a_proxy_speaks_it(managed: ManagedNode) -> None:
+def test_a_cookie_is_for_tls_where_a_proxy_speaks_it(managed: Served) -> None:
     for origin, is_secure in (("https://broker.example", True), ("http://broker.example", False)):
         with managed.client(headers={"sec-fetch-site": "same-origin", "origin": origin}) as client:
             login = client.post("/login", json={"username": "ann", "password": PASSWORD})
@@ -329,7 +328,7 @@ def test_other_sites_change_nothing_with_the_cookie(page: httpx.Client, site: st
         assert code_of(page.request(method, path, json={"username": "ann"}, headers=headers)) == (403, "FORBIDDEN")
 
 
-def test_a_browser_that_says_no_site_is_known_by_its_origin(managed: ManagedNode, page: httpx.Client) -> None:
+def test_a_browser_that_says_no_site_is_known_by_its_origin(managed: Served, page: httpx.Client) -> None:
     own = {"cookie": f"heliograph_login={page.cookies['heliograph_login']}", "origin": managed.url}
     with managed.client() as old:
         assert code_of(old.post("/users", json={}, headers=own)) == (400, "BAD_REQUEST")
@@ -343,16 +342,16 @@ def test_a_browser_that_says_no_site_is_known_by_its_origin(managed: ManagedNode
         assert code_of(old.post("/users", data={"username": "x"}, headers=own)) == (403, "FORBIDDEN")
 
 
-def test_nothing_secret_is_in_the_log_or_the_audit(managed: ManagedNode) -> None:
+def test_nothing_secret_is_in_the_log_or_the_audit(managed: Served) -> None:
     log_in(managed, "vera", "S3cret-of-nobody")
-    told = managed.node.log.read_text() + (managed.node.data_dir / "audit.log").read_text()
+    told = managed.log_text + (managed.data_dir / "audit.log").read_text()
     for secret in (PASSWORD, SECRET, "S3cret-of-nobody", "$argon2id"):
         assert secret not in told
     assert "people.user_logged_in" in told
     assert KEY not in told
 
 
-def test_the_audit_says_who_changed_what_in_which_request(managed: ManagedNode, ann: httpx.Client) -> None:
+def test_the_audit_says_who_changed_what_in_which_request(managed: Served, ann: httpx.Client) -> None:
     made = ann.post("/users", json={"username": "audited", "password": PASSWORD, "description": "", "role": "viewer"})
     ann.post("/users", json={"username": "audited", "password": PASSWORD, "description": ""})
     ann.delete("/users/audited")
@@ -376,7 +375,7 @@ def test_the_audit_says_who_changed_what_in_which_request(managed: ManagedNode, 
     assert code_of(managed.api.get("/audit", params={"gte_created_at": "yesterday"}))[0] == 400
 
 
-def test_other_origins_may_call_only_where_cors_is_on(managed: ManagedNode) -> None:
+def test_other_origins_may_call_only_where_cors_is_on(managed: Served) -> None:
     origin = {"origin": "http://page.example", "access-control-request-method": "PUT"}
     assert not [name for name in managed.api.get("/nodes", headers=origin).headers if name.startswith("access-control")]
     assert managed.api.options("/nodes", headers=origin).status_code == 405

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from support.managed_clients import Peers
-from support.management import ManagedNode
+from support.management import Served
 from support.waiting import wait_until
 
 
-def listed(managed: ManagedNode, **query: Any) -> list[str]:
+def listed(managed: Served, **query: Any) -> list[str]:
     answer = managed.api.get("/heliograph/clients", params=query)
     assert answer.status_code == 200, answer.text
     return [client["clientid"] for client in answer.json()["data"]]
 
 
-def pages(managed: ManagedNode, path: str, **query: Any) -> list[dict[str, Any]]:
+def pages(managed: Served, path: str, **query: Any) -> list[dict[str, Any]]:
     """The pages of a list that goes on with cursors, to its end."""
     found = [managed.api.get(path, params=query).json()]
     while found[-1]["meta"]["hasnext"]:
@@ -25,7 +25,7 @@ def pages(managed: ManagedNode, path: str, **query: Any) -> list[dict[str, Any]]
     return found
 
 
-def planned(managed: ManagedNode, **query: Any) -> dict[str, Any]:
+def planned(managed: Served, **query: Any) -> dict[str, Any]:
     answer = managed.api.post("/heliograph/clients/plan", params=query)
     assert answer.status_code == 200, answer.text
     plan: dict[str, Any] = answer.json()
@@ -36,7 +36,7 @@ def code(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def test_clients_are_sorted_by_what_waits_for_them(managed: ManagedNode) -> None:
+def test_clients_are_sorted_by_what_waits_for_them(managed: Served) -> None:
     with Peers(managed) as peers:
         for name in ("slow/1", "slow/2"):
             peers.connect(name, receive_maximum=1, acknowledges=False).subscribe("news", 1)
@@ -68,7 +68,7 @@ def test_clients_are_sorted_by_what_waits_for_them(managed: ManagedNode) -> None
             assert answer.json()["message"].startswith("cursor: ")
 
 
-def test_clients_whose_messages_wait_in_storage_are_found(managed: ManagedNode) -> None:
+def test_clients_whose_messages_wait_in_storage_are_found(managed: Served) -> None:
     with Peers(managed) as peers:
         away = peers.connect("away", expiry_s=600)
         away.subscribe("news", 1)
@@ -84,7 +84,7 @@ def test_clients_whose_messages_wait_in_storage_are_found(managed: ManagedNode) 
         assert listed(managed, sort="backlog") == []
 
 
-def test_why_a_client_disconnected_is_remembered(managed: ManagedNode) -> None:
+def test_why_a_client_disconnected_is_remembered(managed: Served) -> None:
     with Peers(managed) as peers:
         peers.connect("leaves/1").client.disconnect()
         wait_until(lambda: not listed(managed, clientid="leaves/1"), "it has left")
@@ -105,7 +105,7 @@ def test_why_a_client_disconnected_is_remembered(managed: ManagedNode) -> None:
         assert managed.api.get("/heliograph/clients/stranger/disconnects", params={"cursor": "x"}).status_code == 400
 
 
-def test_a_plan_is_carried_out_for_just_those_that_it_named(managed: ManagedNode) -> None:
+def test_a_plan_is_carried_out_for_just_those_that_it_named(managed: Served) -> None:
     api = managed.api
     with Peers(managed) as peers:
         for number in range(3):
@@ -124,7 +124,7 @@ def test_a_plan_is_carried_out_for_just_those_that_it_named(managed: ManagedNode
         wait_until(lambda: "many/1" in api.get("/audit", params=audit).text, "the audit shows whom")
 
 
-def test_the_clients_of_a_plan_are_banned(managed: ManagedNode) -> None:
+def test_the_clients_of_a_plan_are_banned(managed: Served) -> None:
     api = managed.api
     with Peers(managed) as peers:
         peers.connect("bad/1")
@@ -146,6 +146,6 @@ def test_the_clients_of_a_plan_are_banned(managed: ManagedNode) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"plan": 1}, {"plan": "x", "more": 1}, {"plan": "x" * 101}])
-def test_what_is_no_plan_is_refused(managed: ManagedNode, body: dict[str, Any]) -> None:
+def test_what_is_no_plan_is_refused(managed: Served, body: dict[str, Any]) -> None:
     for path in ("kick", "ban"):
         assert code(managed.api.post(f"/heliograph/clients/{path}", json=body)) == (400, "BAD_REQUEST")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from support.managed_clients import Peers
-from support.management import ManagedNode
+from support.management import Served
 
 KEYS = (
     *("clientid", "username", "node", "connected", "connected_at", "created_at", "ip_address", "port", "proto_name"),
@@ -24,7 +24,7 @@ KEYS = (
 
 
 @pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
+def peers(managed: Served) -> Iterator[Peers]:
     with Peers(managed) as made:
         yield made
 
@@ -33,7 +33,7 @@ def ids(answer: dict[str, Any]) -> list[str]:
     return sorted(client["clientid"] for client in answer["data"])
 
 
-def test_a_client_has_every_key_and_its_values_are_true(managed: ManagedNode, peers: Peers) -> None:
+def test_a_client_has_every_key_and_its_values_are_true(managed: Served, peers: Peers) -> None:
     peer = peers.connect("c/1", username="ann", keepalive=30)
     peer.subscribe("t/1", 1)
     peer.publish("t/1", b"x", 1)
@@ -53,7 +53,7 @@ def test_a_client_has_every_key_and_its_values_are_true(managed: ManagedNode, pe
     assert (missing.status_code, missing.json()["code"]) == (404, "CLIENTID_NOT_FOUND")
 
 
-def test_lists_take_filters_fields_pages_and_cursors(managed: ManagedNode, peers: Peers) -> None:
+def test_lists_take_filters_fields_pages_and_cursors(managed: Served, peers: Peers) -> None:
     for number in range(5):
         peers.connect(f"s-{number}", username="even" if number % 2 == 0 else "odd", version=5 if number else 4)
     get = managed.api.get
@@ -94,18 +94,18 @@ def test_lists_take_filters_fields_pages_and_cursors(managed: ManagedNode, peers
         ({"page": "0"}, 400, "BAD_REQUEST"),
     ],
 )
-def test_what_is_no_filter_is_refused(managed: ManagedNode, params: dict[str, str], status: int, code: str) -> None:
+def test_what_is_no_filter_is_refused(managed: Served, params: dict[str, str], status: int, code: str) -> None:
     answer = managed.api.get("/clients", params=params)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("cursor", ["x", "MTo5OTk5", "MTphYmM="])
-def test_what_is_no_cursor_is_refused(managed: ManagedNode, cursor: str) -> None:
+def test_what_is_no_cursor_is_refused(managed: Served, cursor: str) -> None:
     answer = managed.api.get("/clients_v2", params={"cursor": cursor})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_PARAMETER")
 
 
-def test_clients_are_kicked_alone_and_in_bulk(managed: ManagedNode, peers: Peers) -> None:
+def test_clients_are_kicked_alone_and_in_bulk(managed: Served, peers: Peers) -> None:
     one, two, three = (peers.connect(name) for name in ("one", "two", "three"))
     assert managed.api.delete("/clients/one").status_code == 204
     assert one.closed() == 0x98
@@ -114,7 +114,7 @@ def test_clients_are_kicked_alone_and_in_bulk(managed: ManagedNode, peers: Peers
     assert (two.closed(), three.closed()) == (0x98, 0x98)
 
 
-def test_a_client_is_subscribed_and_unsubscribed(managed: ManagedNode, peers: Peers) -> None:
+def test_a_client_is_subscribed_and_unsubscribed(managed: Served, peers: Peers) -> None:
     peer = peers.connect("sub")
     post = managed.api.post
     made = post("/clients/sub/subscribe", json={"topic": "a/+", "qos": 1}).json()
@@ -138,7 +138,7 @@ def test_a_client_is_subscribed_and_unsubscribed(managed: ManagedNode, peers: Pe
         assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_PARAMETER")
 
 
-def test_subscriptions_and_topics_are_listed_with_filters(managed: ManagedNode, peers: Peers) -> None:
+def test_subscriptions_and_topics_are_listed_with_filters(managed: Served, peers: Peers) -> None:
     one, two = peers.connect("one"), peers.connect("two")
     for topic, qos in (("t/1", 0), ("t/+", 1), ("$share/g/t/2", 2)):
         one.subscribe(topic, qos)
@@ -179,14 +179,14 @@ def test_subscriptions_and_topics_are_listed_with_filters(managed: ManagedNode, 
     assert get("/topics/none").json()["code"] == "TOPIC_NOT_FOUND"
 
 
-def test_another_keepalive_is_shown(managed: ManagedNode, peers: Peers) -> None:
+def test_another_keepalive_is_shown(managed: Served, peers: Peers) -> None:
     peers.connect("k", keepalive=60)
     assert managed.api.put("/clients/k/keepalive", json={"interval": 7}).json()["keepalive"] == 7
     assert managed.api.put("/clients/k/keepalive", json={"interval": -1}).status_code == 400
     assert managed.api.put("/clients/nobody/keepalive", json={"interval": 7}).json()["code"] == "CLIENTID_NOT_FOUND"
 
 
-def test_messages_that_wait_and_those_in_flight_are_read_by_position(managed: ManagedNode, peers: Peers) -> None:
+def test_messages_that_wait_and_those_in_flight_are_read_by_position(managed: Served, peers: Peers) -> None:
     slow = peers.connect("slow", receive_maximum=2, acknowledges=False)
     slow.subscribe("q/#", 1)
     for number in range(7):
@@ -216,14 +216,14 @@ def test_messages_that_wait_and_those_in_flight_are_read_by_position(managed: Ma
     assert get("/clients/nobody/mqueue_messages").json()["code"] == "CLIENTID_NOT_FOUND"
 
 
-def test_what_a_connection_remembers_of_rights_is_told_and_forgotten(managed: ManagedNode, peers: Peers) -> None:
+def test_what_a_connection_remembers_of_rights_is_told_and_forgotten(managed: Served, peers: Peers) -> None:
     peers.connect("cached")
     assert isinstance(managed.api.get("/clients/cached/authorization/cache").json(), list)
     assert managed.api.delete("/clients/cached/authorization/cache").status_code == 204
     assert managed.api.get("/clients/nobody/authorization/cache").json()["code"] == "CLIENTID_NOT_FOUND"
 
 
-def test_messages_are_published_with_their_properties(managed: ManagedNode, peers: Peers) -> None:
+def test_messages_are_published_with_their_properties(managed: Served, peers: Peers) -> None:
     peer = peers.connect("heard")
     peer.subscribe("p/#", 2)
     post = managed.api.post

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.management import ManagedNode
+from support.management import Served
 from support.mosquitto import free_port
 
 
 @pytest.fixture(autouse=True)
-def _as_before(managed: ManagedNode) -> Iterator[None]:
+def _as_before(managed: Served) -> Iterator[None]:
     yield
     for root in ("mqtt", "sys_topics", "listeners"):
         managed.api.put("/configs", content=f"{root} = null", headers={"content-type": "text/plain"})
 
 
-def test_the_whole_configuration_as_text(managed: ManagedNode) -> None:
+def test_the_whole_configuration_as_text(managed: Served) -> None:
     answer = managed.api.get("/configs", headers={"accept": "text/plain"})
     assert answer.headers["content-type"].startswith("text/plain")
     assert 'node.name = "heliograph@127.0.0.1"' in answer.text
@@ -25,14 +25,14 @@ def test_the_whole_configuration_as_text(managed: ManagedNode) -> None:
     assert managed.api.get("/configs", headers={"accept": "image/png"}).json()["code"] == "INVALID_ACCEPT"
 
 
-def test_what_was_read_can_be_written_back(managed: ManagedNode) -> None:
+def test_what_was_read_can_be_written_back(managed: Served) -> None:
     text = managed.api.get("/configs", headers={"accept": "text/plain"}).text
     assert managed.api.put("/configs", content=text).status_code == 400  # it has roots that cannot be changed
     answer = managed.api.put("/configs", params={"ignore_readonly": "true"}, content=text)
     assert (answer.status_code, answer.text) == (200, "")
 
 
-def test_a_text_changes_settings(managed: ManagedNode) -> None:
+def test_a_text_changes_settings(managed: Served) -> None:
     assert managed.api.put("/configs", content="mqtt.max_qos_allowed = 1").status_code == 200
     assert managed.api.get("/configs/global_zone").json()["mqtt"]["max_qos_allowed"] == 1
     refused = managed.api.put("/configs", content="mqtt.max_qos_allowed = 7")
@@ -41,7 +41,7 @@ def test_a_text_changes_settings(managed: ManagedNode) -> None:
     assert "node" in managed.api.put("/configs", content="node.name = x").json()["errors"]
 
 
-def test_a_root_is_replaced_and_reset(managed: ManagedNode) -> None:
+def test_a_root_is_replaced_and_reset(managed: Served) -> None:
     before = managed.api.get("/configs/sys_topics").json()
     assert before["sys_msg_interval"] == "1m"
     after = managed.api.put("/configs/sys_topics", json={"sys_msg_interval": "2m"})
@@ -54,7 +54,7 @@ def test_a_root_is_replaced_and_reset(managed: ManagedNode) -> None:
     assert managed.api.get("/configs/authentication").status_code == 404
 
 
-def test_a_zone_takes_what_differs(managed: ManagedNode) -> None:
+def test_a_zone_takes_what_differs(managed: Served) -> None:
     zone = managed.api.get("/configs/global_zone").json()
     zone["mqtt"]["max_inflight"] = 17
     assert managed.api.put("/configs/global_zone", json=zone).json()["mqtt"]["max_inflight"] == 17
@@ -70,7 +70,7 @@ def _accepts(port: int) -> bool:
     return True
 
 
-def test_a_listener_comes_changes_and_goes(managed: ManagedNode) -> None:
+def test_a_listener_comes_changes_and_goes(managed: Served) -> None:
     port = free_port()
     made = managed.api.post(
         "/listeners", json={"type": "tcp", "name": "new", "bind": f"127.0.0.1:{port}", "acceptors": 8}
@@ -93,7 +93,7 @@ def test_a_listener_comes_changes_and_goes(managed: ManagedNode) -> None:
     assert not _accepts(port)
 
 
-def test_how_the_kinds_of_listeners_are(managed: ManagedNode) -> None:
+def test_how_the_kinds_of_listeners_are(managed: Served) -> None:
     (tcp,) = managed.api.get("/listeners_status").json()
     assert (tcp["type"], tcp["ids"], tcp["status"]["running"]) == ("tcp", ["tcp:default"], True)
     assert managed.api.get("/listeners", params={"type": "ws"}).json() == []
@@ -110,7 +110,7 @@ def test_how_the_kinds_of_listeners_are(managed: ManagedNode) -> None:
     ],
 )
 def test_listeners_that_are_refused(
-    managed: ManagedNode, path: str, body: dict[str, object], status: int, code: str
+    managed: Served, path: str, body: dict[str, object], status: int, code: str
 ) -> None:
     answer = managed.api.post(path, json=body)
     assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from support.management import ManagedNode
+from support.management import Served
 
 BASE = "/heliograph/configuration"
 
@@ -11,12 +11,12 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def inflight(managed: ManagedNode) -> dict[str, Any]:
+def inflight(managed: Served) -> dict[str, Any]:
     (row,) = managed.api.get(BASE, params={"path": "mqtt.max_inflight"}).json()
     return dict(row)
 
 
-def test_the_schema_is_sent_once_to_who_keeps_it(managed: ManagedNode) -> None:
+def test_the_schema_is_sent_once_to_who_keeps_it(managed: Served) -> None:
     first = managed.api.get("/schemas/hotconf")
     assert first.headers["content-encoding"] == "gzip"
     assert "mqtt" in first.json()["properties"]
@@ -26,7 +26,7 @@ def test_the_schema_is_sent_once_to_who_keeps_it(managed: ManagedNode) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_change_is_planned_tried_confirmed_and_taken_back(managed: ManagedNode) -> None:
+def test_a_change_is_planned_tried_confirmed_and_taken_back(managed: Served) -> None:
     api, change = managed.api, {"values": {"mqtt.max_inflight": "64"}, "comment": "more"}
     before = inflight(managed)
     assert (before["value"], before["origin"]) == ("32", "defaults")
@@ -55,7 +55,7 @@ def test_a_change_is_planned_tried_confirmed_and_taken_back(managed: ManagedNode
     assert difference == {"path": "mqtt.max_inflight", "old": "64", "new": None}
 
 
-def test_what_cannot_be_changed_says_why(managed: ManagedNode) -> None:
+def test_what_cannot_be_changed_says_why(managed: Served) -> None:
     api = managed.api
     for body in (
         {},
@@ -74,7 +74,7 @@ def test_what_cannot_be_changed_says_why(managed: ManagedNode) -> None:
     assert refused(api.post(f"{BASE}/rollback", json={"number": 1_000_000})) == (404, "NOT_FOUND")
 
 
-def test_access_is_explained(managed: ManagedNode) -> None:
+def test_access_is_explained(managed: Served) -> None:
     query = {"clientid": "c", "action": "publish", "topic": "a/b", "peerhost": "192.0.2.7"}
     told = managed.api.get("/heliograph/authorization/explain", params=query).json()
     assert told["is_allowed"] is True
@@ -86,7 +86,7 @@ def test_access_is_explained(managed: ManagedNode) -> None:
     assert refused(wrong) == (400, "BAD_REQUEST")
 
 
-def test_a_node_without_a_pipeline_says_so(managed: ManagedNode) -> None:
+def test_a_node_without_a_pipeline_says_so(managed: Served) -> None:
     told = managed.api.get("/heliograph/pipeline").json()
     assert (told["enable"], told["is_running"], told["queries"]) == (False, False, [])
     for method, path in (("GET", ""), ("GET", "/obs"), ("POST", "/obs/replay")):

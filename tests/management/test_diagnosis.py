@@ -7,20 +7,20 @@ import time
 import pytest
 
 from heliograph.node.turn_watch import TurnWatch
-from support.management import ManagedNode
+from support.management import Served
 from support.waiting import wait_until
 
 NODE = "/heliograph/nodes/heliograph@127.0.0.1"
 
 
-def test_memory_is_told_by_owner(managed: ManagedNode) -> None:
+def test_memory_is_told_by_owner(managed: Served) -> None:
     memory = managed.api.get(f"{NODE}/memory").json()
     assert {"sessions", "queues", "retained", "storage", "interpreter"} <= memory["held"].keys()
     assert memory["used"] > memory["held"]["interpreter"] > 1 << 20
     assert memory["limit"] is None or memory["limit"] > memory["used"]
 
 
-def test_the_newest_entries_of_the_log_are_told_by_level(managed: ManagedNode) -> None:
+def test_the_newest_entries_of_the_log_are_told_by_level(managed: Served) -> None:
     log = f"{NODE}/log"
     entries = managed.api.get(log).json()["data"]
     numbers = [entry["number"] for entry in entries]
@@ -33,7 +33,7 @@ def test_the_newest_entries_of_the_log_are_told_by_level(managed: ManagedNode) -
         assert managed.api.get(f"/heliograph/nodes/nobody/{what}").json()["code"] == "NOT_FOUND"
 
 
-def test_long_turns_are_told(managed: ManagedNode) -> None:
+def test_long_turns_are_told(managed: Served) -> None:
     turns = managed.api.get(f"{NODE}/turns").json()
     assert turns["longest_lag_s"] >= 0
     assert all(turn["seconds"] >= 0.02 for turn in turns["turns"])
@@ -71,7 +71,7 @@ def test_the_thread_that_looks_on_ends_with_its_loop() -> None:
     watch.stop()
 
 
-def test_charts_have_few_points(managed: ManagedNode) -> None:
+def test_charts_have_few_points(managed: Served) -> None:
     history = "/heliograph/history"
 
     def has_points() -> bool:
@@ -89,5 +89,5 @@ def test_charts_have_few_points(managed: ManagedNode) -> None:
 
 
 @pytest.mark.parametrize("query", [{"seconds": 5}, {"points": 1_000_000}, {"node": "nobody"}])
-def test_a_chart_of_nothing_is_refused(managed: ManagedNode, query: dict[str, str]) -> None:
+def test_a_chart_of_nothing_is_refused(managed: Served, query: dict[str, str]) -> None:
     assert managed.api.get("/heliograph/history", params=query).status_code in (400, 500)

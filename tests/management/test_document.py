@@ -10,8 +10,6 @@ import yaml
 
 from support.management import KEY, SECRET, ManagedNode
 
-pytestmark = pytest.mark.own_node
-
 # What ends or changes the node that all tests of the module ask, lasts, or is 503 on it: other tests see to these.
 _NOT_ASKED = (
     r"/(listeners|configs|authentication|trace/live|heliograph/(trace|messages|rule_replays)"
@@ -22,6 +20,12 @@ _EXAMPLES = 2
 _CONFIGURATION = '[parameters]\n"query.node" = "heliograph@127.0.0.1"\n'
 # The node checks a body that is configuration, and says more than a schema can: some that fit the schema are refused.
 _UNCHECKED = ("positive_data_acceptance",)
+
+
+@pytest.fixture(scope="module")
+def managed(managed_process: ManagedNode) -> ManagedNode:
+    """A node that the requests of another program keep busy."""
+    return managed_process
 
 
 def test_both_forms_are_valid(managed: ManagedNode) -> None:

@@ -4,33 +4,41 @@ import hashlib
 import re
 import time
 from base64 import b32decode
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from heliograph.management.people.totp import STEP_S, code_at
-from support.management import ManagedNode
+from support.api_node import ApiNode
+from support.management import Served
 from support.waiting import wait_until
-
-pytestmark = pytest.mark.own_node
 
 PASSWORD = "Tr0ub4dor"
 USER = {"username": "ann", "password": PASSWORD}
+NOW_S = time.time()  # for all of the tests: no code is out of date because they are slow
 
 
-def token_of(managed: ManagedNode) -> str:
+@pytest.fixture(scope="module")
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A node without users, whose API has a wall clock that stands."""
+    with ApiNode(tmp_path_factory.mktemp("first"), "durable_storage.flight.enable = false", lambda: NOW_S) as node:
+        yield node
+
+
+def token_of(managed: Served) -> str:
     """The set-up token that stands in the log."""
 
     def found() -> list[str]:
-        return re.findall(r"set-up token (\S+)\n", managed.node.log.read_text())
+        return re.findall(r"set-up token (\S+)\n", managed.log_text)
 
     wait_until(found, "the set-up token is in the log")
     return str(found()[-1])
 
 
 @pytest.fixture(scope="module")
-def ann(managed: ManagedNode) -> dict[str, Any]:
+def ann(managed: Served) -> dict[str, Any]:
     """The answer to the set-up."""
     token = token_of(managed)
     with managed.client() as stranger:
@@ -46,11 +54,11 @@ def ann(managed: ManagedNode) -> dict[str, Any]:
         return answer
 
 
-def bearer(managed: ManagedNode, token: str) -> httpx.Client:
+def bearer(managed: Served, token: str) -> httpx.Client:
     return managed.client(headers={"authorization": f"Bearer {token}"})
 
 
-def test_the_set_up_token_counts_once(managed: ManagedNode, ann: dict[str, Any]) -> None:
+def test_the_set_up_token_counts_once(managed: Served, ann: dict[str, Any]) -> None:
     assert ann["role"] == "administrator"
     with managed.client() as stranger:
         assert stranger.get("/heliograph/set_up").json() == {"needed": False}
@@ -60,7 +68,7 @@ def test_the_set_up_token_counts_once(managed: ManagedNode, ann: dict[str, Any])
         assert [user["username"] for user in client.get("/users").json()] == ["ann"]
 
 
-def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: ManagedNode, ann: dict[str, Any]) -> None:
+def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: Served, ann: dict[str, Any]) -> None:
     with bearer(managed, ann["token"]) as client:
         path = "/heliograph/second_factor"
         assert client.post(path, json={"password": "Wr0ng-one"}).status_code == 400
@@ -69,7 +77,7 @@ def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: ManagedNo
         assert begun["secret"] in begun["uri"]
         assert begun["qr_svg"].startswith("<svg")
         secret = b32decode(begun["secret"])
-        step = int(time.time()) // STEP_S
+        step = int(NOW_S) // STEP_S
         assert client.post(f"{path}/confirm", json={"code": "12345"}).status_code == 400
         confirmed = client.post(f"{path}/confirm", json={"code": code_at(secret, step)})
         recovery = confirmed.json()["recovery_codes"]
@@ -94,18 +102,18 @@ def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: ManagedNo
         assert client.post(f"{path}/remove", json=removal | {"code": "000000"}).status_code == 400
         assert client.post(f"{path}/remove", json=removal).status_code == 204
     assert log_in().status_code == 200
-    told = managed.node.log.read_text() + (managed.node.data_dir / "audit.log").read_text()
+    told = managed.log_text + (managed.data_dir / "audit.log").read_text()
     assert begun["secret"] not in told
     assert hashlib.sha256(recovery[3].replace("-", "").encode()).hexdigest() not in told
 
 
-def test_codes_of_a_second_factor_cannot_be_guessed(managed: ManagedNode, ann: dict[str, Any]) -> None:
+def test_codes_of_a_second_factor_cannot_be_guessed(managed: Served, ann: dict[str, Any]) -> None:
     with managed.client() as stranger:
         token = stranger.post("/login", json=USER).json()["token"]
         with bearer(managed, token) as client:
             begun = client.post("/heliograph/second_factor", json={"password": PASSWORD}).json()
             secret = b32decode(begun["secret"])
-            code = code_at(secret, int(time.time()) // STEP_S)
+            code = code_at(secret, int(NOW_S) // STEP_S)
             assert client.post("/heliograph/second_factor/confirm", json={"code": code}).status_code == 200
         guesses = (stranger.post("/login", json={**USER, "mfa_token": "0000000"}).json()["code"] for _ in range(60))
         assert next(guesses) == "BAD_MFA_TOKEN"

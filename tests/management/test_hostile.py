@@ -20,7 +20,12 @@ from support.managed_clients import Peer, Peers
 from support.management import KEY, SECRET, ManagedNode
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.own_node
+
+@pytest.fixture(scope="module")
+def managed(managed_process: ManagedNode) -> ManagedNode:
+    """Requests come to a process that they cannot end."""
+    return managed_process
+
 
 AUTHORIZATION = f"authorization: Basic {base64.b64encode(f'{KEY}:{SECRET}'.encode()).decode()}\r\n".encode()
 JSON = b"content-type: application/json\r\n"
@@ -165,7 +170,7 @@ def test_requests_beyond_what_is_answered_at_once_are_refused(managed: ManagedNo
 
 
 def test_a_full_disk_ends_nothing(managed: ManagedNode, peer: Peer) -> None:
-    assert main(["ctl", "--data-dir", str(managed.node.data_dir), "admins", "add", "full", "Full-disk-1"]) == 0
+    assert main(["ctl", "--data-dir", str(managed.data_dir), "admins", "add", "full", "Full-disk-1"]) == 0
     wait_until(lambda: managed.api.get("/monitor").raise_for_status().json(), "there is a sample to forget")
     process = management(managed)
     limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)

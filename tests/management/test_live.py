@@ -13,8 +13,9 @@ import pytest
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.live.hub import LiveHub
 from heliograph.management.live.subject import LiveSubject, Look
+from support.api_node import ApiNode
 from support.managed_clients import connected
-from support.management import KEY, SECRET, ManagedNode
+from support.management import KEY, SECRET, ManagedNode, Served
 from support.waiting import until, wait_until
 
 USER = {"username": "ann", "password": "Sturdy-words-1"}
@@ -27,9 +28,9 @@ SHARE = 25  # of the 50 streams that there may be
 
 
 @pytest.fixture(scope="module")
-def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A node with a user, which the last test kills."""
-    with ManagedNode(tmp_path_factory.mktemp("live"), SETTINGS) as node:
+    with ApiNode(tmp_path_factory.mktemp("live"), SETTINGS) as node:
         yield node
 
 
@@ -62,11 +63,11 @@ async def watching(api: httpx.AsyncClient, of: str) -> AsyncIterator[Events]:
         yield Events(stream)
 
 
-def caller(managed: ManagedNode, **more: Any) -> httpx.AsyncClient:
+def caller(managed: Served, **more: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"{managed.url}/api/v5", timeout=30, **more)
 
 
-async def test_two_streams_see_what_clients_do(managed: ManagedNode) -> None:
+async def test_two_streams_see_what_clients_do(managed: Served) -> None:
     async with (
         caller(managed, auth=(KEY, SECRET)) as api,
         watching(api, "overview") as one,
@@ -89,7 +90,7 @@ async def test_two_streams_see_what_clients_do(managed: ManagedNode) -> None:
         assert "messages" in [database["database"] for database in node["storage"]]
 
 
-def test_each_subject_begins_with_its_object(managed: ManagedNode) -> None:
+def test_each_subject_begins_with_its_object(managed: Served) -> None:
     made = managed.api.post("/rules", json={"name": "warm", "sql": 'SELECT * FROM "a/#"', "actions": []})
     assert made.status_code == 201, made.text
     rule = made.json()["id"]
@@ -110,13 +111,13 @@ def test_each_subject_begins_with_its_object(managed: ManagedNode) -> None:
 
 
 @pytest.mark.parametrize("of", ["weather", "", "overview,,node"])
-def test_a_stream_of_nothing_is_refused(managed: ManagedNode, of: str) -> None:
+def test_a_stream_of_nothing_is_refused(managed: Served, of: str) -> None:
     answer = managed.api.get("/heliograph/live", params={"of": of})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_PARAMETER")
     assert "overview, node, rules, alarms, pipeline, log" in answer.json()["message"]
 
 
-async def test_a_stream_ends_with_its_login(managed: ManagedNode) -> None:
+async def test_a_stream_ends_with_its_login(managed: Served) -> None:
     async with caller(managed, headers=PAGE) as page:
         assert (await page.get("/heliograph/live")).status_code == 401
         assert (await page.post("/login", json=USER)).status_code == 200
@@ -127,7 +128,7 @@ async def test_a_stream_ends_with_its_login(managed: ManagedNode) -> None:
             assert await events.all() == []
 
 
-async def test_one_caller_leaves_streams_to_others(managed: ManagedNode) -> None:
+async def test_one_caller_leaves_streams_to_others(managed: Served) -> None:
     async with AsyncExitStack() as open_streams:
         page, api = [
             await open_streams.enter_async_context(caller(managed, **more))
@@ -150,10 +151,10 @@ async def test_one_caller_leaves_streams_to_others(managed: ManagedNode) -> None
         await asyncio.to_thread(wait_until, has_place, "closed streams have given their places back")
 
 
-async def test_a_stream_ends_with_its_node(managed: ManagedNode) -> None:
-    async with caller(managed, auth=(KEY, SECRET)) as api, watching(api, "overview") as events:
+async def test_a_stream_ends_with_its_node(managed_process: ManagedNode) -> None:
+    async with caller(managed_process, auth=(KEY, SECRET)) as api, watching(api, "overview") as events:
         await events.next("overview")
-        await asyncio.to_thread(managed.node.kill)
+        await asyncio.to_thread(managed_process.node.kill)
         with suppress(httpx.RemoteProtocolError):  # the process may be gone before it can say so
             assert set(await events.all()) <= {"overview", "failed", "end"}
 

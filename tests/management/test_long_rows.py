@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from support.managed_clients import Peers, connected
-from support.management import ManagedNode
+from support.management import Served
 
 COUNT: Final = 300
 BYTES_MAX: Final = 12 << 20
@@ -16,7 +16,7 @@ LONG: Final = "x" * 60_000
 
 
 @pytest.fixture(scope="module")
-def recorded(managed: ManagedNode) -> Iterator[ManagedNode]:
+def recorded(managed: Served) -> Iterator[Served]:
     """The same node while it records what becomes of messages."""
     for is_on in ("true", "false"):
         change = {"values": {"diagnose.messages.enable": is_on}}
@@ -25,7 +25,7 @@ def recorded(managed: ManagedNode) -> Iterator[ManagedNode]:
             yield managed
 
 
-def publish(managed: ManagedNode, above: str, count: int, *, retain: bool = False) -> None:
+def publish(managed: Served, above: str, count: int, *, retain: bool = False) -> None:
     async def all_of_them() -> None:
         async with connected(managed, "long") as client:
             for number in range(count):
@@ -34,7 +34,7 @@ def publish(managed: ManagedNode, above: str, count: int, *, retain: bool = Fals
     asyncio.run(all_of_them())
 
 
-def test_ways_of_messages_go_on_with_a_cursor(recorded: ManagedNode) -> None:
+def test_ways_of_messages_go_on_with_a_cursor(recorded: Served) -> None:
     publish(recorded, "way", COUNT)
     query: dict[str, Any] = {"topic": "way/#", "limit": 1000}
     sizes: list[int] = []
@@ -52,7 +52,7 @@ def test_ways_of_messages_go_on_with_a_cursor(recorded: ManagedNode) -> None:
     assert max(sizes) < BYTES_MAX < sum(sizes)
 
 
-def test_a_page_of_retained_messages_that_is_too_long_says_what_fits(managed: ManagedNode) -> None:
+def test_a_page_of_retained_messages_that_is_too_long_says_what_fits(managed: Served) -> None:
     publish(managed, "retained", COUNT, retain=True)
     query: dict[str, Any] = {"topic": "retained/#", "limit": 10_000}
     refused = managed.api.get("/mqtt/retainer/messages", params=query)
@@ -67,7 +67,7 @@ def test_a_page_of_retained_messages_that_is_too_long_says_what_fits(managed: Ma
     assert managed.api.delete("/mqtt/retainer/message/retained%2F%23").status_code == 204
 
 
-def test_messages_that_wait_go_on_with_their_position(managed: ManagedNode) -> None:
+def test_messages_that_wait_go_on_with_their_position(managed: Served) -> None:
     with Peers(managed) as peers:
         slow = peers.connect("slow-reader", receive_maximum=1, acknowledges=False)
         slow.subscribe("waits/#", 1)

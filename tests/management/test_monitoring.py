@@ -14,7 +14,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from prometheus_client.parser import text_string_to_metric_families
 
 from heliograph.observe.metrics import METRICS, STATISTICS
-from support.management import ManagedNode
+from support.api_node import ApiNode
+from support.management import Served
 from support.waiting import wait_until
 
 NODE = "heliograph@127.0.0.1"
@@ -33,21 +34,21 @@ def scraped(text: str) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
 
 
 @pytest.fixture(scope="module")
-def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A node with a rule."""
     rule = 'rule_engine.rules.one { sql = "SELECT payload FROM \\"t/#\\"", actions = [] }'
     settings = f"durable_storage.flight.enable = false\n{rule}\ndashboard.sample_interval = 1"
-    with ManagedNode(tmp_path_factory.mktemp("monitored"), settings) as node:
+    with ApiNode(tmp_path_factory.mktemp("monitored"), settings) as node:
         yield node
 
 
 @pytest.fixture(scope="module")
-def busy(managed: ManagedNode) -> Iterator[ManagedNode]:
+def busy(managed: Served) -> Iterator[Served]:
     """A node with a client that subscribes and publishes."""
     client = mqtt.Client(CallbackAPIVersion.VERSION2, "busy")
     heard = threading.Event()
     client.on_message = lambda *_: heard.set()
-    client.connect("127.0.0.1", managed.node.port)
+    client.connect("127.0.0.1", managed.port)
     client.loop_start()
     subscribed = threading.Event()
     client.on_subscribe = lambda *_: subscribed.set()
@@ -60,7 +61,7 @@ def busy(managed: ManagedNode) -> Iterator[ManagedNode]:
     client.loop_stop()
 
 
-def test_counters_and_statistics(busy: ManagedNode) -> None:
+def test_counters_and_statistics(busy: Served) -> None:
     (metrics,) = busy.api.get("/metrics").json()
     assert metrics.pop("node") == NODE
     assert list(metrics) == list(METRICS)
@@ -77,7 +78,7 @@ def test_counters_and_statistics(busy: ManagedNode) -> None:
         assert (missing.status_code, missing.json()["code"]) == (404, "NOT_FOUND")
 
 
-def test_a_scrape_has_emqxs_names_and_ours(busy: ManagedNode) -> None:
+def test_a_scrape_has_emqxs_names_and_ours(busy: Served) -> None:
     with busy.client() as stranger:
         answer = stranger.get("/prometheus/stats")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -100,7 +101,7 @@ def test_a_scrape_has_emqxs_names_and_ours(busy: ManagedNode) -> None:
     assert len(set(kinds)) == len(kinds)
 
 
-def test_modes_and_the_json_form(busy: ManagedNode) -> None:
+def test_modes_and_the_json_form(busy: Served) -> None:
     by_node = scraped(busy.api.get("/prometheus/stats", params={"mode": "all_nodes_unaggregated"}).text)
     assert list(by_node["emqx_sessions_count"]) == [frozenset({("node", NODE)})]
     summed = scraped(busy.api.get("/prometheus/stats", params={"mode": "all_nodes_aggregated"}).text)
@@ -118,7 +119,7 @@ def test_modes_and_the_json_form(busy: ManagedNode) -> None:
     assert (wrong.status_code, wrong.json()["code"]) == (400, "BAD_REQUEST")
 
 
-def test_access_rules_and_policies_are_scraped(busy: ManagedNode) -> None:
+def test_access_rules_and_policies_are_scraped(busy: Served) -> None:
     access = scraped(busy.api.get("/prometheus/auth").text)
     assert access["emqx_banned_count"] == {frozenset(): 0}
     assert set(busy.api.get("/prometheus/auth", headers={"accept": "application/json"}).json()) == {
@@ -131,9 +132,9 @@ def test_access_rules_and_policies_are_scraped(busy: ManagedNode) -> None:
         assert busy.api.get(f"/prometheus/{path}").status_code == 200
 
 
-def test_why_clients_left_and_what_the_configuration_is(busy: ManagedNode) -> None:
+def test_why_clients_left_and_what_the_configuration_is(busy: Served) -> None:
     client = mqtt.Client(CallbackAPIVersion.VERSION2, "leaving")
-    client.connect("127.0.0.1", busy.node.port)
+    client.connect("127.0.0.1", busy.port)
     client.loop_start()
     client.publish("t/9", b"x", 1).wait_for_publish(20)
     client.disconnect()
@@ -148,7 +149,7 @@ def test_why_clients_left_and_what_the_configuration_is(busy: ManagedNode) -> No
     assert not any(name.startswith("heliograph_client_disconnected") for name in numbers())
 
 
-def test_what_happens_now_and_what_happened(busy: ManagedNode) -> None:
+def test_what_happens_now_and_what_happened(busy: Served) -> None:
     current = busy.api.get("/monitor_current").json()
     assert (current["live_connections"], current["subscriptions"], current["cluster_sessions"]) == (1, 1, 1)
     assert all(isinstance(value, int) for value in current.values())
@@ -164,7 +165,7 @@ def test_what_happens_now_and_what_happened(busy: ManagedNode) -> None:
     assert (wrong.status_code, wrong.json()["code"]) == (400, "BAD_REQUEST")
 
 
-def test_slow_subscriptions(busy: ManagedNode) -> None:
+def test_slow_subscriptions(busy: Served) -> None:
     settings = busy.api.get("/slow_subscriptions/settings").json()
     assert settings == {
         "enable": False,
@@ -183,12 +184,12 @@ def test_slow_subscriptions(busy: ManagedNode) -> None:
     assert busy.api.put("/slow_subscriptions/settings", json=settings).status_code == 200
 
 
-def test_topic_metrics(busy: ManagedNode) -> None:
+def test_topic_metrics(busy: Served) -> None:
     assert busy.api.get("/mqtt/topic_metrics").json() == []
     made = busy.api.post("/mqtt/topic_metrics", json={"topic": "t/1"})
     assert (made.status_code, made.json()["topic"]) == (200, "t/1")
     client = mqtt.Client(CallbackAPIVersion.VERSION2, "counted")
-    client.connect("127.0.0.1", busy.node.port)
+    client.connect("127.0.0.1", busy.port)
     client.loop_start()
     for topic in ("t/1", "t/1", "t/2"):
         client.publish(topic, b"x", 1).wait_for_publish(20)
@@ -212,7 +213,7 @@ def test_topic_metrics(busy: ManagedNode) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_FOUND")
 
 
-def test_no_telemetry(managed: ManagedNode) -> None:
+def test_no_telemetry(managed: Served) -> None:
     assert managed.api.get("/telemetry/status").json() == {"enable": False}
     for enable in (False, True):
         assert managed.api.put("/telemetry/status", json={"enable": enable}).status_code == 400
@@ -235,7 +236,7 @@ class _Gateway(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_metrics_are_pushed_and_scrapes_may_need_a_key(managed: ManagedNode) -> None:
+def test_metrics_are_pushed_and_scrapes_may_need_a_key(managed: Served) -> None:
     before = managed.api.get("/prometheus").json()
     assert before["push_gateway"]["job_name"] == "${name}/instance/${name}~${host}"
     with HTTPServer(("127.0.0.1", 0), _Gateway) as gateway:

@@ -7,17 +7,17 @@ from urllib.parse import quote
 import pytest
 
 from support.managed_clients import Peers
-from support.management import ManagedNode
+from support.management import Served
 from support.waiting import wait_until
 
 
 @pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
+def peers(managed: Served) -> Iterator[Peers]:
     with Peers(managed) as made:
         yield made
 
 
-def test_who_is_banned_may_not_connect_until_the_ban_is_lifted(managed: ManagedNode, peers: Peers) -> None:
+def test_who_is_banned_may_not_connect_until_the_ban_is_lifted(managed: Served, peers: Peers) -> None:
     api = managed.api
     there = peers.connect("bad")
     made = api.post("/banned", json={"as": "clientid", "who": "bad", "reason": "tests"}).json()
@@ -59,7 +59,7 @@ def test_who_is_banned_may_not_connect_until_the_ban_is_lifted(managed: ManagedN
     assert api.get("/banned").json()["data"] == []
 
 
-def test_retained_messages_are_listed_shown_and_deleted(managed: ManagedNode, peers: Peers) -> None:
+def test_retained_messages_are_listed_shown_and_deleted(managed: Served, peers: Peers) -> None:
     api = managed.api
     pub = peers.connect("pub", username="ann")
     for number in range(3):
@@ -81,7 +81,7 @@ def test_retained_messages_are_listed_shown_and_deleted(managed: ManagedNode, pe
     assert api.get("/mqtt/retainer/messages", params={"topic": "r/#"}).json()["data"] == []
 
 
-def test_settings_of_the_retainer_and_of_delayed_messages_are_changed(managed: ManagedNode) -> None:
+def test_settings_of_the_retainer_and_of_delayed_messages_are_changed(managed: Served) -> None:
     api = managed.api
     held = api.get("/mqtt/retainer").json()
     assert held.keys() >= {"enable", "msg_expiry_interval", "max_payload_size", "backend", "msg_clear_interval"}
@@ -95,7 +95,7 @@ def test_settings_of_the_retainer_and_of_delayed_messages_are_changed(managed: M
     assert api.put("/mqtt/delayed", json={"enable": "perhaps"}).json()["code"] == "BAD_REQUEST"
 
 
-def test_delayed_messages_are_listed_shown_and_let_go(managed: ManagedNode, peers: Peers) -> None:
+def test_delayed_messages_are_listed_shown_and_let_go(managed: Served, peers: Peers) -> None:
     api = managed.api
     pub = peers.connect("pub")
     for number in range(3):
@@ -120,7 +120,7 @@ def test_delayed_messages_are_listed_shown_and_let_go(managed: ManagedNode, peer
     assert api.get("/mqtt/delayed/messages").json()["data"] == []
 
 
-def test_topics_are_rewritten_and_clients_subscribed_as_the_api_says(managed: ManagedNode, peers: Peers) -> None:
+def test_topics_are_rewritten_and_clients_subscribed_as_the_api_says(managed: Served, peers: Peers) -> None:
     api = managed.api
     rule = {"action": "all", "source_topic": "old/#", "dest_topic": "new/$1", "re": "^old/(.+)$"}
     assert api.put("/mqtt/topic_rewrite", json=[rule]).json() == [rule]
@@ -140,7 +140,7 @@ def test_topics_are_rewritten_and_clients_subscribed_as_the_api_says(managed: Ma
     assert api.put("/mqtt/auto_subscribe", json=[]).json() == []
 
 
-def test_exclusive_topics_are_listed_and_released(managed: ManagedNode, peers: Peers) -> None:
+def test_exclusive_topics_are_listed_and_released(managed: Served, peers: Peers) -> None:
     api = managed.api
     assert api.put("/configs/global_zone", json={"mqtt": {"exclusive_subscription": True}}).status_code == 200
     peers.connect("holder").subscribe("$exclusive/e/1", 1)

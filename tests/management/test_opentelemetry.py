@@ -22,6 +22,12 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED = f"00-{TRACE}-{PARENT}-01"
 
 
+@pytest.fixture(scope="module")
+def managed(managed_process: ManagedNode) -> ManagedNode:
+    """A node whose process its telemetry describes."""
+    return managed_process
+
+
 @pytest.fixture(autouse=True)
 def _as_it_was(managed: ManagedNode) -> Iterator[None]:
     yield

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from support.managed_clients import connected
-from support.management import ManagedNode
+from support.management import Served
 
 CHECK = {"type": "sql", "sql": "SELECT payload.x AS x WHERE x > 0"}
 AVRO = {"name": "text", "type": "avro", "source": '{"type": "string"}', "description": "one text"}
@@ -14,7 +14,7 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def heard(managed: ManagedNode, topics: list[str], *messages: tuple[str, bytes]) -> list[bytes]:
+def heard(managed: Served, topics: list[str], *messages: tuple[str, bytes]) -> list[bytes]:
     """The payloads that a subscriber gets of some messages."""
 
     async def run() -> list[bytes]:
@@ -28,7 +28,7 @@ def heard(managed: ManagedNode, topics: list[str], *messages: tuple[str, bytes])
     return asyncio.run(run())
 
 
-def test_schemas(managed: ManagedNode) -> None:
+def test_schemas(managed: Served) -> None:
     api = managed.api
     made = api.post("/schema_registry", json=AVRO)
     assert (made.status_code, made.json()) == (201, AVRO)
@@ -56,7 +56,7 @@ def test_schemas(managed: ManagedNode) -> None:
     assert refused(api.delete("/schema_registry/text")) == (404, "NOT_FOUND")
 
 
-def test_registries_of_others(managed: ManagedNode) -> None:
+def test_registries_of_others(managed: Served) -> None:
     api, path = managed.api, "/schema_registry_external/registry/far"
     auth = {"mechanism": "basic", "username": "u", "password": "s3cret"}
     body = {"name": "far", "type": "confluent", "url": "http://127.0.0.1:9", "auth": auth}
@@ -66,14 +66,14 @@ def test_registries_of_others(managed: ManagedNode) -> None:
     assert api.get("/schema_registry_external").json() == {"far": shown}
     assert api.get(path).json() == shown
     assert api.put(path, json=shown).json() == shown
-    assert "s3cret" in (managed.node.data_dir / "configs" / "cluster.hocon").read_text(), "stars keep the secret"
+    assert "s3cret" in (managed.data_dir / "configs" / "cluster.hocon").read_text(), "stars keep the secret"
     assert api.put(path, json={"url": "http://127.0.0.1:8"}).json()["auth"] == "none"
     assert api.delete(path).status_code == 204
     assert refused(api.get(path)) == (404, "NOT_FOUND")
     assert refused(api.put(path, json={"url": "http://127.0.0.1:8"})) == (404, "NOT_FOUND")
 
 
-def test_validations(managed: ManagedNode) -> None:
+def test_validations(managed: Served) -> None:
     api, path = managed.api, "/schema_validations/validation"
     body = {"name": "one", "topics": "v/#", "strategy": "all_pass", "checks": [CHECK], "failure_action": "drop"}
     made = api.post("/schema_validations", json=body)
@@ -115,7 +115,7 @@ def test_validations(managed: ManagedNode) -> None:
     assert api.get("/schema_validations").json() == []
 
 
-def test_a_validation_is_tried(managed: ManagedNode) -> None:
+def test_a_validation_is_tried(managed: Served) -> None:
     api = managed.api
     second = {"type": "sql", "sql": "SELECT * WHERE qos = 1"}
 
@@ -151,7 +151,7 @@ def test_a_validation_is_tried(managed: ManagedNode) -> None:
     assert api.get("/schema_validations").json() == []
 
 
-def test_a_schema_that_a_validation_uses_is_not_deleted(managed: ManagedNode) -> None:
+def test_a_schema_that_a_validation_uses_is_not_deleted(managed: Served) -> None:
     api = managed.api
     api.post("/schema_registry", json=AVRO)
     body = {"name": "by_schema", "topics": ["s"], "checks": [{"type": "avro", "schema": "text"}]}
@@ -163,7 +163,7 @@ def test_a_schema_that_a_validation_uses_is_not_deleted(managed: ManagedNode) ->
     assert api.delete("/schema_registry/text").status_code == 204
 
 
-def test_transformations(managed: ManagedNode) -> None:
+def test_transformations(managed: Served) -> None:
     api, path = managed.api, "/message_transformations/transformation"
     operations = [{"key": "topic", "value": "concat([topic, '/x'])"}]
     message = {"topic": "t", "payload": "p", "qos": 1, "retain": False, "clientid": "c", "user_property": {"a": "b"}}

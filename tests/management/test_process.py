@@ -28,7 +28,7 @@ def _management_pid(node: ManagedNode) -> int:
 
 
 def _set(node: ManagedNode, path: str, value: str) -> None:
-    assert main(["ctl", "--data-dir", str(node.node.data_dir), "conf", "set", f"{path}={value}"]) == 0
+    assert main(["ctl", "--data-dir", str(node.data_dir), "conf", "set", f"{path}={value}"]) == 0
 
 
 def _told(node: ManagedNode) -> str:
@@ -53,7 +53,7 @@ def test_a_process_that_is_killed_comes_back(managed: ManagedNode) -> None:
 def test_it_moves_to_another_address_and_back(managed: ManagedNode) -> None:
     before = managed.url
     _set(managed, "dashboard.listeners.http.bind", '"127.0.0.2:0"')
-    wait_until(lambda: "http://127.0.0.2:" in managed.node.log.read_text(), "it is served at the other address")
+    wait_until(lambda: "http://127.0.0.2:" in managed.log_text, "it is served at the other address")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{before}/status")
     begin = managed.node.log.stat().st_size

@@ -12,7 +12,12 @@ from support.management import ManagedNode
 from support.reference_client import ReferenceClient, has
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.own_node
+
+@pytest.fixture(scope="module")
+def managed(managed_process: ManagedNode) -> ManagedNode:
+    """A node as others run it: processes, their listeners and nothing of the tests between."""
+    return managed_process
+
 
 NODE = "heliograph@127.0.0.1"
 
@@ -85,7 +90,7 @@ def test_probes_ask_without_a_key(managed: ManagedNode) -> None:
 
 
 def test_keys_and_users_are_kept_by_a_tool(managed: ManagedNode) -> None:
-    assert main(["ctl", "--data-dir", str(managed.node.data_dir), "admins", "add", "keeper", "Keeps-keys-1"]) == 0
+    assert main(["ctl", "--data-dir", str(managed.data_dir), "admins", "add", "keeper", "Keeps-keys-1"]) == 0
     with managed.client() as anyone:
         token = ReferenceClient(anyone).post("/login", {"username": "keeper", "password": "Keeps-keys-1"})["token"]
     with managed.client(headers={"authorization": f"Bearer {token}"}) as bearer:

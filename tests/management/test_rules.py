@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from support.managed_clients import connected
-from support.management import ManagedNode
+from support.management import Served
 
 SQL = 'SELECT payload.x + 1 AS y FROM "in/#"'
 REPUBLISH = {"function": "republish", "args": {"topic": "out/${y}", "payload": "${y}", "qos": 0}}
@@ -16,7 +16,7 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def test_a_rule_made_by_post_republishes_a_message(managed: ManagedNode) -> None:
+def test_a_rule_made_by_post_republishes_a_message(managed: Served) -> None:
     body = {"id": "add", "name": "Add", "sql": SQL, "actions": [REPUBLISH, {"function": "console"}], "metadata": {}}
     made = managed.api.post("/rules", json=body)
     assert made.status_code == 201
@@ -54,7 +54,7 @@ def test_a_rule_made_by_post_republishes_a_message(managed: ManagedNode) -> None
         assert refused(managed.api.request(method, path)) == (404, "NOT_FOUND")
 
 
-def test_put_replaces_a_rule_and_makes_one_that_is_not_there(managed: ManagedNode) -> None:
+def test_put_replaces_a_rule_and_makes_one_that_is_not_there(managed: Served) -> None:
     answer = managed.api.put("/rules/made", json={"sql": SQL, "actions": [], "description": "d"})
     assert (answer.status_code, answer.json()["description"]) == (200, "d")
     answer = managed.api.put("/rules/made", json={**answer.json(), "description": "e", "enable": False})
@@ -78,12 +78,12 @@ def test_put_replaces_a_rule_and_makes_one_that_is_not_there(managed: ManagedNod
         [],
     ],
 )
-def test_a_rule_that_is_none_is_refused(managed: ManagedNode, body: Any) -> None:
+def test_a_rule_that_is_none_is_refused(managed: Served, body: Any) -> None:
     assert refused(managed.api.post("/rules", json=body)) == (400, "BAD_REQUEST")
     assert managed.api.get("/rules/no").status_code == 404
 
 
-def test_rules_are_filtered_and_paged(managed: ManagedNode) -> None:
+def test_rules_are_filtered_and_paged(managed: Served) -> None:
     for number in range(5):
         body = {"id": f"page{number}", "sql": f'SELECT * FROM "t/{number}"', "description": f"the {number}th"}
         assert managed.api.post("/rules", json={**body, "enable": number != 4}).status_code == 201
@@ -107,7 +107,7 @@ def test_rules_are_filtered_and_paged(managed: ManagedNode) -> None:
         managed.api.delete(f"/rules/page{number}")
 
 
-def test_a_rule_is_tried(managed: ManagedNode) -> None:
+def test_a_rule_is_tried(managed: Served) -> None:
     context = {"event_type": "message_publish", "topic": "in/1", "payload": '{"x": 1}', "clientid": "c"}
     tried = managed.api.post("/rule_test", json={"sql": SQL, "context": context})
     assert (tried.status_code, tried.json()) == (200, {"y": 2})
@@ -130,7 +130,7 @@ def test_a_rule_is_tried(managed: ManagedNode) -> None:
     managed.api.delete("/rules/tried")
 
 
-def test_events_have_columns_and_examples_that_can_be_tried(managed: ManagedNode) -> None:
+def test_events_have_columns_and_examples_that_can_be_tried(managed: Served) -> None:
     events = managed.api.get("/rule_events").json()
     assert {"$events/message_publish", "$events/client_connected", "$events/sys/alarm_activated"} <= {
         one["event"] for one in events
@@ -143,7 +143,7 @@ def test_events_have_columns_and_examples_that_can_be_tried(managed: ManagedNode
         assert one["title"]["en"]
 
 
-def test_the_rule_engine_is_configured(managed: ManagedNode) -> None:
+def test_the_rule_engine_is_configured(managed: Served) -> None:
     before = managed.api.get("/rule_engine").json()
     assert (before["ignore_sys_message"], before["jq_function_default_timeout"]) == (True, "10s")
     after = managed.api.put("/rule_engine", json={**before, "jq_function_default_timeout": "5s"}).json()
@@ -153,14 +153,14 @@ def test_the_rule_engine_is_configured(managed: ManagedNode) -> None:
     managed.api.put("/rule_engine", json=before)
 
 
-def test_a_body_that_is_not_called_json_is_refused(managed: ManagedNode) -> None:
+def test_a_body_that_is_not_called_json_is_refused(managed: Served) -> None:
     content, headers = b'{"sql": "SELECT 1 FROM t", "actions": []}', {"content-type": "text/plain"}
     for method, path in (("POST", "/rules"), ("PUT", "/rules/one")):
         answer = managed.api.request(method, path, content=content, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (415, "UNSUPPORTED_MEDIA_TYPE")
 
 
-def test_a_rule_is_explained_before_it_is_there(managed: ManagedNode) -> None:
+def test_a_rule_is_explained_before_it_is_there(managed: Served) -> None:
     functions = {one["name"]: one for one in managed.api.get("/heliograph/rule_functions").json()}
     assert functions["substr"]["signature"] == "S text, I start[, I length]"
     assert (functions["substr"]["family"], functions["substr"]["result"]) == ("Strings", "string")

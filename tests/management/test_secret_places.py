@@ -15,7 +15,7 @@ from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
-from support.management import ManagedNode
+from support.management import Served
 
 HERE, THERE = "http://127.0.0.1:9", "http://127.0.0.1:10"
 CONNECTOR, ACTION = "/connectors/http:moved", "/actions/http:moved"
@@ -24,9 +24,9 @@ NEW = {"authorization": "Bearer new"}
 
 
 @pytest.fixture(scope="module")
-def operator(managed: ManagedNode) -> Iterator[httpx.Client]:
+def operator(managed: Served) -> Iterator[httpx.Client]:
     """The API as an operator."""
-    keys = ["ctl", "--data-dir", str(managed.node.data_dir), "api_keys"]
+    keys = ["ctl", "--data-dir", str(managed.data_dir), "api_keys"]
     with redirect_stdout(io.StringIO()) as out:
         assert main([*keys, "add", "moving-operator", "--role", "operator", "--json"]) == 0
     made = json.loads(out.getvalue())
@@ -41,7 +41,7 @@ def told(answer: httpx.Response) -> str:
     return str(answer.json()["message"])
 
 
-def test_a_connector_keeps_its_secret_where_it_is(managed: ManagedNode, operator: httpx.Client) -> None:
+def test_a_connector_keeps_its_secret_where_it_is(managed: Served, operator: httpx.Client) -> None:
     made = {"type": "http", "name": "moved", "url": HERE, "headers": {"authorization": "Bearer hunter2"}}
     assert managed.api.post("/connectors", json=made).status_code == 201
     shown = operator.get(CONNECTOR).json()
@@ -58,7 +58,7 @@ def test_a_connector_keeps_its_secret_where_it_is(managed: ManagedNode, operator
     assert operator.delete(CONNECTOR).status_code == 204
 
 
-def test_an_action_keeps_its_secret_with_its_connector(managed: ManagedNode, operator: httpx.Client) -> None:
+def test_an_action_keeps_its_secret_with_its_connector(managed: Served, operator: httpx.Client) -> None:
     for name in ("moved", "other"):
         assert managed.api.post("/connectors", json={"type": "http", "name": name, "url": HERE}).status_code == 201
     made = {"type": "http", "name": "moved", "connector": "moved", "parameters": {"headers": {"x-key": "hunter2"}}}
@@ -72,7 +72,7 @@ def test_an_action_keeps_its_secret_with_its_connector(managed: ManagedNode, ope
         assert managed.api.delete(path).status_code == 204
 
 
-def test_a_registry_keeps_its_password_where_it_is(managed: ManagedNode, operator: httpx.Client) -> None:
+def test_a_registry_keeps_its_password_where_it_is(managed: Served, operator: httpx.Client) -> None:
     made = {"name": "moved", "type": "confluent", "url": HERE, "auth": {"username": "u", "password": "hunter2"}}
     path = "/schema_registry_external/registry/moved"
     assert managed.api.post("/schema_registry_external", json=made).status_code == 201

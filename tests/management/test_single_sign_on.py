@@ -10,9 +10,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from support.api_node import ApiNode
 from support.certificates import Authority
 from support.identity_provider import CLIENT, SECRET, IdentityProvider
-from support.management import ManagedNode
+from support.management import Served
 from support.waiting import wait_until
 
 _CALLBACK = "/api/v5/sso/oidc/callback"
@@ -39,7 +40,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def managed(
     tmp_path_factory: pytest.TempPathFactory, provider: IdentityProvider, authority: Authority
-) -> Iterator[ManagedNode]:
+) -> Iterator[Served]:
     directory: Path = tmp_path_factory.mktemp("sso")
     settings = f"""
     durable_storage.flight.enable = false
@@ -52,19 +53,19 @@ def managed(
       }}
     }}
     """
-    with ManagedNode(directory, settings) as node:
+    with ApiNode(directory, settings) as node:
         yield node
 
 
 @pytest.fixture
-def browser(managed: ManagedNode) -> Iterator[httpx.Client]:
+def browser(managed: Served) -> Iterator[httpx.Client]:
     with managed.client() as client:
         yield client
 
 
-def test_a_weak_password_of_the_configuration_is_told(managed: ManagedNode) -> None:
+def test_a_weak_password_of_the_configuration_is_told(managed: Served) -> None:
     told = "change it with `heliograph ctl admins passwd root`"
-    wait_until(lambda: told in managed.node.log.read_text(), "the log tells of the password")
+    wait_until(lambda: told in managed.log_text, "the log tells of the password")
 
 
 def at_provider(browser: httpx.Client) -> httpx.URL:
@@ -77,9 +78,7 @@ def at_provider(browser: httpx.Client) -> httpx.URL:
     return browser.base_url.copy_with(path=_CALLBACK, query=back.query)
 
 
-def test_a_user_of_the_provider_is_logged_in_with_the_role_of_its_claim(
-    managed: ManagedNode, browser: httpx.Client
-) -> None:
+def test_a_user_of_the_provider_is_logged_in_with_the_role_of_its_claim(managed: Served, browser: httpx.Client) -> None:
     assert browser.get("/sso/running").json() == ["oidc"]
     back = at_provider(browser)
     answer = browser.get(back)
@@ -141,7 +140,7 @@ def test_who_has_no_role_is_refused(browser: httpx.Client, provider: IdentityPro
 
 
 def test_a_login_is_finished_only_in_the_browser_that_began_it(
-    managed: ManagedNode, browser: httpx.Client, provider: IdentityProvider
+    managed: Served, browser: httpx.Client, provider: IdentityProvider
 ) -> None:
     back = at_provider(browser)
     asked = provider.asked
@@ -164,7 +163,7 @@ def test_the_keys_of_a_provider_may_change(browser: httpx.Client, provider: Iden
     assert browser.get(at_provider(browser)).status_code == 302
 
 
-def test_the_default_user_of_the_file_logs_in_and_stays(managed: ManagedNode) -> None:
+def test_the_default_user_of_the_file_logs_in_and_stays(managed: Served) -> None:
     with managed.client() as stranger:
         login = stranger.post("/login", json={"username": "root", "password": "public"})
     with managed.client(headers={"authorization": f"Bearer {login.json()['token']}"}) as root:
@@ -172,13 +171,13 @@ def test_the_default_user_of_the_file_logs_in_and_stays(managed: ManagedNode) ->
         assert root.post("/users", json=added).status_code == 200
         refused = root.delete("/users/root")
         assert (refused.status_code, refused.json()["code"]) == (400, "NOT_ALLOWED")
-    told = managed.node.log.read_text()
+    told = managed.log_text
     assert "set-up token" not in told
     assert SECRET not in told
 
 
-def test_the_api_is_served_over_tls(managed: ManagedNode, authority: Authority) -> None:
-    (url,) = re.findall(r"(https://[^\s,]+)", managed.node.log.read_text())
+def test_the_api_is_served_over_tls(managed: Served, authority: Authority) -> None:
+    (url,) = re.findall(r"(https://[^\s,]+)", managed.log_text)
     context = ssl.create_default_context(cafile=authority.cafile)
     with httpx.Client(base_url=f"{url}/api/v5", verify=context, headers={"sec-fetch-site": "same-origin"}) as page:
         login = page.post("/login", json={"username": "root", "password": "public"})

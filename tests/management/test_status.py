@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from support.management import ManagedNode
+from support.management import Served
 from support.waiting import wait_until
 
 
-def test_a_probe_sees_that_the_node_runs(managed: ManagedNode) -> None:
+def test_a_probe_sees_that_the_node_runs(managed: Served) -> None:
     with managed.client() as stranger:
         assert stranger.get("/status").text == "Node heliograph@127.0.0.1 is started\nemqx is running"
         head = stranger.head("/status")
@@ -18,7 +18,7 @@ def test_a_probe_sees_that_the_node_runs(managed: ManagedNode) -> None:
     assert (told["broker_status"], told["app_status"]) == ("started", "running")
 
 
-def test_nodes_are_shown_to_callers_with_a_key(managed: ManagedNode) -> None:
+def test_nodes_are_shown_to_callers_with_a_key(managed: Served) -> None:
     (node,) = managed.api.get("/nodes").json()
     assert node["node_status"] == "running"
     assert sorted(node) == [
@@ -36,14 +36,14 @@ def test_nodes_are_shown_to_callers_with_a_key(managed: ManagedNode) -> None:
 @pytest.mark.parametrize(
     ("auth", "code"), [(None, "AUTHORIZATION_HEADER_ERROR"), (("first-key", "wrong"), "BAD_API_KEY_OR_SECRET")]
 )
-def test_strangers_are_refused(managed: ManagedNode, auth: tuple[str, str] | None, code: str) -> None:
+def test_strangers_are_refused(managed: Served, auth: tuple[str, str] | None, code: str) -> None:
     with managed.client(auth) as stranger:
         answer = stranger.get("/nodes")
     assert (answer.status_code, answer.json()["code"]) == (401, code)
     assert answer.headers["www-authenticate"] == 'Basic Realm="emqx-dashboard"'
 
 
-def test_what_is_not_there(managed: ManagedNode) -> None:
+def test_what_is_not_there(managed: Served) -> None:
     missing = managed.api.get("/no/such/path", headers={"accept": "application/json"})
     assert missing.status_code == 404
     assert missing.json() == {"code": "NOT_FOUND", "message": "Request Path Not Found"}
@@ -53,12 +53,12 @@ def test_what_is_not_there(managed: ManagedNode) -> None:
     assert (page.status_code, page.json()["code"]) == (400, "BAD_REQUEST")
 
 
-def test_a_page_of_clients(managed: ManagedNode) -> None:
+def test_a_page_of_clients(managed: Served) -> None:
     none = {"data": [], "meta": {"page": 1, "limit": 100, "hasnext": False, "count": 0}}
     wait_until(lambda: managed.api.get("/clients").json() == none, "the clients of tests before have left")
 
 
-def test_the_document_names_scopes_and_errors(managed: ManagedNode) -> None:
+def test_the_document_names_scopes_and_errors(managed: Served) -> None:
     document = managed.api.get(f"{managed.url}/api-docs/swagger.json").json()
     operation = document["paths"]["/nodes/{node}"]["get"]
     assert operation["operationId"] == "getNode"

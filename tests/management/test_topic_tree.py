@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from support.api_node import ApiNode
 from support.managed_clients import Peers, connected
-from support.management import KEY, SECRET, ManagedNode
+from support.management import KEY, SECRET, Served
 from support.waiting import wait_until
 
 USER = {"username": "ann", "password": "Sturdy-words-1"}
@@ -22,14 +23,14 @@ _NAMES = 30  # more than a level may have
 
 
 @pytest.fixture(scope="module")
-def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A node that has stored messages of a few rooms and of more devices than are learned by their names."""
-    with ManagedNode(tmp_path_factory.mktemp("tree"), SETTINGS) as node:
+    with ApiNode(tmp_path_factory.mktemp("tree"), SETTINGS) as node:
         asyncio.run(_publish(node))
         yield node
 
 
-async def _publish(node: ManagedNode) -> None:
+async def _publish(node: Served) -> None:
     async with connected(node, "one") as one:
         for room in ("attic", "hall"):
             for number in range(3):
@@ -39,7 +40,7 @@ async def _publish(node: ManagedNode) -> None:
             await one.publish(f"dev/site/d{number:02}/state", b"on", 1)
 
 
-def level(managed: ManagedNode, **query: Any) -> dict[str, Any]:
+def level(managed: Served, **query: Any) -> dict[str, Any]:
     answer = managed.api.get("/heliograph/topic_tree", params=query)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
@@ -49,7 +50,7 @@ def named(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in answer["data"]}
 
 
-def test_levels_of_what_is_stored_have_exact_sums(managed: ManagedNode) -> None:
+def test_levels_of_what_is_stored_have_exact_sums(managed: Served) -> None:
     first = level(managed)
     assert (first["meta"]["source"], first["meta"]["rate_seconds"]) == ("stored", 60)
     rows = named(first)
@@ -66,7 +67,7 @@ def test_levels_of_what_is_stored_have_exact_sums(managed: ManagedNode) -> None:
     assert level(managed, below="house/hall/temp")["data"] == []
 
 
-def test_names_that_are_too_many_are_one_row_and_seen_in_the_newest_messages(managed: ManagedNode) -> None:
+def test_names_that_are_too_many_are_one_row_and_seen_in_the_newest_messages(managed: Served) -> None:
     rows = named(level(managed, below="dev/site"))
     many = rows.pop("+")
     assert many["kind"] == "many"
@@ -88,7 +89,7 @@ def test_names_that_are_too_many_are_one_row_and_seen_in_the_newest_messages(man
     assert [(row["topic"], row["messages"]) for row in below["data"]] == [("dev/site/d29/state", 1)]
 
 
-def test_a_level_comes_page_by_page(managed: ManagedNode) -> None:
+def test_a_level_comes_page_by_page(managed: Served) -> None:
     whole = [row["name"] for row in level(managed, below="dev/site")["data"]]
     paged: list[str] = []
     query: dict[str, Any] = {"below": "dev/site", "limit": 3}
@@ -102,7 +103,7 @@ def test_a_level_comes_page_by_page(managed: ManagedNode) -> None:
     assert paged == whole == sorted(whole)
 
 
-def test_topics_are_found_by_a_text_or_a_filter(managed: ManagedNode) -> None:
+def test_topics_are_found_by_a_text_or_a_filter(managed: Served) -> None:
     by_text = level(managed, search="ATTIC")
     assert [row["topic"] for row in by_text["data"]] == ["house/attic/temp"]
     assert by_text["data"][0]["messages"] == 3
@@ -111,7 +112,7 @@ def test_topics_are_found_by_a_text_or_a_filter(managed: ManagedNode) -> None:
     assert level(managed, search="nothing like it")["data"] == []
 
 
-def test_what_is_routed_is_told_where_nothing_is_stored(managed: ManagedNode) -> None:
+def test_what_is_routed_is_told_where_nothing_is_stored(managed: Served) -> None:
     with Peers(managed) as peers:
         peer = peers.connect("routed")
         for topic in ("live/a/b", "live/a/c", "live/+"):
@@ -144,13 +145,13 @@ def test_what_is_routed_is_told_where_nothing_is_stored(managed: ManagedNode) ->
         ({"database": "no", "source": "stored"}, 404),
     ],
 )
-def test_what_is_refused(managed: ManagedNode, query: dict[str, Any], status: int) -> None:
+def test_what_is_refused(managed: Served, query: dict[str, Any], status: int) -> None:
     answer = managed.api.get("/heliograph/topic_tree", params=query)
     assert answer.status_code == status, answer.text
     assert answer.json()["code"]
 
 
-def test_a_tail_has_messages_as_they_come_and_says_what_it_leaves_out(managed: ManagedNode) -> None:
+def test_a_tail_has_messages_as_they_come_and_says_what_it_leaves_out(managed: Served) -> None:
     query: dict[str, Any] = {"topic": "tail/#", "rate": 2, "payload": "plain", "max_payload_bytes": 5}
     with Peers(managed) as peers, managed.api.stream("GET", "/heliograph/tail", params=query) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
@@ -176,7 +177,7 @@ def test_a_tail_has_messages_as_they_come_and_says_what_it_leaves_out(managed: M
     assert all(one["topic"].startswith("tail/") for one in told)
 
 
-def test_a_tail_ends_with_its_login(managed: ManagedNode) -> None:
+def test_a_tail_ends_with_its_login(managed: Served) -> None:
     with managed.client(headers={"sec-fetch-site": "same-origin"}) as page:
         assert page.post("/login", json=USER).status_code == 200
         with page.stream("GET", "/heliograph/tail", params={"topic": "#"}) as stream:
@@ -188,7 +189,7 @@ def test_a_tail_ends_with_its_login(managed: ManagedNode) -> None:
     assert "BAD_TOKEN" in told[-2]
 
 
-async def test_one_caller_leaves_tails_to_others(managed: ManagedNode) -> None:
+async def test_one_caller_leaves_tails_to_others(managed: Served) -> None:
     def tail(api: httpx.AsyncClient) -> AbstractAsyncContextManager[httpx.Response]:
         return api.stream("GET", "/heliograph/tail", params={"topic": "none"})
 
@@ -211,6 +212,6 @@ async def test_one_caller_leaves_tails_to_others(managed: ManagedNode) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"topic": "a/#/b"}, {"topic": "a", "rate": 0}, {"topic": "a", "rate": 101}])
-def test_a_tail_that_is_refused(managed: ManagedNode, query: dict[str, Any]) -> None:
+def test_a_tail_that_is_refused(managed: Served, query: dict[str, Any]) -> None:
     answer = managed.api.get("/heliograph/tail", params=query)
     assert (answer.status_code, answer.json()["code"]) == (400, "BAD_REQUEST")

@@ -17,7 +17,7 @@ from heliograph.control.proto_v1.trace import TraceStartArgs
 from heliograph.management.api.live_trace import LiveTrace
 from heliograph.management.asking.nodes import Node
 from support.managed_clients import connected
-from support.management import KEY, SECRET, ManagedNode
+from support.management import KEY, SECRET, Served
 from support.waiting import wait_until
 
 
@@ -25,7 +25,7 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def publish(managed: ManagedNode, clientid: str, topic: str, payload: bytes) -> None:
+def publish(managed: Served, clientid: str, topic: str, payload: bytes) -> None:
     async def run() -> None:
         async with connected(managed, clientid) as client:
             await client.publish(topic, payload, 1)
@@ -33,7 +33,7 @@ def publish(managed: ManagedNode, clientid: str, topic: str, payload: bytes) -> 
     asyncio.run(run())
 
 
-def test_a_trace_of_a_client_has_its_packets(managed: ManagedNode) -> None:
+def test_a_trace_of_a_client_has_its_packets(managed: Served) -> None:
     api = managed.api
     made = api.post("/trace", json={"name": "mine", "type": "clientid", "clientid": "traced"})
     assert made.status_code == 200
@@ -80,7 +80,7 @@ def test_a_trace_of_a_client_has_its_packets(managed: ManagedNode) -> None:
         assert refused(api.request(method, path)) == (404, "NOT_FOUND")
 
 
-def test_traces_are_of_several_kinds_and_begin_at_their_time(managed: ManagedNode) -> None:
+def test_traces_are_of_several_kinds_and_begin_at_their_time(managed: Served) -> None:
     api = managed.api
     later = datetime.fromtimestamp(int(time.time()) + 3600, UTC).isoformat()
     body = {"name": "later", "type": "topic", "topic": "t/#", "start_at": later, "formatter": "json"}
@@ -111,13 +111,13 @@ def test_traces_are_of_several_kinds_and_begin_at_their_time(managed: ManagedNod
         {"name": "no", "type": "clientid", "clientid": "c", "payload_encode": "all"},
     ],
 )
-def test_a_trace_that_makes_no_sense_is_refused(managed: ManagedNode, body: Any) -> None:
+def test_a_trace_that_makes_no_sense_is_refused(managed: Served, body: Any) -> None:
     answer = managed.api.post("/trace", json=body)
     assert answer.status_code == 400
     assert answer.json()["code"] in ("INVALID_PARAMS", "BAD_REQUEST")
 
 
-async def test_a_live_trace_is_a_stream_of_events_and_leaves_nothing(managed: ManagedNode) -> None:
+async def test_a_live_trace_is_a_stream_of_events_and_leaves_nothing(managed: Served) -> None:
     query = {"type": "clientid", "value": "live", "payload_encode": "text"}
     events: list[dict[str, Any]] = []
     async with (

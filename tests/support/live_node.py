@@ -44,11 +44,18 @@ class LiveNode:
         self.configs = self.data_dir / "configs"
         self.node: Node
 
-    async def start(self, environ: Mapping[str, str] | None = None) -> Self:
-        """Start it as `heliograph start` does."""
+    async def start(
+        self, environ: Mapping[str, str] | None = None, prepare: Callable[[Node], None] = lambda node: None
+    ) -> Self:
+        """Start it as `heliograph start` does.
+
+        Args:
+            prepare: Called with the node before its start.
+        """
         recovered = recover if self.now_s is time.time else lambda data_dir: None  # a test with a clock does so itself
         layers = Sources(self.file, environ or {}, {"node.data_dir": str(self.data_dir)}).read(recovered)
         self.node = Node(checked_config(layers), None, layers, self.now_s)
+        prepare(self.node)
         await self.node.start()
         return self
 

@@ -12,7 +12,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from heliograph.mqtt import packets as p
-from support.management import ManagedNode
+from support.management import Served
 from support.running import MqttClient
 from support.waiting import wait_until
 
@@ -20,9 +20,9 @@ _VERSIONS = {3: MQTTProtocolVersion.MQTTv31, 4: MQTTProtocolVersion.MQTTv311, 5:
 
 
 @asynccontextmanager
-async def connected(managed: ManagedNode, clientid: str) -> AsyncIterator[MqttClient]:
+async def connected(managed: Served, clientid: str) -> AsyncIterator[MqttClient]:
     """A client of the tests' own, packet by packet, that is let in; the node knows of its end behind the block."""
-    client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.node.port), p.V5)
+    client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.port), p.V5)
     client.send_connect(clientid)
     assert (await client.take(p.Connack)).code == 0
     try:
@@ -81,7 +81,7 @@ class Peer:
 class Peers:
     """The clients of one test; they leave, and their sessions with them, at its end."""
 
-    def __init__(self, managed: ManagedNode) -> None:
+    def __init__(self, managed: Served) -> None:
         self._managed = managed
         self._clients: list[paho.Client] = []
 
@@ -120,7 +120,7 @@ class Peers:
                 properties.SessionExpiryInterval = expiry_s
             if receive_maximum:
                 properties.ReceiveMaximum = receive_maximum
-        client.connect("127.0.0.1", self._managed.node.port, keepalive, properties=properties)
+        client.connect("127.0.0.1", self._managed.port, keepalive, properties=properties)
         client.loop_start()
         self._clients.append(client)
         wait_until(client.is_connected, "the client is let in")
@@ -135,7 +135,7 @@ class Peers:
         if username is not None:
             client.username_pw_set(username, password)
         client.on_connect = lambda _, __, ___, code, ____: codes.append(code.value)
-        client.connect("127.0.0.1", self._managed.node.port)
+        client.connect("127.0.0.1", self._managed.port)
         client.loop_start()
         wait_until(lambda: codes, "the client is answered")
         client.disconnect()

@@ -1,4 +1,4 @@
-"""A node as its own process with its management process, and a client of the HTTP API that knows the reference only."""
+"""Nodes with the HTTP API, as processes of their own or in this one, and a client of it."""
 
 import re
 from pathlib import Path
@@ -13,9 +13,10 @@ from support.waiting import wait_until
 KEY: Final = "first-key"
 SECRET: Final = "first-secret"
 _SERVED: Final = re.compile(rb"the HTTP API is served at (http://[^\s,]+)[\s,]")  # a line that is whole
+_WAIT_S: Final = 100.0  # beyond which it does not come; for a machine that is slow
 
 
-class ManagedNode:
+class Served:
     """A node that serves the HTTP API on a free port, with one API key; owned by the test.
 
     Args:
@@ -23,21 +24,69 @@ class ManagedNode:
         settings: More HOCON, in the lowest layer of the configuration.
 
     Attributes:
-        node: The node.
+        base: The lowest layer: what the API changes lies above it.
+        url: Where the API is served.
         api: A client of the API, which shows the key.
     """
 
-    def __init__(self, directory: Path, settings: str = "") -> None:
+    def __init__(self, directory: Path, settings: str) -> None:
         keys = directory / "api_keys"
         keys.write_text(f"{KEY}:{SECRET}\n")
         keys.chmod(0o600)
-        # The lowest layer: what the API changes lies above it.
-        (directory / "base.hocon").write_text(
-            f'dashboard.listeners.http.bind = "127.0.0.1:0"\napi_key.bootstrap_file = "{keys}"\n{settings}\n'
-        )
-        self.node = NodeProcess(directory, without=("HELIOGRAPH_MANAGEMENT__ENABLE",), reader=True)
+        self.base = f'dashboard.listeners.http.bind = "127.0.0.1:0"\napi_key.bootstrap_file = "{keys}"\n{settings}\n'
         self.url = ""
         self.api: httpx.Client
+
+    @property
+    def port(self) -> int:
+        """Where MQTT clients connect."""
+        raise NotImplementedError
+
+    @property
+    def data_dir(self) -> Path:
+        """Where the node stores."""
+        raise NotImplementedError
+
+    @property
+    def log_text(self) -> str:
+        """What has been logged so far."""
+        raise NotImplementedError
+
+    def client(self, auth: tuple[str, str] | None = None, **more: Any) -> httpx.Client:
+        """A client of the API, which the caller closes."""
+        return httpx.Client(base_url=f"{self.url}/api/v5", auth=auth, timeout=_WAIT_S, **more)
+
+
+class ManagedNode(Served):
+    """One as its own process, with its management process.
+
+    Args:
+        directory: Where it keeps its files.
+        settings: More HOCON, in the lowest layer of the configuration.
+
+    Attributes:
+        node: The node.
+    """
+
+    def __init__(self, directory: Path, settings: str = "") -> None:
+        super().__init__(directory, settings)
+        (directory / "base.hocon").write_text(self.base)
+        self.node = NodeProcess(directory, without=("HELIOGRAPH_MANAGEMENT__ENABLE",), reader=True)
+
+    @property
+    def port(self) -> int:
+        """Where MQTT clients connect."""
+        return self.node.port
+
+    @property
+    def data_dir(self) -> Path:
+        """Where it stores."""
+        return self.node.data_dir
+
+    @property
+    def log_text(self) -> str:
+        """What it has logged so far."""
+        return self.node.log.read_text()
 
     def start(self) -> Self:
         """Start the node, and wait until its API is served."""
@@ -50,10 +99,6 @@ class ManagedNode:
             raise
         self.api = self.client((KEY, SECRET))
         return self
-
-    def client(self, auth: tuple[str, str] | None = None, **more: Any) -> httpx.Client:
-        """A client of the API, which the caller closes."""
-        return httpx.Client(base_url=f"{self.url}/api/v5", auth=auth, timeout=100, **more)
 
     def again(self, begin: int) -> None:
         """Wait until the API is served again, at an address that may be another one.

@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -54,7 +56,7 @@ async def _run() -> int:
     line = await lines.readline()
     if not line:
         return 0  # the node is gone already
-    program = Program(read_settings_line(line))
+    program = Program(read_settings_line(line), _say)
     try:
         await program.start()
         following = asyncio.create_task(program.follow(lines, stop), name="settings")
@@ -73,12 +75,20 @@ class Program:
 
     Args:
         settings: What the node has said first.
+        say: Tells the node where the API is served, or why it is not.
+        now_s: The wall clock, in seconds since the epoch. Whatever waits goes by the event loop's clock.
     """
 
-    def __init__(self, settings: ManagementSettings) -> None:
+    def __init__(
+        self,
+        settings: ManagementSettings,
+        say: Callable[[dict[str, object]], None],
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
         self._settings = settings
+        self._say = say
         self._nodes = Nodes(settings.node_name, Path(settings.data_dir))
-        self._callers = PeopleCallers(settings, self._nodes)
+        self._callers = PeopleCallers(settings, self._nodes, now_s)
         self._app = make_app(AREAS, settings, self._nodes, self._callers)
         add_unlisted_paths(self._app)
         add_dashboard(self._app)
@@ -86,6 +96,7 @@ class Program:
         self._scrapes = Scrapes()
         self._pusher = Pusher(settings.node_name, self._metrics_text)
         self._live = LiveHub(SUBJECTS, self._nodes)
+        self._app.state.now_s = now_s
         self._app.state.changed = asyncio.Event()
         self._app.state.live = self._live
         self._app.state.history = self._history
@@ -104,7 +115,7 @@ class Program:
         await self._server.use(self._settings.dashboard.listeners)
         self._history.start(self._settings.dashboard.sample_interval)
         await self._pusher.use(self._settings.prometheus.push)
-        _say({"serving": self._server.places})
+        self._say({"serving": self._server.places})
         await self._exporter.use(self._settings.opentelemetry)
 
     async def stop(self) -> None:
@@ -143,9 +154,9 @@ class Program:
         try:
             await self._server.use(settings.dashboard.listeners)
         except OSError as error:
-            _say({"failed": f"{error.strerror or error}", "still": self._server.places})
+            self._say({"failed": f"{error.strerror or error}", "still": self._server.places})
             return
-        _say({"serving": self._server.places})
+        self._say({"serving": self._server.places})
 
 
 def _say(words: dict[str, object]) -> None:

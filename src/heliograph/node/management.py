@@ -5,9 +5,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from heliograph.config import Config
 from heliograph.config.management_settings import settings_line
@@ -83,13 +83,16 @@ class ManagementProcess(SupervisedProcess):
         """Take what it says: where it serves, or why it does not."""
         assert process.stdout is not None
         while line := await process.stdout.readline():
-            said = json.loads(line)
-            if "serving" in said:
-                _log.info("the HTTP API is served at %s", ", ".join(said["serving"]) or "no address")
-                self._alarms.deactivate(ALARM)
-            else:
-                self._tell_down(str(said.get("failed", said)), said.get("still", ()))
+            self.hear(json.loads(line))
         await process.wait()
+
+    def hear(self, said: dict[str, Any]) -> None:
+        """Log what it says, and raise or end the alarm."""
+        if "serving" in said:
+            _log.info("the HTTP API is served at %s", ", ".join(said["serving"]) or "no address")
+            self._alarms.deactivate(ALARM)
+        else:
+            self._tell_down(str(said.get("failed", said)), said.get("still", ()))
 
     def _failed(
         self, process: asyncio.subprocess.Process | None, problem: Exception | None, failures: int, pause_s: float
@@ -112,17 +115,28 @@ class ManagementProcess(SupervisedProcess):
 
 
 class ManagementPart(Part):
-    """The management process beside a node; owned by the node. It is told of each change of its settings."""
+    """The management process beside a node; owned by the node. It is told of each change of its settings.
+
+    Args:
+        make: Makes the process, of its settings, the data directory and the alarms.
+    """
 
     name = "management"
     metrics = MANAGEMENT
     needs = ("kernel", "control")
     roots = ("management", "dashboard", "api_key", "prometheus", "opentelemetry")
 
-    def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart) -> None:
+    def __init__(
+        self,
+        config: Config,
+        directory: DataDirectory,
+        kernel: KernelPart,
+        make: Callable[[bytes, Path, Alarms], ManagementProcess] = ManagementProcess,
+    ) -> None:
         self._config = config
         self._directory = directory
         self._kernel = kernel
+        self.make = make
         self._process: ManagementProcess | None = None
         self._is_begun = False
         self._ending: set[asyncio.Task[None]] = set()
@@ -131,7 +145,7 @@ class ManagementPart(Part):
         """Start the process, if there is to be one: the node is ready."""
         self._is_begun = True
         if self._config.management.enable:
-            self._process = ManagementProcess(self._line(self._config), self._directory.path, self._kernel.alarms)
+            self._process = self.make(self._line(self._config), self._directory.path, self._kernel.alarms)
             self._process.start()
 
     async def check(self, new: Config) -> Change | None:

@@ -1,5 +1,6 @@
 """Finds out who calls: by an API key, by the token of a login, or by the cookie that a login in a browser left."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,7 @@ class PeopleCallers:
     Args:
         settings: Of the process.
         nodes: The nodes; users and keys are those of the one beside this process.
+        now_s: The wall clock, in seconds since the epoch.
 
     Attributes:
         known: Users and keys.
@@ -45,14 +47,15 @@ class PeopleCallers:
         enrolments: Second factors that wait for their first code.
     """
 
-    def __init__(self, settings: ManagementSettings, nodes: Nodes) -> None:
+    def __init__(self, settings: ManagementSettings, nodes: Nodes, now_s: Callable[[], float]) -> None:
         self._settings = settings
+        self._now_s = now_s
         self.known = KnownPeople(nodes.own())
-        self.keys = KeyCheck(self.known)
+        self.keys = KeyCheck(self.known, now_s)
         file = Path(settings.data_dir) / _TOKENS
-        self.logins = Logins(self.known, file, settings.dashboard.token_expired_time)
+        self.logins = Logins(self.known, file, settings.dashboard.token_expired_time, now_s)
         self.first = FirstUser(self.known, self.logins, nodes.own("the management process"))
-        self.enrolments = Enrolments()
+        self.enrolments = Enrolments(now_s)
         self.sso: SingleSignOn | None = None
         self._use_sso(settings.dashboard.sso.oidc)
 
@@ -108,7 +111,7 @@ class PeopleCallers:
     def _use_sso(self, settings: OidcConfig) -> None:
         if self.sso is not None and self.sso.settings == settings:
             return
-        self.sso = SingleSignOn(settings) if settings.enable else None
+        self.sso = SingleSignOn(settings, self._now_s) if settings.enable else None
         self.logins.sso_version = "" if self.sso is None else self.sso.version
 
     async def _by_key(self, request: Request, value: str) -> Caller:
