@@ -34,4 +34,4 @@ def test_a_command_of_the_page_exists(command: str) -> None:
 
 
 def test_the_make_targets_of_the_page_exist() -> None:
-    assert "\ndocs: setup ##" in (_ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "\ndocs: ##" in (_ROOT / "Makefile").read_text(encoding="utf-8")

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
-from deltalake import DeltaTable
 
 from support.postgresql import Postgresql, postgresql
 from support.process import NodeProcess
@@ -267,6 +266,8 @@ def _first(weather: pd.DataFrame, days: int) -> pd.DataFrame:
 
 
 def _delta(path: Path) -> pd.DataFrame:
+    from deltalake import DeltaTable  # heavy: not while tests are collected
+
     return DeltaTable(path).to_pyarrow_table().to_pandas()
 
 
