@@ -6,8 +6,8 @@ each case as well, captures its output, and sends it from xdist's workers.
 
 Fixtures are made once for all cases. Those of pytest that collect something are fresh for each: `tmp_path` is an empty
 folder, `monkeypatch` is undone, `capsys` and `caplog` are empty. Tasks that a case leaves are cancelled where no other
-fixture may own them. What else a case changes, it makes itself. A test whose own fixtures must be new for each case, or of which one case takes seconds,
-stays parametrized.
+fixture may own them. What else a case changes, it makes itself. A test whose own fixtures must be new for each case, or
+of which one case takes seconds, stays parametrized.
 """
 
 import asyncio
