@@ -24,7 +24,7 @@ BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipe
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times lint lint-page screenshots wheel release conformance bench fuzz crash kills sim attack clean format
+.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times lint lint-page screenshots wheel release conformance mutations bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ screenshots: ## pictures of every page of the dashboard, in docs/images/dashboar
 wheel: ## build packages, install them elsewhere, publish through a broker there; WHEEL_ARGS=--all: for every Python
 	@$(SET_UP) wheel
 	@$(RUN) $(BIN)/python -m scripts.check_wheel $(WHEEL_ARGS)
+
+mutations: ## puts mended faults back: the tests have to find each; MUTATIONS_ARGS="--only tracing/"
+	@$(SET_UP) test
+	@$(RUN) $(BIN)/python scripts/mutations.py $(MUTATIONS_ARGS)
 
 release: ## everything that a release consists of, built and checked, in dist
 	@$(SET_UP) wheel
