@@ -53,8 +53,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Watch the process end: a thread that goes on for ever would keep it."""
-    _exit_after(min(_LEAVING_S, float(config.getini("watchdog_grace"))), config)
+    """Watch the process end: a thread that goes on for ever would keep it.
+
+    A worker of xdist stays until all workers have finished; then the process that started it ends it, in any case.
+    """
+    if not hasattr(config, "workerinput"):
+        _exit_after(min(_LEAVING_S, float(config.getini("watchdog_grace"))), config)
 
 
 def _runs_tests(config: pytest.Config) -> bool:
