@@ -63,7 +63,8 @@ def _become(command: list[str]) -> None:
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        for number in _SIGNALS:  # a shell's job in the background ignores SIGINT, and so would all that tests start
+        # A shell's job in the background ignores SIGINT and SIGQUIT, and so would all that tests start.
+        for number in _SIGNALS | {signal.SIGQUIT}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS | {signal.SIGCHLD})
         os.execvp(command[0], command)
