@@ -62,7 +62,7 @@ def write_c_code(folder: Path) -> list[Extension]:
 
 
 def _say_progress(done: int, count: int) -> None:
-    """For whoever runs this and shows it."""
+    """Print a line that scripts/set_up.py shows as progress."""
     if os.environ.get("HELIOGRAPH_PROGRESS") == "1":
         print(f"compiled {done}/{count}", flush=True)  # noqa: T201
 

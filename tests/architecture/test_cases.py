@@ -26,13 +26,13 @@ def test_all_cases_are_tried_and_those_that_fail_are_named() -> None:
         tried.append((number, word))
         assert (number, word) not in ((1, "b"), (3, "a")), "an odd pair"
 
-    told = failure_of(bank)
+    text = failure_of(bank)
     assert tried == [(number, word) for number in (1, 2, 3) for word in ("a", "b")]
-    assert "case number=1, word='b'\n" in told
-    assert "case three, word='a'\n" in told
-    assert told.count("AssertionError: an odd pair") == told.count("case ") == 2
-    assert told.count("test_cases.py:") == 2, "each failure has its line"
-    assert told.endswith("cases that failed: 2")
+    assert "case number=1, word='b'\n" in text
+    assert "case three, word='a'\n" in text
+    assert text.count("AssertionError: an odd pair") == text.count("case ") == 2
+    assert text.count("test_cases.py:") == 2, "each failure has its line"
+    assert text.endswith("cases that failed: 2")
 
 
 def test_what_is_no_assertion_fails_as_well() -> None:
@@ -43,10 +43,10 @@ def test_what_is_no_assertion_fails_as_well() -> None:
         with pytest.raises(ZeroDivisionError):
             divmod(1, number)
 
-    told = failure_of(bank)
-    assert "case zero" not in told
-    assert "case one" in told
-    assert "case two" in told
+    text = failure_of(bank)
+    assert "case zero" not in text
+    assert "case one" in text
+    assert "case two" in text
 
 
 def test_a_test_that_takes_too_long_ends() -> None:
