@@ -245,7 +245,12 @@ def _install(steps: Steps, name: str, what: Sequence[str]) -> None:
             steps.wait(steps.start("uv", [*_PIP, "uv"]))
         cache = Path(os.environ.get("UV_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         variables = {} if _is_writable(cache) else {"UV_CACHE_DIR": str(ROOT / "build" / "uv-cache")}
-        steps.wait(steps.start(name, [uv, *_UV, *what], HELIOGRAPH_PURE="1", **variables))
+        try:  # what uv has in its cache needs no network, and no second look at each package of the index
+            steps.wait(steps.start(name, [uv, *_UV, "--offline", *what], HELIOGRAPH_PURE="1", **variables))
+        except DiskFullError:
+            raise
+        except SetUpError:
+            steps.wait(steps.start(name, [uv, *_UV, *what], HELIOGRAPH_PURE="1", **variables))
     except DiskFullError:
         raise
     except SetUpError:

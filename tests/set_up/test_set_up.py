@@ -100,6 +100,14 @@ def test_each_target_installs_what_it_needs(checkout: Checkout) -> None:
     assert test.split("-e .")[1].startswith("[test")
 
 
+def test_what_uv_has_in_its_cache_needs_no_network(checkout: Checkout) -> None:
+    checkout.uv('case "$*" in *--offline*) exit 0;; *) exit 2;; esac')
+    assert checkout.set_up()[0] == 0
+    checkout.uv('case "$*" in *--offline*) exit 2;; *) exit 0;; esac')
+    (checkout.folder / "constraints.txt").write_text("lark==2")
+    assert checkout.set_up()[0] == 0
+
+
 def test_a_package_that_cannot_be_had_is_named_and_the_next_run_goes_on(checkout: Checkout) -> None:
     checkout.uv(NO_NETWORK)
     code, text = checkout.set_up()
