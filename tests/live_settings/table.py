@@ -17,6 +17,7 @@ from heliograph.mqtt import packets as p
 from support.certificates import Authority
 from support.packets import PropertyValue
 from support.running import MqttClient, RunningNode
+from support.waiting import until
 
 Run = Callable[["World"], AsyncIterator[None]]
 
@@ -131,9 +132,8 @@ class World:
             assert await loop.sock_recv(sock, 1024) == b""
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Look in each turn of the loop, which is the node's too, whether something that it counts has happened."""
-        while not condition():  # noqa: ASYNC110 - a counter tells nobody
-            await asyncio.sleep(0)
+        """Wait until something that the node counts has happened: its loop is that of the test."""
+        await until(condition)
 
     def number(self, name: str) -> float:
         """A counter or size of the node."""
