@@ -3,10 +3,8 @@
 import ast
 from pathlib import Path
 
+from architecture.syntax import ROOT, SOURCES, nodes
 from support.cases import cases
-
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "src" / "heliograph"
 
 
 def compiled_modules() -> list[Path]:
@@ -23,7 +21,7 @@ def compiled_modules() -> list[Path]:
 @cases("path", compiled_modules, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_no_function_gives_one_name_to_exceptions_of_two_kinds(path: Path) -> None:
     # The name has the type of the first; where the second is raised, a TypeError takes its place.
-    for function in ast.walk(ast.parse(path.read_text())):
+    for function in nodes(path):
         if isinstance(function, ast.FunctionDef):
             kinds: dict[str, set[str]] = {}
             for handler in ast.walk(function):

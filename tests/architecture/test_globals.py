@@ -5,9 +5,8 @@ What stays is listed here with its reason.
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCES = Path(__file__).parents[2] / "src" / "heliograph"
+from architecture.syntax import SOURCES, modules, nodes
 
 ALLOWED = {
     # Grammars, compiled when they are first needed.
@@ -53,14 +52,14 @@ def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _changing(tree: ast.Module) -> Iterator[str]:
+def _changing(found: list[ast.AST]) -> Iterator[str]:
     """Names of a module behind which there is something that changes, or may."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Global):
             yield from node.names
         elif isinstance(node, ast.FunctionDef) and any(_name(one) in _CACHES for one in node.decorator_list):
             yield node.name
-    for body in (tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
+    for body in (node.body for node in found if isinstance(node, ast.Module | ast.ClassDef)):
         for statement in body:
             if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
                 continue
@@ -78,9 +77,5 @@ def _is_constant(value: ast.expr) -> bool:
 
 
 def test_what_belongs_to_a_module_and_changes_is_known_here() -> None:
-    found = {
-        f"{path.relative_to(SOURCES)} {name}"
-        for path in SOURCES.rglob("*.py")
-        for name in _changing(ast.parse(path.read_text()))
-    }
+    found = {f"{path.relative_to(SOURCES)} {name}" for path in modules(SOURCES) for name in _changing(nodes(path))}
     assert found == ALLOWED

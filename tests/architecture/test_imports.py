@@ -8,10 +8,9 @@ from pathlib import Path
 import grimp
 import pytest
 
+from architecture.syntax import ROOT, SOURCES, nodes
 from support.cases import cases
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "src" / "heliograph"
 PURE_PACKAGES = ("mqtt", "broker", "session", "channel")
 
 # Everything that a package without I/O, time and chance needs. Another module is a decision, not an accident.
@@ -25,7 +24,7 @@ MODULES = sorted(path for package in PURE_PACKAGES for path in (SOURCES / packag
 
 def imported_by(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -39,7 +38,7 @@ def test_the_protocol_packages_know_no_loop_socket_clock_or_chance(path: Path) -
     own = {f"heliograph.{package}" for package in PURE_PACKAGES}
     for name in imported_by(path) - ALLOWED:
         assert ".".join(name.split(".")[:2]) in own, f"{path.relative_to(ROOT)} imports {name}"
-    names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    names = {node.id for node in nodes(path) if isinstance(node, ast.Name)}
     assert not names & FORBIDDEN_NAMES
 
 

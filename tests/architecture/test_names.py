@@ -4,15 +4,14 @@ import ast
 from functools import cache
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[2] / "src" / "heliograph"
+from architecture.syntax import SOURCES, modules, nodes
 
 
 @cache
 def classes() -> list[tuple[Path, ast.ClassDef]]:
     found = []
-    for path in sorted(SOURCES.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        found += [(path.relative_to(SOURCES), node) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for path in modules(SOURCES):
+        found += [(path.relative_to(SOURCES), node) for node in nodes(path) if isinstance(node, ast.ClassDef)]
     return found
 
 

@@ -5,11 +5,10 @@ with nothing to look at. `support.reach` says what an object holds, whatever tha
 """
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "src" / "heliograph"
+from architecture.syntax import ROOT, SOURCES, modules, nodes
+
 TESTS = ROOT / "tests"
 
 #: Where a test names a member that another library has, too: the name, and whose it is.
@@ -32,8 +31,8 @@ def _is_private(name: object) -> bool:
 def _own_names() -> set[str]:
     """Every private name that the package gives to something."""
     names: set[str] = set()
-    for path in SOURCES.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in modules(SOURCES):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 names.add(node.name)
             elif isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
@@ -41,9 +40,9 @@ def _own_names() -> set[str]:
     return {name for name in names if _is_private(name)}
 
 
-def _named(tree: ast.Module, own: set[str]) -> Iterator[str]:
+def _named(nodes: Iterable[ast.AST], own: set[str]) -> Iterator[str]:
     """The private members that a module of tests names as another's."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             is_its_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             if node.attr in own and not is_its_own:
@@ -62,8 +61,8 @@ def test_no_test_names_a_private_member_of_the_package() -> None:
     own = _own_names()
     found = {
         f"{path.relative_to(TESTS)} {name}"
-        for path in TESTS.rglob("*.py")
-        for name in _named(ast.parse(path.read_text()), own)
+        for path in modules(TESTS)
+        for name in _named(ast.walk(ast.parse(path.read_text())), own)
     }
     assert found == set(ALLOWED)
 
@@ -77,6 +76,6 @@ def test_the_check_sees_each_way_to_name_one() -> None:
         "monkeypatch.setattr('heliograph.a." + "_rest', 1)",
         "monkeypatch.setattr(a, '" + "_rest', 1)",
     ):
-        assert len(list(_named(ast.parse(source), own))) == 1, source
+        assert len(list(_named(ast.walk(ast.parse(source)), own))) == 1, source
     for source in ("self._rest", "cls._rest", "other._unknown", "from pyspark.find import _find"):
-        assert list(_named(ast.parse(source), own)) == [], source
+        assert list(_named(ast.walk(ast.parse(source)), own)) == [], source

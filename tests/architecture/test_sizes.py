@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from architecture.syntax import ROOT, SOURCES, modules, nodes
 from support.cases import cases
 
-ROOT = Path(__file__).parents[2]
 TREES = ("src", "benchmarks", "scripts")
 LINES_OF_A_MODULE = 400
 LINES_OF_A_FUNCTION = 60
@@ -16,13 +16,9 @@ METHODS_OF_A_CLASS = 25
 LISTS = {"src/heliograph/broker/counters.py __init__", "src/heliograph/broker/counters.py snapshot"}
 
 
-def modules(tree: str) -> list[Path]:
-    return sorted((ROOT / tree).rglob("*.py"))
-
-
 @cases("tree", TREES)
 def test_a_module_is_read_in_one_sitting(tree: str) -> None:
-    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in modules(tree)}
+    lengths = {path.relative_to(ROOT): len(path.read_text().splitlines()) for path in modules(ROOT / tree)}
     assert {path: count for path, count in lengths.items() if count > LINES_OF_A_MODULE} == {}
 
 
@@ -45,8 +41,8 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _nodes(kind: type) -> Iterator[tuple[Path, ast.ClassDef | ast.FunctionDef]]:
-    for path in modules("src"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in modules(SOURCES):
+        for node in nodes(path):
             if isinstance(node, kind):
                 yield path, node  # type: ignore[misc]  # mypy does not join the kinds
 

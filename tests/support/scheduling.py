@@ -22,22 +22,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 _USES_SPARK: Final = re.compile(r"\bspark: ")  # the fixture, as an argument
-_DASHBOARD: Final = "tests/dashboard/"  # their node and their browser start once
+# What the files of a folder share starts once: a node and a browser; the syntax of all sources.
+_TOGETHER: Final = ("tests/dashboard/", "tests/architecture/")
 
 
 class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Files wait in the order in which they were collected; a worker that ends its last but one test gets the next.
 
     Those that use Spark all go to one, whose session they share: a session starts a Java process, which takes a long
-    time to become fast. Those of the dashboard go to one as well, whose node and browser they share. The others do
-    something else meanwhile, and end when only such files are left.
+    time to become fast. Those of a folder that shares something go to one as well. The others do something else
+    meanwhile, and end when only such files are left.
     """
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
-        self._uses_spark: dict[str, bool] = {}
-        self._spark_node: WorkerController | None = None
-        self._dashboard_node: WorkerController | None = None
+        self._shared_by: dict[str, str] = {}
+        self._node_of: dict[str, WorkerController] = {}  # by what its files share
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Forget a worker, and let others do what it leaves of its files.
@@ -49,10 +49,7 @@ class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
             The test of which it died, which has failed; None where none of its tests is left.
         """
         files = self.assigned_work.pop(node)
-        if node is self._spark_node:
-            self._spark_node = None
-        if node is self._dashboard_node:
-            self._dashboard_node = None
+        self._node_of = {what: other for what, other in self._node_of.items() if other is not node}
         begun: str | None = next(
             (test for tests in files.values() for test, is_done in tests.items() if not is_done), None
         )
@@ -80,23 +77,21 @@ class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
             node.shutdown()
             return
         self.workqueue.move_to_end(file, last=False)
-        if self._needs_spark(file):
-            self._spark_node = node
-        if file.startswith(_DASHBOARD):
-            self._dashboard_node = node
+        if what := self._what_is_shared(file):
+            self._node_of[what] = node
         with suppress(OSError):  # it has died, which is about to be told: what it was given is given to another one
             super()._assign_work_unit(node)
 
     def _is_for(self, node: WorkerController, file: str) -> bool:
-        if file.startswith(_DASHBOARD):
-            return self._dashboard_node in (None, node)
-        return self._spark_node in (None, node) or not self._needs_spark(file)
+        return self._node_of.get(self._what_is_shared(file), node) is node
 
-    def _needs_spark(self, file: str) -> bool:
-        if file not in self._uses_spark:
+    def _what_is_shared(self, file: str) -> str:
+        """What a file shares with others that have to run in the same worker; empty for most."""
+        if file not in self._shared_by:
             text = (self.config.rootpath / file).read_text(encoding="utf-8")
-            self._uses_spark[file] = _USES_SPARK.search(text) is not None
-        return self._uses_spark[file]
+            folder = next((folder for folder in _TOGETHER if file.startswith(folder)), "")
+            self._shared_by[file] = folder or ("spark" if _USES_SPARK.search(text) else "")
+        return self._shared_by[file]
 
     def _reschedule_all(self) -> None:
         for node in self.nodes:
