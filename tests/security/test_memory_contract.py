@@ -17,7 +17,7 @@ def test_every_memory_attack_at_once() -> None:
     What several clients wait for is counted for each of them: the owners may have more together than the process.
     """
     importlib.import_module("attack.kinds")
-    found = soak.run(8.0, LIMIT_MIB)
+    found = soak.run(5.0, LIMIT_MIB)
     assert found.most_mib < LIMIT_MIB, found.summary()
     assert found.statistics["memory.used"] <= found.statistics["memory.limit"], found.summary()
     assert found.accounted >= 0.93, found.summary()

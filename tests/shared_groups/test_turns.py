@@ -164,7 +164,7 @@ def test_a_letter_or_a_reader_that_raises_keeps_no_other_from_its_turn() -> None
     assert contained == ["turns"] * 3
 
 
-_GROUPS = 300
+_GROUPS = 150
 _COUNTED = ("durable", "awake", "members", "woken", "elections", "saves", "delivered", "leaders")
 
 

@@ -69,13 +69,13 @@ MUTATIONS: Final[dict[str, list[Replacement]]] = {
 
 # A seed that finds each of them: with it the search begins.
 FOUND_BY: Final[dict[str, int]] = {
-    "acknowledgements before the sync": 2,
-    "only the newest log file is synced": 60,
-    "the directory of a new log file is not synced": 1,
-    "the log is trusted after a failed sync": 0,
+    "acknowledgements before the sync": 3,
+    "only the newest log file is synced": 3,
+    "the directory of a new log file is not synced": 3,
+    "the log is trusted after a failed sync": 30,
     "QoS 2 PUBLISH, PUBREL and CONNACK before the session": 16,
     "SUBACK before the subscription": 8,
-    "PUBCOMP before the release": 92,
+    "PUBCOMP before the release": 122,
     "refused session state counts as saved": 5,
 }
 

@@ -9,6 +9,8 @@ T = TypeVar("T")
 
 _NOT_OWNED: Final = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
 
+_LEAVES: Final = (int, float, bool, str, bytes, bytearray, type(None))
+
 
 def reachable(root: object, kind: type[T], *, within: str = "") -> Iterator[T]:
     """Every object of a kind that an object holds, directly or through others; each once.
@@ -20,17 +22,27 @@ def reachable(root: object, kind: type[T], *, within: str = "") -> Iterator[T]:
             other objects hold is theirs. Empty for the module of the root's class.
     """
     within = within or type(root).__module__
+    looks: dict[type, tuple[bool, bool]] = {}  # of each type: whether it is looked for, and looked into
     seen = {id(root)}
     waiting = [root]
     while waiting:
         for found in gc.get_referents(waiting.pop()):
-            if id(found) in seen or isinstance(found, _NOT_OWNED):
-                continue
-            seen.add(id(found))
-            if isinstance(found, kind):
-                yield found
-            if type(found).__module__.startswith(("builtins", "collections", within)):
-                waiting.append(found)
+            look = looks.get(type(found))
+            if look is None:
+                is_owned = not isinstance(found, _NOT_OWNED)
+                is_within = type(found).__module__.startswith(("builtins", "collections", within))
+                has_referents = type(found) not in _LEAVES
+                look = looks[type(found)] = (
+                    is_owned and isinstance(found, kind),
+                    is_owned and is_within and has_referents,
+                )
+            is_wanted, is_looked_into = look
+            if (is_wanted or is_looked_into) and id(found) not in seen:
+                seen.add(id(found))
+                if is_wanted:
+                    yield found
+                if is_looked_into:
+                    waiting.append(found)
 
 
 def count(root: object, kind: type[object], *, within: str = "") -> int:
