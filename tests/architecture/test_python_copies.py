@@ -12,8 +12,8 @@ from support.python_copies import python
 
 _PROGRAM = """
 import os, signal, sys
-print(*sys.argv[1:], os.environ["NAME"], os.getcwd(), sys.stdin.readline().strip(), flush=True)
 signal.signal(signal.SIGHUP, lambda *_: sys.exit(7))
+print(*sys.argv[1:], os.environ["NAME"], os.getcwd(), sys.stdin.readline().strip(), flush=True)
 signal.pause()
 """
 
@@ -50,3 +50,18 @@ def test_a_copy_runs_code_and_tells_its_version() -> None:
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "{}.{}\n".format(
         *sys.version_info[:2]
     )
+
+
+def test_a_copy_ends_as_a_program_does() -> None:
+    """Its threads and what is called at the exit come first, and its exit code and what it says are those of Python."""
+    program = """
+import atexit, sys, threading
+atexit.register(print, "last")
+threading.Thread(target=lambda: (threading.main_thread().join(), print("thread"))).start()
+print("first", end=" ")
+sys.exit("why")
+"""
+    ended = subprocess.run([python(), "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "first thread\nlast\n", "why\n")
+    failed = subprocess.run([python(), "-c", "1 / 0"], capture_output=True, text=True, check=False)
+    assert (failed.returncode, failed.stderr.splitlines()[-1]) == (1, "ZeroDivisionError: division by zero")

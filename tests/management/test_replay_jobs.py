@@ -4,6 +4,7 @@ import asyncio
 
 from heliograph.management.replays.jobs import FAILED, Job, Jobs, Owner, State
 from heliograph.management.web.callers import Caller
+from heliograph.processes.programs import PROGRAMS
 from support.waiting import until
 
 _SILENT = "abc"  # a program that tells nothing, and ends
@@ -33,7 +34,7 @@ class _Slow(Job):
 async def test_a_job_that_is_cancelled_while_it_ends_has_ended_behind_that() -> None:
     jobs, job = Jobs(1, 1), _Slow()
     jobs.add(job)
-    job.run(b"")
+    job.run(b"", PROGRAMS)
     await until(lambda: job.is_ending)
     watching = asyncio.create_task(_last_of(job))
     removing = [asyncio.create_task(jobs.remove(job)) for _ in range(2)]  # by two callers at once

@@ -3,10 +3,7 @@
 import asyncio
 import io
 import json
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
@@ -15,9 +12,10 @@ import httpx
 import pytest
 
 from heliograph.cli.main import main
+from support.api_node import ApiNode
 from support.managed_clients import connected
-from support.management import ManagedNode
-from support.sessions_of_processes import children_of, in_session
+from support.management import Served
+from support.python_copies import python
 from support.waiting import wait_until
 
 PATH = "/heliograph/rule_replays"
@@ -30,14 +28,15 @@ rule_engine.rules.warm {{ sql = {json.dumps(WARM)}, actions = [
 rule_engine.rules.slow {{ enable = false, sql = "SELECT jq('def f: f; f', payload) AS x FROM \\"kept/#\\"" }}
 rule_engine.rules.counts {{ enable = false, sql = "SELECT kv_store_put(topic, 1) AS x, peerhost FROM \\"kept/a\\"" }}
 pipeline {{ master = "local[1]", spark_conf {{ spark.driver.memory = 512m }} }}"""
-NUMBERS = 10_000
+NUMBERS = 1_000
 MESSAGES_OF_NUMBERS = 100
+TEXT = 20_000
 
 
 @pytest.fixture(scope="module")
-def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
-    """A node that has stored eleven messages of `kept`, one of them no JSON, and a hundred of ten thousand numbers."""
-    with ManagedNode(tmp_path_factory.mktemp("replayed"), SETTINGS) as node:
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A node that has stored eleven messages of `kept`, one of them no JSON, and a hundred of a thousand numbers."""
+    with ApiNode(tmp_path_factory.mktemp("replayed"), SETTINGS) as node:
         asyncio.run(_publish(node))
         found: dict[str, str | int] = {"topic": "many", "payload": "none", "limit": 1000}
         wait_until(
@@ -47,22 +46,22 @@ def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
         yield node
 
 
-async def _publish(node: ManagedNode) -> None:
+async def _publish(node: Served) -> None:
     async with connected(node, "c") as client:
         for number in range(10):
             await client.publish(f"kept/{'abc'[number % 3]}", b'{"n": %d}' % number, 1)
         await client.publish("kept/c", b"no JSON", 1)
         for _ in range(MESSAGES_OF_NUMBERS):
-            await client.publish("many", json.dumps({"v": [0] * NUMBERS}).encode(), 1)
+            await client.publish("many", json.dumps({"v": [0] * NUMBERS, "more": "x" * TEXT}).encode(), 1)
 
 
-def begun(node: ManagedNode, **body: Any) -> str:
+def begun(node: Served, **body: Any) -> str:
     answer = node.api.post(PATH, json={"from": "earliest", **body})
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
 
-def replayed(node: ManagedNode, **body: Any) -> dict[str, Any]:
+def replayed(node: Served, **body: Any) -> dict[str, Any]:
     """The result of a replay, which is deleted then."""
     replay = begun(node, **body)
     with node.api.stream("GET", f"{PATH}/{replay}/events", timeout=240) as events:
@@ -81,12 +80,12 @@ def numbers(examples: list[dict[str, Any]]) -> list[int]:
     return [example["row"]["n"] for example in examples]
 
 
-def counts_of_warm(node: ManagedNode) -> dict[str, float]:
+def counts_of_warm(node: Served) -> dict[str, float]:
     metrics: dict[str, float] = node.api.get("/rules/warm/metrics").json()["metrics"]
     return {name: count for name, count in metrics.items() if "rate" not in name}
 
 
-def test_a_rule_is_run_over_the_past_and_does_nothing(managed: ManagedNode) -> None:
+def test_a_rule_is_run_over_the_past_and_does_nothing(managed: Served) -> None:
     before = counts_of_warm(managed)
     result = replayed(managed, rule="warm")
     assert result["complete"]
@@ -105,7 +104,7 @@ def test_a_rule_is_run_over_the_past_and_does_nothing(managed: ManagedNode) -> N
     assert counts_of_warm(managed) == before
 
 
-def test_rows_that_are_added_gone_and_changed(managed: ManagedNode) -> None:
+def test_rows_that_are_added_gone_and_changed(managed: Served) -> None:
     compared = replayed(managed, rule="warm", sql=EDITED, compare="warm")["comparison"]
     assert (compared["added_count"], compared["gone_count"], compared["changed_count"]) == (1, 3, 0)
     assert compared["equal_count"] == 2
@@ -122,7 +121,7 @@ def test_rows_that_are_added_gone_and_changed(managed: ManagedNode) -> None:
     assert changed["comparison"]["gone_count"] == 6
 
 
-def test_what_a_replay_tells_of_itself(managed: ManagedNode) -> None:
+def test_what_a_replay_tells_of_itself(managed: Served) -> None:
     notes = " ".join(replayed(managed, rule="counts")["notes"])
     assert "kv_store_put" in notes
     assert "peerhost" in notes
@@ -133,12 +132,12 @@ def test_what_a_replay_tells_of_itself(managed: ManagedNode) -> None:
     assert "$events/client/connected" in notes
 
 
-def test_a_stretch_with_nothing_in_it(managed: ManagedNode) -> None:
+def test_a_stretch_with_nothing_in_it(managed: Served) -> None:
     result = replayed(managed, rule="warm", **{"from": "2001-01-01T00:00:00Z", "to": "2001-01-02T00:00:00Z"})
     assert (result["messages"], result["rows"], result["failures"], result["complete"]) == (0, [], [], True)
 
 
-def test_a_million_rows_are_counted_and_a_few_are_shown(managed: ManagedNode) -> None:
+def test_all_rows_are_counted_and_a_few_are_shown(managed: Served) -> None:
     result = replayed(managed, sql='FOREACH payload.v AS e DO e AS v FROM "many"', limit=50)
     assert (result["messages"], result["failures_count"]) == (MESSAGES_OF_NUMBERS, 0)
     assert result["rows_count"] == NUMBERS * MESSAGES_OF_NUMBERS
@@ -164,16 +163,14 @@ def test_a_million_rows_are_counted_and_a_few_are_shown(managed: ManagedNode) ->
         ({}, "rule"),
     ],
 )
-def test_what_cannot_be_replayed(managed: ManagedNode, body: dict[str, str], field: str) -> None:
+def test_what_cannot_be_replayed(managed: Served, body: dict[str, str], field: str) -> None:
     answer = managed.api.post(PATH, json={"from": "earliest", **body})
     assert answer.status_code == 400, answer.text
     assert answer.json()["message"].startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize(("named", "why"), [("rule", "runs in the broker"), ("sql", "no rule of the pipeline")])
-def test_what_is_no_rule_of_the_pipeline_is_not_started_from_then_on(
-    managed: ManagedNode, named: str, why: str
-) -> None:
+def test_what_is_no_rule_of_the_pipeline_is_not_started_from_then_on(managed: Served, named: str, why: str) -> None:
     replay = begun(managed, **{named: {"rule": "warm", "sql": WARM}[named]})
     wait_until(lambda: managed.api.get(f"{PATH}/{replay}").json()["state"] == "finished", "it has finished")
     answer = managed.api.post(f"{PATH}/{replay}/start")
@@ -182,37 +179,10 @@ def test_what_is_no_rule_of_the_pipeline_is_not_started_from_then_on(
     managed.api.delete(f"{PATH}/{replay}")
 
 
-def replay_processes(node: ManagedNode) -> list[int]:
-    (management,) = children_of(node.node.pid, "heliograph.management")
-    return children_of(management, "heliograph.pipeline.replay")
-
-
-def slow(node: ManagedNode) -> tuple[str, int]:
-    """A replay that does not end by itself, and its process, which has started another one."""
-    before = set(replay_processes(node))
-    replay = begun(node, rule="slow")
-    (process,) = set(replay_processes(node)) - before
-    wait_until(lambda: len(in_session(process)) > 1, "its jq has started")
-    return replay, process
-
-
-def test_a_cancelled_replay_leaves_no_process_and_few_run_at_once(managed: ManagedNode) -> None:
-    (one, its), (other, others) = slow(managed), slow(managed)
-    third = managed.api.post(PATH, json={"from": "earliest", "rule": "warm"})
-    assert (third.status_code, third.json()["code"]) == (503, "SERVICE_UNAVAILABLE")
-    early = managed.api.post(f"{PATH}/{one}/start")
-    assert (early.status_code, early.json()["code"]) == (409, "CONFLICT")
-    for replay in (one, other):
-        assert managed.api.get(f"{PATH}/{replay}").json()["state"] == "running"
-        assert managed.api.delete(f"{PATH}/{replay}").status_code == 204
-    assert replay_processes(managed) == []
-    wait_until(lambda: not in_session(its) and not in_session(others), "what they have started is gone")
-
-
 @contextmanager
-def caller(node: ManagedNode, role: str) -> Iterator[httpx.Client]:
+def caller(node: Served, role: str) -> Iterator[httpx.Client]:
     """A client of the API with a key of that role."""
-    keys = ("ctl", "--data-dir", str(node.node.data_dir), "api_keys")
+    keys = ("ctl", "--data-dir", str(node.data_dir), "api_keys")
     with redirect_stdout(io.StringIO()) as out:
         assert main([*keys, "add", f"replaying-{role}", "--role", role, "--json"]) == 0
     made = json.loads(out.getvalue())
@@ -222,7 +192,7 @@ def caller(node: ManagedNode, role: str) -> Iterator[httpx.Client]:
         assert main([*keys, "del", f"replaying-{role}"]) == 0
 
 
-def test_a_replay_is_seen_by_who_began_it_and_by_administrators(managed: ManagedNode) -> None:
+def test_a_replay_is_seen_by_who_began_it_and_by_administrators(managed: Served) -> None:
     with caller(managed, "operator") as operator, caller(managed, "viewer") as viewer:
         body = {"rule": "warm", "from": "earliest"}
         assert viewer.post(PATH, json=body).status_code == 403
@@ -236,7 +206,7 @@ def test_a_replay_is_seen_by_who_began_it_and_by_administrators(managed: Managed
             assert managed.api.delete(f"{PATH}/{replay}").status_code == 204
 
 
-def test_a_replay_ends_with_the_key_of_who_began_it(managed: ManagedNode) -> None:
+def test_a_replay_ends_with_the_key_of_who_began_it(managed: Served) -> None:
     with caller(managed, "operator") as operator:
         replay = operator.post(PATH, json={"rule": "slow", "from": "earliest"}).json()["id"]
         assert operator.get(f"{PATH}/{replay}").json()["state"] == "running"
@@ -246,23 +216,22 @@ def test_a_replay_ends_with_the_key_of_who_began_it(managed: ManagedNode) -> Non
     found = managed.api.get(f"{PATH}/{replay}").json()
     assert (found["state"], found["owner"]) == ("failed", "replaying-operator")
     assert "was deleted or disabled" in found["error"]["message"]
-    assert replay_processes(managed) == []
     managed.api.delete(f"{PATH}/{replay}")
 
 
-def test_a_replay_ends_when_its_time_is_over(managed: ManagedNode) -> None:
+def test_a_replay_ends_when_its_time_is_over(managed: Served) -> None:
     sql = "SELECT jq('def f: f; f', payload, 1500) AS x FROM \"kept/#\""
     result = replayed(managed, sql=sql, seconds=1)
     assert not result["complete"]
     assert result["messages"] < 11
 
 
-def command(node: ManagedNode, *words: str) -> list[str]:
-    program = (sys.executable, "-m", "heliograph.cli.main", "rule", "replay")
-    return [*program, *words, "--data-dir", str(node.node.data_dir)]
+def command(node: Served, *words: str) -> list[str]:
+    program = (python(), "-m", "heliograph.cli.main", "rule", "replay")
+    return [*program, *words, "--data-dir", str(node.data_dir)]
 
 
-def test_the_command(managed: ManagedNode) -> None:
+def test_the_command(managed: Served) -> None:
     words = command(managed, EDITED, "--from", "earliest", "--compare", "warm")
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [line[0] for line in said[:4]] == ["+", "-", "-", "-"]
@@ -283,21 +252,10 @@ def test_the_command(managed: ManagedNode) -> None:
         assert told in refused.stderr
 
 
-def test_ctrl_c_ends_the_command(managed: ManagedNode) -> None:
-    words = command(managed, "slow", "--from", "earliest")
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
-        wait_until(lambda: len(in_session(running.pid)) > 1, "its jq has started")
-        running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=30)
-    assert running.returncode == 130
-    assert "cancelled" in told
-    wait_until(lambda: not in_session(running.pid), "what it has started is gone")
-
-
 @pytest.mark.service
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_spark_and_the_broker_agree(managed: ManagedNode) -> None:
+def test_spark_and_the_broker_agree(managed: Served) -> None:
     natively = 'SELECT topic, clientid FROM "kept/#" WHERE qos = 1'
     with_udf = 'SELECT topic, int(payload.n) * 2 AS n FROM "kept/a", "kept/c" WHERE payload.n > 1'
     broker, spark = (replayed(managed, sql=natively, compare=with_udf, engine=engine) for engine in ("broker", "spark"))
@@ -305,29 +263,3 @@ def test_spark_and_the_broker_agree(managed: ManagedNode) -> None:
         assert spark[name] == broker[name], name
     assert broker["comparison"]["changed_count"] > 0
     assert broker["comparison"]["compared_failures_count"] == 1
-
-
-@pytest.mark.service
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_cancelled_replay_leaves_no_spark(managed: ManagedNode) -> None:
-    replay = begun(managed, rule="warm", engine="spark")
-    (process,) = replay_processes(managed)
-    wait_until(lambda: len(in_session(process)) > 1, "Java has started")
-    assert managed.api.delete(f"{PATH}/{replay}").status_code == 204
-    wait_until(lambda: not in_session(process), "it and what it has started are gone")
-    words = command(managed, "warm", "--from", "earliest", "--engine", "spark")
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True) as running:
-        wait_until(lambda: len(in_session(running.pid)) > 1, "Java has started")
-        running.send_signal(signal.SIGINT)
-        assert running.wait(100) != 0
-    wait_until(lambda: not in_session(running.pid), "what it has started is gone")
-
-
-def test_a_replay_ends_with_the_process_of_the_api(managed: ManagedNode) -> None:
-    _, process = slow(managed)
-    (management,) = children_of(managed.node.pid, "heliograph.management")
-    begin = managed.node.log.stat().st_size
-    os.kill(management, signal.SIGKILL)
-    wait_until(lambda: not in_session(process), "the replay and what it has started are gone")
-    managed.again(begin)

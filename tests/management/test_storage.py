@@ -5,17 +5,15 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from heliograph.mqtt import packets as p
+from support.api_node import ApiNode
 from support.managed_clients import Peers, connected
-from support.management import KEY, SECRET, ManagedNode
+from support.management import Served
 from support.packets import publish
-from support.sessions_of_processes import children_of
 from support.waiting import wait_until
 
 _ADMIN = "ann"
@@ -23,18 +21,18 @@ _PASSWORD = "kept-password-1"
 
 
 @pytest.fixture(scope="module")
-def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedNode]:
+def managed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A node that has stored ten messages of two clients."""
     settings = (
         'durable_storage.messages.topics = ["kept/#", "newest/#", "large/#"]\n'
         f'dashboard {{ default_username = "{_ADMIN}", default_password = "{_PASSWORD}" }}'
     )
-    with ManagedNode(tmp_path_factory.mktemp("storing"), settings) as node:
+    with ApiNode(tmp_path_factory.mktemp("storing"), settings) as node:
         asyncio.run(_publish(node))
         yield node
 
 
-async def _publish(node: ManagedNode) -> None:
+async def _publish(node: Served) -> None:
     async with connected(node, "one") as one, connected(node, "two") as two:
         for number in range(5):
             await one.publish(f"kept/a/{number}", b"a%d" % number, 1)
@@ -46,7 +44,7 @@ def refused(answer: Any) -> tuple[int, str]:
     return answer.status_code, answer.json()["code"]
 
 
-def test_sites_and_storages(managed: ManagedNode) -> None:
+def test_sites_and_storages(managed: Served) -> None:
     api = managed.api
     (site,) = api.get("/ds/sites").json()
     (shard, *_) = api.get(f"/ds/sites/{site}").json()["shards"]
@@ -72,7 +70,7 @@ def test_sites_and_storages(managed: ManagedNode) -> None:
         assert refused(api.request(method, missing)) == (404, "NOT_FOUND")
 
 
-def test_databases_generations_and_learned_topics(managed: ManagedNode) -> None:
+def test_databases_generations_and_learned_topics(managed: Served) -> None:
     api = managed.api
     told = api.get("/heliograph/storage").json()
     kinds = {one["name"]: one["kind"] for one in told["databases"]}
@@ -88,7 +86,7 @@ def test_databases_generations_and_learned_topics(managed: ManagedNode) -> None:
     assert all(one["topics"].startswith("kept/") for one in streams if one["messages"])
 
 
-def test_messages_are_found_by_topic_client_and_time(managed: ManagedNode) -> None:
+def test_messages_are_found_by_topic_client_and_time(managed: Served) -> None:
     api = managed.api
 
     def found(**query: Any) -> list[dict[str, Any]]:
@@ -112,7 +110,7 @@ def test_messages_are_found_by_topic_client_and_time(managed: ManagedNode) -> No
     assert base64.b64decode(found(topic="kept/a/3", max_payload_bytes=1)[0]["payload"]) == b"a"
 
 
-def test_a_search_goes_on_with_its_cursor(managed: ManagedNode) -> None:
+def test_a_search_goes_on_with_its_cursor(managed: Served) -> None:
     seen: list[str] = []
     query: dict[str, Any] = {"limit": 3}
     while True:
@@ -124,7 +122,7 @@ def test_a_search_goes_on_with_its_cursor(managed: ManagedNode) -> None:
     assert len(seen) == len(set(seen)) == 10
 
 
-def test_messages_are_exported_as_json_lines(managed: ManagedNode) -> None:
+def test_messages_are_exported_as_json_lines(managed: Served) -> None:
     api = managed.api
     wait_until(lambda: len(api.get("/heliograph/messages").json()["data"]) == 10, "the reader has all of them")
     answer = api.get("/heliograph/messages/export", params={"topic": "kept/#", "payload": "plain"})
@@ -137,7 +135,7 @@ def test_messages_are_exported_as_json_lines(managed: ManagedNode) -> None:
     assert [json.loads(line)["from_clientid"] for line in few.splitlines()] == ["two", "two"]
 
 
-def followed(managed: ManagedNode, replay: str) -> dict[str, Any]:
+def followed(managed: Served, replay: str) -> dict[str, Any]:
     """What a replay tells at its end."""
     with managed.api.stream("GET", f"/heliograph/message_replays/{replay}/events") as stream:
         events = "".join(stream.iter_text()).strip().split("\n\n")
@@ -147,7 +145,7 @@ def followed(managed: ManagedNode, replay: str) -> dict[str, Any]:
     return dict(json.loads(events[-1].split("\n")[1].removeprefix("data: ")))
 
 
-def test_messages_are_published_again_marked_and_in_their_order(managed: ManagedNode) -> None:
+def test_messages_are_published_again_marked_and_in_their_order(managed: Served) -> None:
     api = managed.api
     wait_until(lambda: len(api.get("/heliograph/messages").json()["data"]) == 10, "the reader has all of them")
     order = {"topic": "kept/a/+", "target": "again/${topic}", "rate": 1000}
@@ -172,7 +170,7 @@ def test_messages_are_published_again_marked_and_in_their_order(managed: Managed
     assert refused(api.get(f"/heliograph/message_replays/{replay}")) == (404, "NOT_FOUND")
 
 
-def test_a_replay_is_slow_where_it_is_to_be_and_ends_when_it_is_deleted(managed: ManagedNode) -> None:
+def test_a_replay_is_slow_where_it_is_to_be_and_ends_when_it_is_deleted(managed: Served) -> None:
     api = managed.api
     late = "2100-01-01T00:00:00Z"  # what comes while it runs is none of it
     order = {"topic": "kept/#", "target": "slow/${topic}", "rate": 1, "limit": 7, "end": late}
@@ -188,7 +186,7 @@ def test_a_replay_is_slow_where_it_is_to_be_and_ends_when_it_is_deleted(managed:
         assert api.get("/heliograph/message_replays").json() == []
 
 
-def test_who_may_only_publish_has_no_stored_message_published(managed: ManagedNode) -> None:
+def test_who_may_only_publish_has_no_stored_message_published(managed: Served) -> None:
     token = managed.api.post("/login", json={"username": _ADMIN, "password": _PASSWORD}).json()["token"]
     with managed.client(headers={"authorization": f"Bearer {token}"}) as admin:
         key = admin.post("/api_key", json={"name": "sender", "enable": True, "role": "publisher"}).json()
@@ -208,7 +206,7 @@ def test_who_may_only_publish_has_no_stored_message_published(managed: ManagedNo
         ({"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}, "end"),
     ],
 )
-def test_a_replay_that_is_refused_names_the_field(managed: ManagedNode, wrong: dict[str, str], field: str) -> None:
+def test_a_replay_that_is_refused_names_the_field(managed: Served, wrong: dict[str, str], field: str) -> None:
     answer = managed.api.post("/heliograph/message_replays", json={"topic": "kept/#", "target": "x/${topic}", **wrong})
     assert refused(answer) == (400, "INVALID_PARAMETER")
     assert answer.json()["field"] == field
@@ -229,7 +227,7 @@ def test_a_replay_that_is_refused_names_the_field(managed: ManagedNode, wrong: d
         ("/..%2F..%2Fetc@1-1-1", 404),
     ],
 )
-def test_what_cannot_be_searched(managed: ManagedNode, path: str, status: int) -> None:
+def test_what_cannot_be_searched(managed: Served, path: str, status: int) -> None:
     answer = managed.api.get(f"/heliograph/messages{path}")
     assert answer.status_code == status, answer.text
     assert answer.json()["code"]
@@ -239,7 +237,7 @@ _PEERS = 6
 _OF_EACH = 8
 
 
-def listed(managed: ManagedNode, **query: Any) -> list[list[dict[str, Any]]]:
+def listed(managed: Served, **query: Any) -> list[list[dict[str, Any]]]:
     """The pages of a list, to its end."""
     pages: list[list[dict[str, Any]]] = []
     while not pages or "cursor" in query:
@@ -255,7 +253,7 @@ def flat(pages: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [row for page in pages for row in page]
 
 
-async def _publish_many(node: ManagedNode) -> None:
+async def _publish_many(node: Served) -> None:
     """Messages of several clients to several topics, many of them in one commit, behind one of another topic."""
     async with AsyncExitStack() as peers:
         first = await peers.enter_async_context(connected(node, "new-0"))
@@ -270,7 +268,7 @@ async def _publish_many(node: ManagedNode) -> None:
 
 
 @pytest.fixture(scope="module")
-def stored(managed: ManagedNode) -> list[dict[str, Any]]:
+def stored(managed: Served) -> list[dict[str, Any]]:
     """What many clients have published, in the order in which it was stored; published when a test first needs it."""
     asyncio.run(_publish_many(managed))
     asked = {"topic": "newest/#", "limit": 1000, "payload": "plain"}
@@ -280,7 +278,7 @@ def stored(managed: ManagedNode) -> list[dict[str, Any]]:
 
 
 def test_the_newest_come_first_and_pages_go_back_while_others_are_stored(
-    managed: ManagedNode, stored: list[dict[str, Any]]
+    managed: Served, stored: list[dict[str, Any]]
 ) -> None:
     asked = {"topic": "newest/#", "payload": "plain"}
     between = {**asked, "start": stored[9]["stored_at"], "end": stored[-9]["stored_at"]}
@@ -309,7 +307,7 @@ def test_the_newest_come_first_and_pages_go_back_while_others_are_stored(
     ],
 )
 def test_the_newest_of_a_selection_are_those_of_the_oldest_reversed(
-    managed: ManagedNode, stored: list[dict[str, Any]], chosen: dict[str, Any]
+    managed: Served, stored: list[dict[str, Any]], chosen: dict[str, Any]
 ) -> None:
     oldest = flat(listed(managed, **{**chosen, "limit": 1000}))
     assert oldest
@@ -317,7 +315,7 @@ def test_the_newest_of_a_selection_are_those_of_the_oldest_reversed(
 
 
 @pytest.fixture(scope="module")
-def large(managed: ManagedNode) -> int:
+def large(managed: Served) -> int:
     """So many large messages are stored: more of them than the buffers of a connection hold."""
 
     async def publish_all() -> None:
@@ -337,39 +335,13 @@ def large(managed: ManagedNode) -> int:
     return 24
 
 
-def test_an_answer_is_bounded_in_bytes_and_goes_on_with_its_cursor(managed: ManagedNode, large: int) -> None:
+def test_an_answer_is_bounded_in_bytes_and_goes_on_with_its_cursor(managed: Served, large: int) -> None:
     query: dict[str, Any] = {"topic": "large/1", "limit": 1000, "max_payload_bytes": 1 << 20}
     first = managed.api.get("/heliograph/messages", params=query)
     second = managed.api.get("/heliograph/messages", params={**query, "cursor": first.json()["meta"]["cursor"]})
     assert 0 < max(len(first.content), len(second.content)) < 16 << 20
     seen = [one["id"] for answer in (first, second) for one in answer.json()["data"]]
     assert 2 <= len(seen) == len(set(seen)) <= large
-
-
-async def test_an_export_leaves_a_place_and_takes_little_memory_while_it_is_not_read(
-    managed: ManagedNode, large: int
-) -> None:
-    (management,) = children_of(managed.node.pid, "heliograph.management")
-    asked = {"topic": "large/#"}
-    async with AsyncExitStack() as streams:
-        by_key, by_user = [
-            await streams.enter_async_context(httpx.AsyncClient(base_url=managed.api.base_url, auth=auth, timeout=60))
-            for auth in ((KEY, SECRET), None)
-        ]
-        login = await by_user.post("/login", json={"username": _ADMIN, "password": _PASSWORD})
-        by_user.headers["authorization"] = f"Bearer {login.json()['token']}"
-        before = memory_of(management)
-        begun = [
-            api.send(api.build_request("GET", "/heliograph/messages/export", params=asked), stream=True)
-            for api in (by_key, by_key, by_key, by_user)
-        ]
-        *of_key, of_user = await asyncio.gather(*begun)
-        for answer in (*of_key, of_user):
-            streams.push_async_callback(answer.aclose)
-        assert sorted(answer.status_code for answer in of_key) == [200, 503, 503]
-        assert of_user.status_code == 200
-        assert memory_of(management) - before < 24 << 20
-        assert len([line async for line in of_user.aiter_lines()]) == large + 200
 
 
 @pytest.mark.parametrize(
@@ -380,7 +352,7 @@ async def test_an_export_leaves_a_place_and_takes_little_memory_while_it_is_not_
     ],
 )
 def test_a_replay_ends_when_who_began_it_may_not_go_on(
-    managed: ManagedNode, large: int, change: dict[str, Any] | None, why: str
+    managed: Served, large: int, change: dict[str, Any] | None, why: str
 ) -> None:
     token = managed.api.post("/login", json={"username": _ADMIN, "password": _PASSWORD}).json()["token"]
     with managed.client(headers={"authorization": f"Bearer {token}"}) as admin:
@@ -398,9 +370,3 @@ def test_a_replay_ends_when_who_began_it_may_not_go_on(
         assert admin.delete(f"/heliograph/message_replays/{replay}").status_code == 204
         if change is not None:
             assert admin.delete(path).status_code == 204
-
-
-def memory_of(pid: int) -> int:
-    """The resident memory of a process, in bytes."""
-    (line,) = [one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmRSS:")]
-    return int(line.split()[1]) << 10

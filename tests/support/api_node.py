@@ -14,12 +14,15 @@ from heliograph.config.management_settings import read_settings_line
 from heliograph.management.program import Program
 from heliograph.node import Node
 from heliograph.node.management import ManagementPart, ManagementProcess
+from heliograph.node.reader import ReaderPart
 from heliograph.node.ticker import Ticker
 from heliograph.observe.alarms import Alarms
+from heliograph.processes.programs import Programs
 from support.live_node import LiveNode
 from support.management import KEY, SECRET, Served
 from support.patient_loop import PatientLoop
 from support.ports import held_port
+from support.python_copies import python
 from support.waiting import wait_until
 
 T = TypeVar("T")
@@ -30,6 +33,9 @@ _WAIT_S: Final = 100.0  # beyond which it does not come; for a machine that is s
 
 class ApiNode(Served):
     """One in this process, on a thread with an event loop of its own; a context.
+
+    What the node or the API starts as programs are processes here, too, but copies of one that has loaded their modules
+    (`python_copies`): they are not its children, and no smaller for what they do not need.
 
     What waits there goes by the loop's clock, which does not count what a slow machine takes; what the API says of the
     time of day by `now_s`.
@@ -46,6 +52,7 @@ class ApiNode(Served):
         listener = f'listeners.tcp.default.bind = "127.0.0.1:{self._port}"\n'
         self._live = LiveNode(directory, listener, self.base)
         self._now_s = now_s
+        self._programs = Programs(python)
         self._log = _Log()
         self._level = logging.NOTSET  # of the logger, before
         self._loop: PatientLoop
@@ -118,8 +125,9 @@ class ApiNode(Served):
 
     def _prepare(self, node: Node) -> None:
         node.parts.get(ManagementPart).make = lambda line, data_dir, alarms: _Management(
-            line, data_dir, alarms, self._now_s, self._hear
+            line, data_dir, alarms, self._now_s, self._hear, self._programs
         )
+        node.parts.get(ReaderPart).programs = self._programs
         node.parts.get(Ticker).clock = lambda: int(self._loop.time() * 1e6)
 
     def _hear(self, said: dict[str, Any]) -> None:
@@ -185,10 +193,11 @@ class _Management(ManagementProcess):
         alarms: Alarms,
         now_s: Callable[[], float],
         heard: Callable[[dict[str, Any]], None],
+        programs: Programs,
     ) -> None:
         super().__init__(line, data_dir, alarms)
         self._heard = heard
-        self._program = Program(read_settings_line(line), self.hear, now_s)
+        self._program = Program(read_settings_line(line), self.hear, now_s, programs)
         self._lines = asyncio.StreamReader()
         self._serving: asyncio.Task[None]
 

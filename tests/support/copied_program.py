@@ -1,28 +1,34 @@
-"""The program that stands for a copy of `python_copies`: `copied_program.py SOCKET -m MODULE ...`."""
+"""The program that stands for a copy of `python_copies`: `copied_program.py SOCKET -m MODULE ...`.
 
-import json
+It loads modules of C only: what `socket`, `signal` and `json` add around them takes longer than all that it does.
+"""
+
+import _signal  # type: ignore[import-not-found]  # the C part of `signal`
+import _socket
+import array
+import marshal
 import os
-import signal
-import socket
 import sys
-from types import FrameType
+
+_PASSED_ON = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 
 def _main() -> int:
     place, *arguments = sys.argv[1:]
     request = {"arguments": arguments, "directory": os.getcwd(), "environment": dict(os.environ)}
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
-        server.connect(place)
+    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    server.connect(place)
 
-        def pass_on(number: int, _: FrameType | None) -> None:
-            server.send(b"%d" % number)
+    def pass_on(number: int, _: object) -> None:
+        server.send(b"%d" % number)
 
-        socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, pass_on)
-        code = int(server.recv(64) or 1)  # nothing comes of a server that has ended
+    streams = array.array("i", [0, 1, 2])
+    server.sendmsg([marshal.dumps(request)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+    for number in _PASSED_ON:
+        _signal.signal(number, pass_on)
+    code = int(server.recv(64) or 1)  # nothing comes of a server that has ended
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        _signal.signal(-code, _signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 

@@ -1,14 +1,17 @@
-"""Python programs that begin as copies of a process which has loaded what Spark's workers and the storage reader load.
+"""Python programs that begin as copies of a process which has loaded what those need that work on stored messages.
 
-Most of what such a program does until it is ready is loading, and Spark starts some for each query. `python` gives a
-program that takes the place of Python's: it passes on its arguments, environment, directory and standard streams to a
-server, which is copied, and it ends as the copy does. A signal to end goes to the copy; where the program is killed, so
-is the copy. What only a new interpreter has is a new hash seed, and variables that Python and libraries read once.
+These are Spark's workers, the storage reader, and programs that search or replay what it has. Most of what such a
+program does until it is ready is loading, and Spark starts some for each query. `python` gives a program that takes the
+place of Python's: it passes on its arguments, environment, directory and standard streams to a server, which is copied,
+and it ends as the copy does. A signal to end goes to the copy; where the program is killed, so is the copy. What only a
+new interpreter has is a new hash seed, and variables that Python and libraries read once; and a copy ends without
+taking down what it has loaded, which takes longer than most programs do: it waits for its threads and calls what is to
+be called at the exit, as every program of Python.
 """
 
 import atexit
 import gc
-import json
+import marshal
 import os
 import runpy
 import select
@@ -18,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -102,7 +106,7 @@ class _Server:
             connection.close()
             for ended in self._pids:
                 os.close(ended)
-            return json.loads(message), files
+            return marshal.loads(message), files
         for file in files:
             os.close(file)
         ended = os.pidfd_open(pid)
@@ -150,6 +154,27 @@ def _run(request: Mapping[str, Any], files: list[int]) -> None:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
+def _code_of(request: Mapping[str, Any], files: list[int]) -> int:
+    """Be the program until its end: its exit code."""
+    try:
+        _run(request, files)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stderr.write(f"{end.code}\n")
+        return 1
+    return 0
+
+
+def _end(code: int) -> None:
+    """End as the interpreter does, but leave what is loaded to the kernel."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the interpreter does at its end
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
 def _load() -> None:
     """Load what the programs load, and see that nothing of it has begun."""
     import pandas  # noqa: F401
@@ -157,6 +182,8 @@ def _load() -> None:
     import pyspark.sql.worker.plan_data_source_read
     import pyspark.worker  # noqa: F401
 
+    import heliograph.pipeline.datasource.client
+    import heliograph.pipeline.replay.running
     import heliograph.pipeline.running.ranges
     import heliograph.rules
     import heliograph.storage.reader.databases
@@ -176,7 +203,7 @@ def _main() -> None:
         _load()
         begun = _Server(listening).serve()
     if begun is not None:
-        _run(*begun)
+        _end(_code_of(*begun))
 
 
 if __name__ == "__main__":

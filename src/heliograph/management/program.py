@@ -30,6 +30,7 @@ from heliograph.management.prometheus.scraping import NODE, STATS, Scrapes
 from heliograph.management.telemetry.exporter import Exporter
 from heliograph.management.web.app import make_app
 from heliograph.management.web.server import WebServer
+from heliograph.processes.programs import PROGRAMS, Programs
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class Program:
         settings: What the node has said first.
         say: Tells the node where the API is served, or why it is not.
         now_s: The wall clock, in seconds since the epoch. Whatever waits goes by the event loop's clock.
+        programs: Starts processes.
     """
 
     def __init__(
@@ -84,12 +86,13 @@ class Program:
         settings: ManagementSettings,
         say: Callable[[dict[str, object]], None],
         now_s: Callable[[], float] = time.time,
+        programs: Programs = PROGRAMS,
     ) -> None:
         self._settings = settings
         self._say = say
         self._nodes = Nodes(settings.node_name, Path(settings.data_dir))
         self._callers = PeopleCallers(settings, self._nodes, now_s)
-        self._app = make_app(AREAS, settings, self._nodes, self._callers)
+        self._app = make_app(AREAS, settings, self._nodes, self._callers, programs)
         add_unlisted_paths(self._app)
         add_dashboard(self._app)
         self._history = History(self._nodes, HistoryStore(Path(settings.data_dir) / "management" / FILE))

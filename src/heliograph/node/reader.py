@@ -16,6 +16,7 @@ from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled
 from heliograph.parts import Change, Part
+from heliograph.processes.programs import PROGRAMS
 from heliograph.storage.errors import StorageError
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.local_token import FILE, announce, withdraw
@@ -41,6 +42,9 @@ class ReaderPart(Part):
 
     Args:
         rights_of: What a user may read that a token names; asked again every few seconds.
+
+    Attributes:
+        programs: Starts the process.
     """
 
     name = "reader"
@@ -56,6 +60,7 @@ class ReaderPart(Part):
         rights_of: Callable[[str], Awaitable[Rights | None]],
         launched: asyncio.subprocess.Process | None = None,
     ) -> None:
+        self.programs = PROGRAMS
         self._rights_of = rights_of
         self._rights: dict[str, Rights | None] = {}  # by user
         self._rights_due_us = 0
@@ -162,6 +167,7 @@ class ReaderPart(Part):
             alarms=self._kernel.alarms,
             launched=launched,
             rights=lambda: self._rights,
+            programs=self.programs,
         )
 
     async def _look_at_rights(self) -> None:

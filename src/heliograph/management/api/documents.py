@@ -1,22 +1,27 @@
 """The document of the API, made by a process of its own when it is first asked for, and kept compressed."""
 
 import asyncio
-import sys
 import zlib
 from typing import Final
 
 import orjson
 
 from heliograph.management.web.errors import ApiError
+from heliograph.processes.programs import Programs
 
 _MODULE: Final = "heliograph.management.document"
 _END_S: Final = 120.0
 
 
 class Documents:
-    """The forms of the document; owned by the application."""
+    """The forms of the document; owned by the application.
 
-    def __init__(self) -> None:
+    Args:
+        programs: Starts the process that makes them.
+    """
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
         self._forms: dict[str, bytes] = {}
         self._making = asyncio.Lock()
 
@@ -28,15 +33,15 @@ class Documents:
         """
         async with self._making:
             if not self._forms:
-                forms: dict[str, str] = orjson.loads(await _made())
+                forms: dict[str, str] = orjson.loads(await _made(self._programs))
                 self._forms = {one: zlib.compress(text.encode()) for one, text in forms.items()}
         return zlib.decompress(self._forms[name])
 
 
-async def _made() -> bytes:
+async def _made(programs: Programs) -> bytes:
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
-        process = await asyncio.create_subprocess_exec(sys.executable, "-m", _MODULE, stdin=nothing, stdout=pipe)
+        process = await programs.start(_MODULE, stdin=nothing, stdout=pipe)
     except OSError as error:
         raise ApiError(503, "SERVICE_UNAVAILABLE", f"the document cannot be made: {error.strerror}") from error
     try:

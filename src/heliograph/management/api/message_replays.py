@@ -92,7 +92,7 @@ async def begin_message_replay(body: MessageReplayBody, request: Request, nodes:
     replay = MessageReplay(owner, order, nodes.own, wanted)
     jobs.add(replay)
     try:
-        await replay.begin(access, body.clientid)
+        await replay.begin(access, body.clientid, request.app.state.programs)
     except BaseException:
         await jobs.remove(replay)
         raise

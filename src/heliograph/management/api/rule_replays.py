@@ -73,7 +73,7 @@ async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep)
     }
     owner = Owner(caller, still_may(request, "rules:write", "messages:read"))
     replay = RuleReplay(owner, order, body.seconds)
-    replay.run(_request(body, settings, since, until, access))
+    replay.run(_request(body, settings, since, until, access), request.app.state.programs)
     replays.add(replay)
     await replay.begun()
     if replay.state == FAILED:

@@ -102,7 +102,8 @@ async def export_stored_messages(
         "payload_bytes": 0 if payload == "none" else max_payload_bytes,
     }
     access = await reader_access(request, nodes)
-    lines = _placed(request, told_by(MESSAGE_LINES, orjson.dumps({**asked, **access})))
+    told_lines = told_by(request.app.state.programs, MESSAGE_LINES, orjson.dumps({**asked, **access}))
+    lines = _placed(request, told_lines)
     first = await anext(lines, None)  # takes its place at once
     if first is None or "error" in first:
         await lines.aclose()

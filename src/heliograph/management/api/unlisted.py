@@ -15,7 +15,7 @@ _DOCS: Final = "/api-docs"
 
 def add_unlisted_paths(app: FastAPI) -> None:
     """Serve them."""
-    documents = Documents()
+    documents = Documents(app.state.programs)
 
     def serve(path: str, make: Callable[[], Awaitable[Response]]) -> None:
         async def answer(request: Request) -> Response:

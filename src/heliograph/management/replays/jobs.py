@@ -13,6 +13,7 @@ from heliograph.management.replays.process import to_its_end, told_by
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.event_streams import CHECK_S, event_of, refusal_of
+from heliograph.processes.programs import Programs
 
 RUNNING: Final = "running"
 FINISHED: Final = "finished"
@@ -68,9 +69,13 @@ class Job(ABC):
     async def ended(self) -> None:
         """It has ended, whatever came of it."""
 
-    def run(self, request: bytes) -> None:
-        """Have it begin."""
-        self.work(self._run(request), self.owner.check, self._refuse)
+    def run(self, request: bytes, programs: Programs) -> None:
+        """Have it begin.
+
+        Args:
+            programs: Starts its process.
+        """
+        self.work(self._run(request, programs), self.owner.check, self._refuse)
 
     async def cancel(self) -> None:
         """End it; its process has ended behind this."""
@@ -133,12 +138,13 @@ class Job(ABC):
         if self.state == RUNNING:
             self.fail(why)
 
-    async def _run(self, request: bytes) -> None:
+    async def _run(self, request: bytes, programs: Programs) -> None:
         try:
-            async with asyncio.timeout(self._seconds_max), aclosing(told_by(self._module, request)) as lines:
-                async for told in lines:
-                    await self.take(told)
-                    self.tell()
+            async with asyncio.timeout(self._seconds_max):
+                async with aclosing(told_by(programs, self._module, request)) as lines:
+                    async for told in lines:
+                        await self.take(told)
+                        self.tell()
             if self.state == RUNNING:
                 self.fail("its process ended too soon; the log of the node says why")
         except TimeoutError:

@@ -22,6 +22,7 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.replays.jobs import FINISHED, Job, Owner, State
 from heliograph.management.web.reader_processes import MESSAGE_LINES
 from heliograph.management.web.times import rfc3339
+from heliograph.processes.programs import Programs
 from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.methods import RpcError
 
@@ -67,11 +68,12 @@ class MessageReplay(Job):
         self._counts = RepublishedCounts()
         self._due = 0.0
 
-    async def begin(self, access: State, clientids: Sequence[str] | None) -> None:
+    async def begin(self, access: State, clientids: Sequence[str] | None, programs: Programs) -> None:
         """Have it begin.
 
         Args:
             access: Where the storage reader is, and its token.
+            programs: Starts its process.
 
         Raises:
             RpcError: The node refuses it.
@@ -87,7 +89,7 @@ class MessageReplay(Job):
             "limit": wanted.limit,
             "payload_bytes": PAYLOAD_BYTES_MAX,
         }
-        self.run(orjson.dumps({**asked, **access}))
+        self.run(orjson.dumps({**asked, **access}), programs)
 
     async def take(self, told: State) -> None:
         """Publish what was read; the process waits meanwhile."""

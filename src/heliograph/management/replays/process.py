@@ -4,30 +4,30 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, Final
 
 import orjson
+
+from heliograph.processes.programs import Programs
 
 _READ_AHEAD: Final = 64 << 10  # of a process whose lines nobody takes; twice that, where it stops to write
 _LINE_MAX: Final = 16 << 20
 _END_S: Final = 15.0  # Spark takes some seconds to end in order
 
 
-async def told_by(module: str, request: bytes) -> AsyncGenerator[dict[str, Any], None]:
+async def told_by(programs: Programs, module: str, request: bytes) -> AsyncGenerator[dict[str, Any], None]:
     """Run a program in a process of its own: what it tells, line by line.
 
     Close it (`contextlib.aclosing`): the process and all that it has started have ended behind that.
 
     Args:
+        programs: Starts it.
         module: The program, which ends with its standard input.
         request: Its request, as JSON.
     """
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module), stdin=pipe, stdout=pipe, limit=_READ_AHEAD, start_new_session=True
-    )
+    process = await programs.start(module, stdin=pipe, stdout=pipe, limit=_READ_AHEAD, start_new_session=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:

@@ -12,18 +12,26 @@ from heliograph.management.web.cors import Cors
 from heliograph.management.web.errors import add_error_handlers
 from heliograph.management.web.limits import Limits
 from heliograph.management.web.request_scope import RequestScope
+from heliograph.processes.programs import Programs
 
 
-def make_app(areas: Sequence[Area], settings: ManagementSettings, nodes: Nodes, callers: Callers) -> FastAPI:
+def make_app(
+    areas: Sequence[Area],
+    settings: ManagementSettings,
+    nodes: Nodes,
+    callers: Callers,
+    programs: Programs,
+) -> FastAPI:
     """The application.
 
-    What routes use stands in `app.state`: `settings` (replaced when they change), `nodes`, `callers`, the `scopes`
-    of all routes, and the `places` that callers share (`web.places`).
+    What routes use stands in `app.state`: `settings` (replaced when they change), `nodes`, `callers`,
+    `programs` (which start processes), the `scopes` of all routes, and the `places` that callers share (`web.places`).
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.settings = settings
     app.state.nodes = nodes
     app.state.callers = callers
+    app.state.programs = programs
     app.state.places = {}
     app.state.scopes = sorted(set().union(*(area.scopes for area in areas)))
     for area in areas:

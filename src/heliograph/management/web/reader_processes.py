@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ from fastapi import Request
 from heliograph.control.proto_v1.storage import ReaderState
 from heliograph.management.web.asked_nodes import AskedNodes
 from heliograph.management.web.errors import ApiError
+from heliograph.processes.programs import Programs
 
 SEARCH: Final = "heliograph.pipeline.datasource.search"
 MESSAGE_LINES: Final = "heliograph.pipeline.datasource.message_lines"
@@ -47,7 +47,7 @@ async def ask_reader(
         said = f"{_AT_ONCE} searches are under way, and none has ended: try again"
         raise ApiError(503, "SERVICE_UNAVAILABLE", said) from None
     try:
-        answer = await _run(module, json.dumps({**asked, **access}).encode())
+        answer = await _run(request.app.state.programs, module, json.dumps({**asked, **access}).encode())
     finally:
         questions.release()
     if "error" in answer:
@@ -70,9 +70,9 @@ async def reader_access(request: Request, nodes: AskedNodes) -> dict[str, str]:
     return {"endpoint": reader.bind, "token": await asyncio.to_thread(_token, data_dir / _TOKEN)}
 
 
-async def _run(module: str, asked: bytes) -> dict[str, Any]:
+async def _run(programs: Programs, module: str, asked: bytes) -> dict[str, Any]:
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", module, stdin=pipe, stdout=pipe)
+    process = await programs.start(module, stdin=pipe, stdout=pipe)
     try:
         async with asyncio.timeout(_END_S):
             said, _ = await process.communicate(asked)

@@ -5,7 +5,6 @@ import contextlib
 import json
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from heliograph.observe.alarms import Alarms
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
+from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.storage.errors import StorageError
 from heliograph.storage.reader.security import ReaderSecurity
 from heliograph.storage.reader.user_rights import Rights, line_of
@@ -51,6 +51,7 @@ class ReaderProcess(SupervisedProcess):
         alarms: Where an alarm is raised while it does not serve; None for nowhere.
         launched: What `launch_reader` has started for it.
         rights: Returns the rights of users that tokens name; called at each start.
+        programs: Starts the process.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ReaderProcess(SupervisedProcess):
         alarms: Alarms | None = None,
         launched: asyncio.subprocess.Process | None = None,
         rights: Callable[[], Mapping[str, Rights | None]] = dict,
+        programs: Programs = PROGRAMS,
     ) -> None:
         super().__init__("storage-reader", _STOP_S, _BACKOFF)
         self._data_dir = data_dir
@@ -73,6 +75,7 @@ class ReaderProcess(SupervisedProcess):
         self._on_damage = on_damage
         self._launched = launched
         self._rights = rights
+        self._programs = programs
 
     @property
     def bind(self) -> str:
@@ -82,7 +85,7 @@ class ReaderProcess(SupervisedProcess):
     async def launch(self) -> None:
         """Start the process ahead of `start`, so that it loads its modules meanwhile; it touches no file yet."""
         if self._launched is None:
-            self._launched = await launch_reader(self._data_dir, self._bind)
+            self._launched = await launch_reader(self._data_dir, self._bind, self._programs)
 
     async def stop(self) -> None:
         """Have it end in order, and wait until it is gone."""
@@ -111,7 +114,8 @@ class ReaderProcess(SupervisedProcess):
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         settings = self._security().to_json()
-        process, self._launched = self._launched or await launch_reader(self._data_dir, self._bind), None
+        launched, self._launched = self._launched, None
+        process = launched or await launch_reader(self._data_dir, self._bind, self._programs)
         try:
             _tell(process, settings)
             line = await asyncio.wait_for(_first_line(process), _START_S)
@@ -173,16 +177,16 @@ class ReaderProcess(SupervisedProcess):
         return f"ReaderProcess({self._bind}, pid {self.pid}, {self._restarts} restarts)"
 
 
-async def launch_reader(data_dir: Path, bind: str) -> asyncio.subprocess.Process:
+async def launch_reader(data_dir: Path, bind: str, programs: Programs = PROGRAMS) -> asyncio.subprocess.Process:
     """Start the process of a reader: it loads its modules, and touches no file until it gets its settings.
 
     Args:
         data_dir: The node's data directory.
         bind: HOST:PORT.
+        programs: Starts it.
     """
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
+    return await programs.start(
+        *("heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
         *("--data-dir", str(data_dir), "--bind", bind),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
