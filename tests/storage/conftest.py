@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.processes.programs import Programs
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
 from storage.messages import MakeMessage, message_maker
 from support.databases import open_database
+from support.python_copies import python
 
 
 @pytest.fixture
@@ -21,6 +23,12 @@ def make_message() -> MakeMessage:
 def data_dir(tmp_path: Path) -> Path:
     """A node's empty data directory."""
     return tmp_path / "data"
+
+
+@pytest.fixture
+def copies() -> Programs:
+    """Programs of the node as copies of a process that has loaded them, which costs a tenth of a start."""
+    return Programs(python)
 
 
 @pytest.fixture

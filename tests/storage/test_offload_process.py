@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.processes.programs import Programs
 from heliograph.storage.columnar.block import OFFLOADED_VERSION
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import FEW, LocalDatabase
@@ -26,6 +27,7 @@ from reference.storage import message, replayed
 from storage.messages import MakeMessage
 from storage.offloading import LATER, files_of, fill, read_all
 from support.databases import open_database, store_batch
+from support.python_copies import python
 from support.waiting import until
 
 pytestmark = pytest.mark.service
@@ -34,13 +36,13 @@ MakeOffload = Callable[..., Offload]
 
 
 @pytest.fixture
-async def make_offload(data_dir: Path, database: LocalDatabase) -> AsyncIterator[MakeOffload]:
+async def make_offload(data_dir: Path, database: LocalDatabase, copies: Programs) -> AsyncIterator[MakeOffload]:
     """Makes what offloads the database; it is stopped afterwards."""
     made: list[Offload] = []
 
     def make(target: Path | str | None = "cold", **options: object) -> Offload:
         chosen = None if target is None else OffloadOptions(str(target), **options)  # type: ignore[arg-type]  # they are options by name
-        made.append(Offload(database, OffloadProcess(data_dir), chosen))
+        made.append(Offload(database, OffloadProcess(data_dir, copies), chosen))
         database.fetch = made[-1].fetch
         return made[-1]
 
@@ -298,6 +300,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.commit import OffloadOptions
+from heliograph.processes.programs import Programs
 from heliograph.storage.offload.process import Answer, OffloadProcess
 from support.databases import open_database
 
@@ -311,7 +314,7 @@ async def main(data_dir, commits_left):
         commits_left -= 1
         rewrite(batch)
     database.rewrite = counted
-    offload = Offload(database, OffloadProcess(data_dir), OffloadOptions("cold"))
+    offload = Offload(database, OffloadProcess(data_dir, Programs(lambda: sys.argv[3])), OffloadOptions("cold"))
     while await offload.step(1 << 60):
         continue
     database.drop_generation(1)
@@ -323,7 +326,9 @@ asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
 
 
 @pytest.mark.slow
-async def test_a_kill_between_any_two_steps_loses_nothing(tmp_path: Path, make_message: MakeMessage) -> None:
+async def test_a_kill_between_any_two_steps_loses_nothing(
+    tmp_path: Path, make_message: MakeMessage, copies: Programs
+) -> None:
     # The mark, two batches of stubs, the end; after the generation was dropped, the end of its record.
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     for commits in range(5):
@@ -335,14 +340,14 @@ async def test_a_kill_between_any_two_steps_loses_nothing(tmp_path: Path, make_m
         database.add_generation()
         database.close()
         killed = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", SCRIPT, str(data_dir), str(commits), env=environ
+            python(), "-c", SCRIPT, str(data_dir), str(commits), python(), env=environ
         )
         assert await killed.wait() == -signal.SIGKILL
         database = open_database(data_dir)
         database.fetch = OffloadedBlocks(data_dir).fetch
         wanted = before if commits < 4 else []
         assert replayed(database) == wanted
-        offload = Offload(database, OffloadProcess(data_dir), OffloadOptions("cold"))
+        offload = Offload(database, OffloadProcess(data_dir, copies), OffloadOptions("cold"))
         while await offload.step(LATER):
             assert replayed(database) == wanted
         assert len(files_of(data_dir / "cold")) == (1 if wanted else 0)

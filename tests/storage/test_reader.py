@@ -16,6 +16,7 @@ import pytest
 from pyarrow import flight
 
 from heliograph.config.storage import FlightConfig
+from heliograph.processes.programs import Programs
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.columnar.database import LocalDatabase
@@ -58,9 +59,9 @@ class Client:
 
 
 @pytest.fixture
-async def reader(data_dir: Path) -> AsyncIterator[ReaderProcess]:
+async def reader(data_dir: Path, copies: Programs) -> AsyncIterator[ReaderProcess]:
     """A reader process of a data directory that does not exist yet."""
-    reader = ReaderProcess(data_dir, "127.0.0.1:0")
+    reader = ReaderProcess(data_dir, "127.0.0.1:0", programs=copies)
     await reader.start()
     yield reader
     await reader.stop()
@@ -250,6 +251,7 @@ async def test_is_started_again_when_it_dies(data_dir: Path, database: LocalData
     await reader.start()
     bind, pid = reader.bind, reader.pid
     assert pid is not None
+    assert os.getpgid(pid) != os.getpgid(0), "Ctrl-C goes to all processes of a group"
     os.kill(pid, signal.SIGKILL)
     await restarted.wait()
     assert reader.bind == bind
@@ -262,13 +264,8 @@ async def test_is_started_again_when_it_dies(data_dir: Path, database: LocalData
     assert reader.pid is None
 
 
-async def test_interrupting_the_node_in_a_terminal_does_not_interrupt_it(reader: ReaderProcess) -> None:
-    assert reader.pid is not None
-    assert os.getpgid(reader.pid) != os.getpgid(0)  # Ctrl-C goes to all processes of a group
-
-
-async def test_an_address_in_use_is_named(reader: ReaderProcess, data_dir: Path) -> None:
-    second = ReaderProcess(data_dir, reader.bind)
+async def test_an_address_in_use_is_named(reader: ReaderProcess, data_dir: Path, copies: Programs) -> None:
+    second = ReaderProcess(data_dir, reader.bind, programs=copies)
     with pytest.raises(ReaderStartError, match=rf"cannot listen on {reader.bind}: another program") as caught:
         await second.start()
     assert "durable_storage.flight.bind" in str(caught.value)
@@ -277,10 +274,14 @@ async def test_an_address_in_use_is_named(reader: ReaderProcess, data_dir: Path)
 
 
 async def test_the_example_of_the_documentation(
-    data_dir: Path, database: LocalDatabase, make_message: MakeMessage, capsys: pytest.CaptureFixture[str]
+    data_dir: Path,
+    database: LocalDatabase,
+    make_message: MakeMessage,
+    copies: Programs,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     security = partial(reader_security, FlightConfig(), data_dir)
-    reader = ReaderProcess(data_dir, "127.0.0.1:0", security=security)
+    reader = ReaderProcess(data_dir, "127.0.0.1:0", security=security, programs=copies)
     await reader.start()
     store_batch(database, [make_message("weather/EWR/obs", b"{}"), make_message("elsewhere", b"{}")])
     page = (Path(__file__).parents[2] / "docs" / "storage.md").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
+from heliograph.processes.programs import Programs
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.reader import connection_guard
 from heliograph.storage.reader.connection_guard import ConnectionGuard
@@ -24,9 +25,9 @@ from support.databases import store_batch
 
 
 @pytest.fixture
-async def reader(data_dir: Path, database: LocalDatabase) -> AsyncIterator[ReaderProcess]:
+async def reader(data_dir: Path, database: LocalDatabase, copies: Programs) -> AsyncIterator[ReaderProcess]:
     """A reader process of a database."""
-    process = ReaderProcess(data_dir, "127.0.0.1:0", on_damage=hear)
+    process = ReaderProcess(data_dir, "127.0.0.1:0", on_damage=hear, programs=copies)
     TOLD.clear()
     HEARD.clear()
     await process.start()

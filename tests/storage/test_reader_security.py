@@ -13,6 +13,7 @@ from pyarrow import flight
 
 from heliograph.config import ConfigError, load_config
 from heliograph.config.storage import FlightConfig, FlightTlsConfig, FlightTokenConfig
+from heliograph.processes.programs import Programs
 from heliograph.settings.secrets import Secret
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.reader.configured import reader_security
@@ -50,12 +51,13 @@ class Caller:
 
 
 @pytest.fixture
-async def start(data_dir: Path) -> AsyncIterator[Start]:
+async def start(data_dir: Path, copies: Programs) -> AsyncIterator[Start]:
     """Starts a reader process with settings and gives its address."""
     readers: list[ReaderProcess] = []
 
     async def begin(config: FlightConfig) -> str:
-        readers.append(ReaderProcess(data_dir, "127.0.0.1:0", security=lambda: reader_security(config)))
+        security = partial(reader_security, config)
+        readers.append(ReaderProcess(data_dir, "127.0.0.1:0", security=security, programs=copies))
         await readers[-1].start()
         return readers[-1].bind
 

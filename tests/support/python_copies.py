@@ -186,6 +186,7 @@ def _load() -> None:
     import heliograph.pipeline.replay.running
     import heliograph.pipeline.running.ranges
     import heliograph.rules
+    import heliograph.storage.offload.steps
     import heliograph.storage.reader.databases
     import heliograph.storage.reader.flight_server  # noqa: F401
 

@@ -10,13 +10,13 @@ import itertools
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
 
 from heliograph.processes.child_process import ChildProcess
+from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.errors import StorageDamagedError, StorageError
 
@@ -31,11 +31,17 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 class OffloadProcess(ChildProcess):
-    """The process of one node. Owned by the node; used in its event loop."""
+    """The process of one node. Owned by the node; used in its event loop.
 
-    def __init__(self, data_dir: Path) -> None:
+    Args:
+        data_dir: The node's data directory.
+        programs: Starts the process.
+    """
+
+    def __init__(self, data_dir: Path, programs: Programs = PROGRAMS) -> None:
         super().__init__(_STOP_S)
         self._data_dir = data_dir
+        self._programs = programs
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._started_at = -_START_INTERVAL_S
@@ -107,9 +113,8 @@ class OffloadProcess(ChildProcess):
 
     async def _start(self) -> None:
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "heliograph.storage.offload.worker", "--data-dir", str(self._data_dir)),
+            self._process = await self._programs.start(
+                *("heliograph.storage.offload.worker", "--data-dir", str(self._data_dir)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
