@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +15,12 @@ import pytest
 from client.conftest import Ports
 from support.cases import cases
 from support.mosquitto import free_port
+from support.python_copies import python
 
 pytestmark = pytest.mark.service
 
-_WAIT_S = 20
-_OURS = [sys.executable, "-m", "heliograph.cli.main"]
+_WAIT_S = 100  # beyond which it does not come; for a machine that is slow
+_MODULE = ("-m", "heliograph.cli.main")
 needs_mosquitto_clients = pytest.mark.skipif(
     shutil.which("mosquitto_pub") is None or shutil.which("mosquitto_sub") is None,
     reason="mosquitto_pub and mosquitto_sub are not installed",
@@ -29,7 +29,7 @@ needs_mosquitto_clients = pytest.mark.skipif(
 
 def run(*words: str, given: bytes = b"") -> subprocess.CompletedProcess[str]:
     """A command that ends by itself."""
-    done = subprocess.run([*_OURS, *words], input=given, capture_output=True, timeout=_WAIT_S, check=False)
+    done = subprocess.run([python(), *_MODULE, *words], input=given, capture_output=True, timeout=_WAIT_S, check=False)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -41,7 +41,7 @@ def publish(broker: Ports, *options: str, transport: str = "tcp", given: bytes =
 @contextmanager
 def subscribed(broker: Ports, *options: str, transport: str = "tcp") -> Iterator[subprocess.Popen[str]]:
     """A `heliograph subscribe` whose subscription is acknowledged."""
-    command = [*_OURS, "subscribe", *broker.options(transport), "-d", "-W", str(_WAIT_S), *options]
+    command = [python(), *_MODULE, "subscribe", *broker.options(transport), "-d", "-W", str(_WAIT_S), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:

@@ -182,6 +182,8 @@ def _load() -> None:
     import pyspark.sql.worker.plan_data_source_read
     import pyspark.worker  # noqa: F401
 
+    import heliograph.cli.publish
+    import heliograph.cli.subscribe
     import heliograph.pipeline.datasource.client
     import heliograph.pipeline.replay.running
     import heliograph.pipeline.running.ranges
