@@ -7,7 +7,9 @@ import pytest
 
 from heliograph.cli.main import main
 from heliograph.config import Config, ConfigError, Sources, config_of, load_config
+from heliograph.config.effective import effective_settings
 from heliograph.hocon import parse_text, to_plain
+from heliograph.settings.fields import settings_of
 from heliograph.settings.masking import NoSecretError, kept_secrets, masked
 
 
@@ -50,6 +52,21 @@ def test_each_layer_wins_over_those_below_it(site: Site) -> None:
         assert str(layers.origin(path.split("."))) == origin
     assert layers.origin(("log", "console", "level")) is None
     assert str(site.sources().read().origin(("mqtt", "max_inflight"))) == f"node: {site.file}:2"
+
+
+def test_the_settings_of_a_root_are_those_that_all_have_of_it(site: Site) -> None:
+    site.file.write_text("""
+        mqtt.max_inflight = 3
+        listeners.tcp.more { bind = 1884, zone = z }
+        zones.z.mqtt.max_inflight = 8
+        authentication = [{ mechanism = scram, backend = built_in_database }]
+        rule_engine.rules.one.sql = "SELECT * FROM \\"t\\""
+    """)
+    layers = site.sources().read()
+    everything = list(effective_settings(layers))
+    for root in settings_of(Config):
+        own = [one for one in everything if one.path.partition(".")[0] == root]
+        assert list(effective_settings(layers, root)) == own, root
 
 
 def test_a_base_that_is_named_must_be_there_and_replaces_the_one_beside_the_file(site: Site) -> None:

@@ -7,17 +7,11 @@ from typing import Any
 
 import pytest
 
-from support.management import ManagedNode
+from support.management import Served
 from support.waiting import wait_until
 
 HTTP = {"type": "http", "name": "web"}
 ACTION = {"type": "http", "name": "tell", "connector": "web", "parameters": {"path": "/x", "body": "${.}"}}
-
-
-@pytest.fixture(scope="module")
-def managed(managed_process: ManagedNode) -> ManagedNode:
-    """A node with the event loop of production, which says in its own words why nothing answers."""
-    return managed_process
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +22,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture
-def api(managed: ManagedNode, server: str) -> Iterator[Any]:
+def api(managed: Served, server: str) -> Iterator[Any]:
     """The API of a node with a connector and an action, which are gone afterwards."""
     secret = {"authorization": "Bearer hunter2"}
     body = {**HTTP, "url": server, "headers": secret, "description": "d", "pool_size": 3, "ssl": {"enable": False}}

@@ -8,27 +8,20 @@ import pytest
 
 from heliograph.cli.main import main
 from support.managed_clients import Peers
-from support.management import ManagedNode
+from support.management import Served
 from support.reference_client import ReferenceClient, has
 from support.waiting import wait_until
-
-
-@pytest.fixture(scope="module")
-def managed(managed_process: ManagedNode) -> ManagedNode:
-    """A node as others run it: processes, their listeners and nothing of the tests between."""
-    return managed_process
-
 
 NODE = "heliograph@127.0.0.1"
 
 
 @pytest.fixture
-def api(managed: ManagedNode) -> ReferenceClient:
+def api(managed: Served) -> ReferenceClient:
     return ReferenceClient(managed.api)
 
 
 @pytest.fixture
-def peers(managed: ManagedNode) -> Iterator[Peers]:
+def peers(managed: Served) -> Iterator[Peers]:
     with Peers(managed) as made:
         yield made
 
@@ -77,7 +70,7 @@ def test_a_scrape_has_the_names_of_emqx(api: ReferenceClient) -> None:
     has(api.get("/prometheus"), ("push_gateway", "collectors", "enable_basic_auth"))
 
 
-def test_probes_ask_without_a_key(managed: ManagedNode) -> None:
+def test_probes_ask_without_a_key(managed: Served) -> None:
     with managed.client() as anyone:
         probe = ReferenceClient(anyone)
         assert probe.get("/status").splitlines() == [f"Node {NODE} is started", "emqx is running"]
@@ -89,7 +82,7 @@ def test_probes_ask_without_a_key(managed: ManagedNode) -> None:
         ReferenceClient(wrong).refused("GET", "/clients", 401, "BAD_API_KEY_OR_SECRET")
 
 
-def test_keys_and_users_are_kept_by_a_tool(managed: ManagedNode) -> None:
+def test_keys_and_users_are_kept_by_a_tool(managed: Served) -> None:
     assert main(["ctl", "--data-dir", str(managed.data_dir), "admins", "add", "keeper", "Keeps-keys-1"]) == 0
     with managed.client() as anyone:
         token = ReferenceClient(anyone).post("/login", {"username": "keeper", "password": "Keeps-keys-1"})["token"]
@@ -99,7 +92,7 @@ def test_keys_and_users_are_kept_by_a_tool(managed: ManagedNode) -> None:
         _keep_users(managed, api)
 
 
-def _keep_users(managed: ManagedNode, api: ReferenceClient) -> None:
+def _keep_users(managed: Served, api: ReferenceClient) -> None:
     made = api.post("/users", {"username": "other", "password": "Other-pass-1", "description": "d"})
     assert has(made, ("username", "description"))["username"] == "other"
     api.refused(
@@ -118,7 +111,7 @@ def _keep_users(managed: ManagedNode, api: ReferenceClient) -> None:
     api.refused("DELETE", "/users/keeper", 400, "NOT_ALLOWED")
 
 
-def _keep_keys(managed: ManagedNode, api: ReferenceClient) -> None:
+def _keep_keys(managed: Served, api: ReferenceClient) -> None:
     made = api.post("/api_key", {"name": "tool", "desc": "of a tool", "enable": True, "expired_at": "infinity"})
     has(made, ("name", "api_key", "api_secret", "desc", "enable", "expired", "expired_at", "created_at"))
     with managed.client((made["api_key"], made["api_secret"])) as other:
@@ -215,9 +208,7 @@ def test_listeners_are_kept_by_a_tool(api: ReferenceClient) -> None:
     api.refused("DELETE", "/listeners/tcp:tool", 404, "BAD_LISTENER_ID")
 
 
-def test_authenticators_and_their_users_are_kept_by_a_tool(
-    managed: ManagedNode, api: ReferenceClient, peers: Peers
-) -> None:
+def test_authenticators_and_their_users_are_kept_by_a_tool(managed: Served, api: ReferenceClient, peers: Peers) -> None:
     body = {
         "mechanism": "password_based",
         "backend": "built_in_database",

@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeVar
 from heliograph.config.management_settings import read_settings_line
 from heliograph.management.program import Program
 from heliograph.node import Node
+from heliograph.node.actions import ActionsPart
 from heliograph.node.management import ManagementPart, ManagementProcess
 from heliograph.node.reader import ReaderPart
 from heliograph.node.ticker import Ticker
@@ -127,7 +128,7 @@ class ApiNode(Served):
         node.parts.get(ManagementPart).make = lambda line, data_dir, alarms: _Management(
             line, data_dir, alarms, self._now_s, self._hear, self._programs
         )
-        node.parts.get(ReaderPart).programs = self._programs
+        node.parts.get(ReaderPart).programs = node.parts.get(ActionsPart).programs = self._programs
         node.parts.get(Ticker).clock = lambda: int(self._loop.time() * 1e6)
 
     def _hear(self, said: dict[str, Any]) -> None:

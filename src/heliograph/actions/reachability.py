@@ -5,6 +5,7 @@ Who connects, and whether that is let in, only the pipeline finds out, and the t
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -117,6 +118,8 @@ async def _problem(host: str, port: int, timeout_s: float) -> str | None:
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
         return f"no answer in {timeout_s:g} s"
+    except ConnectionError as error:  # each event loop has words of its own for the same
+        return os.strerror(error.errno) if error.errno else str(error)
     except OSError as error:
         return error.strerror or str(error)
     writer.close()

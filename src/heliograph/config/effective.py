@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,17 @@ from heliograph.config.layers import DEFAULTS, KeyPath, Layers
 from heliograph.config.settings import Config
 from heliograph.hocon import Node, SourcePosition, to_json
 from heliograph.hocon.writing import key_text
-from heliograph.settings.fields import NOTHING, AnyKind, ListOf, ListOfVariants, Named, Overlays, Section, settings_of
+from heliograph.settings.fields import (
+    NOTHING,
+    AnyKind,
+    ListOf,
+    ListOfVariants,
+    Named,
+    Overlays,
+    Section,
+    Setting,
+    settings_of,
+)
 from heliograph.settings.how import How
 from heliograph.settings.kinds import Kind
 from heliograph.settings.masking import masked
@@ -36,13 +46,24 @@ class EffectiveSetting:
     how: How
 
 
-def effective_settings(layers: Layers) -> Iterator[EffectiveSetting]:
-    """Every setting, in the order of the declarations."""
-    return _in_group(layers, Config, masked(layers.merged, Config), (), How.RESTART)
+def effective_settings(layers: Layers, root: str = "") -> Iterator[EffectiveSetting]:
+    """Every setting, in the order of the declarations.
+
+    Args:
+        root: Of this root only, which is declared.
+    """
+    tree, setting = layers.merged, settings_of(Config).get(root)
+    if setting is not None:
+        fields = tree.value if isinstance(tree.value, dict) else {}
+        tree = Node({name: node for name, node in fields.items() if name == root}, tree.position, tree.source)
+    wanted = settings_of(Config) if setting is None else {root: setting}
+    return _in_group(layers, wanted, masked(tree, Config), (), How.RESTART)
 
 
-def _in_group(layers: Layers, model: type[Any], node: Node, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
-    for name, setting in settings_of(model).items():
+def _in_group(
+    layers: Layers, settings: Mapping[str, Setting], node: Node, path: KeyPath, how: How
+) -> Iterator[EffectiveSetting]:
+    for name, setting in settings.items():
         child = node.value.get(name) if isinstance(node.value, dict) else None
         if child is not None and child.value is None:  # null: what is the default
             child = None
@@ -59,13 +80,13 @@ def _of(layers: Layers, kind: AnyKind, node: Node | None, path: KeyPath, how: Ho
     elif isinstance(kind, Section) and (node is not None or not kind.has_switch):
         if kind.has_switch and node is not None:
             yield _switch(layers, node, (*path, _ENABLE), how)
-        yield from _in_group(layers, kind.model, node or _NOTHING, path, how)
+        yield from _in_group(layers, settings_of(kind.model), node or _NOTHING, path, how)
     elif isinstance(kind, Named | Overlays):
         found = node.value if node is not None and isinstance(node.value, dict) else {}
         for name in {**dict.fromkeys(kind.always if isinstance(kind, Named) else ()), **found}:
             group = found.get(name, _NOTHING)
             if isinstance(kind, Named):
-                yield from _in_group(layers, kind.model, group, (*path, name), how)
+                yield from _in_group(layers, settings_of(kind.model), group, (*path, name), how)
             else:
                 yield from _said(layers, group, (*path, name), how)
     elif node is not None:

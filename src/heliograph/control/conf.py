@@ -78,7 +78,8 @@ class _Asked:
 
     def _shown(self, path: str) -> Iterator[Sequence[proto.ConfSetting]]:
         is_empty, near = True, _Near(path)
-        for slice_ in sliced(effective_settings(self._manager.layers), 10):
+        root = path.partition(".")[0]  # all else is not looked at: it is most of what there is
+        for slice_ in sliced(effective_settings(self._manager.layers, root), 10):
             rows = [
                 proto.ConfSetting(one.path, one.value, one.origin, one.how.value)
                 for one in slice_

@@ -14,6 +14,7 @@ from heliograph.node.pipeline import PipelinePart
 from heliograph.node.target_probe import TargetUnreachableError, probe
 from heliograph.observe.rate import LOOK_S
 from heliograph.parts import Change, Part
+from heliograph.processes.programs import PROGRAMS
 from heliograph.settings.secrets import SecretError
 
 if TYPE_CHECKING:
@@ -27,13 +28,18 @@ _FAILED: Final = ("waiting to restart", "failed", "interrupted")
 
 
 class ActionsPart(Part):
-    """How the connectors and actions of a node are; owned by the node."""
+    """How the connectors and actions of a node are; owned by the node.
+
+    Attributes:
+        programs: Starts the processes that test connections.
+    """
 
     name = "actions"
     needs = ("pipeline",)
     roots = ("connectors", "actions", "rule_engine", "pipeline")
 
     def __init__(self, config: Config, pipeline: PipelinePart) -> None:
+        self.programs = PROGRAMS
         self._config = config
         self._pipeline = pipeline
         self._figures = PipelineFigures()
@@ -157,7 +163,7 @@ class ActionsPart(Part):
         from heliograph.actions.pipeline_file import probe_section, sample_action
 
         try:
-            await probe(probe_section(connector, action or sample_action(kind)))
+            await probe(probe_section(connector, action or sample_action(kind)), self.programs)
         except (SecretError, TargetUnreachableError) as error:
             return str(error)
         return ""

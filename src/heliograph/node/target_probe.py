@@ -2,14 +2,15 @@
 
 import asyncio
 import json
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from heliograph.processes.programs import Programs
+
 _FILE: Final = "probe.hocon"
-_PIPELINE: Final = (sys.executable, "-m", "heliograph.cli.main", "pipeline")
+_PROBE: Final = ("heliograph.cli.main", "pipeline", "probe")
 _PROBE_S: Final = 45.0  # of which the target gets ten
 
 
@@ -19,11 +20,12 @@ class TargetUnreachableError(Exception):
     code: ClassVar[str] = "action_test_failed"
 
 
-async def probe(section: Mapping[str, Any]) -> None:
+async def probe(section: Mapping[str, Any], programs: Programs) -> None:
     """See whether the target of a sink can be reached and lets us in, in a process of its own.
 
     Args:
         section: The section of a rule of a pipeline file.
+        programs: Starts the process.
 
     Raises:
         TargetUnreachableError: It cannot.
@@ -31,8 +33,9 @@ async def probe(section: Mapping[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="heliograph-probe-") as scratch:  # only this user may enter it
         file = Path(scratch) / _FILE
         file.write_text(json.dumps({"rules": {"probe": section}}))
-        process = await asyncio.create_subprocess_exec(
-            *(*_PIPELINE, "probe", str(file)),
+        process = await programs.start(
+            *_PROBE,
+            str(file),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

@@ -179,8 +179,18 @@ class _Declared:
         return self.is_secret or isinstance(self.kind, SecretText)
 
 
+_settings_of: Final[dict[type[Any], Mapping[str, Setting]]] = {}  # made once: each reading asks for them many times
+
+
 def settings_of(model: type[Any]) -> Mapping[str, Setting]:
     """The settings of a group by their names, in the order of its fields."""
+    found = _settings_of.get(model)
+    if found is None:
+        found = _settings_of[model] = _declared_in(model)
+    return found
+
+
+def _declared_in(model: type[Any]) -> Mapping[str, Setting]:
     found: dict[str, Setting] = {}
     for each in dataclasses.fields(model):
         declared: _Declared | None = each.metadata.get(_DECLARED)
