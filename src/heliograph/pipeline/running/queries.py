@@ -114,6 +114,7 @@ class RunningQuery:
         self._query: StreamingQuery | None = None
         self._is_known = Event()
         self._sink_error: str | None = None
+        self._progress_seen = ""
         self._counters = BatchCounters()
         self._lock = Lock()
 
@@ -126,8 +127,17 @@ class RunningQuery:
         return self._started.isActive
 
     def recent_progress(self) -> list[dict[str, Any]]:
-        """Spark's figures of the last micro-batches, the oldest first."""
-        return [json.loads(progress.json) for progress in self._started.recentProgress]
+        """Spark's figures of the last micro-batches, the oldest first; none if there are no newer ones."""
+        query = self._started._jsq
+        newest = query.lastProgress()
+        if newest is None:
+            return []
+        # Most looks find nothing new, and Spark writes each of the figures out again.
+        stamp = f"{newest.batchId()} {newest.timestamp()}"
+        if stamp == self._progress_seen:
+            return []
+        self._progress_seen = stamp
+        return [json.loads(progress.json()) for progress in query.recentProgress()]
 
     def take_counters(self) -> BatchCounters:
         """What the batches added up to since this was last asked."""
