@@ -72,7 +72,7 @@ class CpuTimes:
     def _next(self) -> float:
         """CPU seconds since the last call, without those of the loop."""
         now = cpu_s()
-        used = now - self._measured_s
+        used = max(0.0, now - self._measured_s)  # processes whose parents were killed are seen no more
         self._since_loop_s += used
         if self._since_loop_s >= _LOOP_EVERY_S:
             self._since_loop_s = 0.0
