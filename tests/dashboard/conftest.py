@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 _HERE: Final = Path(__file__).parent
-_TEST_S: Final = 400  # where a node and a browser start, on a machine that has no time
+_TEST_S: Final = 600  # where a node and a browser start, on a machine that has no time
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
