@@ -44,15 +44,6 @@ settings.register_profile(
 )
 settings.load_profile("heliograph")
 
-# Batches have few rows here: to compile code for them, or to plan again by their sizes, takes longer than to do them.
-_SPARK: Final = {
-    "spark.default.parallelism": "2",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
-
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES_MIN = 4 << 30
 
@@ -104,13 +95,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """The Spark session of all tests of this process, which can have one only; starting it takes seconds."""
     # Imported here: most tests need no Spark.
     from heliograph.pipeline.spark.session import start_session, stop_session
-    from support.python_copies import python
+    from support.quick_spark import CONF, workers
 
     log_file = tmp_path_factory.mktemp("spark") / "spark.log"
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
-            patch.setenv(name, python())
+        for name, program in workers().items():
+            patch.setenv(name, program)
         patch.setenv("JDK_JAVA_OPTIONS", "-Xms512m", prepend=" ")
-        session = start_session("local[2]", "heliograph tests", _SPARK, log_file=log_file)
+        session = start_session("local[2]", "heliograph tests", CONF, log_file=log_file)
     yield session
     stop_session(session)

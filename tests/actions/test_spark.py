@@ -14,10 +14,16 @@ import pytest
 import redis
 
 from heliograph.actions.names import query_name
+from heliograph.actions.pipeline_file import probe_section, sample_action
+from heliograph.actions.reachability import unreachable_reason
+from heliograph.cli.main import main
+from heliograph.config import load_config
+from heliograph.config.actions.roots import all_connectors
 from heliograph.mqtt import packets as p
 from support.managed_clients import connected
 from support.management import ManagedNode
 from support.postgresql import Postgresql, postgresql
+from support.quick_spark import CONF, workers
 from support.redis import RedisServer, redis_server
 from support.running import MqttClient
 from support.waiting import wait_until
@@ -28,10 +34,55 @@ pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.timeout(400)]
 NAMES: Final = ("http:web", "pgsql:db", "redis:cache", "mqtt:hub", "parquet:lake")
 ACCEPTED: Final = (0x00, 0x10)  # also where nobody subscribes
 PAYLOAD: Final = {"n": 1, "name": 'it\'s "quoted"', "deep": {"list": [1, {"x": 2.5}]}}
-SETTINGS: Final = """
-durable_storage { messages.topics = ["only/this"], flight.bind = "127.0.0.1:0" }
-pipeline { enable = true, master = "local[2]", trigger = 1s, spark_conf { "spark.driver.memory" = 512m } }
+SETTINGS: Final = f"""
+durable_storage {{ messages.topics = ["only/this"], flight.bind = "127.0.0.1:0" }}
+pipeline {{
+  enable = true, master = "local[2]", trigger = 1s
+  spark_conf {json.dumps({**CONF, "spark.driver.memory": "512m"})}
+}}
 """
+PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "http:web": {
+        "path": "/t/${topic}",
+        "headers": {"x-client": "${clientid}"},
+        "body": '{"n": ${payload.n}, "nothing": ${nothing}, "x": ${payload.deep.list[1].x}, "row": ${.}}',
+        "max_retries": 0,
+    },
+    "pgsql:db": {
+        "sql": "INSERT INTO obs (topic, n, x, nothing, deep) "
+        "VALUES (${topic}, ${payload.n}, ${payload.deep.list[1].x}, ${nothing}, ${payload.deep})"
+    },
+    "redis:cache": {"command_template": ["RPUSH", "rows:${topic}", "${payload}"]},
+    "mqtt:hub": {"topic": "out/${clientid}", "payload": "${payload.name}"},
+    "parquet:lake": {"path": "obs", "columns": {"topic": "string", "qos": "int", "payload": "string"}},
+}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Servers that take rows."""
+
+    database: Postgresql
+    cache: RedisServer
+
+    def connectors(self) -> dict[str, dict[str, Any]]:
+        """The settings of their connectors."""
+        database, cache = self.database, self.cache
+        return {
+            "pgsql:db": {
+                "server": f"127.0.0.1:{database.port}",
+                "database": database.database,
+                "username": database.user,
+                "password": database.password,
+            },
+            "redis:cache": {
+                "parameters": {
+                    "server": f"127.0.0.1:{cache.port}",
+                    "password": cache.password,
+                    "redis_type": "single",
+                }
+            },
+        }
 
 
 @dataclass
@@ -72,56 +123,41 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Targets]:
     pytest.importorskip("pyspark")
-    directory = tmp_path_factory.mktemp("actions")
     with ExitStack() as stack:
         database = stack.enter_context(postgresql())
-        server = stack.enter_context(redis_server(tmp_path_factory.mktemp("redis")))
-        cache = stack.enter_context(server.client())
+        cache = stack.enter_context(redis_server(tmp_path_factory.mktemp("redis")))
+        yield Targets(database, cache)
+
+
+@pytest.fixture(scope="module")
+def world(targets: Targets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    directory = tmp_path_factory.mktemp("actions")
+    with ExitStack() as stack:
+        cache = stack.enter_context(targets.cache.client())
         web = stack.enter_context(webhook())
-        managed = stack.enter_context(ManagedNode(directory, SETTINGS))
-        database.query("CREATE TABLE obs (topic text, n int, x double precision, nothing text, deep jsonb)")
-        made = World(managed, web, database, cache, directory / "data" / "pipeline" / "output")
-        _make_connectors(made, server)
-        _make_actions(made)
-        yield made
-
-
-def _make_connectors(world: World, server: RedisServer) -> None:
-    database = world.database
-    world.make("/connectors", type="http", name="web", url=f"{world.web.url}/base", headers={"x-key": "secret"})
-    world.make(
-        "/connectors",
-        type="pgsql",
-        name="db",
-        server=f"127.0.0.1:{database.port}",
-        database=database.database,
-        username=database.user,
-        password=database.password,
-    )
-    place = {"server": f"127.0.0.1:{server.port}", "password": server.password, "redis_type": "single"}
-    world.make("/connectors", type="redis", name="cache", parameters=place)
-    world.make("/connectors", type="mqtt", name="hub", server=f"127.0.0.1:{world.managed.node.port}")
-    world.make("/connectors", type="parquet", name="lake")
-
-
-def _make_actions(world: World) -> None:
-    body = '{"n": ${payload.n}, "nothing": ${nothing}, "x": ${payload.deep.list[1].x}, "row": ${.}}'
-    parameters: dict[str, dict[str, Any]] = {
-        "http:web": {"path": "/t/${topic}", "headers": {"x-client": "${clientid}"}, "body": body, "max_retries": 0},
-        "pgsql:db": {
-            "sql": "INSERT INTO obs (topic, n, x, nothing, deep) "
-            "VALUES (${topic}, ${payload.n}, ${payload.deep.list[1].x}, ${nothing}, ${payload.deep})"
-        },
-        "redis:cache": {"command_template": ["RPUSH", "rows:${topic}", "${payload}"]},
-        "mqtt:hub": {"topic": "out/${clientid}", "payload": "${payload.name}"},
-        "parquet:lake": {"path": "obs", "columns": {"topic": "string", "qos": "int", "payload": "string"}},
-    }
-    for action, said in parameters.items():
-        kind, _, name = action.partition(":")
-        world.make("/actions", type=kind, name=name, connector=name, parameters=said)
-    world.make("/rules", id="one", sql='SELECT * FROM "in/#"', actions=list(NAMES))
+        places = {
+            "http:web": {"url": f"{web.url}/base", "headers": {"x-key": "secret"}},
+            **targets.connectors(),
+            "parquet:lake": {},
+        }
+        # What the API makes has a process of its own look at it, so most is there from the start.
+        settings = [SETTINGS]
+        for action, place in places.items():
+            kind, _, name = action.partition(":")
+            made = {"connector": name, "parameters": PARAMETERS[action]}
+            settings += (f"connectors.{kind}.{name} {json.dumps(place)}", f"actions.{kind}.{name} {json.dumps(made)}")
+        with pytest.MonkeyPatch.context() as patch:
+            for variable, program in workers().items():
+                patch.setenv(variable, program)
+            managed = stack.enter_context(ManagedNode(directory, "\n".join(settings)))
+        targets.database.query("CREATE TABLE obs (topic text, n int, x double precision, nothing text, deep jsonb)")
+        made_world = World(managed, web, targets.database, cache, directory / "data" / "pipeline" / "output")
+        made_world.make("/connectors", type="mqtt", name="hub", server=f"127.0.0.1:{managed.node.port}")
+        made_world.make("/actions", type="mqtt", name="hub", connector="hub", parameters=PARAMETERS["mqtt:hub"])
+        made_world.make("/rules", id="one", sql='SELECT * FROM "in/#"', actions=list(NAMES))
+        yield made_world
 
 
 def publish(world: World, topic: str, payload: bytes) -> None:
@@ -223,7 +259,69 @@ def test_a_rule_of_an_event_and_a_changed_action(world: World) -> None:
     assert sorted(world.api.get("/actions/redis:cache").json()["rules"]) == ["came", "one"]
 
 
+def test_a_row_that_the_target_refuses_is_a_dead_letter(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    api, name = world.api, query_name("pgsql:db")
+    publish(world, "in/4", b'{"n": "no number"}')
+
+    def letters() -> list[int]:
+        queries = api.get("/heliograph/pipeline").json()["queries"]
+        return [one["figures"]["dead_letters"] for one in queries if one["figures"].get("dead_letters")]
+
+    wait_until(letters, lambda: world.told("pgsql:db"))
+    assert letters() == [1]
+    # The API has a process show them, as `tests/management/test_pipeline.py` sees.
+    assert main(["pipeline", "dlq", "show", name, "--output", str(world.output)]) == 0
+    assert "no number" in capsys.readouterr().out
+    told = api.get("/heliograph/pipeline").json()
+    assert (told["enable"], told["is_running"]) == (True, True)
+    assert name in {query["name"] for query in told["queries"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "told"),
+    [
+        ("pgsql:db", {"password": "wrong"}, "password authentication failed"),
+        ("redis:cache", {"parameters": {"password": "wrong"}}, "invalid username-password pair"),
+        ("mqtt:hub", {"server": "127.0.0.1:9"}, "127.0.0.1:9: Connect"),
+    ],
+)
+def test_a_connection_is_tested(
+    world: World,
+    targets: Targets,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    wrong: dict[str, Any],
+    told: str,
+) -> None:
+    # In this process what the API has a process of its own do, as `tests/management/test_actions.py` shows.
+    hub = {"mqtt:hub": {"server": f"127.0.0.1:{world.managed.node.port}"}}
+    settings = {**targets.connectors(), **hub}[name]
+    assert fault(tmp_path, capsys, name, settings) == ""
+    if "parameters" in wrong:
+        wrong = {"parameters": {**settings["parameters"], **wrong["parameters"]}}
+    assert told in fault(tmp_path, capsys, name, {**settings, **wrong})
+
+
+def fault(directory: Path, capsys: pytest.CaptureFixture[str], name: str, settings: dict[str, Any]) -> str:
+    """Why the server of a connector cannot be used; empty where it can."""
+    kind, _, own_name = name.partition(":")
+    file = directory / "connector.conf"
+    file.write_text(f"connectors.{kind}.{own_name} {json.dumps(settings)}")
+    ((_, _, connector),) = all_connectors(load_config(file).connectors)
+    problem = asyncio.run(unreachable_reason(connector))
+    if problem:
+        return problem
+    probed = directory / "probe.hocon"
+    probed.write_text(json.dumps({"rules": {"probe": probe_section(connector, sample_action(kind))}}))
+    code = main(["pipeline", "probe", str(probed)])
+    said = capsys.readouterr()
+    assert (code, bool(said.err)) in ((0, False), (1, True))
+    return said.err
+
+
 def test_a_mistake_that_only_the_target_knows_stops_one_action(world: World) -> None:
+    # Late, since its query starts again and again from here on.
     parameters = {"sql": "INSERT INTO nowhere VALUES (${topic})"}
     world.make("/actions", type="pgsql", name="lost", connector="db", parameters=parameters)
     world.make("/rules", id="lost", sql='SELECT * FROM "lost"', actions=["pgsql:lost"])
@@ -241,43 +339,25 @@ def test_a_mistake_that_only_the_target_knows_stops_one_action(world: World) -> 
     assert "stands in quotes" in refused.json()["message"]
 
 
-def test_a_row_that_the_target_refuses_is_a_dead_letter(world: World) -> None:
-    api, name = world.api, query_name("pgsql:db")
-    publish(world, "in/4", b'{"n": "no number"}')
-
-    def letters() -> list[int]:
-        queries = api.get("/heliograph/pipeline").json()["queries"]
-        return [one["figures"]["dead_letters"] for one in queries if one["figures"].get("dead_letters")]
-
-    wait_until(letters, lambda: world.told("pgsql:db"))
-    (count,) = api.get("/heliograph/pipeline/dead_letters").json()
-    assert (count["rule"], count["waiting"]) == (name, 1)
-    (letter,) = api.get(f"/heliograph/pipeline/dead_letters/{name}").json()
-    assert "no number" in json.dumps(letter)
-    told = api.get("/heliograph/pipeline").json()
-    assert (told["enable"], told["is_running"]) == (True, True)
-    assert name in {query["name"] for query in told["queries"]}
-    for refused in (
-        api.get("/heliograph/pipeline/dead_letters/..%2Fx"),
-        api.post("/heliograph/pipeline/dead_letters/none/replay", timeout=120),
-        api.post("/heliograph/pipeline/plan", params={"rule": "none"}, timeout=120),
-    ):
-        assert (refused.status_code, refused.json()["code"]) == (400, "BAD_REQUEST")
+def test_the_pipeline_ends_with_its_node_even_killed(world: World) -> None:
+    # The last of those with the node.
+    directory = world.managed.node.directory
+    log = world.output.parent / "pipeline.log"
+    assert drivers(directory)
+    begin = log.stat().st_size
+    world.managed.node.kill()
+    wait_until(lambda: not drivers(directory), lambda: f"the pipeline ends: {log.read_text()[begin:]}")
+    assert "Traceback" not in log.read_text()[begin:]
 
 
-@pytest.mark.parametrize(
-    ("connector", "wrong", "told"),
-    [
-        ("pgsql:db", {"password": "wrong"}, "password authentication failed"),
-        ("redis:cache", {"parameters": {"server": "", "password": "wrong"}}, "invalid username-password pair"),
-        ("mqtt:hub", {"server": "127.0.0.1:9"}, "Connection refused"),
-    ],
-)
-def test_a_connection_is_tested(world: World, connector: str, wrong: dict[str, Any], told: str) -> None:
-    settings = world.api.get(f"/connectors/{connector}").json()
-    assert world.api.post("/connectors_probe", json=settings).status_code == 204
-    if "parameters" in wrong:
-        wrong = {"parameters": {**wrong["parameters"], "server": settings["parameters"]["server"]}}
-    answer = world.api.post("/connectors_probe", json={**settings, **wrong})
-    assert (answer.status_code, answer.json()["code"]) == (400, "TEST_FAILED")
-    assert told in answer.json()["message"]
+def drivers(directory: Path) -> list[int]:
+    """The processes of pipelines, and of their Spark, that have a directory in their command lines."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"pipeline" in words and str(directory).encode() in b" ".join(words):
+            found.append(int(file.parent.name))
+    return found

@@ -1,4 +1,4 @@
-"""The pipeline that a node runs beside itself: it lives and dies with the node, and its failures are an alarm."""
+"""The pipeline that a node runs beside itself: its failures are an alarm. `actions/test_spark.py` has one that runs."""
 
 import asyncio
 from pathlib import Path
@@ -9,8 +9,6 @@ from heliograph.config import PipelineConfig, load_config
 from heliograph.node.pipeline import ALARM, PipelineProcess
 from heliograph.observe.alarms import Alarms
 from heliograph.settings.errors import ConfigError
-from support.process import NodeProcess
-from support.waiting import wait_until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -23,39 +21,6 @@ class _Told:
 
     def put(self, topic: str, payload: bytes) -> None:
         self.event.set()
-
-
-def _drivers(directory: Path) -> list[int]:
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"pipeline" in words and str(directory).encode() in b" ".join(words):
-            found.append(int(file.parent.name))
-    return found
-
-
-def _file(directory: Path) -> Path:
-    file = directory / "pipeline.hocon"
-    file.write_text('rules.obs { sql = "SELECT payload.n AS n FROM \\"a/#\\"", sink { type = parquet, path = obs } }')
-    return file
-
-
-@pytest.mark.timeout(600)
-def test_a_pipeline_starts_with_its_node_and_ends_with_it_even_killed(tmp_path: Path) -> None:
-    settings = f"""
-    pipeline {{ enable = true, file = "{_file(tmp_path)}", master = "local[1]", trigger = 100ms
-               spark_conf {{ spark.driver.memory = 512m }} }}
-    """
-    with NodeProcess(tmp_path, settings, reader=True) as node:
-        status = tmp_path / "data" / "pipeline" / "checkpoint" / "status.json"
-        wait_until(lambda: status.exists() and '"running"' in status.read_text(), "the pipeline runs")
-        node.kill()
-    wait_until(lambda: not _drivers(tmp_path), "the pipeline ends")
-    log = (tmp_path / "data" / "pipeline" / "pipeline.log").read_text()
-    assert "Traceback" not in log, log
 
 
 def test_a_pipeline_that_cannot_run_is_an_alarm(tmp_path: Path) -> None:

@@ -127,4 +127,5 @@ class ManagedNode(Served):
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.api.close()
-        self.node.stop()
+        if self.node.is_alive():
+            self.node.stop()

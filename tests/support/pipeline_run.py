@@ -14,6 +14,7 @@ from heliograph.pipeline.running.driver import BACKOFF, PipelineDriver
 from heliograph.pipeline.running.progress import QueryFigures
 from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.running.watch import FileWatch
+from support.quick_spark import CONF
 
 _HELIOGRAPH: Final = Path(sys.executable).with_name("heliograph")
 
@@ -61,7 +62,8 @@ class Run:
     def command(self, *options: str, action: str = "run") -> list[str | Path]:
         places: list[str | Path] = ["--checkpoint", self.checkpoint, "--output", self.output]
         source: list[str | Path] = ["--endpoint", self.endpoint, "--master", "local[2]"]
-        return [_HELIOGRAPH, "pipeline", action, self.file, *places, *source, *options]
+        conf = [word for name, value in CONF.items() for word in ("--conf", f"{name}={value}")]
+        return [_HELIOGRAPH, "pipeline", action, self.file, *places, *source, *conf, *options]
 
     def status(self) -> dict[str, dict[str, Any]]:
         """What the driver says about itself while it runs."""
