@@ -1,8 +1,9 @@
 """The driver: rule files in, tables and messages out; in this process, and as a process that is stopped and killed."""
 
 import json
+import logging
+import os
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.sql import SparkSession
 
+from heliograph.cli import pipeline_actions
 from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
@@ -205,7 +207,7 @@ def test_a_mistake_that_spark_finds_stops_the_start(spark: SparkSession, run: Ru
 
 @pytest.mark.timeout(300)
 def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_repeats_no_row(
-    spark: SparkSession, run: Run, stored: "Stored"
+    spark: SparkSession, run: Run, stored: "Stored", capsys: pytest.CaptureFixture[str]
 ) -> None:
     run.write_rules(_OBS + _HOURLY_UPDATED)
     bookkeeping = run.directory / "output" / ".heliograph" / "obs"
@@ -213,9 +215,16 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_repeats_no_row(
     # As many batches as commits, so that it is in the middle however late it is looked at.
     command = run.command("--trigger", "50ms", "--max-messages-per-trigger", "20")
     with (run.directory / "driver.log").open("ab") as log, _started(command, log, log) as process:
+        wait_until(
+            lambda: run.status().get("obs", {}).get("state") == "running", is_alive=lambda: process.poll() is None
+        )
+        used = f"the checkpoint {run.checkpoint} is in use by another pipeline driver (process {process.pid})"
+        for action in ("run", "once"):
+            assert main([str(word) for word in run.command(action=action)[1:]]) == 2
+            assert used in capsys.readouterr().err
         for begin in range(0, count, 20):
             stored.put("weather/JFK/obs", _observations("JFK", range(begin, begin + 20)))
-        # Killed while files are staged.
+        # Killed while files are staged; those who were refused have disturbed nothing.
         for is_there in (lambda: any(bookkeeping.glob("batches/*.json")), (bookkeeping / "staging").exists):
             wait_until(is_there, is_alive=lambda: process.poll() is None)
     assert len(run.numbers()) < count
@@ -228,32 +237,44 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_repeats_no_row(
 
 @pytest.mark.timeout(300)
 def test_the_command_runs_until_it_is_told_to_stop(
-    run: Run, stored: "Stored", capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    run: Run,
+    stored: "Stored",
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # There is one Spark session in a process, which the other tests have already; signals come to this thread.
+    monkeypatch.setattr(pipeline_actions, "start_session", lambda *_, **__: spark)
+    monkeypatch.setattr(pipeline_actions, "stop_session", lambda _: None)
+    caplog.set_level(logging.INFO)
     run.write_rules(_OBS)
     stored.put("weather/JFK/obs", _observations("JFK", range(5)))
-    log_file = run.directory / "driver.log"
-    command = run.command("--trigger", "100ms", "--json")
-    with log_file.open("wb") as log, _started(command, subprocess.PIPE, log) as process:
-        wait_until(
-            lambda: run.status().get("obs", {}).get("rows_written") == 5, is_alive=lambda: process.poll() is None
-        )
-        used = f"the checkpoint {run.checkpoint} is in use by another pipeline driver (process {process.pid})"
-        for action in ("run", "once"):
-            assert main([str(word) for word in run.command(action=action)[1:]]) == 2
-            assert used in capsys.readouterr().err
-        # Nothing is disturbed in the first.
-        stored.put("weather/JFK/obs", _observations("JFK", range(5, 8)))
-        wait_until(
-            lambda: run.status().get("obs", {}).get("rows_written") == 8, is_alive=lambda: process.poll() is None
-        )
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
-    (figures,) = json.loads(output)["queries"]
+
+    def stop_when_all_is_written() -> None:
+        try:
+            wait_until(lambda: run.status().get("obs", {}).get("rows_written") == 5)
+            stored.put("weather/JFK/obs", _observations("JFK", range(5, 8)))
+            wait_until(lambda: run.status().get("obs", {}).get("rows_written") == 8)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the command does not listen to signals"))
+    person = threading.Thread(target=stop_when_all_is_written)
+    person.start()
+    try:
+        code = main([str(word) for word in run.command("--trigger", "100ms", "--json")[1:]])
+    finally:
+        person.join()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert code == 0
+    (figures,) = json.loads(capsys.readouterr().out)["queries"]
     assert (figures["name"], figures["rows_written"], figures["lag"]) == ("obs", 8, 0)
     assert figures["failures"] == 0
-    assert "INFO obs: finished, batch" in log_file.read_text()
+    assert any(message.startswith("obs: finished, batch") for message in caplog.messages)
+    assert run.numbers() == list(range(8))
 
 
 def test_the_command_names_a_mistake_in_a_rule_file(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
