@@ -153,15 +153,19 @@ def _run(request: Mapping[str, Any], files: list[int]) -> None:
 def _load() -> None:
     """Load what the programs load, and see that nothing of it has begun."""
     import pandas  # noqa: F401
+    import pyarrow.pandas_compat  # noqa: F401
+    import pyspark.sql.streaming.python_streaming_source_runner
     import pyspark.sql.worker.create_data_source
     import pyspark.sql.worker.plan_data_source_read
     import pyspark.worker  # noqa: F401
 
     import heliograph.pipeline.running.ranges
-    import heliograph.rules
+    import heliograph.rules.spark.worker
     import heliograph.storage.reader.databases
     import heliograph.storage.reader.flight_server  # noqa: F401
+    from heliograph.rules.parser import parse_rule
 
+    parse_rule('SELECT 1 AS n FROM "a"')  # makes the tables of the parser
     threads = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
     others = threads[1:]  # the allocator of Arrow begins its own again in a copy
     assert set(others) <= {"jemalloc_bg_thd"}, f"{others} run, which a copy would not have"
