@@ -10,7 +10,7 @@ from support.mariadb import Mariadb, mariadb
 from support.postgresql import Postgresql, postgresql
 from support.redis import redis_server
 
-pytestmark = [pytest.mark.service, pytest.mark.slow]
+pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_each_batch_is_in_each_database_once(tmp_path: Path) -> None:

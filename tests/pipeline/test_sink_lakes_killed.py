@@ -7,7 +7,7 @@ import pytest
 
 from support.dying import EXPECTED, assert_died, ends_of, write_batches
 
-pytestmark = [pytest.mark.service, pytest.mark.slow]
+pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_each_batch_is_there_once(tmp_path: Path) -> None:
