@@ -17,7 +17,7 @@ CONF: Final[Mapping[str, str]] = {
 #: The same, with checkpoints that cost less; what is killed for real has those of production.
 SESSION: Final[Mapping[str, str]] = {
     **CONF,
-    # The usual one has Hadoop start five processes for each file that it renames.
+    # The usual one has Hadoop start processes (readlink) where it renames a file.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
