@@ -95,13 +95,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """The Spark session of all tests of this process, which can have one only; starting it takes seconds."""
     # Imported here: most tests need no Spark.
     from heliograph.pipeline.spark.session import start_session, stop_session
-    from support.quick_spark import CONF, workers
+    from support.quick_spark import SESSION, workers
 
     log_file = tmp_path_factory.mktemp("spark") / "spark.log"
     with pytest.MonkeyPatch.context() as patch:
         for name, program in workers().items():
             patch.setenv(name, program)
         patch.setenv("JDK_JAVA_OPTIONS", "-Xms512m", prepend=" ")
-        session = start_session("local[2]", "heliograph tests", CONF, log_file=log_file)
+        session = start_session("local[2]", "heliograph tests", SESSION, log_file=log_file)
     yield session
     stop_session(session)

@@ -23,7 +23,7 @@ from heliograph.mqtt import packets as p
 from support.managed_clients import connected
 from support.management import ManagedNode
 from support.postgresql import Postgresql, postgresql
-from support.quick_spark import CONF, workers
+from support.quick_spark import SESSION, workers
 from support.redis import RedisServer, redis_server
 from support.running import MqttClient
 from support.waiting import wait_until
@@ -38,7 +38,7 @@ SETTINGS: Final = f"""
 durable_storage {{ messages.topics = ["only/this"], flight.bind = "127.0.0.1:0" }}
 pipeline {{
   enable = true, master = "local[2]", trigger = 1s
-  spark_conf {json.dumps({**CONF, "spark.driver.memory": "512m"})}
+  spark_conf {json.dumps({**SESSION, "spark.driver.memory": "512m"})}
 }}
 """
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {

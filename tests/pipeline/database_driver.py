@@ -1,8 +1,8 @@
 """Brings batches to a database and dies at each step of its transaction; run by the tests of the databases.
 
 `python -m pipeline.database_driver SECTIONS FILE...` brings the rows of the files, one after another, to each of the
-sinks in SECTIONS: a JSON object of their sections by output mode. No process needs Spark: what a sink asks of a
-DataFrame is its columns and its rows as Arrow.
+sinks in SECTIONS: a JSON object of their sections by name, which ends with the output mode. No process needs Spark:
+what a sink asks of a DataFrame is its columns and its rows as Arrow.
 """
 
 import json
@@ -48,19 +48,22 @@ _LAST_STEPS = ("sent", "committed")
 
 def main(sections: str, *files: str) -> None:
     """Bring every batch, dying at every step."""
-    sinks = {mode: sink_of(section, OutputMode(mode)) for mode, section in json.loads(sections).items()}
-    steps = {mode: REDIS_STEPS if isinstance(sink, RedisSink) else SQL_STEPS[mode] for mode, sink in sinks.items()}
+    modes = {name: name.split()[-1] for name in json.loads(sections)}
+    sinks = {name: sink_of(section, OutputMode(modes[name])) for name, section in json.loads(sections).items()}
+    steps = {
+        name: REDIS_STEPS if isinstance(sink, RedisSink) else SQL_STEPS[modes[name]] for name, sink in sinks.items()
+    }
     # Read here, since what is needed for it takes longer to import than a batch to write.
     rows = {Path(file): _Rows(pq.read_table(file)) for file in files}
 
-    def bring(mode: str, file: Path, number: int, step: str) -> None:
+    def bring(name: str, file: Path, number: int, step: str) -> None:
         if step == "last":
             step = _LAST_STEPS[number % len(_LAST_STEPS)]
         _let_die(step)
-        sinks[mode].write(cast(DataFrame, rows[file]), batch_of(number, query=mode))
+        sinks[name].write(cast(DataFrame, rows[file]), batch_of(number, query=modes[name]))
         die_at(step, "committed")
 
-    bring_each(list(rows), {mode: (*some, "last") for mode, some in steps.items()}, bring)
+    bring_each(list(rows), {name: (*some, "last") for name, some in steps.items()}, bring)
 
 
 class _Rows:

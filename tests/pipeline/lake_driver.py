@@ -1,15 +1,23 @@
 """Brings batches to a lake and dies at each step of it; run by the tests of the lakes.
 
-`python -m pipeline.lake_driver KIND OUTPUT FILE...` brings the rows of the files, one after another, in each output
-mode to a table of its own. The rows were staged before, so that no process needs Spark.
+`python -m pipeline.lake_driver OUTPUT FILE...` brings the rows of the files, one after another, in each output mode to
+a table of its own in each kind of lake. The rows were staged before, so that no process needs Spark.
 """
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# What the sinks and their libraries import when they first need it, which each process would do again.
+import deltalake.query
+import deltalake.writer.convert_to  # noqa: F401
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyiceberg.io.pyarrow
+import pyiceberg.table.deletion_vector  # noqa: F401
+import rich.console
+import rich.table  # noqa: F401
+import sqlalchemy.dialects.sqlite  # noqa: F401
 from pyiceberg.catalog.sql import SqlCatalog
 
 from heliograph.pipeline.sinks.delta import DeltaSink
@@ -25,13 +33,15 @@ STEPS = {
 }
 
 
-def main(kind: str, output: str, *files: str) -> None:
+def main(output: str, *files: str) -> None:
     """Bring every batch, dying at every step."""
 
-    def bring(mode: str, file: Path, number: int, step: str) -> None:
-        _bring(kind, OutputMode(mode), Path(output), file, number, step)
+    def bring(name: str, file: Path, number: int, step: str) -> None:
+        kind, mode = name.split()
+        _bring(kind, OutputMode(mode), Path(output) / kind, file, number, step)
 
-    bring_each([Path(file) for file in files], {mode.value: STEPS[kind] for mode in OutputMode}, bring)
+    names = {f"{kind} {mode.value}": steps for kind, steps in STEPS.items() for mode in OutputMode}
+    bring_each([Path(file) for file in files], names, bring)
 
 
 def _bring(kind: str, mode: OutputMode, output: Path, file: Path, number: int, step: str) -> None:

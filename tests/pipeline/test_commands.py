@@ -1,10 +1,12 @@
 """`heliograph pipeline`: what its actions print and how they end."""
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import py4j.java_gateway
 import pytest
 from pyspark.sql import SparkSession
 
@@ -153,6 +155,14 @@ def test_the_commands_as_a_person_uses_them(
     assert main(["pipeline", "dlq", "show", "obs", *output]) == 0
     assert 'payload {"n": 0}' in capsys.readouterr().out
     assert main(["pipeline", "status", "--checkpoint", str(run.directory / "nothere")]) == 2
+
+
+def test_py4j_tells_nothing_of_a_java_process_that_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert main(["pipeline", "status", "--checkpoint", str(tmp_path)]) == 2
+    said = {"levelno": logging.INFO, "levelname": "INFO", "msg": "Exception while sending command."}
+    for file, seen in ((py4j.java_gateway.__file__, 0), (__file__, 1)):
+        logging.getLogger().handle(logging.makeLogRecord({**said, "pathname": file}))
+        assert len(caplog.records) == seen
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}"])

@@ -10,34 +10,37 @@ from support.mariadb import Mariadb, mariadb
 from support.postgresql import Postgresql, postgresql
 from support.redis import redis_server
 
-pytestmark = [pytest.mark.service, pytest.mark.slow]
+pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def test_each_batch_is_in_postgresql_once(tmp_path: Path) -> None:
-    with postgresql() as server:
-        _kill_at_each_step(tmp_path, server)
-
-
-def test_each_batch_is_in_mariadb_once(tmp_path: Path) -> None:
-    with mariadb(tmp_path) as server:
-        _kill_at_each_step(tmp_path, server)
-
-
-def test_each_batch_is_in_redis_once(tmp_path: Path) -> None:
-    with redis_server(tmp_path) as server:
-        section = server.section('command = [RPUSH, "${station}", "${n}"], batch_rows = 1')
-        assert_died(ends_of("pipeline.database_driver", json.dumps({"append": section}), *write_batches(tmp_path)))
-        with server.client() as client:
+def test_each_batch_is_in_each_database_once(tmp_path: Path) -> None:
+    (tmp_path / "mariadb").mkdir()
+    (tmp_path / "redis").mkdir()
+    with (
+        postgresql() as first,
+        mariadb(tmp_path / "mariadb") as second,
+        redis_server(tmp_path / "redis") as third,
+    ):
+        sections = {**_sections("postgresql", first), **_sections("mariadb", second)}
+        sections["redis append"] = third.section('command = [RPUSH, "${station}", "${n}"], batch_rows = 1')
+        # One program for all: loading the sinks takes longer than bringing the batches.
+        ends = ends_of("pipeline.database_driver", json.dumps(sections), *write_batches(tmp_path))
+        assert_died(ends)
+        assert {name for name, _, _ in ends} == sections.keys()
+        for server in (first, second):
+            assert _found(server) == EXPECTED, server
+        with third.client() as client:
             found = [(key, int(n)) for key in client.keys("???") for n in client.lrange(key, 0, -1)]
     assert sorted(found) == EXPECTED["append"]
 
 
-def _kill_at_each_step(directory: Path, server: Postgresql | Mariadb) -> None:
+def _sections(name: str, server: Postgresql | Mariadb) -> dict[str, str]:
     keys = {"update": ", key = [station]"}
-    sections = {
-        mode: server.section(f"table = {mode}_obs, create = true, batch_rows = 1{keys.get(mode, '')}")
+    return {
+        f"{name} {mode}": server.section(f"table = {mode}_obs, create = true, batch_rows = 1{keys.get(mode, '')}")
         for mode in EXPECTED
     }
-    assert_died(ends_of("pipeline.database_driver", json.dumps(sections), *write_batches(directory)))
-    found = {mode: sorted(server.query(f"SELECT station, n FROM {mode}_obs")) for mode in EXPECTED}
-    assert found == EXPECTED
+
+
+def _found(server: Postgresql | Mariadb) -> dict[str, list[tuple[str, int]]]:
+    return {mode: sorted(server.query(f"SELECT station, n FROM {mode}_obs")) for mode in EXPECTED}

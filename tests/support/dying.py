@@ -46,7 +46,7 @@ def write_batches(directory: Path) -> list[str]:
 def ends_of(module: str, *arguments: str) -> dict[tuple[str, int, str], int]:
     """Run a program of the tests; the exit code of each process by name, number of the batch and step."""
     command = [sys.executable, "-m", module, *arguments]
-    ended = subprocess.run(command, cwd=TESTS, env=os.environ, capture_output=True, text=True, timeout=100, check=True)
+    ended = subprocess.run(command, cwd=TESTS, env=os.environ, capture_output=True, text=True, timeout=280, check=True)
     sys.stderr.write(ended.stderr)  # for who reads why a test failed
     return {(name, number, step): code for name, number, step, code in json.loads(ended.stdout)}
 

@@ -12,7 +12,12 @@ CONF: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
-    # The usual one has Hadoop start five processes for each file that it renames.
+}
+
+#: The same, with checkpoints that cost less; what is killed for real has those of production.
+SESSION: Final[Mapping[str, str]] = {
+    **CONF,
+    # The usual one has Hadoop start processes (readlink) where it renames a file.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),

@@ -269,6 +269,7 @@ def run(args: argparse.Namespace) -> int:
     # The driver logs what goes wrong in a query; these would repeat it with stack traces.
     for name in ("py4j", "SQLQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     # It logs the whole address of each request, in which there may be a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
@@ -299,3 +300,8 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number greater than 0")
     return int(text)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """False for what py4j logs as the root: a stack trace where Java ends while it is asked, as at a stop."""
+    return Path(record.pathname).parent.name != "py4j"
