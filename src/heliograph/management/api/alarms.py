@@ -1,6 +1,5 @@
 """Alarms: what is wrong with a node for longer than a moment."""
 
-import time
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -13,7 +12,7 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Row, Str
 from heliograph.management.web.paging import PageDep, page_of
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.times import NowDep, rfc3339
 from heliograph.rpc.methods import RpcError
 
 area = Area("Alarms", "What is wrong for longer than a moment, and what was.")
@@ -52,12 +51,13 @@ class AlarmToEnd(Body):
 @area.get("/alarms", scope="alarms:read", response_model=AlarmPage, errors={400: ("BAD_REQUEST",)})
 async def list_alarms(
     nodes: NodesDep,
+    now_s: NowDep,
     page: PageDep,
     activated: Annotated[bool, Query(description="Those that go on, or those that ended")] = True,
 ) -> Response:
     """Alarms that go on, or that ended, the newest first."""
     rows = [
-        _shown(node, row)
+        _shown(node, row, now_s)
         for node in nodes.all()
         for row in await node.rows("alarms.list", AlarmRow, AlarmsWanted(history=not activated))
     ]
@@ -93,8 +93,8 @@ async def force_deactivate_alarm(body: AlarmToEnd, nodes: NodesDep) -> None:
         raise ApiError(400, "NOT_FOUND", message)
 
 
-def _shown(node: Node, row: AlarmRow) -> dict[str, object]:
-    until = int(time.time() * 1000) if row.deactivate_at is None else row.deactivate_at
+def _shown(node: Node, row: AlarmRow, now_s: float) -> dict[str, object]:
+    until = int(now_s * 1000) if row.deactivate_at is None else row.deactivate_at
     shown: dict[str, object] = {
         "node": node.name,
         "name": row.name,

@@ -17,7 +17,7 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.paging import PageDep, page_response, take_page
-from heliograph.management.web.times import read_time_us
+from heliograph.management.web.times import NowDep, read_time_us
 from heliograph.rpc.methods import RpcError
 
 area = Area("Banned", "Who may not connect. A ban does not end connections that are there.")
@@ -80,10 +80,9 @@ async def list_banned(
 
 
 @area.post("/banned", scope="clients:write", errors={400: ("ALREADY_EXISTS", "BAD_REQUEST")})
-async def create_banned(body: NewBanned, nodes: NodesDep) -> dict[str, Any]:
+async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
     """Ban a client id, a user name or an address; connections that are there stay."""
-    now_s = int(time.time())
-    at = now_s if body.at is None else read_seconds(body.at, "at")
+    at = int(now_s) if body.at is None else read_seconds(body.at, "at")
     until = None if body.until in (None, _INFINITY) else read_seconds(body.until, "until")
     if until is not None and until <= now_s:
         raise ApiError(400, "BAD_REQUEST", "until: it is in the past")

@@ -1,6 +1,6 @@
 """Many clients kicked or banned at once: a plan first, which says how many and which, then just those."""
 
-import time
+import asyncio
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Row, Str
 from heliograph.management.web.paging import json_response
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.times import NowDep, rfc3339
 
 area = Area("Plans for clients", "Many clients are kicked or banned at once, as it was planned.")
 
@@ -49,7 +49,7 @@ class ClientPlan:
     def __init__(self, owner: Caller, clientids: list[str]) -> None:
         self.owner = (owner.kind, owner.name)
         self.clientids = clientids
-        self.ends_at = time.monotonic() + _LIFE_S
+        self.ends_at = asyncio.get_running_loop().time() + _LIFE_S
 
     @property
     def characters(self) -> int:
@@ -110,7 +110,7 @@ class ClientPlans:
         )
 
     def _forget_old(self) -> None:
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         for name in [name for name, plan in self._plans.items() if plan.ends_at < now]:
             del self._plans[name]
 
@@ -140,7 +140,7 @@ class PlannedBan(PlannedKick):
 
 
 @area.post("/heliograph/clients/plan", scope="clients:write", errors=BAD_FILTER, response_model=PlanShown)
-async def plan_clients(request: Request, nodes: NodesDep, wanted: WiderFilterDep) -> Response:
+async def plan_clients(request: Request, nodes: NodesDep, now_s: NowDep, wanted: WiderFilterDep) -> Response:
     """Which clients a filter is for now: how many, and the first of them. Nothing is done with them yet."""
     node = nodes.own
     clientids, first, has_more = await _matching(node, wanted)
@@ -151,7 +151,7 @@ async def plan_clients(request: Request, nodes: NodesDep, wanted: WiderFilterDep
             "plan": name,
             "count": len(clientids),
             "more": has_more,
-            "ends_at": rfc3339(time.time_ns() // 1000 + int(_LIFE_S * 1e6)),
+            "ends_at": rfc3339(int((now_s + _LIFE_S) * 1e6)),
             "first": shown(first, node, None),
         }
     )
@@ -170,10 +170,10 @@ async def kick_planned(body: PlannedKick, request: Request, nodes: NodesDep) -> 
 
 
 @area.post("/heliograph/clients/ban", scope="clients:write", errors=_MISSING)
-async def ban_planned(body: PlannedBan, request: Request, nodes: NodesDep) -> dict[str, int]:
+async def ban_planned(body: PlannedBan, request: Request, nodes: NodesDep, now_s: NowDep) -> dict[str, int]:
     """Ban the clients of a plan by their ids, and end their connections and sessions."""
     until = None if body.until is None else read_seconds(body.until, "until")
-    if until is not None and until <= time.time():
+    if until is not None and until <= now_s:
         raise ApiError(400, "BAD_REQUEST", "until: it is in the past")
     banned = held = kicked = 0
     with _plans(request).carried_out(body.plan, request.state.caller) as plan:

@@ -1,7 +1,6 @@
 """Delayed messages: their settings, which there are, one with its payload, letting them go."""
 
 import base64
-import time
 from typing import Annotated, Any, Final
 
 from fastapi import Body, Query, Response
@@ -19,7 +18,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import PageDep, json_response, page_response, take_whole_page
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.times import NowDep, rfc3339
 from heliograph.mqtt.topic import topic_name_fault
 from heliograph.rpc.methods import RpcError
 
@@ -46,13 +45,15 @@ async def put_delayed(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) 
 
 
 @area.get("/mqtt/delayed/messages", scope="clients:read", response_class=Response)
-async def list_delayed_messages(nodes: NodesDep, page: PageDep) -> Response:
+async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -> Response:
     """A page of the delayed messages, without payloads."""
     node = nodes.own
     wanted = DelayedPage(skip=page.skip, limit=page.limit + 1)
     rows, has_next = await take_whole_page(node.slices("delayed.list", DelayedRow, wanted), page.limit)
     info = await node.ask("delayed.info", DelayedInfo)
-    return page_response([_message(row, node) for row in rows], page, int(info.counts["delayed.count"]), has_next)
+    return page_response(
+        [_message(row, node, now_s) for row in rows], page, int(info.counts["delayed.count"]), has_next
+    )
 
 
 @area.get("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:read", errors=_ABOUT_ONE, response_class=Response)
@@ -60,6 +61,7 @@ async def get_delayed_message(
     node: str,
     msgid: str,
     nodes: NodesDep,
+    now_s: NowDep,
     max_payload_bytes: Annotated[
         int | None, Query(ge=0, le=_PAYLOAD_BYTES_MAX, description="Show its beginning, where it is longer")
     ] = None,
@@ -72,7 +74,7 @@ async def get_delayed_message(
         raise _refused(error, msgid) from error
     is_too_large = max_payload_bytes is None and found.row.bytes > _SHOWN_BYTES_MAX
     payload = "PAYLOAD_TOO_LARGE" if is_too_large else base64.b64encode(found.payload[:max_payload_bytes]).decode()
-    return json_response({**_message(found.row, asked), "payload": payload})
+    return json_response({**_message(found.row, asked, now_s), "payload": payload})
 
 
 @area.delete("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:write", errors=_ABOUT_ONE)
@@ -128,14 +130,14 @@ def _settings(tree: dict[str, Any]) -> dict[str, Any]:
     return {name: 0 if value == "infinity" else value for name, value in tree.items()}
 
 
-def _message(row: DelayedRow, node: Node) -> dict[str, Any]:
+def _message(row: DelayedRow, node: Node, now_s: float) -> dict[str, Any]:
     interval_s = round((row.expected_at - row.received_at) / 1_000_000)
     return {
         "msgid": f"{row.id:0{_DIGITS}X}",
         "node": node.name,
         "publish_at": rfc3339(row.received_at),
         "delayed_interval": interval_s,
-        "delayed_remaining": max(0, round(row.expected_at / 1_000_000 - time.time())),
+        "delayed_remaining": max(0, round(row.expected_at / 1_000_000 - now_s)),
         "expected_at": rfc3339(row.expected_at),
         "topic": row.topic,
         "qos": row.qos,

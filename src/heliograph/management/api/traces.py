@@ -1,7 +1,6 @@
 """Traces: what happens to one client, topic, address or rule, recorded in files."""
 
 import asyncio
-import time
 import zipfile
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.times import NowDep, rfc3339
 
 area = Area("Trace", "Records of what happens to one client, topic, address or rule.")
 
@@ -58,8 +57,8 @@ class TraceBody(Body):
     payload_encode: Literal["text", "hex", "hidden"] = "text"
     formatter: Literal["text", "json"] = "text"
 
-    def order(self) -> TraceStartArgs:
-        """What the node is asked for.
+    def order(self, now: float) -> TraceStartArgs:
+        """What the node is asked for at a time, in seconds since the epoch.
 
         Raises:
             ApiError: 400, it makes no sense.
@@ -67,7 +66,6 @@ class TraceBody(Body):
         value = getattr(self, self.type)
         if not value:
             raise ApiError(400, "INVALID_PARAMS", f"the trace needs {self.type}, which its type says")
-        now = time.time()
         begin = now if self.start_at is None else max(_seconds(self.start_at, "start_at"), now)
         end = begin + _DURATION_S if self.end_at is None else _seconds(self.end_at, "end_at")
         if end <= begin or end <= now:
@@ -95,14 +93,14 @@ async def list_traces(nodes: NodesDep) -> list[dict[str, Any]]:
     scope="traces:write",
     errors={400: ("INVALID_PARAMS", "BAD_REQUEST"), 409: ("ALREADY_EXISTS", "DUPLICATE_CONDITION")},
 )
-async def create_trace(body: TraceBody, nodes: NodesDep) -> dict[str, Any]:
+async def create_trace(body: TraceBody, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
     """Begin a trace, now or at its time."""
     with answering(
         trace=(400, "INVALID_PARAMS"),
         trace_exists=(409, "ALREADY_EXISTS"),
         trace_duplicate=(409, "DUPLICATE_CONDITION"),
     ):
-        row = await nodes.own.ask("trace.start", TraceRow, body.order())
+        row = await nodes.own.ask("trace.start", TraceRow, body.order(now_s))
     return _trace(nodes.own, row)
 
 
@@ -159,10 +157,10 @@ async def get_trace_log(
 
 
 @area.get("/trace/{name}/log_detail", scope="traces:read", errors=_MISSING)
-async def get_trace_log_detail(name: str, nodes: NodesDep) -> list[dict[str, Any]]:
+async def get_trace_log_detail(name: str, nodes: NodesDep, now_s: NowDep) -> list[dict[str, Any]]:
     """How much a trace has recorded, and when last, in milliseconds since the epoch."""
     row = await _found(nodes.own, name)
-    written = row.modified_at or time.time()
+    written = row.modified_at or now_s
     return [{"node": nodes.own.name, "size": row.size, "mtime": int(written * 1000)}]
 
 

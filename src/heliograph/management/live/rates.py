@@ -1,6 +1,6 @@
 """How fast counts grow from look to look."""
 
-import time
+import asyncio
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ class GrowingCounts:
 
     def with_rates(self, counts: Counts) -> dict[str, dict[str, float | None]]:
         """Each count of each thing, and beside it `NAME_rate`: its growth a second, None at the first look."""
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         passed_s = now - self._before_at if self._before_at else 0.0
         before, self._before, self._before_at = self._before, counts, now
         return {key: _with_rates(named, before.get(key), passed_s) for key, named in counts.items()}

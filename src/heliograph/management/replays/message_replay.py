@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -139,7 +138,7 @@ class MessageReplay(Job):
 
     async def _wait_for(self, count: int) -> None:
         """Wait until so many messages more are not too many a second."""
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         wait_s = self._due - now
         self._due = max(self._due, now) + count / self._wanted.rate
         if wait_s > 0:

@@ -2,8 +2,20 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Annotated
+
+from fastapi import Depends, Request
 
 from heliograph.management.web.errors import ApiError
+
+
+async def _now_s(request: Request) -> float:
+    now_s: float = request.app.state.now_s()
+    return now_s
+
+
+#: The time of a request, in seconds since the epoch.
+NowDep = Annotated[float, Depends(_now_s)]
 
 
 def rfc3339(time_us: int) -> str:
