@@ -21,6 +21,7 @@ ALLOWED = {
     "rules/bounded_pattern.py _steps_of_repetitions",
     "storage/topic_filter.py topic_filter",
     "management/api/configs.py _schema",
+    "settings/fields.py _settings_of",
     "management/web/area.py _described",
     "management/web/times.py _of_second",
     # Patterns that operators wrote: how much time one may still take is the same wherever it is used.
