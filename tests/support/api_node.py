@@ -50,8 +50,8 @@ class ApiNode(Served):
     def __init__(self, directory: Path, settings: str = "", now_s: Callable[[], float] = time.time) -> None:
         super().__init__(directory, settings)
         self._port = held_port(self)
-        listener = f'listeners.tcp.default.bind = "127.0.0.1:{self._port}"\n'
-        self._live = LiveNode(directory, listener, self.base)
+        free = f'listeners.tcp.default.bind = "127.0.0.1:{self._port}"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+        self._live = LiveNode(directory, free, self.base)
         self._now_s = now_s
         self._programs = Programs(python)
         self._log = _Log()
