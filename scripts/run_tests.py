@@ -74,12 +74,14 @@ def _passing_alone(tests: list[str], arguments: list[str]) -> list[str]:
 
 
 def _without_places(arguments: list[str]) -> list[str]:
-    """Arguments that choose neither files nor the number of workers."""
+    """Arguments that choose neither files nor the number of workers, and have nothing measured."""
     kept: list[str] = []
     for argument in arguments:
         is_count = kept[-1:] == ["-n"]
         if is_count:
             kept.pop()
+        elif argument.startswith("--cpu-times"):
+            continue  # what was measured is of the whole run
         elif argument.startswith("-") or not Path(argument.partition("::")[0]).exists():
             kept.append(argument)
     return kept

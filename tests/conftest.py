@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -87,7 +88,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """What a file leaves, modules that it imported and what they keep, is looked through by no collection behind it."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
-        gc.collect()
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ResourceWarning
+            )  # of what clients of others left: no fault of the next file
+            gc.collect()
         gc.freeze()
     return result
 
