@@ -64,7 +64,7 @@ class SysmonPart(Part):
 
         def use() -> None:
             self._settings = new.sysmon
-            self._due_us = dict.fromkeys(self._due_us, 0)
+            self._due_us = dict.fromkeys((_CPU_ALARM, _SYSTEM_ALARM, _FILES_ALARM), 0)
 
         return Change(use)
 
