@@ -80,7 +80,7 @@ def _without_places(arguments: list[str]) -> list[str]:
         is_count = kept[-1:] == ["-n"]
         if is_count:
             kept.pop()
-        elif argument.startswith("--cpu-times"):
+        elif argument.startswith("--cpu-times="):
             continue  # what was measured is of the whole run
         elif argument.startswith("-") or not Path(argument.partition("::")[0]).exists():
             kept.append(argument)

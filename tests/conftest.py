@@ -85,7 +85,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """What a file leaves, modules that it imported and what they keep, is looked through by no collection behind it."""
+    """Collections after a file do not look through what it left: modules that it imported, and what they keep."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
         with warnings.catch_warnings():

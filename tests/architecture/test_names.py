@@ -1,13 +1,11 @@
 """Names that a reader meets in two places."""
 
 import ast
-from functools import cache
 from pathlib import Path
 
 from architecture.syntax import SOURCES, modules, nodes
 
 
-@cache
 def classes() -> list[tuple[Path, ast.ClassDef]]:
     found = []
     for path in modules(SOURCES):

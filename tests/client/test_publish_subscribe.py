@@ -17,7 +17,7 @@ from support.cases import cases
 from support.mosquitto import free_port
 from support.python_copies import python
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.timeout(300)]
 
 _WAIT_S = 100  # beyond which it does not come; for a machine that is slow
 _MODULE = ("-m", "heliograph.cli.main")

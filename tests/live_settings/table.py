@@ -133,7 +133,7 @@ class World:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that the node counts has happened: its loop is that of the test."""
-        await until(condition)
+        await until(condition, 240)
 
     def number(self, name: str) -> float:
         """A counter or size of the node."""

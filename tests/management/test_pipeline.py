@@ -11,7 +11,7 @@ from support.management import ManagedNode
 from support.waiting import wait_until
 
 RULES = 'rules.obs { sql = "SELECT 10 / payload.n AS n FROM \\"a/#\\"", sink { type = parquet, path = obs } }'
-# It starts Spark three times; what needs no Spark of its own is asked in actions/test_spark.py, too.
+# It starts Spark three times; dead letters and what is refused are asked in actions/test_spark.py, too.
 pytestmark = [pytest.mark.service, pytest.mark.long, pytest.mark.timeout(300)]
 
 

@@ -23,6 +23,7 @@ from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
 from heliograph.processes.backoff import Backoff
 from support.pipeline_run import Run
 from support.waiting import wait_until
+from support.watchdog import show_stacks_at_sigterm
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored
@@ -243,6 +244,7 @@ def test_the_command_runs_until_it_is_told_to_stop(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     # There is one Spark session in a process, which the other tests have already; signals come to this thread.
     monkeypatch.setattr(pipeline_actions, "start_session", lambda *_, **__: spark)
@@ -266,9 +268,12 @@ def test_the_command_runs_until_it_is_told_to_stop(
     try:
         code = main([str(word) for word in run.command("--trigger", "100ms", "--json")[1:]])
     finally:
-        person.join()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        try:
+            person.join()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            show_stacks_at_sigterm(request.config)
     assert code == 0
     (figures,) = json.loads(capsys.readouterr().out)["queries"]
     assert (figures["name"], figures["rows_written"], figures["lag"]) == ("obs", 8, 0)

@@ -26,7 +26,7 @@ from support.services import Node
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
 COUNT: Final = 2000
-AWAKE_COUNT: Final = COUNT // 4  # each takes as long as all that ten others are made of
+AWAKE_COUNT: Final = COUNT // 4  # making one takes ten times as long as any other
 CONNECT: Final = encode_packet(p.Connect(p.V5, "", True, 0, None, None, None, properties()), p.V5)
 # The figures are of compiled code: interpreted objects have a dictionary of attributes each.
 TOLERANCE: Final = 1.1 if awaiting_rel.__file__.endswith(".so") else 2.5

@@ -36,7 +36,7 @@ class ApiNode(Served):
     """One in this process, on a thread with an event loop of its own; a context.
 
     What the node or the API starts as programs are processes here, too, but copies of one that has loaded their modules
-    (`python_copies`): they are not its children, and no smaller for what they do not need.
+    (`python_copies`): they are not its children, and have more loaded than they need.
 
     What waits there goes by the loop's clock, which does not count what a slow machine takes; what the API says of the
     time of day by `now_s`.

@@ -28,7 +28,7 @@ def _main() -> int:
         _signal.signal(number, pass_on)
     code = int(server.recv(64) or 1)  # nothing comes of a server that has ended
     if code < 0:
-        if -code != 9:  # of which nobody can change what it does
+        if -code != 9:  # whose action cannot be changed
             _signal.signal(-code, _signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code

@@ -1,7 +1,8 @@
 """`--cpu-times FILE`: the CPU time of each file of tests with all processes that it starts, as JSON.
 
-Processes count while they live, and go on counting when they have ended; what a session shares, a Spark session or a
-node, counts for the file that uses it. A loop that always does the same work says how fast the machine is meanwhile.
+Processes count while they live, and go on counting when they have ended, except those whose parent was killed; what a
+session shares, a Spark session or a node, counts for the file that uses it. A loop that always does the same work says
+how fast the machine is meanwhile.
 """
 
 import json
@@ -72,7 +73,7 @@ class CpuTimes:
     def _next(self) -> float:
         """CPU seconds since the last call, without those of the loop."""
         now = cpu_s()
-        used = max(0.0, now - self._measured_s)  # processes whose parents were killed are seen no more
+        used = max(0.0, now - self._measured_s)  # processes whose parents were killed are not seen any more
         self._since_loop_s += used
         if self._since_loop_s >= _LOOP_EVERY_S:
             self._since_loop_s = 0.0

@@ -127,5 +127,6 @@ class ManagedNode(Served):
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.api.close()
-        if self.node.is_alive():
+        if not self.node.was_killed:
+            assert self.node.is_alive(), self.log_text[-2000:]
             self.node.stop()

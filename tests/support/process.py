@@ -56,6 +56,7 @@ class NodeProcess:
         self.is_copy = is_copy
         self.log = directory / "node.log"
         self.ready_line = ""
+        self.was_killed = False
         self._process: subprocess.Popen[str] | Copy | None = None
 
     @property
@@ -71,6 +72,7 @@ class NodeProcess:
 
     def start(self) -> Self:
         """Start it and wait for its ready line."""
+        self.was_killed = False
         config = self.directory / "heliograph.conf"
         config.write_text(
             f'listeners.tcp.default.bind = "127.0.0.1:{self.port}"\n'
@@ -95,6 +97,7 @@ class NodeProcess:
 
     def kill(self) -> None:
         """`kill -9`."""
+        self.was_killed = True
         self.end_by(signal.SIGKILL)
 
     def end_by(self, number: signal.Signals) -> int:

@@ -22,16 +22,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 _USES_SPARK: Final = re.compile(r"\bspark: ")  # the fixture, as an argument
-# What the files of a folder share starts once: a node and a browser; the syntax of all sources.
-_TOGETHER: Final = ("tests/dashboard/", "tests/architecture/")
+_DASHBOARD: Final = "tests/dashboard/"  # their node and their browser start once
+_SYNTAX: Final = "from architecture.syntax import"  # which is read once
 
 
 class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Files wait in the order in which they were collected; a worker that ends its last but one test gets the next.
 
     Those that use Spark all go to one, whose session they share: a session starts a Java process, which takes a long
-    time to become fast. Those of a folder that shares something go to one as well. The others do something else
-    meanwhile, and end when only such files are left.
+    time to become fast. Those of the dashboard and those that look at the syntax of our sources go to one as well. The
+    others do something else meanwhile, and end when only such files are left.
     """
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
@@ -89,8 +89,12 @@ class FilesOfWorkers(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
         """What a file shares with others that have to run in the same worker; empty for most."""
         if file not in self._shared_by:
             text = (self.config.rootpath / file).read_text(encoding="utf-8")
-            folder = next((folder for folder in _TOGETHER if file.startswith(folder)), "")
-            self._shared_by[file] = folder or ("spark" if _USES_SPARK.search(text) else "")
+            uses = {
+                "dashboard": file.startswith(_DASHBOARD),
+                "spark": _USES_SPARK.search(text),
+                "syntax": _SYNTAX in text,
+            }
+            self._shared_by[file] = next((what for what, does in uses.items() if does), "")
         return self._shared_by[file]
 
     def _reschedule_all(self) -> None:

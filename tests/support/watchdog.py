@@ -31,9 +31,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the real stderr, which tests cannot capture, and watch the collection."""
     config.stash[_STDERR] = os.dup(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2)
-    faulthandler.register(signal.SIGTERM, file=config.stash[_STDERR], chain=True)
+    show_stacks_at_sigterm(config)
     if _runs_tests(config):
         _exit_after(_COLLECTING_S, config)
+
+
+def show_stacks_at_sigterm(config: pytest.Config) -> None:
+    """Have SIGTERM print the stacks of all threads; again where a test has handled it."""
+    faulthandler.register(signal.SIGTERM, file=config.stash[_STDERR], chain=True)
 
 
 def pytest_collection_finish() -> None:

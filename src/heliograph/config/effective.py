@@ -50,7 +50,7 @@ def effective_settings(layers: Layers, root: str = "") -> Iterator[EffectiveSett
     """Every setting, in the order of the declarations.
 
     Args:
-        root: Of this root only, which is declared.
+        root: Only the settings of this root; all where it is empty or no root.
     """
     tree, setting = layers.merged, settings_of(Config).get(root)
     if setting is not None:

@@ -92,14 +92,13 @@ class Program:
         self._say = say
         self._nodes = Nodes(settings.node_name, Path(settings.data_dir))
         self._callers = PeopleCallers(settings, self._nodes, now_s)
-        self._app = make_app(AREAS, settings, self._nodes, self._callers, programs)
+        self._app = make_app(AREAS, settings, self._nodes, self._callers, programs, now_s)
         add_unlisted_paths(self._app)
         add_dashboard(self._app)
         self._history = History(self._nodes, HistoryStore(Path(settings.data_dir) / "management" / FILE))
         self._scrapes = Scrapes()
         self._pusher = Pusher(settings.node_name, self._metrics_text)
         self._live = LiveHub(SUBJECTS, self._nodes)
-        self._app.state.now_s = now_s
         self._app.state.changed = asyncio.Event()
         self._app.state.live = self._live
         self._app.state.history = self._history

@@ -1,6 +1,5 @@
 """Stored messages published again, to a topic of their own, at a bounded rate."""
 
-import time
 import uuid
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.event_streams import event_stream
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.reader_processes import reader_access
-from heliograph.management.web.times import read_time_us, rfc3339
+from heliograph.management.web.times import NowDep, read_time_us, rfc3339
 from heliograph.mqtt.topic import topic_filter_fault, topic_name_fault
 
 area = Area("Message replays", "Stored messages published again.")
@@ -63,7 +62,9 @@ async def list_message_replays(request: Request) -> list[dict[str, Any]]:
     status=201,
     errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
 )
-async def begin_message_replay(body: MessageReplayBody, request: Request, nodes: NodesDep) -> dict[str, Any]:
+async def begin_message_replay(
+    body: MessageReplayBody, request: Request, nodes: NodesDep, now_s: NowDep
+) -> dict[str, Any]:
     """Begin to publish stored messages again, in the order in which they were stored.
 
     They keep payload, QoS and properties, but for the expiry; the user properties `replayed-from`, `replayed-by` and
@@ -71,7 +72,7 @@ async def begin_message_replay(body: MessageReplayBody, request: Request, nodes:
     """
     caller: Caller = request.state.caller
     require(caller, "messages:read", "GET")
-    start, end = _checked(body)
+    start, end = _checked(body, now_s)
     access = await reader_access(request, nodes)
     jobs = _jobs(request)
     jobs.check_room()
@@ -123,14 +124,14 @@ async def delete_message_replay(id: str, request: Request) -> None:
     await _jobs(request).remove(_found(request, id))
 
 
-def _checked(body: MessageReplayBody) -> tuple[int | None, int]:
+def _checked(body: MessageReplayBody, now_s: float) -> tuple[int | None, int]:
     """The stretch of time, in microseconds since the epoch."""
     if (fault := topic_filter_fault(body.topic, _LEVELS_MAX)) is not None:
         raise _wrong("topic", f"{body.topic[:200]!r} is no topic filter: {fault}")
     if (fault := topic_name_fault(body.target.replace(TOPIC, "t"), _LEVELS_MAX)) is not None:
         raise _wrong("target", f"{body.target[:200]!r} is no topic: {fault}")
     start = read_time_us(body.start, "start") if body.start else None
-    now = time.time_ns() // 1000  # later ones may be those that it publishes
+    now = int(now_s * 1e6)  # later ones may be those that it publishes
     end = min(now, read_time_us(body.end, "end")) if body.end else now
     if start is not None and start >= end:
         raise _wrong("end", "the stretch is empty: it ends before it begins")

@@ -1,6 +1,5 @@
 """The rule time machine: a rule is run over stored messages, without doing anything with its rows."""
 
-import time
 from typing import Any, Final, Literal
 
 import msgspec
@@ -19,7 +18,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.event_streams import event_stream
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.reader_processes import reader_access
-from heliograph.management.web.times import read_time_us, rfc3339
+from heliograph.management.web.times import NowDep, read_time_us, rfc3339
 
 area = Area("Rule replays", "Rules run over stored messages, without doing anything with their rows.")
 
@@ -53,11 +52,11 @@ class ReplayBody(Body):
     status=201,
     errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
 )
-async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep) -> dict[str, Any]:
+async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
     """Begin a replay; it runs in a process of its own, and reads from the storage reader, never from the broker."""
     caller: Caller = request.state.caller
     require(caller, "messages:read", "GET")
-    since, until = _stretch(body)
+    since, until = _stretch(body, now_s)
     access = await reader_access(request, nodes)
     names = [name.strip() for name in (body.rule, body.compare) if name]
     settings = await nodes.own.ask("rules.replay_settings", ReplaySettings, ReplaySettingsWanted(names))
@@ -122,10 +121,10 @@ async def start_replayed_rule(id: str, request: Request, nodes: NodesDep) -> dic
     return replay.shown()
 
 
-def _stretch(body: ReplayBody) -> tuple[int, int]:
+def _stretch(body: ReplayBody, now_s: float) -> tuple[int, int]:
     """The times of storing, in microseconds since the epoch; 0 for the earliest message."""
     since = 0 if body.since == _EARLIEST else read_time_us(body.since, "from")
-    until = time.time_ns() // 1000 if body.until == _NOW else read_time_us(body.until, "to")
+    until = int(now_s * 1e6) if body.until == _NOW else read_time_us(body.until, "to")
     if since >= until:
         raise _wrong("to", "the stretch is empty: it ends before it begins")
     return since, until

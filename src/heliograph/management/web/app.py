@@ -1,6 +1,6 @@
 """The application: the areas of the API below its base path, and what holds for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI
 
@@ -21,17 +21,20 @@ def make_app(
     nodes: Nodes,
     callers: Callers,
     programs: Programs,
+    now_s: Callable[[], float],
 ) -> FastAPI:
     """The application.
 
     What routes use stands in `app.state`: `settings` (replaced when they change), `nodes`, `callers`,
-    `programs` (which start processes), the `scopes` of all routes, and the `places` that callers share (`web.places`).
+    `programs` (which start processes), `now_s` (the wall clock), the `scopes` of all routes, and the `places` that
+    callers share (`web.places`).
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.settings = settings
     app.state.nodes = nodes
     app.state.callers = callers
     app.state.programs = programs
+    app.state.now_s = now_s
     app.state.places = {}
     app.state.scopes = sorted(set().union(*(area.scopes for area in areas)))
     for area in areas:

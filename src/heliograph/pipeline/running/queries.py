@@ -136,8 +136,9 @@ class RunningQuery:
         stamp = f"{newest.batchId()} {newest.timestamp()}"
         if stamp == self._progress_seen:
             return []
+        found = [json.loads(progress.json()) for progress in query.recentProgress()]
         self._progress_seen = stamp
-        return [json.loads(progress.json()) for progress in query.recentProgress()]
+        return found
 
     def take_counters(self) -> BatchCounters:
         """What the batches added up to since this was last asked."""
