@@ -79,12 +79,12 @@ class Fault:
 
 @dataclass
 class Outcome:
-    """What the tests said of a fault.
+    """What the tests showed of a fault.
 
     Attributes:
         state: `FOUND`, `NOT_FOUND` or `BROKEN`.
         by: The test that failed.
-        why: What it said.
+        why: The message of its failure.
         seconds: How long the tests took.
         cpu_s: How much CPU time they took.
         output: The lines of their output.

@@ -89,9 +89,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     result = yield
     if nextitem is None or nextitem.path != item.path:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ResourceWarning
-            )  # of what clients of others left: no fault of the next file
+            # Sockets that clients of other projects left would fail the next file.
+            warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
         gc.freeze()
     return result

@@ -113,11 +113,11 @@ class World:
             shown.update(self.api.get(f"/actions/{action}").json())
             return found(shown)
 
-        wait_until(is_as_wanted, lambda: self.told(action))
+        wait_until(is_as_wanted, lambda: self.described(action))
         return shown
 
-    def told(self, action: str) -> str:
-        """What is told of an action, and by the pipeline."""
+    def described(self, action: str) -> str:
+        """An action as the API shows it, and the end of the pipeline's log."""
         log = self.output.parent / "pipeline.log"
         return f"{self.api.get(f'/actions/{action}').text}\n{log.read_text()[-3000:] if log.exists() else 'no log'}"
 
@@ -267,7 +267,7 @@ def test_a_row_that_the_target_refuses_is_a_dead_letter(world: World) -> None:
         queries = api.get("/heliograph/pipeline").json()["queries"]
         return [one["figures"]["dead_letters"] for one in queries if one["figures"].get("dead_letters")]
 
-    wait_until(letters, lambda: world.told("pgsql:db"))
+    wait_until(letters, lambda: world.described("pgsql:db"))
     assert letters() == [1]
     (count,) = api.get("/heliograph/pipeline/dead_letters").json()
     assert (count["rule"], count["waiting"]) == (name, 1)
@@ -279,13 +279,13 @@ def test_a_row_that_the_target_refuses_is_a_dead_letter(world: World) -> None:
         api.post("/heliograph/pipeline/plan", params={"rule": "none"}, timeout=120),
     ):
         assert (refused.status_code, refused.json()["code"]) == (400, "BAD_REQUEST")
-    told = api.get("/heliograph/pipeline").json()
-    assert (told["enable"], told["is_running"]) == (True, True)
-    assert name in {query["name"] for query in told["queries"]}
+    pipeline = api.get("/heliograph/pipeline").json()
+    assert (pipeline["enable"], pipeline["is_running"]) == (True, True)
+    assert name in {query["name"] for query in pipeline["queries"]}
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong", "told"),
+    ("name", "wrong", "why"),
     [
         ("pgsql:db", {"password": "wrong"}, "password authentication failed"),
         ("redis:cache", {"parameters": {"password": "wrong"}}, "invalid username-password pair"),
@@ -299,7 +299,7 @@ def test_a_connection_is_tested(
     capsys: pytest.CaptureFixture[str],
     name: str,
     wrong: dict[str, Any],
-    told: str,
+    why: str,
 ) -> None:
     # In this process what the API has a process of its own do, as `tests/management/test_actions.py` shows.
     hub = {"mqtt:hub": {"server": f"127.0.0.1:{world.managed.node.port}"}}
@@ -307,7 +307,7 @@ def test_a_connection_is_tested(
     assert fault(tmp_path, capsys, name, settings) == ""
     if "parameters" in wrong:
         wrong = {"parameters": {**settings["parameters"], **wrong["parameters"]}}
-    assert told in fault(tmp_path, capsys, name, {**settings, **wrong})
+    assert why in fault(tmp_path, capsys, name, {**settings, **wrong})
 
 
 def fault(directory: Path, capsys: pytest.CaptureFixture[str], name: str, settings: dict[str, Any]) -> str:
@@ -322,9 +322,9 @@ def fault(directory: Path, capsys: pytest.CaptureFixture[str], name: str, settin
     probed = directory / "probe.hocon"
     probed.write_text(json.dumps({"rules": {"probe": probe_section(connector, sample_action(kind))}}))
     code = main(["pipeline", "probe", str(probed)])
-    said = capsys.readouterr()
-    assert (code, bool(said.err)) in ((0, False), (1, True))
-    return said.err
+    printed = capsys.readouterr().err
+    assert (code, bool(printed)) in ((0, False), (1, True))
+    return printed
 
 
 def test_a_mistake_that_only_the_target_knows_stops_one_action(world: World) -> None:

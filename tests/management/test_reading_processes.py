@@ -97,9 +97,9 @@ def test_ctrl_c_ends_the_command(managed: ManagedNode) -> None:
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
         wait_until(lambda: len(in_session(running.pid)) > 1, "its jq has started")
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=30)
+        _, printed = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert "cancelled" in told
+    assert "cancelled" in printed
     wait_until(lambda: not in_session(running.pid), "what it has started is gone")
 
 

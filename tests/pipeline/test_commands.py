@@ -157,11 +157,11 @@ def test_the_commands_as_a_person_uses_them(
     assert main(["pipeline", "status", "--checkpoint", str(run.directory / "nothere")]) == 2
 
 
-def test_py4j_tells_nothing_of_a_java_process_that_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_py4j_logs_nothing_of_a_java_process_that_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert main(["pipeline", "status", "--checkpoint", str(tmp_path)]) == 2
-    said = {"levelno": logging.INFO, "levelname": "INFO", "msg": "Exception while sending command."}
+    record = {"levelno": logging.INFO, "levelname": "INFO", "msg": "Exception while sending command."}
     for file, seen in ((py4j.java_gateway.__file__, 0), (__file__, 1)):
-        logging.getLogger().handle(logging.makeLogRecord({**said, "pathname": file}))
+        logging.getLogger().handle(logging.makeLogRecord({**record, "pathname": file}))
         assert len(caplog.records) == seen
 
 

@@ -303,5 +303,5 @@ def _count(text: str) -> int:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """False for what py4j logs as the root: a stack trace where Java ends while it is asked, as at a stop."""
+    """False for what py4j logs as the root logger: stack traces of what the driver says itself, or of a stop."""
     return Path(record.pathname).parent.name != "py4j"

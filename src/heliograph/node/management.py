@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Change, Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
+from heliograph.processes.programs import PROGRAMS
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +67,8 @@ class ManagementProcess(SupervisedProcess):
         }
 
     async def _spawn(self) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "heliograph.management"),
+        process = await PROGRAMS.start(
+            "heliograph.management",
             stdin=asyncio.subprocess.PIPE,  # its end is the end of this process, however that comes
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **_ALLOCATOR},

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Change, Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
+from heliograph.processes.programs import PROGRAMS
 from heliograph.settings.secrets import SecretError
 from heliograph.storage.durable_files import write_durably
 
@@ -39,7 +39,7 @@ ACTIONS_FILE: Final = "actions.hocon"
 """The file that a node makes of its actions, in the directory of its pipeline."""
 
 _DIRECTORY: Final = "pipeline"
-_PIPELINE: Final = (sys.executable, "-m", "heliograph.cli.main", "pipeline")
+_PIPELINE: Final = ("heliograph.cli.main", "pipeline")
 _STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _TOLD_BYTES: Final = 2_000
@@ -119,7 +119,7 @@ class PipelineProcess(SupervisedProcess):
         }
 
     def command(self) -> Sequence[str]:
-        """The command line of the process."""
+        """The module of the process, and its command line."""
         config = self._config
         command = [*_PIPELINE, "run", *file_arguments(self.files), "--watch-stdin"]
         command += ["--checkpoint", self._checkpoint]
@@ -154,7 +154,7 @@ class PipelineProcess(SupervisedProcess):
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:
             self.log_file.replace(self.log_file.with_suffix(".log.1"))
         with self.log_file.open("ab") as log:
-            return await asyncio.create_subprocess_exec(
+            return await PROGRAMS.start(
                 *self.command(),
                 stdin=asyncio.subprocess.PIPE,  # its end is the end of this process, however that comes
                 stdout=log,
@@ -350,7 +350,7 @@ async def validate(*files: str) -> None:
     Raises:
         PipelineRefusedError: They are not.
     """
-    process = await asyncio.create_subprocess_exec(
+    process = await PROGRAMS.start(
         *(*_PIPELINE, "validate", *file_arguments(files), "--no-spark"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,

@@ -179,7 +179,8 @@ class _Declared:
         return self.is_secret or isinstance(self.kind, SecretText)
 
 
-_settings_of: Final[dict[type[Any], Mapping[str, Setting]]] = {}  # made once: each reading asks for them many times
+# Each reading asks for them many times. `functools.cache` takes no `type[Any]` for mypy.
+_settings_of: Final[dict[type[Any], Mapping[str, Setting]]] = {}
 
 
 def settings_of(model: type[Any]) -> Mapping[str, Setting]:
