@@ -14,7 +14,7 @@ CONF: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
 }
 
-#: The same, with checkpoints that cost less; what is killed for real has those of production.
+#: The same, with checkpoints that cost less; drivers that are killed within a batch have those of production.
 SESSION: Final[Mapping[str, str]] = {
     **CONF,
     # The usual one has Hadoop start processes (readlink) where it renames a file.
