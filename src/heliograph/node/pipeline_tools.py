@@ -14,6 +14,7 @@ from typing import Final
 
 from heliograph.control.proto_v1.pipeline import DeadLettersWanted, LateReplayWanted, LateRowsWanted
 from heliograph.node.pipeline import PipelinePart, PipelineProcess
+from heliograph.processes.programs import PROGRAMS
 from heliograph.rpc.codes import BAD_ARGUMENTS, OVERLOADED
 from heliograph.rpc.methods import RpcError
 
@@ -119,7 +120,7 @@ class PipelineTools:
 
 
 def _parts(command: Sequence[str]) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-    """A command line of a pipeline: the program, the files, and the options with their values."""
+    """A command line of a pipeline: the module and its command, the files, and the options with their values."""
     at = command.index("run")
     files, options = [], []
     rest = iter(command[at + 1 :])
@@ -151,9 +152,9 @@ def _time(text: str) -> str:
 
 
 async def _lines(command: Sequence[str], environment: dict[str, str]) -> list[str]:
-    """What a command prints; where its asker gives up, it and what it has started are ended."""
+    """What a module prints with a command line; where its asker gives up, it and what it has started are ended."""
     pipe = asyncio.subprocess.PIPE
-    running = await asyncio.create_subprocess_exec(
+    running = await PROGRAMS.start(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
     )
     try:
