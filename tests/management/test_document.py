@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 import pytest
 import requests
 import yaml
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, seed, settings
 
 from support.management import KEY, SECRET, Served
 
@@ -112,7 +112,8 @@ def _ask(operation: Any, session: requests.Session) -> Any:
 
     asked: list[Any] = []
 
-    @settings(max_examples=1, database=None, derandomize=True, phases=[Phase.generate])
+    @seed(0)  # to derandomize takes more: it looks at the source of what it calls
+    @settings(max_examples=1, database=None, phases=[Phase.generate])
     @given(operation.as_strategy())
     def once(case: Any) -> None:
         asked.append(case)
