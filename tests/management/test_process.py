@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import psutil
@@ -103,9 +102,9 @@ def test_it_is_switched_off_and_on(managed: ManagedNode) -> None:
     assert httpx.get(f"{managed.url}/status").status_code == 200
 
 
-def test_it_ends_with_its_node(tmp_path: Path) -> None:
-    with ManagedNode(tmp_path, "durable_storage.flight.enable = false") as node:
-        pid = _management_pid(node)
-        node.node.kill()
-        wait_until(lambda: not psutil.pid_exists(pid), "the process has ended")
-        node.start()
+def test_it_ends_with_its_node(managed: ManagedNode) -> None:
+    pid = _management_pid(managed)
+    managed.node.kill()
+    wait_until(lambda: not psutil.pid_exists(pid), "the process has ended")
+    managed.api.close()
+    managed.start()
