@@ -66,7 +66,7 @@ def expect(shown: Locator) -> LocatorAssertions:
             return shown.wait_for(timeout=timeout)
         return at_last(timeout=_LAST_LOOK_MS)
 
-    waiting.to_be_visible = to_be_visible  # type: ignore[method-assign, assignment]
+    setattr(waiting, "to_be_visible", to_be_visible)  # noqa: B010 - a method is no attribute to mypy
     return waiting
 
 
