@@ -11,8 +11,7 @@ TEST_WORKERS ?= 3
 TEST_LIMIT ?= 2400
 # Ctrl-C ends what a target has started, and so does its end.
 RUN := $(PYTHON) scripts/supervise.py
-FILES_APART := --dist loadfile --no-loadscope-reorder
-PYTEST = $(RUN) --limit $(TEST_LIMIT) $(BIN)/python scripts/run_tests.py $(AGAIN) -n $(TEST_WORKERS) $(FILES_APART)
+PYTEST = $(RUN) --limit $(TEST_LIMIT) $(BIN)/python scripts/run_tests.py $(AGAIN) --workers=$(TEST_WORKERS)
 TEST_TIMES := build/test-times.json
 STRESS_RUNS ?= 3
 UNCOMPILED ?= $(addprefix tests/,bench broker channel conformance durable fuzz mqtt retainer session transport)
@@ -53,7 +52,7 @@ test-uncompiled: ## the tests of the compiled packages, uncompiled
 
 test-stress: ## the suite with four times as many workers as cores and stress-ng beside it; STRESS_RUNS=3
 	@$(SET_UP) test
-	@$(RUN) $(BIN)/python scripts/stress_tests.py --runs $(STRESS_RUNS) $(FILES_APART) -m "not long" $(PYTEST_ARGS)
+	@$(RUN) $(BIN)/python scripts/stress_tests.py --runs $(STRESS_RUNS) -m "not long" $(PYTEST_ARGS)
 
 test-times: ## CPU time of each group of tests in the last `make test`, beside its budget; TIMES_ARGS=--propose
 	@$(PYTHON) scripts/test_times.py $(TIMES_ARGS)

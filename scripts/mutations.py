@@ -165,7 +165,7 @@ class TreeCopy:
             os.killpg(self._pid, signal.SIGKILL)
 
     def _tested(self, tests: Sequence[str], select: str, *, is_compiled: bool) -> Outcome:
-        command = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-m", "not long", "-p", "no:cacheprovider", "-rfE"]
+        command = [sys.executable, "-m", "pytest", "-x", "-m", "not long", "-p", "no:cacheprovider", "-rfE"]
         command += ["-k", select] if select else []
         self._have_compiled(is_compiled)
         began = time.monotonic()

@@ -67,7 +67,7 @@ def _passing_alone(tests: list[str], arguments: list[str]) -> list[str]:
     found = []
     for test in tests:
         print(f"\nonce more, alone: {test}", flush=True)
-        again = _run([*_without_places(arguments), "-n", "0", test])
+        again = _run([*_without_places(arguments), test])
         if again.exit_code == 0 and again.passed:
             found.append(test)
     return found
@@ -77,12 +77,9 @@ def _without_places(arguments: list[str]) -> list[str]:
     """Arguments that choose neither files nor the number of workers, and have nothing measured."""
     kept: list[str] = []
     for argument in arguments:
-        is_count = kept[-1:] == ["-n"]
-        if is_count:
-            kept.pop()
-        elif argument.startswith("--cpu-times="):
+        if argument.startswith(("--cpu-times=", "--workers=")):
             continue  # what was measured is of the whole run
-        elif argument.startswith("-") or not Path(argument.partition("::")[0]).exists():
+        if argument.startswith("-") or not Path(argument.partition("::")[0]).exists():
             kept.append(argument)
     return kept
 

@@ -32,7 +32,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", _JAVA)
 # Nodes that tests start have no management process beside them; tests of that one say otherwise.
 os.environ.setdefault("HELIOGRAPH_MANAGEMENT__ENABLE", "false")
 
-pytest_plugins = ["support.watchdog", "support.skips", "support.scheduling", "support.outcomes", "support.cpu_times"]
+pytest_plugins = ["support.watchdog", "support.skips", "support.workers", "support.outcomes", "support.cpu_times"]
 
 # How long an example takes says more about the machine than about the code. To explain a failure, Hypothesis traces
 # each line, which makes finding its smallest example twenty times slower.
@@ -59,8 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_here and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES_MIN:
         os.environ["TMPDIR"] = str(_MEMORY)
         tempfile.tempdir = None  # so that it is found anew
-    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
-        gc.disable()  # nothing that collecting the tests makes is garbage
+    gc.disable()  # nothing that collecting the tests makes is garbage
 
 
 @pytest.hookimpl(trylast=True)  # behind what leaves tests out

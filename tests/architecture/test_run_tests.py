@@ -43,11 +43,11 @@ def run(folder: Path, *files: str, options: tuple[str, ...] = ("--again",)) -> "
     for number, source in enumerate(files):
         (folder / f"test_{number}.py").write_text(source)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    plugins = ("-p", "xdist", "-p", "support.scheduling", "-p", "support.outcomes", "-p", "no:cacheprovider")
-    command = [sys.executable, str(RUN_TESTS), *options, "-q", *plugins, "-n", "1", "--dist", "loadfile"]
+    plugins = ("-p", "support.workers", "-p", "support.outcomes", "-p", "no:cacheprovider")
+    command = [sys.executable, str(RUN_TESTS), *options, "-q", *plugins, "--workers=1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(
-        [*command, "--no-loadscope-reorder", "."],
+        [*command, "."],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -86,7 +86,7 @@ def test_what_fails_twice_or_is_skipped_when_it_runs_alone_fails_the_run(tmp_pat
 
 @pytest.mark.parametrize(
     ("source", "code"),
-    [("import no_such_module\n", 1), ("import os\n\nos.kill(os.getppid(), 9)\n", 137)],
+    [("import no_such_module\n", 2), ("import os\n\nos.kill(os.getpid(), 9)\n", 137)],
     ids=["a file that cannot be read", "a process that is killed"],
 )
 def test_a_run_that_is_not_whole_fails_as_it_is(tmp_path: Path, source: str, code: int) -> None:

@@ -118,11 +118,11 @@ def run(folder: Path, source: str, workers: int, grace_s: int = 1) -> "subproces
     """
     (folder / "test_it.py").write_text(source)
     (folder / "pytest.ini").write_text(f"[pytest]\ntimeout = 1\nwatchdog_grace = {grace_s}\n")
-    command = [sys.executable, "-m", "pytest", "-n", str(workers)]
-    for plugin in ("xdist", "pytest_timeout", "support.watchdog", "no:cacheprovider"):
+    command = [sys.executable, "-m", "pytest", f"--workers={workers}"]
+    for plugin in ("support.workers", "pytest_timeout", "support.watchdog", "no:cacheprovider"):
         command += ["-p", plugin]
     return subprocess.run(
-        [*command, "--dist", "load", str(folder)],
+        [*command, str(folder)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
@@ -149,7 +149,7 @@ def test_workers_whose_tests_never_end_are_replaced(tmp_path: Path) -> None:
     result = run(tmp_path, SURVIVORS, 2, grace_s=2)  # in which a busy machine comes to the loops
     assert "4 failed, 1 passed" in result.stdout
     for name in ("test_swallowing", "test_in_c", "test_silent_peer", "test_process"):
-        assert f"crashed while running 'test_it.py::{name}'" in result.stdout
+        assert f"a worker died while it ran 'test_it.py::{name}'" in result.stdout
     # What their stacks are is held above: two workers write theirs at once here, and threads that run change theirs.
     assert result.stderr.count("Timeout (0:00:03)") == 4
 

@@ -2,7 +2,7 @@
 
 `cases` takes what `pytest.mark.parametrize` takes. A bank then is one report instead of one for each case, which saves
 the millisecond or two that fixtures, hooks and timers cost around a case. Pytest's own `subtests` makes a report for
-each case as well, captures its output, and sends it from xdist's workers.
+each case as well, captures its output, and sends it from workers.
 
 Fixtures are made once for all cases. Those of pytest that collect something are fresh for each: `tmp_path` is an empty
 folder, `monkeypatch` is undone, `capsys` and `caplog` are empty. Tasks that a case leaves are cancelled where no other

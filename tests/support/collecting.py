@@ -1,4 +1,4 @@
-"""What collecting the tests has imported, which each worker of xdist pays for."""
+"""What collecting the tests has imported, which each run pays for."""
 
 from typing import Final
 

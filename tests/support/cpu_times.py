@@ -27,19 +27,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure in processes that run tests; write in the one that pytest was started as."""
+    """Measure in each process that runs tests; write in the one that pytest was started as."""
     path: Path | None = config.getoption(_OPTION)
     if path is None:
         return
-    is_worker = hasattr(config, "workerinput")
-    measured = None
-    if is_worker or not config.getoption("numprocesses", None):
-        measured = CpuTimes()
-        config.pluginmanager.register(measured)
-    if is_worker:
-        config.pluginmanager.register(_ForController(config, measured))
-    else:
-        config.pluginmanager.register(_Report(path, measured))
+    measured = CpuTimes()
+    config.pluginmanager.register(measured)
+    config.pluginmanager.register(_Report(path, measured))
 
 
 class CpuTimes:
@@ -66,9 +60,15 @@ class CpuTimes:
             self.files[file] = self.files.get(file, 0.0) + used
         return result
 
-    def as_json(self) -> dict[str, Any]:
-        """What was measured."""
-        return {"collecting_s": self.collecting_s, "files": self.files, "loops_s": self.loops_s}
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_worker_begins(self) -> None:
+        """This process is a copy of the one that collected the tests; what that one has used is not its own."""
+        self._measured_s = cpu_s()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_worker_ends(self) -> dict[str, Any]:
+        """What this worker has measured."""
+        return {"cpu_times": (self.files, self.loops_s)}
 
     def _next(self) -> float:
         """CPU seconds since the last call, without those of the loop."""
@@ -83,51 +83,32 @@ class CpuTimes:
         return used
 
 
-class _ForController:
-    """Hands what a worker of xdist has measured to the process that it works for."""
-
-    def __init__(self, config: pytest.Config, measured: CpuTimes | None) -> None:
-        self._config = config
-        self._measured = measured
-
-    def pytest_sessionfinish(self) -> None:
-        """The tests of this worker are done."""
-        if self._measured is not None:
-            output: dict[str, Any] = getattr(self._config, "workeroutput")  # noqa: B009 - xdist adds it
-            output["cpu_times"] = json.dumps(self._measured.as_json())
-
-
 class _Report:
     """Gathers what all processes have measured, and writes it."""
 
-    def __init__(self, path: Path, measured: CpuTimes | None) -> None:
+    def __init__(self, path: Path, measured: CpuTimes) -> None:
         self._path = path
         self._measured = measured
-        self._workers: list[dict[str, Any]] = []
         self._begin = time.monotonic()
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
+    def pytest_worker_ended(self, results: dict[str, Any]) -> None:
         """A worker has ended; one that died says nothing."""
-        output = getattr(node, "workeroutput", None) or {}
-        if "cpu_times" in output:
-            self._workers.append(json.loads(output["cpu_times"]))
+        files, loops_s = results["cpu_times"]
+        for file, used in files.items():  # of one whose worker died, another has run the rest
+            self._measured.files[file] = self._measured.files.get(file, 0.0) + used
+        self._measured.loops_s += loops_s
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Write the file."""
-        parts = [*self._workers, *([self._measured.as_json()] if self._measured is not None else [])]
-        files: dict[str, float] = {}
-        for part in parts:
-            for file, used in part["files"].items():
-                files[file] = round(files.get(file, 0.0) + used, 3)
-        loops = [each for part in parts for each in part["loops_s"]]
+        measured = self._measured
+        loops = measured.loops_s
         report = {
             "wall_s": round(time.monotonic() - self._begin, 1),
             "loop_s": round(sum(loops) / len(loops), 6) if loops else LOOP_S,
-            "collecting_s": [round(part["collecting_s"], 2) for part in parts],
-            "controller_s": 0.0 if self._measured is not None else round(time.process_time(), 2),
-            "files": dict(sorted(files.items())),
+            "collecting_s": round(measured.collecting_s, 2),
+            "files": {file: round(used, 3) for file, used in sorted(measured.files.items())},
         }
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.write_text(json.dumps(report, indent=1) + "\n")

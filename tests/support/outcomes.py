@@ -15,9 +15,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Listen where results come together: in the process that gives tests to workers, or runs them itself."""
+    """Listen; with workers, the results of all come to the process that pytest was started as."""
     path: Path | None = config.getoption(_OPTION)
-    if path is not None and not hasattr(config, "workerinput"):
+    if path is not None:
         config.pluginmanager.register(Outcomes(path))
 
 

@@ -2,8 +2,8 @@
 
 `timeout` of pytest-timeout raises an exception in a test that takes too long. A loop that swallows exceptions, C code
 that never looks for signals, and another thread all survive that. So every test gets a second limit, a grace period
-above the first: then `faulthandler` prints the stack of every thread and the process exits, which fails the run. Under
-xdist only the worker exits; the test counts as failed, and a new worker goes on with the others.
+above the first: then `faulthandler` prints the stack of every thread and the process exits, which fails the run. With
+workers only that one exits; the test counts as failed, and a new worker goes on with the others.
 
 Collecting the tests and leaving the process are watched, too. What is left, processes that hang without any test, ends
 at the limit that `make test` and `.ci/run` set for the whole run; SIGTERM then prints the stacks as well.
@@ -32,8 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the real stderr, which tests cannot capture, and watch the collection."""
     config.stash[_STDERR] = os.dup(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2)
     show_stacks_at_sigterm(config)
-    if _runs_tests(config):
-        _exit_after(_COLLECTING_S, config)
+    _exit_after(_COLLECTING_S, config)
 
 
 def show_stacks_at_sigterm(config: pytest.Config) -> None:
@@ -58,17 +57,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Watch the process end: a thread that goes on for ever would keep it.
-
-    A worker of xdist stays until all workers have finished; then the process that started it ends it, in any case.
-    """
-    if not hasattr(config, "workerinput"):
-        _exit_after(min(_LEAVING_S, float(config.getini("watchdog_grace"))), config)
-
-
-def _runs_tests(config: pytest.Config) -> bool:
-    """Whether this process runs tests itself, rather than handing them to xdist's workers."""
-    return hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+    """Watch the process end: a thread that goes on for ever would keep it."""
+    _exit_after(min(_LEAVING_S, float(config.getini("watchdog_grace"))), config)
 
 
 def _timeout_of(item: pytest.Item) -> float:

@@ -28,7 +28,7 @@ import pytest
 @pytest.fixture
 def spark():
     with Path("workers").open("a") as file:
-        print(os.environ["PYTEST_XDIST_WORKER"], file=file)
+        print(os.getpid(), file=file)
 
 def test_one(spark: object):
     pass
@@ -42,8 +42,8 @@ def run(folder: Path, files: list[str], workers: int) -> "subprocess.CompletedPr
     for number, source in enumerate(files):
         (folder / f"test_{number}.py").write_text(source)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
-    for plugin in ("xdist", "support.scheduling", "no:cacheprovider"):
+    command = [sys.executable, "-m", "pytest", f"--workers={workers}"]
+    for plugin in ("support.workers", "no:cacheprovider"):
         command += ["-p", plugin]
     return subprocess.run(
         [*command, str(folder)],
