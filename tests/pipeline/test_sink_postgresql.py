@@ -228,6 +228,15 @@ def test_a_statement_takes_columns_as_parameters(spark: SparkSession, server: Po
     assert [row for row, _ in refused.rows] == [{"id": None, "t": "b", "s": {"x": 1.5}}]
 
 
+def test_a_commit_is_on_the_disk_also_where_the_server_would_not_wait(spark: SparkSession, server: Postgresql) -> None:
+    assert server.query("SHOW synchronous_commit") == [("off",)]
+    server.query("CREATE TABLE settings (id int, setting text)")
+    statement = "INSERT INTO settings VALUES (${id}, current_setting('synchronous_commit'))"
+    sink = sink_of(server.section(f'sql = "{statement}"'))
+    sink.write(spark.range(1), batch_of(0, query="a_commit_is_on_the_disk"))
+    assert server.query("SELECT setting FROM settings") == [("on",)]
+
+
 def test_a_batch_survives_a_connection_that_is_cut(spark: SparkSession, server: Postgresql) -> None:
     # The third chunk ends its own connection, once: what a sequence has counted is not undone with the transaction.
     server.query("CREATE TABLE cut (n bigint)")

@@ -21,7 +21,8 @@ from support.servers import KeptRunning, kept_running, program
 _USER = "heliograph"
 _PASSWORD = "p'ss wörd"
 
-# It is thrown away after the tests, so nothing is forced to the disk.
+# It is thrown away after the tests, so nothing is forced to the disk. With synchronous_commit off, a server that is
+# killed may lose what it has confirmed, unless a client asks for more, as the sink does.
 _SETTINGS = (
     "fsync=off",
     "synchronous_commit=off",

@@ -35,6 +35,11 @@ _CONNECT_S: Final = 10
 _STAGING: Final = "heliograph_staging"
 _ORDINAL: Final = "heliograph_ordinal"
 
+# A server that is killed may lose what it has confirmed with `off`; what confirms more than `on` stays.
+_DURABLE: Final = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+
 _TYPES: Final = {
     "tinyint": "smallint",
     "smallint": "smallint",
@@ -135,6 +140,7 @@ class _Statements:
         """Create what is to be there, and begin with constraints that answer at once."""
         from psycopg import sql
 
+        connection.execute(_DURABLE)
         if not _exists(connection, self.ledger):
             columns = "owner text, query text, batch bigint NOT NULL, written_at timestamptz"
             create = sql.SQL("CREATE TABLE IF NOT EXISTS {} (" + columns + ", PRIMARY KEY (owner, query))")
