@@ -117,14 +117,16 @@ schema_registry.external.e { type = confluent, url = "http://user:s3@host", auth
 mqtt.password = { y = s5 }
 mqtt.max_inflight = 5
 durable_storage.flight.require_token = false
+zones.z.authorization { no_match = deny, sources = [{ type = http, headers { authorization = s6 } }] }
 """
 
 
 def test_secrets_are_stars_whatever_they_look_like() -> None:
     plain = json.dumps(to_plain(masked(parse_text(SECRETS), Config)))
-    assert not [f"s{n}" for n in range(1, 6) if f"s{n}" in plain]
+    assert not [f"s{n}" for n in range(1, 7) if f"s{n}" in plain]
     assert "file:///run/token" in plain  # the file of a secret is none
     assert '"require_token": false' in plain
+    assert '"no_match": "deny"' in plain  # only a header by the name of its group is a secret
 
 
 def test_stars_sent_back_keep_the_secret() -> None:
