@@ -20,7 +20,7 @@ from heliograph.pipeline.sinks.redis_commands import RowCommand
 from heliograph.pipeline.sinks.redis_transaction import RedisTransaction
 from support.mariadb import Mariadb, mariadb
 from support.postgresql import Postgresql, postgresql
-from support.redis import RedisServer, redis_cluster, redis_sentinel, redis_server
+from support.redis import RedisCluster, RedisServer, redis_cluster, redis_sentinel, redis_server
 from support.sinks import Refused, batch_of, sink_of
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -211,8 +211,24 @@ def test_a_failover_of_sentinels_in_a_batch_brings_it_once(spark: SparkSession, 
             alone.write(spark.range(1), batch_of(2))
 
 
-def test_a_cluster_has_each_slot_once(spark: SparkSession, tmp_path: Path) -> None:
-    with redis_cluster(tmp_path) as cluster, cluster.client() as client:
+@pytest.fixture(scope="module")
+def running_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    with redis_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(running_cluster: RedisCluster) -> RedisCluster:
+    """A cluster without keys, whose nodes take what they are given."""
+    for port in running_cluster.ports:
+        with RedisServer(port).client() as client:
+            client.config_set("maxmemory", "0")
+            client.flushall()
+    return running_cluster
+
+
+def test_a_cluster_has_each_slot_once(spark: SparkSession, cluster: RedisCluster) -> None:
+    with cluster.client() as client:
         section = f"""commands = [[INCRBY, "n:${{id}}", 1], [RPUSH, "{{all}}", "${{id}}"], [PUBLISH, news, "${{id}}"],
                       [EVAL, "return redis.call('INCR', KEYS[1])", 1, "e:${{id}}"]], {_PATIENT}"""
         sink, rows = sink_of(cluster.section(section)), spark.range(300)
@@ -240,8 +256,10 @@ def test_a_cluster_has_each_slot_once(spark: SparkSession, tmp_path: Path) -> No
         assert [(row["id"], reason) for row, reason in refused.rows] == [(3, "value is not an integer or out of range")]
 
 
-def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
-    with redis_cluster(tmp_path) as cluster, cluster.client() as client:
+def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(
+    spark: SparkSession, cluster: RedisCluster
+) -> None:
+    with cluster.client() as client:
         section = """commands = ["XGROUP CREATE s:${id} readers $ MKSTREAM", "XGROUP CREATECONSUMER s:${id} readers a"],
                      retry { attempts = 1 }"""
         sink = sink_of(cluster.section(section))
@@ -269,9 +287,9 @@ def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(spark: S
         assert client.get(f"{{{tag.decode()}}}:kept") == "1"
 
 
-def test_a_batch_that_a_cluster_has_in_part_is_completed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_that_a_cluster_has_in_part_is_completed(spark: SparkSession, cluster: RedisCluster) -> None:
     command = f'command = "INCR n:${{id}}", {_PATIENT}'
-    with redis_cluster(tmp_path) as cluster, cluster.client() as client:
+    with cluster.client() as client:
         sink = sink_of(cluster.section(command))
         sink.write(spark.range(100), batch_of(0))
         # One node turns its slots away in the second batch, so that the others have it and this one does not.
