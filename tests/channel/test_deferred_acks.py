@@ -347,3 +347,17 @@ def test_an_answer_that_fails_twice_disturbs_no_other_client() -> None:
         pending.resolve((hooks.STOP, "deny"))
     kernel.run()
     assert (first.closed(), second.closed(), len(faults)) == (True, True, 2)
+
+
+def test_one_answer_is_not_given_to_two_questions() -> None:
+    kernel = Kernel()
+    asked: Pending[object] = Pending()
+    authorize = kernel.broker.hooks.client_authorize
+    authorize.add(lambda *_: asked)
+    first, second = kernel.connect("first"), kernel.connect("second")
+    first.publish("t", b"", 1, 1)
+    second.publish("t", b"", 1, 2)
+    assert (first.heard(), second.heard(), authorize.failures_count) == ([], ["PUBACK #2 0x87"], 1)
+    asked.resolve((hooks.STOP, "allow"))
+    kernel.run()
+    assert first.heard() == ["PUBACK #1 0x10"]

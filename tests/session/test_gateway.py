@@ -95,6 +95,15 @@ def test_the_window_and_the_queue_work_for_another_protocol() -> None:
     assert thing.heard() == ["CON 4 room/a 3"]
 
 
+def test_a_session_that_has_ended_takes_no_subscription() -> None:
+    kernel = Kernel()
+    thing, pub = Thing(kernel), kernel.connect("pub")
+    thing.session.close()
+    thing.observe("t")
+    pub.publish("t", b"", 1, 1)
+    assert (thing.session.subscriptions, pub.heard()) == ({}, ["PUBACK #1 0x10"])
+
+
 def test_what_was_not_acknowledged_is_retransmitted_in_time_and_on_the_next_connection() -> None:
     kernel = Kernel(session_options=SessionOptions(retry_interval_us=2_000_000))
     thing, pub = Thing(kernel), kernel.connect("pub")
