@@ -54,6 +54,14 @@ def test_a_rule_made_by_post_republishes_a_message(managed: Served) -> None:
         assert refused(managed.api.request(method, path)) == (404, "NOT_FOUND")
 
 
+def test_a_body_of_very_many_levels_is_refused_by_name(managed: Served) -> None:
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    headers = {"content-type": "application/json"}
+    answer = managed.api.post("/rule_test", content='{"sql": "x", "context": ' + deep + "}", headers=headers)
+    assert refused(answer) == (400, "BAD_REQUEST")
+    assert "more than 64 levels" in answer.json()["message"]
+
+
 def test_put_replaces_a_rule_and_makes_one_that_is_not_there(managed: Served) -> None:
     answer = managed.api.put("/rules/made", json={"sql": SQL, "actions": [], "description": "d"})
     assert (answer.status_code, answer.json()["description"]) == (200, "d")
