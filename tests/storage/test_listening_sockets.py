@@ -2,10 +2,12 @@
 
 import os
 import socket
+import struct
 from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,23 @@ def test_sockets_that_listen_are_found_and_others_are_not(find: Callable[[], lis
         assert {ListeningSocket(ip_address(host), port, os.getuid()) for host, port in own} <= found
         silent = {one.getsockname() for one in (connected, bound)}
         assert not {ListeningSocket(ip_address(host), port, os.getuid()) for host, port in silent} & found
+
+
+def test_answers_of_other_programs_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forged(socket.socket):
+        """A socket that another program of root sends to: that nothing more follows, before each answer."""
+
+        is_next_forged = True
+
+        def recvmsg(self, size: int) -> Any:  # type: ignore[override]  # it takes what is given here
+            self.is_next_forged = not self.is_next_forged
+            done = struct.pack("=IHHIIi", 20, 3, 2, 0, 0, 0)  # NLMSG_DONE
+            return super().recvmsg(size) if self.is_next_forged else (done, [], 0, (os.getpid(), 0))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = ListeningSocket(ip_address("127.0.0.1"), server.getsockname()[1], os.getuid())
+        monkeypatch.setattr(socket, "socket", Forged)
+        assert ours in asked_of_kernel()
 
 
 def test_a_table_is_read_where_the_kernel_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -379,6 +379,18 @@ async def test_a_trace_that_ends_while_it_begins_leaves_no_connection_tapped(wor
     assert not any(isinstance(one.reader.conversation, TappedConversation) for one in channels)
 
 
+async def test_a_trace_ends_where_who_begins_it_gives_up_meanwhile(world: World) -> None:
+    for number in range(300):
+        world.kernel.connect(f"c{number}")
+    starting = asyncio.create_task(world.start("net", "ip_address", "192.0.2.0/24"))
+    await asyncio.sleep(0)
+    starting.cancel()
+    with suppress(asyncio.CancelledError):
+        await starting
+    with pytest.raises(TraceNotFoundError):
+        await world.traces.stop("net")
+
+
 async def test_two_traces_at_once_have_their_own_records(world: World) -> None:
     kernel = world.kernel
     publisher = kernel.connect("p")
