@@ -44,14 +44,15 @@ def test_sockets_that_listen_are_found_and_others_are_not(find: Callable[[], lis
 
 def test_answers_of_other_programs_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     class Forged(socket.socket):
-        """A socket that another program of root sends to: that nothing more follows, before each answer."""
+        """A socket that another program of root has sent to, for each question, that nothing more follows."""
 
-        is_next_forged = True
+        forged = 2
 
         def recvmsg(self, size: int) -> Any:  # type: ignore[override]  # it takes what is given here
-            self.is_next_forged = not self.is_next_forged
-            done = struct.pack("=IHHIIi", 20, 3, 2, 0, 0, 0)  # NLMSG_DONE
-            return super().recvmsg(size) if self.is_next_forged else (done, [], 0, (os.getpid(), 0))
+            if not self.forged:
+                return super().recvmsg(size)
+            self.forged -= 1
+            return struct.pack("=IHHIIi", 20, 3, 2, 0, 0, 0), [], 0, (os.getpid(), 0)  # NLMSG_DONE
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         ours = ListeningSocket(ip_address("127.0.0.1"), server.getsockname()[1], os.getuid())
