@@ -1,14 +1,13 @@
 """The CPU time of tests is measured for each file, and held against the budget of its group."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from scripts import test_times as times
+
+from support.nested_pytest import run_pytest, with_plugins
 
 ROOT: Final = Path(__file__).parents[2]
 TESTS: Final = ROOT / "tests"
@@ -31,18 +30,9 @@ IDLE: Final = "def test_it():\n    pass\n"
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_file_has_the_time_of_its_processes(tmp_path: Path, workers: int) -> None:
-    (tmp_path / "test_idle.py").write_text(IDLE)
-    (tmp_path / "test_working.py").write_text(WORKING)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    plugins = ("-p", "support.workers", "-p", "support.cpu_times", "-p", "no:cacheprovider")
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, f"--workers={workers}", "--cpu-times", "out/times"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    plugins = with_plugins("support.workers", "support.cpu_times")
+    files = {"idle": IDLE, "working": WORKING}
+    result = run_pytest(tmp_path, files, *plugins, f"--workers={workers}", "--cpu-times", "out/times")
     assert result.returncode == 0, result.stdout + result.stderr
     measured = json.loads((tmp_path / "out" / "times").read_text())
     assert set(measured["files"]) == {"test_idle.py", "test_working.py"}

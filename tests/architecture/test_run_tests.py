@@ -1,12 +1,13 @@
 """What fails in `.ci/run` runs once more, alone: what passes then is unstable, what fails twice fails the run."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from support.nested_pytest import numbered, run_pytest, with_plugins
 
 ROOT: Final = Path(__file__).parents[2]
 RUN_TESTS: Final = ROOT / "scripts" / "run_tests.py"
@@ -40,20 +41,9 @@ def test_that_passes_alone():
 
 
 def run(folder: Path, *files: str, options: tuple[str, ...] = ("--again",)) -> "subprocess.CompletedProcess[str]":
-    for number, source in enumerate(files):
-        (folder / f"test_{number}.py").write_text(source)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    plugins = ("-p", "support.workers", "-p", "support.outcomes", "-p", "no:cacheprovider")
-    command = [sys.executable, str(RUN_TESTS), *options, "-q", *plugins, "--workers=1"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.run(
-        [*command, "."],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = (sys.executable, str(RUN_TESTS), *options)
+    plugins = with_plugins("support.workers", "support.outcomes")
+    return run_pytest(folder, numbered(*files), "-q", *plugins, "--workers=1", program=program)
 
 
 def closing_line(result: "subprocess.CompletedProcess[str]") -> str:

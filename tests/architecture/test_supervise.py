@@ -10,8 +10,9 @@ from typing import Final
 
 import pytest
 
+from support.nested_pytest import environment, with_plugins
+
 ROOT: Final = Path(__file__).parents[2]
-TESTS: Final = ROOT / "tests"
 SUPERVISE: Final = (sys.executable, str(ROOT / "scripts" / "supervise.py"))
 ENDS_WITHIN_S: Final = 5.0  # what a user is promised, also on a busy machine
 
@@ -46,8 +47,7 @@ def read_pids(pipe: int, count: int) -> list[int]:
 
 
 def start(folder: Path, *command: str) -> "subprocess.Popen[bytes]":
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.Popen([*SUPERVISE, *command], cwd=folder, env=environment)
+    return subprocess.Popen([*SUPERVISE, *command], cwd=folder, env=environment())
 
 
 def lives(pid: int) -> bool:
@@ -59,9 +59,7 @@ def test_a_stopped_run_of_tests_leaves_no_process_behind(tmp_path: Path, pids: i
     for each in ("one", "two"):
         (tmp_path / f"test_{each}.py").write_text(SLEEPING)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    run = start(
-        tmp_path, sys.executable, "-m", "pytest", "-p", "support.workers", "-p", "no:cacheprovider", "--workers=2"
-    )
+    run = start(tmp_path, sys.executable, "-m", "pytest", *with_plugins("support.workers"), "--workers=2")
     found = read_pids(pids, 4)
     assert all(map(lives, found))
     run.send_signal(number)

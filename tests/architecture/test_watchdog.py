@@ -1,13 +1,11 @@
 """A test that never ends fails the run and shows where it hangs, whatever it does (`support.watchdog`)."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+from support.nested_pytest import run_pytest, with_plugins
 
 ENDLESS = """
 def test_that_ends():
@@ -112,23 +110,10 @@ signal.raise_signal(signal.SIGTERM)
 
 
 def run(folder: Path, source: str, workers: int, grace_s: int = 1) -> "subprocess.CompletedProcess[str]":
-    """Run one file of tests in a pytest of its own, which has the watchdog, short limits, and no plugin beside them.
-
-    Each worker that takes the place of another loads its plugins anew, which costs more than all else that is done.
-    """
-    (folder / "test_it.py").write_text(source)
-    (folder / "pytest.ini").write_text(f"[pytest]\ntimeout = 1\nwatchdog_grace = {grace_s}\n")
-    command = [sys.executable, "-m", "pytest", f"--workers={workers}"]
-    for plugin in ("support.workers", "pytest_timeout", "support.watchdog", "no:cacheprovider"):
-        command += ["-p", plugin]
-    return subprocess.run(
-        [*command, str(folder)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,  # this test has a limit itself
-    )
+    """Run one file of tests with the watchdog and short limits."""
+    plugins = with_plugins("support.workers", "pytest_timeout", "support.watchdog")
+    limits = f"timeout = 1\nwatchdog_grace = {grace_s}\n"
+    return run_pytest(folder, {"it": source}, *plugins, f"--workers={workers}", settings=limits)
 
 
 @pytest.mark.parametrize(

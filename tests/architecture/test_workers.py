@@ -1,11 +1,9 @@
 """A worker that dies fails the test that it was at, once; every other test runs, and the run ends."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+from support.nested_pytest import numbered, run_pytest, with_plugins
 
 PASSING = "def test_one():\n    pass\n\ndef test_two():\n    pass\n"
 DYING = """
@@ -39,20 +37,7 @@ def test_two(spark: object):
 
 
 def run(folder: Path, files: list[str], workers: int) -> "subprocess.CompletedProcess[str]":
-    for number, source in enumerate(files):
-        (folder / f"test_{number}.py").write_text(source)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", f"--workers={workers}"]
-    for plugin in ("support.workers", "no:cacheprovider"):
-        command += ["-p", plugin]
-    return subprocess.run(
-        [*command, str(folder)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,  # this test has a limit itself
-    )
+    return run_pytest(folder, numbered(*files), *with_plugins("support.workers"), f"--workers={workers}")
 
 
 def test_of_two_workers_that_die_every_test_but_theirs_is_run_by_others(tmp_path: Path) -> None:
@@ -69,6 +54,12 @@ def test_the_last_test_of_a_run_may_be_the_one_of_which_a_worker_dies(tmp_path: 
 def test_one_test_may_be_all_that_a_dead_worker_leaves(tmp_path: Path) -> None:
     result = run(tmp_path, [PASSING, DYING], 1)
     assert "1 failed, 4 passed" in result.stdout, result.stdout + result.stderr
+
+
+def test_a_worker_that_dies_after_its_last_test_fails_the_run(tmp_path: Path) -> None:
+    result = run(tmp_path, [PASSING, "import atexit, os\n\ndef test_it():\n    atexit.register(os._exit, 3)\n"], 2)
+    assert "a worker died after its last test: exit code 3" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 2
 
 
 def test_one_worker_runs_everything_that_uses_spark(tmp_path: Path) -> None:

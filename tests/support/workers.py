@@ -32,17 +32,16 @@ _ENDING_S: Final = 60.0
 
 
 class Hooks:
-    """What other plugins are asked about workers."""
+    """What plugins are called for in workers and about them."""
 
     def pytest_worker_begins(self, config: pytest.Config) -> None:
         """In a worker, before its first test."""
 
-    def pytest_worker_ends(self, config: pytest.Config) -> dict[str, Any]:
-        """In a worker, behind its last test: what the first process is to know; each plugin has keys of its own."""
-        raise NotImplementedError
+    def pytest_worker_ends(self, config: pytest.Config) -> dict[str, Any] | None:
+        """In a worker, after its last test: what the first process has to know; each plugin has keys of its own."""
 
     def pytest_worker_ended(self, config: pytest.Config, results: dict[str, Any]) -> None:
-        """In the first process: what a worker made known."""
+        """In the first process: what the plugins of a worker had to say at its end."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -191,7 +190,7 @@ class _Workers:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         if not worker.tests:
             if code:
-                raise self._session.Interrupted(f"a worker died behind its last test: {how}")
+                raise self._session.Interrupted(f"a worker died after its last test: {how}")
             return
         self._worker_of = {shared: other for shared, other in self._worker_of.items() if other != worker.number}
         item = self._session.items[worker.tests.popleft()]
@@ -253,7 +252,7 @@ class _Stderr:
 def _become_worker(
     session: pytest.Session, connection: Connection, temporary: pytest.TempPathFactory, number: int, tests: list[int]
 ) -> NoReturn:
-    """Run tests, and end the process without what is to be done once, at the end of the first one."""
+    """Run tests, and end the process; what the first process does at its end is not done here."""
     code = 1
     try:
         _clear()  # what the first process registered is its own

@@ -143,8 +143,8 @@ class PipelineDriver:
         except (Py4JError, ConnectionError) as error:
             self._interrupted()
             raise SparkEndedError(
-                f"Spark's Java process ended ({sentence_of(error)}); its log may tell why, or the system's where "
-                "memory was short, and the next run goes on where this one was"
+                f"Spark's Java process ended ({sentence_of(error)}); its log may tell why (the system's, where memory "
+                "was short), and the next run goes on where this one was"
             ) from error
         return not any(query.figures.state == FAILED for query in self._queries.values())
 
