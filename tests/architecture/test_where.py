@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "heliograph"
 STATIC = SOURCES / "management" / "dashboard" / "static"
 DOCS = ROOT / "docs"
-PAGES = [DOCS / f"{name}.md" for name in ("architecture", "where", "paths", "node", "performance")]
+PAGES = [DOCS / f"{name}.md" for name in ("architecture", "tour", "where", "paths", "node", "performance")]
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 MAP = (DOCS / "architecture.md").read_text(encoding="utf-8")
 INDEX = (DOCS / "where.md").read_text(encoding="utf-8")
 
@@ -20,14 +21,13 @@ def modules(name: str) -> list[Path]:
     return [path for path in (*found, SOURCES / name, ROOT / name, STATIC / name) if path.exists()]
 
 
-@cases("page", PAGES, ids=lambda page: page.name)
+@cases("page", [*PAGES, *DECISIONS], ids=lambda page: page.name)
 def test_a_module_that_a_page_names_exists(page: Path) -> None:
-    names = set(re.findall(r"`([\w./-]+\.(?:py|js))`", page.read_text(encoding="utf-8")))
-    assert names
+    names = set(re.findall(r"`([\w./-]+\.(?:py|js|c|toml))`", page.read_text(encoding="utf-8")))
     assert [name for name in sorted(names) if not modules(name)] == []
 
 
-@cases("page", PAGES, ids=lambda page: page.name)
+@cases("page", [*PAGES, *DECISIONS], ids=lambda page: page.name)
 def test_a_function_that_a_page_names_beside_its_module_is_there(page: Path) -> None:
     for module, name in re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", page.read_text(encoding="utf-8")):
         texts = [path.read_text(encoding="utf-8") for path in modules(module)]
@@ -55,3 +55,10 @@ def test_the_index_says_where_thirty_things_are_changed() -> None:
     for question, answer in rows:
         for name in re.findall(r"`([\w/]+/)`", answer):
             assert (SOURCES / name).is_dir(), f"{question}: {name}"
+
+
+def test_the_index_of_decisions_has_all_of_them() -> None:
+    index = next(page for page in DECISIONS if page.name == "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| \[.+\]\((\w+\.md)\) \|", index, re.MULTILINE)) == sorted(
+        page.name for page in DECISIONS if page.name != "README.md"
+    )
