@@ -57,12 +57,13 @@ test-stress: ## the suite with four times as many workers as cores and stress-ng
 test-times: ## CPU time of each group of tests in the last `make test`, beside its budget; TIMES_ARGS=--propose
 	@$(PYTHON) scripts/test_times.py $(TIMES_ARGS)
 
-lint: ## ruff, mypy --strict, import layers, types of the dashboard's modules
+lint: ## ruff, mypy --strict, import layers, words of the glossary, types of the dashboard's modules
 	@$(SET_UP) lint
 	@$(RUN) $(BIN)/ruff check .
 	@$(RUN) $(BIN)/ruff format --check .
 	@$(RUN) $(BIN)/mypy src tests benchmarks scripts examples/weather
 	@$(RUN) $(BIN)/lint-imports
+	@$(RUN) $(BIN)/python scripts/check_words.py
 	@$(RUN) $(BIN)/python scripts/lint_page.py
 
 lint-page: ## types of the dashboard's modules, by TypeScript (where npm is installed)
