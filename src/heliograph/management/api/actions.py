@@ -61,7 +61,7 @@ async def get_action(id: str, nodes: NodesDep) -> dict[str, Any]:
 
 @area.put("/actions/{id}", scope="actions:write", response_model=Shown, errors={**MISSING, **INVALID})
 async def put_action(id: str, body: Settings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
-    """Have an action have these settings."""
+    """Replace the settings of an action."""
     row = await row_of(nodes.own, _ROOT, ActionRow, id)
     await check_secrets_stay(caller, nodes.own, (_ROOT, row.type, row.name), body.plain())
     with answering():
@@ -91,33 +91,33 @@ async def enable_action(id: str, enable: bool, nodes: NodesDep) -> None:
 
 @area.get("/actions/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})
 async def get_action_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
-    """What is counted of an action."""
+    """The counters of an action."""
     return metrics_of(await row_of(nodes.own, _ROOT, ActionRow, id), nodes.own.name)
 
 
 @area.put("/actions/{id}/metrics/reset", scope="actions:write", status=204, errors={**MISSING, **INVALID})
 async def reset_action_metrics(id: str, nodes: NodesDep) -> None:
-    """Have an action count from zero."""
+    """Reset the counters of an action."""
     with answering():
         await nodes.own.ask("actions.reset", ActionRow, id_of(id))
 
 
 @area.post("/actions/{id}/{operation}", scope="actions:write", status=204, errors={**MISSING, **INVALID})
 async def operate_action(id: str, operation: Literal["start", "restart"], nodes: NodesDep) -> None:
-    """Connect now, and have the pipeline start again what waits after a failure."""
+    """Connect now; the pipeline starts again what waits after a failure."""
     await _start(nodes, id)
 
 
 @area.post("/nodes/{node}/actions/{id}/{operation}", scope="actions:write", status=204, errors={**MISSING, **INVALID})
 async def operate_action_on_node(node: str, id: str, operation: Literal["start", "restart"], nodes: NodesDep) -> None:
-    """The same on one node."""
+    """Connect now, on one node."""
     nodes.named(node)
     await _start(nodes, id)
 
 
 @area.post("/actions_probe", scope="actions:write", status=204, errors=TESTED)
 async def probe_action(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> None:
-    """See whether the target of an action can be reached and lets us in; nothing is written."""
+    """Check that the target of an action can be reached and accepts the login; nothing is written."""
     await check_secrets_stay(caller, nodes.own, (_ROOT, body.type, body.name), body.plain())
     with answering(action_test_failed=(400, "TEST_FAILED")):
         await nodes.own.ask("actions.probe", ActionTested, ActionPut(body.type, body.name, body.text()), PROBE_S)
@@ -125,7 +125,7 @@ async def probe_action(body: NamedSettings, nodes: NodesDep, caller: CallerDep) 
 
 @area.get("/actions_summary", scope="actions:read")
 async def list_actions_summary(nodes: NodesDep) -> list[dict[str, Any]]:
-    """All actions in short."""
+    """A summary of all actions."""
     rows = await _shown(nodes, await rows_of(nodes.own, _ROOT, ActionRow))
     return [{name: row[name] for name in _SUMMARY if name in row} for row in rows]
 

@@ -55,7 +55,7 @@ async def list_alarms(
     page: PageDep,
     activated: Annotated[bool, Query(description="Those that go on, or those that ended")] = True,
 ) -> Response:
-    """Alarms that go on, or that ended, the newest first."""
+    """Active alarms, or those that ended, the newest first."""
     rows = [
         _shown(node, row, now_s)
         for node in nodes.all()
@@ -79,7 +79,7 @@ async def delete_alarms(nodes: NodesDep) -> None:
     errors={400: ("NOT_FOUND", "INVALID_PARAMETER", "BAD_REQUEST")},
 )
 async def force_deactivate_alarm(body: AlarmToEnd, nodes: NodesDep) -> None:
-    """End an alarm by hand; its cause stays, and brings it back when it ends and comes again."""
+    """End an alarm by hand. It comes back when its cause ends and occurs again."""
     found, message = False, ""
     for node in nodes.all():
         try:

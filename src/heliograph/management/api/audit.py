@@ -14,7 +14,7 @@ from heliograph.management.web.models import Row
 from heliograph.management.web.paging import PageDep, page_response, take_page
 from heliograph.management.web.times import read_time_us, rfc3339
 
-area = Area("Audit", "Every change, and every attempt that was refused, with who asked for it.")
+area = Area("Audit", "Every change and every refused attempt, with its caller.")
 
 # What `web.asked_nodes` tells a node of a caller.
 _CALLER: Final = re.compile(r"(user|sso|api_key) (.*) from (\S+), request ([0-9a-f]+)", re.DOTALL)

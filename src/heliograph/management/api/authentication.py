@@ -47,7 +47,7 @@ async def list_authenticators(nodes: NodesDep, chain: ChainDep) -> Response:
 
 
 async def create_authenticator(nodes: NodesDep, chain: ChainDep, body: Annotated[Settings, Body()]) -> Response:
-    """Have an authenticator behind those that there are."""
+    """Add an authenticator at the end of the chain."""
     name = id_of(body)
     rows = await nodes.own.rows("authn.list", AuthnRow)
     if any(row.id == name and row.chain == (chain or GLOBAL) for row in rows):
@@ -64,7 +64,7 @@ async def get_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> Respon
 async def update_authenticator(
     id: str, nodes: NodesDep, chain: ChainDep, body: Annotated[Settings, Body()]
 ) -> Response:
-    """Have other settings for an authenticator; its mechanism and backend stay."""
+    """Replace the settings of an authenticator; its mechanism and backend stay."""
     await _settings(nodes.own, chain, id)
     if id_of(body) != id:
         raise ApiError(400, "BAD_REQUEST", f"the body is of {id_of(body) or 'no authenticator'}, not of {id}")
@@ -73,7 +73,7 @@ async def update_authenticator(
 
 
 async def delete_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
-    """Have an authenticator no more; its users go with it."""
+    """Delete an authenticator and its users."""
     await _settings(nodes.own, chain, id)
     await nodes.own.ask("authn.delete", AuthnChanged, AuthnName(id, chain))
     return Response(status_code=204)
@@ -87,14 +87,14 @@ async def get_authenticator_status(id: str, nodes: NodesDep, chain: ChainDep) ->
 
 
 async def move_authenticator(id: str, position: str, nodes: NodesDep, chain: ChainDep) -> Response:
-    """Have an authenticator asked at another place: `front`, `rear`, `before:ID` or `after:ID`."""
+    """Move an authenticator in the chain: `front`, `rear`, `before:ID` or `after:ID`."""
     await _settings(nodes.own, chain, id)
     await nodes.own.ask("authn.move", AuthnChanged, AuthnMove(id, position, chain))
     return Response(status_code=204)
 
 
 async def order_authenticators(nodes: NodesDep, chain: ChainDep, body: Annotated[list[Settings], Body()]) -> Response:
-    """Have all authenticators in another order."""
+    """Set the order of all authenticators."""
     ids = tuple(str(one.get("id", "")) for one in body)
     with answering(not_found=(400, "BAD_REQUEST")):
         await nodes.own.ask("authn.order", AuthnChanged, AuthnOrder(ids, chain))

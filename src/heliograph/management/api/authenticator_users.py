@@ -89,7 +89,7 @@ async def update_authenticator_user(
 
 
 async def delete_authenticator_user(id: str, user_id: str, nodes: NodesDep, chain: ChainDep) -> Response:
-    """Have a user no more."""
+    """Delete a user."""
     of = await _of(nodes.own, id, chain)
     with answering():
         await nodes.own.ask("users.delete", proto.UserDone, proto.UserName(of.chain, of.mechanism, user_id))

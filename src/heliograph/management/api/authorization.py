@@ -47,13 +47,13 @@ class SourceMove(Body):
 
 @area.get("/authorization/settings", scope="authorization:read", response_class=Response)
 async def get_authorization_settings(nodes: NodesDep) -> Response:
-    """What holds beside the sources."""
+    """The settings of authorization other than its sources."""
     return json_response(await _shown_settings(nodes.own))
 
 
 @area.put("/authorization/settings", scope="authorization:write", response_class=Response, errors=_BAD)
 async def put_authorization_settings(nodes: NodesDep, body: Annotated[Settings, Json()]) -> Response:
-    """Change what holds beside the sources."""
+    """Change the settings of authorization other than its sources."""
     settings = {name: value for name, value in body.items() if name != "sources"}
     text = json.dumps({"authorization": settings})
     await nodes.own.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, comment="authorization settings"))
@@ -68,14 +68,14 @@ async def list_authorization_sources(nodes: NodesDep) -> Response:
 
 @area.post("/authorization/sources", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
 async def create_authorization_source(nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]) -> Response:
-    """Have a source before those that there are."""
+    """Add a source in front of the others."""
     await _change(nodes.own, files, body, SourceChange("add"))
     return Response(status_code=204)
 
 
 @area.put("/authorization/sources/order", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
 async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Settings], Json()]) -> Response:
-    """Have all sources in another order."""
+    """Set the order of all sources."""
     types = tuple(str(one.get("type", "")) for one in body)
     with answering(not_found=(400, "BAD_REQUEST")):
         await nodes.own.ask("authz.change", SourcesChanged, SourceChange("order", types=types))
@@ -98,7 +98,7 @@ async def get_authorization_source(type: str, nodes: NodesDep) -> Response:
 async def update_authorization_source(
     type: str, nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]
 ) -> Response:
-    """Have other settings for a source; its type stays."""
+    """Replace the settings of a source; its type stays."""
     await _source(nodes.own, type)
     if body.get("type") != type:
         raise ApiError(400, "BAD_REQUEST", f"the body is of the type {body.get('type')!r}, not of {type!r}")
@@ -110,7 +110,7 @@ async def update_authorization_source(
     "/authorization/sources/{type}", scope="authorization:write", response_class=Response, errors={**_BAD, **_MISSING}
 )
 async def delete_authorization_source(type: str, nodes: NodesDep) -> Response:
-    """Have a source no more."""
+    """Delete a source."""
     await _source(nodes.own, type)
     await nodes.own.ask("authz.change", SourcesChanged, SourceChange("delete", type))
     return Response(status_code=204)
@@ -118,7 +118,7 @@ async def delete_authorization_source(type: str, nodes: NodesDep) -> Response:
 
 @area.get("/authorization/sources/{type}/status", scope="authorization:read", response_class=Response, errors=_MISSING)
 async def get_authorization_source_status(type: str, nodes: NodesDep) -> Response:
-    """How a source is, and what it has counted."""
+    """The state and the counters of a source."""
     row = next((one for one in await nodes.own.rows("authz.sources", Row) if one.type == type), None)
     if row is None:
         raise _missing(type)
@@ -133,7 +133,7 @@ async def get_authorization_source_status(type: str, nodes: NodesDep) -> Respons
     errors={**_BAD, **_MISSING},
 )
 async def move_authorization_source(type: str, nodes: NodesDep, body: SourceMove) -> Response:
-    """Have a source asked at another place: `front`, `rear`, `before:TYPE` or `after:TYPE`."""
+    """Move a source in the order: `front`, `rear`, `before:TYPE` or `after:TYPE`."""
     await _source(nodes.own, type)
     await nodes.own.ask("authz.change", SourcesChanged, SourceChange("move", type, position=body.position))
     return Response(status_code=204)
@@ -141,7 +141,7 @@ async def move_authorization_source(type: str, nodes: NodesDep, body: SourceMove
 
 @area.delete("/authorization/cache", scope="authorization:write", response_class=Response)
 async def delete_all_authorization_caches(nodes: NodesDep) -> Response:
-    """Forget what is remembered of all clients."""
+    """Forget the decisions that are cached for all clients."""
     await nodes.own.ask("authz.cache_clean", CacheCleaned, CacheCleaning())
     return Response(status_code=204)
 

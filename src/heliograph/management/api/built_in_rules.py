@@ -110,7 +110,7 @@ async def list_rules_of_clients(
     errors={**_BAD, 409: ("ALREADY_EXISTS",)},
 )
 async def create_rules_of_users(nodes: NodesDep, body: Annotated[list[RulesBody], Json()]) -> Response:
-    """Give rules to user names that have none."""
+    """Add rules for user names that have none."""
     return await _create("username", body, nodes)
 
 
@@ -122,7 +122,7 @@ async def create_rules_of_users(nodes: NodesDep, body: Annotated[list[RulesBody]
     errors={**_BAD, 409: ("ALREADY_EXISTS",)},
 )
 async def create_rules_of_clients(nodes: NodesDep, body: Annotated[list[RulesBody], Json()]) -> Response:
-    """Give rules to client ids that have none."""
+    """Add rules for client ids that have none."""
     return await _create("clientid", body, nodes)
 
 
@@ -140,7 +140,7 @@ async def get_rules_of_client(clientid: str, nodes: NodesDep) -> Response:
 
 @area.put(f"{_RULES}/users/{{username}}", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
 async def put_rules_of_user(username: str, body: RulesBody, nodes: NodesDep) -> Response:
-    """Have these rules for a user name, and no others."""
+    """Replace the rules of a user name."""
     return await _put("username", username, body, nodes)
 
 
@@ -148,19 +148,19 @@ async def put_rules_of_user(username: str, body: RulesBody, nodes: NodesDep) -> 
     f"{_RULES}/clients/{{clientid}}", scope="authorization:write", status=204, response_class=Response, errors=_BAD
 )
 async def put_rules_of_client(clientid: str, body: RulesBody, nodes: NodesDep) -> Response:
-    """Have these rules for a client id, and no others."""
+    """Replace the rules of a client id."""
     return await _put("clientid", clientid, body, nodes)
 
 
 @area.delete(f"{_RULES}/users/{{username}}", scope="authorization:write", response_class=Response, errors=_BAD)
 async def delete_rules_of_user(username: str, nodes: NodesDep) -> Response:
-    """Have no rules for a user name."""
+    """Delete the rules of a user name."""
     return await _delete("username", username, nodes)
 
 
 @area.delete(f"{_RULES}/clients/{{clientid}}", scope="authorization:write", response_class=Response, errors=_BAD)
 async def delete_rules_of_client(clientid: str, nodes: NodesDep) -> Response:
-    """Have no rules for a client id."""
+    """Delete the rules of a client id."""
     return await _delete("clientid", clientid, nodes)
 
 
@@ -174,21 +174,21 @@ async def get_rules_of_all(nodes: NodesDep) -> Response:
 
 @area.post(f"{_RULES}/all", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
 async def put_rules_of_all(body: RulesBody, nodes: NodesDep) -> Response:
-    """Have these rules for all clients, and no others."""
+    """Replace the rules for all clients."""
     await _changed(await _asked(nodes.own), AclChange([AclRules("all", "", body.rules)]))
     return Response(status_code=204)
 
 
 @area.delete(f"{_RULES}/all", scope="authorization:write", response_class=Response, errors=_BAD)
 async def delete_rules_of_all(nodes: NodesDep) -> Response:
-    """Have no rules for all clients."""
+    """Delete the rules for all clients."""
     await (await _asked(nodes.own)).ask("acl.clear", AclChanged, AclClearing("all"))
     return Response(status_code=204)
 
 
 @area.delete(_RULES, scope="authorization:write", response_class=Response, errors=_BAD)
 async def delete_all_rules(nodes: NodesDep) -> Response:
-    """Remove every rule, of a source that is disabled."""
+    """Delete all rules; the source must be disabled."""
     node = nodes.own
     if (await _source(node)).enable:
         raise ApiError(400, "BAD_REQUEST", f"the source {SOURCE} must be disabled first")

@@ -45,7 +45,7 @@ async def get_history(
     points: Annotated[int, Query(ge=10, le=1000, description="So many points at the most")] = 360,
     node: Annotated[str | None, Query(description="One node; otherwise the sum of all")] = None,
 ) -> Response:
-    """What happened a second, and how much there was, in each of some stretches of time; null where no node was."""
+    """Rates per second and sizes for each stretch of time; null where no node ran."""
     names = [name.strip() for name in of.split(",")]
     if unknown := [name for name in names if name not in NAMES]:
         raise ApiError(400, "INVALID_PARAMETER", f"of: there is no {unknown[0][:100]!r}; valid are {', '.join(NAMES)}")

@@ -22,7 +22,7 @@ from heliograph.management.web.models import Row
 from heliograph.management.web.paging import json_response, take_rows
 from heliograph.management.web.times import rfc3339
 
-area = Area("Lists of clients", "Clients by what waits for them or was dropped, and why they disconnected.")
+area = Area("Lists of clients", "Clients by queued or dropped messages, and why they disconnected.")
 
 Sort = Literal["backlog", "backlog_bytes", "behind", "drops", "inflight", "subscriptions", "unsent_bytes"]
 

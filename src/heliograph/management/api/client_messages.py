@@ -43,7 +43,7 @@ async def list_mqueue_messages(
     position: PositionParameter = _NONE,
     limit: LimitParameter = 100,
 ) -> dict[str, Any]:
-    """Messages that wait for a client, in the order in which it gets them; nothing of them changes."""
+    """Messages that wait for a client, in the order in which it gets them; reading changes nothing."""
     wanted = QueueWanted(clientid, False, _read(position), limit, _bytes(max_payload_bytes))
     return await _listed(nodes.own, wanted, lambda row: message_object(row, payload, is_inflight=False))
 
@@ -57,7 +57,7 @@ async def list_inflight_messages(
     position: PositionParameter = _NONE,
     limit: LimitParameter = 100,
 ) -> dict[str, Any]:
-    """Messages that a client was sent and has not acknowledged; nothing of them changes."""
+    """Messages that were sent to a client and are not acknowledged; reading changes nothing."""
     wanted = QueueWanted(clientid, True, _read(position), limit, _bytes(max_payload_bytes))
     return await _listed(nodes.own, wanted, lambda row: message_object(row, payload, is_inflight=True))
 
@@ -98,7 +98,7 @@ def _bytes(text: str) -> int:
     """A size as 1MB; one that is larger than an answer may be counts as that.
 
     Raises:
-        ApiError: 400, it is none.
+        ApiError: 400, it is not one.
     """
     try:
         return min(_SIZE.convert(text), _BYTES_MAX)

@@ -107,7 +107,7 @@ async def list_clients_by_cursor(
     cursor: Annotated[str, Query(description="`meta.cursor` of the page before")] = "",
     fields: FieldsParameter = "all",
 ) -> Response:
-    """The clients that match, page after page while clients come and go: none that stays is left out, or told twice."""
+    """The clients that match, page by page; a client that is there throughout appears exactly once."""
     return await cursor_page(nodes.own, wanted, limit, cursor, fields)
 
 
@@ -115,7 +115,7 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
     """A page of clients, with the cursor of the next one.
 
     Raises:
-        ApiError: 400, the cursor or the fields are none.
+        ApiError: 400, the cursor or a field does not exist.
     """
     names = field_names(fields)
     (before,) = read_cursor(cursor, _CURSOR, 1)
@@ -145,7 +145,7 @@ async def delete_client(clientid: str, nodes: NodesDep) -> None:
 
 @area.post("/clients/kickout/bulk", scope="clients:write", status=204)
 async def kickout_clients(clientids: list[str], nodes: NodesDep) -> None:
-    """End the connections and sessions of clients; ids that no client has are passed over."""
+    """End the connections and sessions of clients; ids that no client has are ignored."""
     await nodes.own.rows("clients.kick_all", Kicked, ClientIds(clientids))
 
 
@@ -159,7 +159,7 @@ async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict
 
 @area.get("/clients/{clientid}/authorization/cache", scope="clients:read", errors=NOT_FOUND)
 async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
-    """What the connection of a client remembers of what the client may do."""
+    """The decisions of authorization that are cached for a client."""
     async with about_client(clientid):
         rows = await nodes.own.rows("clients.decisions", DecisionRow, ClientId(clientid))
     return [
@@ -177,7 +177,7 @@ async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[s
 
 @area.delete("/clients/{clientid}/authorization/cache", scope="clients:write", errors=NOT_FOUND)
 async def delete_authorization_cache(clientid: str, nodes: NodesDep) -> None:
-    """Have what a client may do asked for again."""
+    """Forget the decisions of authorization that are cached for a client."""
     async with about_client(clientid):
         await nodes.own.ask("clients.forget_decisions", ClientId, ClientId(clientid))
 

@@ -44,18 +44,18 @@ async def get_cluster_invitation() -> dict[str, list[dict[str, Any]]]:
 
 @area.put("/cluster/{node}/invite", scope="config:write", errors=_REFUSED)
 async def invite_node(node: str, body: Invitation | None = None) -> dict[str, Any]:
-    """Have a node join."""
+    """Make a node join the cluster."""
     raise ApiError(400, "BAD_REQUEST", _ALONE)
 
 
 @area.put("/cluster/{node}/invite_async", scope="config:write", errors=_REFUSED)
 async def invite_node_async(node: str, body: Invitation | None = None) -> dict[str, Any]:
-    """Have a node join, without waiting for it."""
+    """Make a node join the cluster, without waiting for it."""
     raise ApiError(400, "BAD_REQUEST", _ALONE)
 
 
 @area.delete("/cluster/{node}/force_leave", scope="config:write", errors={400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)})
 async def force_leave(node: str, nodes: NodesDep) -> None:
-    """Have a node leave."""
+    """Make a node leave the cluster."""
     nodes.named(node)
     raise ApiError(400, "BAD_REQUEST", f"{_ALONE}, and cannot leave itself")

@@ -103,13 +103,13 @@ async def put_configs(
 
 @area.get("/configs/global_zone", scope="config:read", response_class=Response)
 async def get_global_zone(nodes: NodesDep) -> Response:
-    """The settings of all zones that do not have their own."""
+    """The settings of zones that have none of their own."""
     return json_response(await _global_zone(nodes))
 
 
 @area.put("/configs/global_zone", scope="config:write", response_class=Response, errors={400: ("UPDATE_FAILED",)})
 async def put_global_zone(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
-    """Change settings of all zones that do not have their own."""
+    """Change the settings of zones that have none of their own."""
     unknown = sorted(body.keys() - set(ZONE_ROOTS))
     if unknown:
         raise ApiError(400, "UPDATE_FAILED", f"found {', '.join(unknown)[:200]}; roots are {', '.join(ZONE_ROOTS)}")
@@ -151,7 +151,7 @@ async def reset_config(
     nodes: NodesDep,
     conf_path: Annotated[str, Query(description="The setting below the root")] = "",
 ) -> Response:
-    """Have a root, or one setting below it, be what lower layers and defaults say."""
+    """Reset a root, or one setting below it, to what lower layers and defaults say."""
     await _root(root, nodes)
     path = root
     if conf_path:

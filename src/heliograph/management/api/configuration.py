@@ -26,7 +26,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.times import rfc3339, rfc3339_or_none
 
-area = Area("Configuration", "What holds, where it comes from, and changes of it.")
+area = Area("Configuration", "The settings in effect, where they come from, and changes of them.")
 
 _CONFLICT: Final = (409, "CONFLICT")
 _NO_REVISION: Final = (404, "NOT_FOUND")
@@ -81,7 +81,7 @@ class RollbackBody(Body):
 async def show_configuration(
     nodes: NodesDep, path: Annotated[str, Query(description="A setting or group; all of them if empty")] = ""
 ) -> list[dict[str, Any]]:
-    """Each setting that holds, as a file has it and as JSON, where it comes from, and how it changes."""
+    """Each setting in effect, as text of a file and as JSON, with its origin and how it changes."""
     with answering(config_no_setting=(404, "NOT_FOUND")):
         rows = await nodes.own.rows("conf.show", ConfSetting, ConfShowArgs(path))
     return [
@@ -92,7 +92,7 @@ async def show_configuration(
 
 @area.get("/heliograph/configuration/state", scope="config:read")
 async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
-    """Which revision holds, until when it has to be confirmed if it is on trial, and what waits for the next start."""
+    """The revision in effect, until when it must be confirmed if it is on trial, and what waits for the next start."""
     state = await nodes.own.ask("conf.state", ConfState)
     status = await nodes.own.ask("node.status", NodeStatus)
     until = rfc3339_or_none(state.confirm_until)
@@ -101,7 +101,7 @@ async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
 
 @area.post("/heliograph/configuration/plan", scope="config:write", errors=_INVALID)
 async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
-    """What a change would do, after every part of the node has said that it can take it; nothing is changed."""
+    """What a change would do, checked by every part of the node; nothing is changed."""
     with answering(config_change_conflict=_CONFLICT):
         return _outcome(await nodes.own.ask("conf.plan", ConfOutcome, body.args()))
 
@@ -115,14 +115,14 @@ async def change_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, A
 
 @area.post("/heliograph/configuration/confirm", scope="config:write", errors={409: ("CONFLICT",)})
 async def confirm_configuration(nodes: NodesDep) -> dict[str, int]:
-    """Have what is on trial stay."""
+    """Confirm the change that is on trial."""
     with answering(config_change_conflict=_CONFLICT):
         return {"revision": (await nodes.own.ask("conf.confirm", ConfOutcome)).revision}
 
 
 @area.post("/heliograph/configuration/rollback", scope="config:write", errors={**_INVALID, **_MISSING})
 async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[str, Any]:
-    """Have the text of an earlier revision hold again, as a new revision."""
+    """Apply an earlier revision again, as a new revision."""
     asked = ConfRollbackArgs(body.number, body.revision, float(body.confirm_s), body.comment)
     with answering(config_change_conflict=_CONFLICT, config_no_revision=_NO_REVISION):
         return _outcome(await nodes.own.ask("conf.rollback", ConfOutcome, asked))

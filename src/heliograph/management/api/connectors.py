@@ -59,7 +59,7 @@ async def get_connector(id: str, nodes: NodesDep) -> dict[str, Any]:
 
 @area.put("/connectors/{id}", scope="connectors:write", response_model=Shown, errors={**MISSING, **INVALID})
 async def put_connector(id: str, body: Settings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
-    """Have a connector have these settings."""
+    """Replace the settings of a connector."""
     row = await row_of(nodes.own, _ROOT, ConnectorRow, id)
     await check_secrets_stay(caller, nodes.own, (_ROOT, row.type, row.name), body.plain())
     with answering():
@@ -110,7 +110,7 @@ async def operate_connector_on_node(
 
 @area.post("/connectors_probe", scope="connectors:write", status=204, errors=TESTED)
 async def probe_connector(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> None:
-    """See whether a server can be reached and lets us in."""
+    """Check that a server can be reached and accepts the login."""
     await check_secrets_stay(caller, nodes.own, (_ROOT, body.type, body.name), body.plain())
     with answering(action_test_failed=(400, "TEST_FAILED")):
         await nodes.own.ask("connectors.probe", ActionTested, ActionPut(body.type, body.name, body.text()), PROBE_S)

@@ -43,7 +43,7 @@ _UPLOAD: Final = {
 # Keys may not see or change who may log in, whatever their role is.
 _NOT_FOR_KEYS: Final = frozenset({"api_keys", "dashboard_users"})
 
-area = Area("Data", "Export of what an installation was told, and import into another one.")
+area = Area("Data", "Export of configuration, users, rules and bans, and import into another installation.")
 
 
 class ExportBody(Body):
@@ -75,7 +75,7 @@ BackupsDep = Annotated[Backups, Depends(_backups)]
 async def export_data(
     backups: BackupsDep, nodes: NodesDep, caller: CallerDep, body: ExportBody | None = None
 ) -> Response:
-    """Make an archive, which has secrets and hashes of passwords: encrypt it, or keep it where nobody else reads it."""
+    """Make an archive. It has secrets and hashes of passwords: encrypt it, or keep it where no one else can read it."""
     body = body or ExportBody(table_sets=None, root_keys=None, passphrase="")
     wanted = TABLES if body.table_sets is None else body.table_sets
     if refused := sorted(_refused_to(caller).intersection(wanted)):
@@ -92,7 +92,7 @@ async def export_data(
 
 @area.get("/data/files", scope="data:read", response_class=Response)
 async def list_data_files(backups: BackupsDep, nodes: NodesDep, page: PageDep) -> Response:
-    """The archives that there are, the newest first."""
+    """All archives, the newest first."""
     return page_of([_shown(file, nodes.own.name) for file in backups.files()], page)
 
 
@@ -105,7 +105,7 @@ async def list_data_files(backups: BackupsDep, nodes: NodesDep, page: PageDep) -
     openapi_extra={"requestBody": _UPLOAD},
 )
 async def upload_data_file(request: Request, backups: BackupsDep) -> Response:
-    """Bring an archive here: the part `filename` of a form."""
+    """Upload an archive: the part `filename` of a form."""
     async with request.form() as form:
         part = form.get("filename")
         if not isinstance(part, UploadFile) or not part.filename:
@@ -128,7 +128,7 @@ async def download_data_file(
     caller: CallerDep,
     node: Annotated[str | None, Query(description="Of which node")] = None,
 ) -> Response:
-    """An archive."""
+    """Download an archive."""
     with _told():
         file = backups.file(filename)
         refused = _refused_to(caller)
@@ -141,7 +141,7 @@ async def download_data_file(
 async def delete_data_file(
     filename: str, backups: BackupsDep, node: Annotated[str | None, Query(description="Of which node")] = None
 ) -> Response:
-    """Remove an archive."""
+    """Delete an archive."""
     with _told():
         backups.file(filename).unlink()
     return Response(status_code=204)
@@ -149,7 +149,7 @@ async def delete_data_file(
 
 @area.post("/data/import", scope="data:write", status=204, response_class=Response, errors={**_BAD, **_MISSING})
 async def import_data(backups: BackupsDep, caller: CallerDep, body: ImportBody) -> Response:
-    """Take an archive: its configuration is merged into the one that holds, its rows replace those of the same key."""
+    """Import an archive: its configuration is merged into the present one, its rows replace those with the same key."""
     with _told():
         refused = await backups.take(backups.file(body.filename), body.passphrase, _refused_to(caller))
     lost = {table: count for table, count in refused.items() if count}

@@ -66,7 +66,7 @@ async def get_delayed_message(
         int | None, Query(ge=0, le=_PAYLOAD_BYTES_MAX, description="Show its beginning, where it is longer")
     ] = None,
 ) -> Response:
-    """One delayed message with its payload, unless that is above 2048 bytes and a beginning is not asked for."""
+    """One delayed message with its payload; of more than 2048 bytes only a beginning, on request."""
     asked, number = _place(nodes, node, msgid)
     try:
         found = await asked.ask("delayed.show", DelayedMessageRow, DelayedNumber(number))
@@ -79,7 +79,7 @@ async def get_delayed_message(
 
 @area.delete("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:write", errors=_ABOUT_ONE)
 async def delete_delayed_message(node: str, msgid: str, nodes: NodesDep) -> None:
-    """Let a delayed message go, unpublished."""
+    """Delete a delayed message; it is not published."""
     asked, number = _place(nodes, node, msgid)
     try:
         await asked.ask("delayed.delete", DelayedRow, DelayedNumber(number))
@@ -93,7 +93,7 @@ async def delete_delayed_message(node: str, msgid: str, nodes: NodesDep) -> None
     errors={400: ("INVALID_TOPIC_NAME",), 404: ("MESSAGE_NOT_FOUND",)},
 )
 async def delete_delayed_messages_of_topic(topic: str, nodes: NodesDep) -> None:
-    """Let all delayed messages to a topic go, unpublished."""
+    """Delete all delayed messages to a topic; they are not published."""
     fault = topic_name_fault(topic, _LEVELS_MAX)
     if fault is not None:
         raise ApiError(400, "INVALID_TOPIC_NAME", f"{topic[:200]!r} is no topic name: {fault}")

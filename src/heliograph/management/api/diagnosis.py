@@ -69,7 +69,7 @@ async def get_node_memory(node: str, nodes: NodesDep) -> HeldMemory:
 
 @area.get("/heliograph/nodes/{node}/turns", scope="metrics:read", errors=_NO_NODE)
 async def get_long_turns(node: str, nodes: NodesDep) -> LongTurns:
-    """The last hundred turns of the event loop that took 20 ms or more, the newest first, with what was seen to run."""
+    """The last hundred turns of the event loop that took 20 ms or more, the newest first, with what ran in them."""
     asked = nodes.named(node)
     loop = await asked.ask("vm.loop", VmLoop)
     rows = await asked.rows("vm.turns", LongTurnRow)
@@ -85,6 +85,6 @@ async def list_log_entries(
     after: Annotated[int, Query(ge=0, le=1 << 62, description="The number of an entry: only those behind it")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> dict[str, Any]:
-    """The newest entries of the log of a node, of the last thousand, as far as `log` has any level written."""
+    """The newest of the last thousand log entries of a node, of the levels that `log` writes."""
     rows = await nodes.named(node).rows("log.entries", LogEntryRow, LogEntriesWanted(level, after, limit))
     return {"data": [entry_object(row) for row in rows]}

@@ -61,14 +61,14 @@ async def get_storage(ds: str, nodes: NodesDep) -> dict[str, Any]:
 
 @area.get("/ds/storages/{ds}/replicas", scope="storage:read", errors=_MISSING)
 async def list_replicas(ds: str, nodes: NodesDep) -> list[str]:
-    """The sites that a storage is kept at."""
+    """The sites that keep a replica of a storage."""
     await _storage(nodes, ds)
     return [await _site(nodes)]
 
 
 @area.put("/ds/storages/{ds}/replicas", scope="storage:write", status=202, response_class=Response, errors=_INVALID)
 async def put_replicas(ds: str, sites: Annotated[list[Str], JsonBody()], nodes: NodesDep) -> Response:
-    """Have a storage be kept at these sites; there is one as yet."""
+    """Set the sites that keep replicas of a storage; there is one site as yet."""
     await _storage(nodes, ds)
     site = await _site(nodes)
     if set(sites) != {site}:
@@ -80,7 +80,7 @@ async def put_replicas(ds: str, sites: Annotated[list[Str], JsonBody()], nodes: 
     "/ds/storages/{ds}/replicas/{site}", scope="storage:write", status=202, response_class=Response, errors=_MISSING
 )
 async def add_replica(ds: str, site: str, nodes: NodesDep) -> Response:
-    """Have a storage be kept at one more site."""
+    """Add a replica of a storage at a site."""
     await _storage(nodes, ds)
     _refuse_other(site, await _site(nodes))
     return Response(status_code=202)
@@ -90,7 +90,7 @@ async def add_replica(ds: str, site: str, nodes: NodesDep) -> Response:
     "/ds/storages/{ds}/replicas/{site}", scope="storage:write", status=202, response_class=Response, errors=_INVALID
 )
 async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
-    """Have a storage be kept at a site no more."""
+    """Remove the replica of a storage at a site."""
     await _storage(nodes, ds)
     _refuse_other(site, await _site(nodes))
     raise ApiError(400, "BAD_REQUEST", f"the storage is kept at {site} only: it cannot leave its last site")
@@ -98,7 +98,7 @@ async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
 
 @area.get("/heliograph/storage", scope="storage:read")
 async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
-    """Every database of the node, why one does not work, and what the storage reader met, damage included."""
+    """Every database of the node, its faults, and the damage that the storage reader found."""
     reader = await nodes.own.ask("ds.reader", ReaderState)
     site = await nodes.own.ask("ds.site", StorageSite)
     rows = await nodes.own.rows("ds.databases", DatabaseRow)
@@ -150,7 +150,7 @@ async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any
 
 @area.get("/heliograph/storage/{database}/streams", scope="storage:read", response_class=Response, errors=_MISSING)
 async def list_streams(database: str, nodes: NodesDep, page: PageDep) -> Response:
-    """The streams of a database of messages, each with what it has learned of its topics."""
+    """The streams of a database of messages, each with the topic structure that it has learned."""
     with answering():
         slices = nodes.own.slices("ds.streams", StreamRow, DatabaseWanted(database))
         rows, has_next = await take_page(slices, page)

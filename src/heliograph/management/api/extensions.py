@@ -8,7 +8,7 @@ from heliograph.management.web.errors import ApiError
 _MISSING: Final = {404: ("NOT_FOUND",)}
 _OFF: Final = {503: ("SERVICE_UNAVAILABLE",)}
 
-area = Area("Extensions", "Plugins, exhooks, links between clusters and file transfer: there are none.")
+area = Area("Extensions", "Plugins, exhooks, links between clusters and file transfer. None of them exists here.")
 
 
 @area.get("/plugins", scope="plugins:read")

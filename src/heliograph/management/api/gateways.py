@@ -11,14 +11,14 @@ _NAMES: Final = ("coap", "exproto", "gbt32960", "jt808", "lwm2m", "mqttsn", "ocp
 _UNLOADED: Final = "unloaded"
 _ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("RESOURCE_NOT_FOUND",)}
 
-area = Area("Gateways", "Other protocols: none is loaded.")
+area = Area("Gateways", "Gateways for other protocols. None is loaded.")
 
 
 @area.get("/gateways", scope="gateways:read")
 async def list_gateways(
     status: Annotated[Literal["running", "stopped", "unloaded"] | None, Query(description="Those with it")] = None,
 ) -> list[dict[str, Any]]:
-    """All gateways that there could be."""
+    """The gateways that EMQX knows, all unloaded."""
     return [{"name": name, "status": _UNLOADED} for name in _NAMES if status in (None, _UNLOADED)]
 
 
@@ -31,19 +31,19 @@ async def get_gateway(name: str) -> dict[str, Any]:
 
 @area.put("/gateways/{name}/enable/{enable}", scope="gateways:write", status=204, errors=_ERRORS)
 async def enable_gateway(name: str, enable: bool) -> None:
-    """Enable or disable one that is loaded."""
+    """Enable or disable a loaded gateway."""
     _refuse(name)
 
 
 @area.get("/gateways/{name}/clients", scope="gateways:read", errors=_ERRORS)
 async def list_gateway_clients(name: str) -> dict[str, Any]:
-    """Clients of one that is loaded."""
+    """Clients of a loaded gateway."""
     _refuse(name)
 
 
 @area.get("/gateways/{name}/listeners", scope="gateways:read", errors=_ERRORS)
 async def list_gateway_listeners(name: str) -> list[dict[str, Any]]:
-    """Listeners of one that is loaded."""
+    """Listeners of a loaded gateway."""
     _refuse(name)
 
 

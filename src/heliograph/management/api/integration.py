@@ -71,7 +71,7 @@ def id_of(text: str) -> ActionId:
     """The type and name of an id such as `http:my_action`.
 
     Raises:
-        ApiError: 400, it is none.
+        ApiError: 400, it is not one.
     """
     kind, colon, name = text.partition(":")
     if not colon or not kind or not name:

@@ -38,14 +38,14 @@ area = Area("Listeners", "Where clients connect.")
 async def list_listeners(
     nodes: NodesDep, type: Annotated[str | None, Query(description="One kind")] = None
 ) -> Response:
-    """All listeners, those too that are disabled."""
+    """All listeners, also disabled ones."""
     found = await _listeners(nodes.own)
     return json_response([_summary(one, nodes.own.name) for one in found if type in (None, one["type"])])
 
 
 @area.get("/listeners_status", scope="listeners:read", response_class=Response)
 async def list_listeners_status(nodes: NodesDep) -> Response:
-    """How the listeners of each kind are."""
+    """The state of the listeners, by kind."""
     found = await _listeners(nodes.own)
     kinds = []
     for kind in KINDS:
@@ -99,7 +99,7 @@ async def create_listener_of_id(id: str, nodes: NodesDep, body: Annotated[dict[s
 
 @area.put("/listeners/{id}", scope="listeners:write", response_class=Response, errors=_BAD)
 async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
-    """Change settings of a listener; those that the body does not have stay."""
+    """Change settings of a listener; settings that are left out stay."""
     kind, _, name = id.partition(":")
     if body.get("id", id) != id or body.get("type", kind) != kind or body.get("name", name) != name:
         raise ApiError(400, "BAD_REQUEST", f"the body is of another listener than {id}")
@@ -110,7 +110,7 @@ async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, An
 
 @area.delete("/listeners/{id}", scope="listeners:write", errors=_BAD, response_class=Response)
 async def delete_listener(id: str, nodes: NodesDep) -> Response:
-    """Remove a listener, and end its connections."""
+    """Delete a listener, and end its connections."""
     await _listener(nodes.own, id)
     await _refusable(nodes.own.ask("listeners.delete", GroupChanged, NamedGroup(id)))
     return Response(status_code=204)
@@ -118,7 +118,7 @@ async def delete_listener(id: str, nodes: NodesDep) -> Response:
 
 @area.post("/listeners/{id}/start", scope="listeners:write", response_class=Response, errors=_BAD)
 async def start_listener(id: str, nodes: NodesDep) -> Response:
-    """Have a listener accept connections, from now on and at later starts of the node."""
+    """Start a listener, now and at later starts of the node."""
     if not (await _listener(nodes.own, id))["settings"]["enable"]:
         await _refusable(merge_settings(nodes.own, _path(id), {"enable": True}, f"the listener {id} is started"))
     else:
@@ -128,7 +128,7 @@ async def start_listener(id: str, nodes: NodesDep) -> Response:
 
 @area.post("/listeners/{id}/stop", scope="listeners:write", response_class=Response, errors=_BAD)
 async def stop_listener(id: str, nodes: NodesDep) -> Response:
-    """Have a listener accept nothing and end its connections, also at later starts of the node."""
+    """Stop a listener and end its connections; it stays stopped at later starts of the node."""
     if (await _listener(nodes.own, id))["settings"]["enable"]:
         await _refusable(merge_settings(nodes.own, _path(id), {"enable": False}, f"the listener {id} is stopped"))
     return Response(status_code=200)
@@ -136,7 +136,7 @@ async def stop_listener(id: str, nodes: NodesDep) -> Response:
 
 @area.post("/listeners/{id}/restart", scope="listeners:write", response_class=Response, errors=_BAD)
 async def restart_listener(id: str, nodes: NodesDep) -> Response:
-    """Have a listener begin anew, without the connections that there are."""
+    """Restart a listener; its connections end."""
     await _listener(nodes.own, id)
     await _refusable(nodes.own.ask("listeners.restart", ListenerChanged, ListenerName(id)))
     return Response(status_code=200)

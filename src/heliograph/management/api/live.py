@@ -29,7 +29,7 @@ async def watch_live(
     request: Request,
     of: Annotated[str, Query(max_length=1000, description="Names of subjects with commas between them")] = "overview",
 ) -> StreamingResponse:
-    """What is now: an event for each subject when it begins and whenever it changes, one a second or two.
+    """The present state: an event for each subject at the beginning and at each change, at most one a second.
 
     An event has the name of its subject; `failed` says that one cannot be looked at now, and `end` why the stream ends:
     it does so with the login of its caller. A slow reader gets the newest events only.

@@ -1,4 +1,4 @@
-"""A trace that is watched while it is on, as server-sent events; a reader that is too slow is told what it lost."""
+"""A trace that is watched while it is on, as server-sent events; a slow reader gets a notice of what it lost."""
 
 import asyncio
 import uuid
@@ -144,7 +144,7 @@ async def watch_live_trace(
     seconds: Annotated[int, Query(ge=1, le=3600, description="When it ends by itself")] = 600,
     payload_encode: Annotated[Literal["text", "hex", "hidden"], Query()] = "hidden",
 ) -> StreamingResponse:
-    """Begin a trace and have its records as events `record` until it ends; `lost` says how many a slow reader missed.
+    """Begin a trace and stream its records as events `record` until it ends; `lost` counts what a slow reader missed.
 
     It ends when the connection does, and leaves no file behind.
     """

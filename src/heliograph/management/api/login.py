@@ -101,7 +101,7 @@ class SessionAnswer(Row):
 
 @area.get("/heliograph/session", scope=OPEN, response_model=SessionAnswer)
 async def get_session(request: Request, people: PeopleDep) -> Response:
-    """Who calls, and the scopes that its role has; an empty name and nothing else for somebody who is not known."""
+    """Name, role and scopes of the caller; only an empty name for a caller that has not logged in."""
     try:
         caller = await people.identify(request)
     except ApiError as error:

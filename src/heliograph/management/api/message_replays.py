@@ -102,7 +102,7 @@ async def begin_message_replay(
 
 @area.get("/heliograph/message_replays/{id}", scope="messages:read", errors=_MISSING)
 async def get_message_replay(id: str, request: Request) -> dict[str, Any]:
-    """Its state and how far it is."""
+    """The state and progress of a replay."""
     return _found(request, id).shown()
 
 
@@ -113,14 +113,14 @@ async def get_message_replay(id: str, request: Request) -> dict[str, Any]:
     errors=_MISSING,
 )
 async def watch_message_replay(id: str, request: Request) -> StreamingResponse:
-    """Events `progress` with its state, and `end` when it runs no more."""
+    """The progress of a replay as events `progress`, and `end` when it has ended."""
     events = _found(request, id).events()
     return event_stream(request, "messages:read", events, "refused")
 
 
 @area.delete("/heliograph/message_replays/{id}", scope="publish", errors=_MISSING)
 async def delete_message_replay(id: str, request: Request) -> None:
-    """End and forget it: nothing more is published behind the answer."""
+    """End and forget a replay; nothing is published after the answer."""
     await _jobs(request).remove(_found(request, id))
 
 

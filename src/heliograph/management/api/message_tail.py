@@ -46,7 +46,7 @@ async def tail_messages(
 ) -> StreamingResponse:
     """Messages as they are published, each as an event `message`; `left_out` says how many came that are not shown.
 
-    It begins with an event `begin`, once it is on, and ends with an event `end`, or when the caller goes.
+    It begins with an event `begin`, and ends with an event `end`, or when the caller disconnects.
     """
     fault = topic_filter_fault(topic, _LEVELS_MAX)
     if fault is not None:

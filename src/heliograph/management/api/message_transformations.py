@@ -81,7 +81,7 @@ async def list_message_transformations(nodes: NodesDep) -> list[dict[str, Any]]:
 
 @area.post("/message_transformations", scope="policies:write", status=201, errors=INVALID)
 async def create_message_transformation(body: TransformationBody, nodes: NodesDep) -> dict[str, Any]:
-    """Add a transformation behind the others."""
+    """Add a transformation at the end."""
     return await _family.add(nodes.own, body)
 
 
@@ -93,13 +93,13 @@ async def put_message_transformation(body: TransformationBody, nodes: NodesDep) 
 
 @area.post("/message_transformations/reorder", scope="policies:write", status=204, errors=REFUSED)
 async def reorder_message_transformations(body: OrderBody, nodes: NodesDep) -> None:
-    """Bring all transformations into another order."""
+    """Set the order of all transformations."""
     await _family.order(nodes.own, body.order)
 
 
 @area.post("/message_transformations/dryrun", scope="policies:write", errors=REFUSED)
 async def dry_run_message_transformation(body: TransformationTrialBody, nodes: NodesDep) -> dict[str, Any]:
-    """What a transformation makes of a message; nothing is published."""
+    """Try a transformation on a message; nothing is published."""
     message = body.message
     trial = PolicyTrial(body.transformation.text(), message.tried())
     out = await nodes.own.ask("transformations.dry_run", MessageShown, trial)
@@ -128,7 +128,7 @@ async def delete_message_transformation(name: str, nodes: NodesDep) -> None:
 
 @area.get("/message_transformations/transformation/{name}/metrics", scope="policies:read", errors=MISSING)
 async def get_message_transformation_metrics(name: str, nodes: NodesDep) -> dict[str, Any]:
-    """What became of the messages that a transformation was for."""
+    """The counters of a transformation."""
     return await _family.metrics(nodes, name)
 
 
@@ -136,7 +136,7 @@ async def get_message_transformation_metrics(name: str, nodes: NodesDep) -> dict
     "/message_transformations/transformation/{name}/metrics/reset", scope="policies:write", status=204, errors=MISSING
 )
 async def reset_message_transformation_metrics(name: str, nodes: NodesDep) -> None:
-    """Have a transformation count from zero."""
+    """Reset the counters of a transformation."""
     await _family.reset(nodes.own, name)
 
 
@@ -147,7 +147,7 @@ async def reset_message_transformation_metrics(name: str, nodes: NodesDep) -> No
     errors={**REFUSED, **MISSING},
 )
 async def enable_message_transformation(name: str, enable: Literal["true", "false"], nodes: NodesDep) -> None:
-    """Have a transformation take part, or not."""
+    """Enable or disable a transformation."""
     await _family.switch(nodes.own, name, is_enabled=enable == "true")
 
 

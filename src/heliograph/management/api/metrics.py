@@ -11,7 +11,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.observe.metrics import COUNTERS, SIZES, metrics_of, statistics_of
 
-area = Area("Metrics", "Counters, and how many of a thing there are.")
+area = Area("Metrics", "Counters, and numbers of connections, sessions and others.")
 
 AggregateDep = Annotated[bool, Query(description="Whether the sums over all nodes are wanted, as one object")]
 NodeParameter = Annotated[str | None, Query(description="One node; otherwise all")]
@@ -31,7 +31,7 @@ async def get_metrics(
 async def get_stats(
     nodes: NodesDep, aggregate: AggregateDep = False, node: NodeParameter = None
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """How many of a thing there are on all nodes, and the most there were."""
+    """Numbers of connections, sessions, subscriptions and others on all nodes, with their peaks."""
     return await _of_nodes(nodes.chosen(node), aggregate, SIZES, statistics_of)
 
 
@@ -43,7 +43,7 @@ async def get_node_metrics(node: str, nodes: NodesDep) -> dict[str, Any]:
 
 @area.get("/nodes/{node}/stats", scope="metrics:read", errors={404: ("NOT_FOUND",)})
 async def get_node_stats(node: str, nodes: NodesDep) -> dict[str, Any]:
-    """How many of a thing there are on one node, and the most there were."""
+    """Numbers of connections, sessions, subscriptions and others on one node, with their peaks."""
     return statistics_of(await numbers_of(nodes.named(node), SIZES))
 
 

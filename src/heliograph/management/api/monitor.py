@@ -1,4 +1,4 @@
-"""What nodes do now, and what they did in the last seven days."""
+"""Rates and sizes of nodes, now and in the last seven days."""
 
 import sqlite3
 from typing import Annotated, Any, Final
@@ -12,7 +12,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 
-area = Area("Monitor", "What nodes do now, and what they did in the last seven days.")
+area = Area("Monitor", "Rates and sizes of nodes, now and in the last seven days.")
 
 _CLUSTER_ONLY: Final = ("subscriptions_durable", "disconnected_durable_sessions", "cluster_sessions")
 _NO_HISTORY: Final = {400: ("BAD_RPC",)}
@@ -45,7 +45,7 @@ async def get_node_monitor(
 
 @area.get("/monitor_current", scope="metrics:read", errors=_NO_HISTORY)
 async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, Any]:
-    """What all nodes have and do now."""
+    """Rates and sizes of all nodes, now."""
     totals: dict[str, int] = {}
     for node in nodes.all():
         for name, number in (await _history(request).current(node)).items():
@@ -55,7 +55,7 @@ async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, An
 
 @area.get("/monitor_current/nodes/{node}", scope="metrics:read", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
 async def get_node_monitor_current(node: str, request: Request, nodes: NodesDep) -> dict[str, Any]:
-    """What one node has and does now."""
+    """Rates and sizes of one node, now."""
     asked = nodes.named(node)
     found = await _history(request).current(asked)
     status = await asked.ask("node.status", NodeStatus)

@@ -12,7 +12,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.paging import json_response
 
-area = Area("MQTT", "What the node does to topics and subscriptions of all clients.")
+area = Area("MQTT", "Topic rewriting and automatic subscriptions.")
 
 _REWRITES_MAX: Final = 19
 _SUBSCRIPTIONS_MAX: Final = 20
@@ -59,7 +59,7 @@ async def put_topic_rewrite(body: list[Rewrite], nodes: NodesDep) -> Response:
 
 @area.get("/mqtt/auto_subscribe", scope="config:read", response_class=Response)
 async def get_auto_subscribe(nodes: NodesDep) -> Response:
-    """What clients are subscribed to when they connect."""
+    """The automatic subscriptions, which clients get when they connect."""
     return json_response(await read_list(nodes.own, "auto_subscribe.topics"))
 
 
@@ -70,7 +70,7 @@ async def get_auto_subscribe(nodes: NodesDep) -> Response:
     errors={400: ("UPDATE_FAILED", "BAD_REQUEST"), 409: ("EXCEED_LIMIT",)},
 )
 async def put_auto_subscribe(body: list[AutoSubscription], nodes: NodesDep) -> Response:
-    """Replace what clients are subscribed to when they connect."""
+    """Replace the automatic subscriptions."""
     if len(body) > _SUBSCRIPTIONS_MAX:
         raise ApiError(
             409, "EXCEED_LIMIT", f"Max auto subscribe topic count is {_SUBSCRIPTIONS_MAX}; found {len(body)}"

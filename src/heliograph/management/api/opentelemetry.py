@@ -1,4 +1,4 @@
-"""What an OpenTelemetry collector is told: the settings, and the lists of clients and topics that are always traced."""
+"""What an OpenTelemetry collector gets: the settings, and the lists of clients and topics that are always traced."""
 
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ async def get_opentelemetry(nodes: NodesDep) -> Response:
 
 @area.put("/opentelemetry", scope="config:write", response_class=Response, errors={400: ("BAD_REQUEST",)})
 async def put_opentelemetry(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
-    """Other settings in the place of those that there were."""
+    """Replace the settings."""
     try:
         await replace_root(nodes.own, ROOT, body)
     except RpcError as error:
@@ -43,14 +43,14 @@ async def get_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> list[str]:
 
 @area.post("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
 async def post_opentelemetry_whitelist(type: Kind, nodes: NodesDep, body: list[Str]) -> list[str]:
-    """Another list in the place of the one that there was."""
+    """Replace the list."""
     await _set(nodes, type, body)
     return await nodes.own.rows("opentelemetry.whitelist", str, WhitelistArgs(type))
 
 
 @area.delete("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
 async def delete_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> Response:
-    """Always trace none."""
+    """Clear the list."""
     await _set(nodes, type, [])
     return Response(status_code=204)
 

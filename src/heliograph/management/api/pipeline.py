@@ -81,7 +81,7 @@ async def list_dead_letters(
 
 @area.get("/heliograph/pipeline/late_rows", scope="pipeline:read", errors=_ERRORS)
 async def count_late_rows(nodes: NodesDep) -> list[dict[str, Any]]:
-    """How many rows of each query and view came later than its watermark allows, and are kept."""
+    """How many late rows of each query and view are kept: rows beyond the watermark."""
     return await _late(nodes, LateRowsWanted())
 
 
@@ -98,7 +98,7 @@ async def list_late_rows(
 
 @area.post("/heliograph/pipeline/dead_letters/{rule}/replay", scope="pipeline:write", errors=_ERRORS)
 async def replay_dead_letters(rule: str, nodes: NodesDep) -> dict[str, Any]:
-    """Run a rule as it is now over its dead letters, and bring the rows to its sink; this starts Spark."""
+    """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
         told = await nodes.own.ask("pipeline.replay", PipelineTold, PipelineRule(rule), _SPARK_S)
     figures: dict[str, Any] = json.loads(told.lines[-1]) if told.lines else {}
@@ -124,7 +124,7 @@ async def plan_pipeline(
     rule: Annotated[str, Query(description="This rule only")] = "",
     last: Annotated[int, Query(ge=1, le=1000, description="Messages of each view")] = 10,
 ) -> list[dict[str, Any]]:
-    """What each rule makes of the last stored messages; nothing is written. This starts Spark."""
+    """Try each rule on the last stored messages; nothing is written. This starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
         told = await nodes.own.ask("pipeline.plan", PipelineTold, PipelineRule(rule, last), _SPARK_S)
     return [json.loads(line) for line in told.lines]

@@ -147,29 +147,29 @@ class PolicyFamily:
             return self._row(await node.ask(f"{self._area}.show", GroupShown, NamedGroup(name)))
 
     async def add(self, node: Node, body: PolicyBody) -> Settings:
-        """Have one more behind the others."""
+        """Add one at the end."""
         with answering():
             await node.ask(f"{self._area}.add", GroupChanged, body.settings())
         return await self.one(node, body.name)
 
     async def update(self, node: Node, body: PolicyBody) -> Settings:
-        """Have other settings in the place of those of one."""
+        """Replace the settings of one."""
         with answering():
             await node.ask(f"{self._area}.update", GroupChanged, body.settings())
         return await self.one(node, body.name)
 
     async def delete(self, node: Node, name: str) -> None:
-        """Have one no more."""
+        """Delete one."""
         with answering():
             await node.ask(f"{self._area}.delete", GroupChanged, NamedGroup(name))
 
     async def switch(self, node: Node, name: str, *, is_enabled: bool) -> None:
-        """Have one take part, or not."""
+        """Enable or disable one."""
         with answering():
             await node.ask(f"{self._area}.switch", GroupChanged, GroupSwitch(name, is_enabled))
 
     async def order(self, node: Node, names: list[str]) -> None:
-        """Have all in another order.
+        """Set the order of all.
 
         Raises:
             ApiError: 400, the order does not name each of them once.
@@ -191,7 +191,7 @@ class PolicyFamily:
         return {"metrics": row.counts, "node_metrics": [{"node": nodes.own.name, "metrics": row.counts}]}
 
     async def reset(self, node: Node, name: str) -> None:
-        """Have one count from zero."""
+        """Reset the counters of one."""
         with answering():
             await node.ask(f"{self._area}.reset", GroupShown, NamedGroup(name))
 

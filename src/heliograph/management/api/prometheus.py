@@ -75,7 +75,7 @@ ScrapeDep = Annotated[Scrape, Depends()]
 
 @area.get("/prometheus/stats", **_SCRAPE)
 async def scrape_stats(scrape: ScrapeDep) -> Response:
-    """EMQX's metrics and statistics under its names, and what else the nodes count."""
+    """All metrics and statistics, under EMQX's names where it has them."""
     return await scrape.answer(STATS)
 
 
@@ -111,7 +111,7 @@ async def get_prometheus(request: Request) -> dict[str, Any]:
 
 @area.put("/prometheus", scope="config:write", errors=_UPDATE_ERRORS)
 async def update_prometheus(body: dict[str, Any], request: Request, nodes: NodesDep) -> dict[str, Any]:
-    """Change the settings: what the body leaves out has its default. EMQX's older flat form is taken too."""
+    """Replace the settings; what is left out gets its default. EMQX's older flat form works too."""
     present: PrometheusConfig = request.app.state.settings.prometheus
     if isinstance(gateway := body.get("push_gateway"), dict):
         gateway["headers"] = _headers(gateway.get("headers"), present.push_gateway.headers)
@@ -126,11 +126,11 @@ async def update_prometheus(body: dict[str, Any], request: Request, nodes: Nodes
 
 
 async def _told_others(request: Request, present: PrometheusConfig) -> None:
-    """Wait until the node has told this process other settings than these, which it does in its own time."""
+    """Wait until the node has sent this process other settings than these."""
     state = request.app.state
     with suppress(TimeoutError):
         async with asyncio.timeout(_TOLD_S):
-            while state.settings.prometheus == present:  # it may tell of earlier changes first
+            while state.settings.prometheus == present:  # earlier changes may arrive first
                 changed: asyncio.Event = state.changed
                 await changed.wait()
 

@@ -13,7 +13,7 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.paging import json_response
 
-area = Area("Publish", "Messages that are published by programs that are no MQTT clients.")
+area = Area("Publish", "Publishing without an MQTT client.")
 
 _UNHEARD: Final = 16
 _OTHER: Final = 131
@@ -74,7 +74,7 @@ class Published(Body):
 
 @area.post("/publish", scope="publish", response_class=Response, responses={200: {"model": Published}, **_ANSWERS})
 async def publish(body: PublishMessage, nodes: NodesDep) -> Response:
-    """Publish a message, and wait until all that is kept of it is durable."""
+    """Publish a message; the answer comes after its commit, if it is stored."""
     new = _new(body)
     if new is None:
         return json_response({"reason_code": _OTHER, "message": "payload: it is not valid base64"}, 400)

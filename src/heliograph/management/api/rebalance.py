@@ -23,13 +23,13 @@ async def check_availability(nodes: NodesDep) -> dict[str, Any]:
 
 @area.get("/load_rebalance/status", scope="nodes:read")
 async def get_rebalance_status() -> dict[str, str]:
-    """What this node does."""
+    """The rebalancing of this node."""
     return {"status": "disabled"}
 
 
 @area.get("/load_rebalance/global_status", scope="nodes:read")
 async def get_rebalance_global_status() -> dict[str, list[dict[str, Any]]]:
-    """What all nodes do."""
+    """The rebalancing of all nodes."""
     return {"evacuations": [], "purges": [], "rebalances": []}
 
 

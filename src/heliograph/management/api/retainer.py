@@ -72,7 +72,7 @@ async def delete_retained_messages(nodes: NodesDep) -> None:
 
 @area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, response_class=Response)
 async def get_retained_message(topic: str, nodes: NodesDep) -> Response:
-    """The retained message of a topic, with its payload unless that is above 1 MiB."""
+    """The retained message of a topic, with its payload up to 1 MiB."""
     args = RetainedTopic(topic, _SHOWN_BYTES_MAX)
     try:
         found = await nodes.own.ask("retainer.show", RetainedMessageRow, args)

@@ -10,7 +10,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Str
 
-area = Area("Rule language", "The functions of rules, and what a rule reads and gives.")
+area = Area("Rule language", "The functions of rules, and the topics and columns of a rule.")
 
 _EXAMPLE: Final[dict[str, Any]] = {"sql": 'SELECT payload.temp AS temp FROM "rooms/+/climate"'}
 
@@ -31,7 +31,7 @@ async def list_rule_functions(nodes: NodesDep) -> list[dict[str, Any]]:
 
 @area.post("/heliograph/rule_explain", scope="rules:write", errors={400: ("BAD_REQUEST",)})
 async def explain_rule(body: RuleTextBody, nodes: NodesDep) -> dict[str, Any]:
-    """What a rule reads and gives, and what evaluates it; `problem` has the place where a text is no rule."""
+    """The topics and columns of a rule, and the engine that evaluates it; `problem` has the place of a syntax error."""
     told = await nodes.own.ask("rules.explain", RuleExplained, RuleText(body.sql))
     found: dict[str, Any] = msgspec.to_builtins(told)
     return found

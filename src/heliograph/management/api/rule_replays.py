@@ -20,7 +20,7 @@ from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.reader_processes import reader_access
 from heliograph.management.web.times import NowDep, read_time_us, rfc3339
 
-area = Area("Rule replays", "Rules run over stored messages, without doing anything with their rows.")
+area = Area("Rule replays", "Rules run over stored messages; their rows are only shown.")
 
 _AT_ONCE_MAX: Final = 2
 _KEPT_MAX: Final = 8
@@ -84,20 +84,20 @@ async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep,
 
 @area.get("/heliograph/rule_replays/{id}", scope="rules:read", errors=_MISSING)
 async def get_rule_replay(id: str, request: Request) -> dict[str, Any]:
-    """Its state, and its `result` when it has finished."""
+    """The state of a replay, and its `result` when it has finished."""
     return _found(request, id).shown_with_result()
 
 
 @area.get("/heliograph/rule_replays/{id}/events", scope="rules:read", response_class=StreamingResponse, errors=_MISSING)
 async def watch_rule_replay(id: str, request: Request) -> StreamingResponse:
-    """Events `progress` with its state, and `end` when nothing of it runs any more."""
+    """The progress of a replay as events `progress`, and `end` when it has ended."""
     events = _found(request, id).events()
     return event_stream(request, "rules:read", events, "refused")
 
 
 @area.delete("/heliograph/rule_replays/{id}", scope="rules:write", errors=_MISSING)
 async def delete_rule_replay(id: str, request: Request) -> None:
-    """End and forget it: behind the answer its process is gone."""
+    """End and forget a replay; its process is gone when the answer comes."""
     await _replays(request).remove(_found(request, id))
 
 
@@ -108,7 +108,7 @@ async def delete_rule_replay(id: str, request: Request) -> None:
     errors={**_MISSING, 409: ("CONFLICT",)},
 )
 async def start_replayed_rule(id: str, request: Request, nodes: NodesDep) -> dict[str, Any]:
-    """Have a rule of the pipeline run over all that was stored since the stretch began, into its sink.
+    """Run a rule of the pipeline over all that was stored since the stretch began, into its sink.
 
     It is `heliograph pipeline backfill`, which starts Spark; `start` of the replay tells what becomes of it. A deleted
     replay ends it; the same one goes on with it when it is started again.

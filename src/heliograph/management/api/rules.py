@@ -166,7 +166,7 @@ async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
 
 @area.put("/rules/{id}", scope="rules:write", response_model=RuleObject, errors=_NEEDS_JSON)
 async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
-    """Have a rule be this one; it is made where there is none of that id."""
+    """Replace a rule, or create it if its id is new."""
     with answering():
         await nodes.own.ask("rules.put", GroupChanged, GroupSettings(id, body.settings()))
     return await _shown(nodes, id)
@@ -183,7 +183,7 @@ async def delete_rule(id: str, nodes: NodesDep) -> None:
     "/rules/{id}/test", scope="rules:write", errors={404: ("RULE_NOT_FOUND",), 412: ("NOT_MATCH",), **_NEEDS_JSON}
 )
 async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Any:
-    """Try a rule on columns, with its actions if that is asked for."""
+    """Try a rule of the node on columns, with its actions on request."""
     method = "rules.try" if body.stop_action_after_template_rendering else "rules.run"
     with answering(not_found=(404, "RULE_NOT_FOUND")):
         return _output(await nodes.own.ask(method, RuleTried, RuleTrial(json.dumps(body.context), id=id)))
@@ -191,7 +191,7 @@ async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Any:
 
 @area.get("/rules/{id}/metrics", scope="rules:read", errors=_MISSING)
 async def get_rule_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
-    """What became of the messages of a rule."""
+    """The counters of a rule."""
     with answering():
         row = await nodes.own.ask("rules.one", RuleShown, RuleId(id))
     metrics = rule_metrics(row)
@@ -200,14 +200,14 @@ async def get_rule_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
 
 @area.put("/rules/{id}/metrics/reset", scope="rules:write", status=204, errors=_MISSING)
 async def reset_rule_metrics(id: str, nodes: NodesDep) -> None:
-    """Have a rule count from zero."""
+    """Reset the counters of a rule."""
     with answering():
         await nodes.own.ask("rules.reset", RuleShown, RuleId(id))
 
 
 @area.post("/rule_test", scope="rules:write", errors={412: ("NOT_MATCH",), **_NEEDS_JSON})
 async def test_sql(body: SqlTestBody, nodes: NodesDep) -> Any:
-    """Try a rule that is not there on columns; what it does not give has sample values."""
+    """Try a text as a rule on columns; columns that are left out have sample values."""
     with answering():
         return _output(await nodes.own.ask("rules.try", RuleTried, RuleTrial(json.dumps(body.context), sql=body.sql)))
 

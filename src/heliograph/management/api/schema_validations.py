@@ -90,7 +90,7 @@ async def list_schema_validations(nodes: NodesDep) -> list[dict[str, Any]]:
 
 @area.post("/schema_validations", scope="policies:write", status=201, errors=INVALID)
 async def create_schema_validation(body: ValidationBody, nodes: NodesDep) -> dict[str, Any]:
-    """Add a validation behind the others."""
+    """Add a validation at the end."""
     return await _family.add(nodes.own, body)
 
 
@@ -102,7 +102,7 @@ async def put_schema_validation(body: ValidationBody, nodes: NodesDep) -> dict[s
 
 @area.post("/schema_validations/reorder", scope="policies:write", status=204, errors=REFUSED)
 async def reorder_schema_validations(body: OrderBody, nodes: NodesDep) -> None:
-    """Bring all validations into another order."""
+    """Set the order of all validations."""
     await _family.order(nodes.own, body.order)
 
 
@@ -110,7 +110,7 @@ async def reorder_schema_validations(body: OrderBody, nodes: NodesDep) -> None:
     "/heliograph/schema_validations/dryrun", scope="policies:write", response_model=ValidationVerdict, errors=REFUSED
 )
 async def dry_run_schema_validation(body: ValidationTrialBody, nodes: NodesDep) -> dict[str, Any]:
-    """What a validation says of a message; nothing is published, counted or logged."""
+    """Try a validation on a message; nothing is published, counted or logged."""
     trial = PolicyTrial(body.validation.text(), body.message.tried())
     tried = await nodes.own.ask("validations.dry_run", ValidationTried, trial)
     checks = [{"type": one.type, "passes": not one.fault, "fault": one.fault} for one in tried.checks]
@@ -131,13 +131,13 @@ async def delete_schema_validation(name: str, nodes: NodesDep) -> None:
 
 @area.get("/schema_validations/validation/{name}/metrics", scope="policies:read", errors=MISSING)
 async def get_schema_validation_metrics(name: str, nodes: NodesDep) -> dict[str, Any]:
-    """What became of the messages that a validation was for."""
+    """The counters of a validation."""
     return await _family.metrics(nodes, name)
 
 
 @area.post("/schema_validations/validation/{name}/metrics/reset", scope="policies:write", status=204, errors=MISSING)
 async def reset_schema_validation_metrics(name: str, nodes: NodesDep) -> None:
-    """Have a validation count from zero."""
+    """Reset the counters of a validation."""
     await _family.reset(nodes.own, name)
 
 
@@ -148,5 +148,5 @@ async def reset_schema_validation_metrics(name: str, nodes: NodesDep) -> None:
     errors={**REFUSED, **MISSING},
 )
 async def enable_schema_validation(name: str, enable: Literal["true", "false"], nodes: NodesDep) -> None:
-    """Have a validation take part, or not."""
+    """Enable or disable a validation."""
     await _family.switch(nodes.own, name, is_enabled=enable == "true")

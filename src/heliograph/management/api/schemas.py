@@ -129,14 +129,14 @@ async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: Calle
 
 @area.delete("/schema_registry/{name}", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING})
 async def delete_schema(name: str, nodes: NodesDep) -> None:
-    """Delete a schema; validations and transformations that use it have it refused."""
+    """Delete a schema; refused while a validation or transformation uses it."""
     with answering():
         await nodes.own.ask("schemas.delete", GroupChanged, NamedGroup(name))
 
 
 @area.post("/heliograph/schemas/{name}/check", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING})
 async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[str, Any]:
-    """Whether a payload fits a schema, and what it stands for."""
+    """Decode a payload with a schema, or say why it does not fit."""
     await _shown(nodes, name)
     wanted = PayloadToCheck(name, payload_bytes(body.payload, body.encoding), body.message_type)
     checked = await nodes.own.ask("schemas.check", PayloadChecked, wanted)
@@ -145,13 +145,13 @@ async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[s
 
 @area.get("/schema_registry_external", scope="schemas:read")
 async def list_external_registries(nodes: NodesDep) -> dict[str, Any]:
-    """All registries of others, by their names."""
+    """All external registries, by name."""
     return {row.name: _registry(row) for row in await nodes.own.rows("schema_registries.list", GroupShown)}
 
 
 @area.post("/schema_registry_external", scope="schemas:write", status=201, errors=_INVALID)
 async def create_external_registry(body: NewRegistry, nodes: NodesDep) -> dict[str, Any]:
-    """Make a registry of others known."""
+    """Add an external registry."""
     settings = GroupSettings(body.name, body.settings(), is_new=True)
     with answering():
         await nodes.own.ask("schema_registries.put", GroupChanged, settings)
@@ -160,7 +160,7 @@ async def create_external_registry(body: NewRegistry, nodes: NodesDep) -> dict[s
 
 @area.get("/schema_registry_external/registry/{name}", scope="schemas:read", errors=_MISSING)
 async def get_external_registry(name: str, nodes: NodesDep) -> dict[str, Any]:
-    """One registry of others."""
+    """One external registry."""
     return await _external(nodes, name)
 
 
@@ -168,7 +168,7 @@ async def get_external_registry(name: str, nodes: NodesDep) -> dict[str, Any]:
     "/schema_registry_external/registry/{name}", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING}
 )
 async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
-    """Change a registry of others."""
+    """Change an external registry."""
     await _external(nodes, name)
     await check_secrets_stay(caller, nodes.own, (*_REGISTRIES, name), json.loads(body.settings()))
     await nodes.own.ask("schema_registries.put", GroupChanged, GroupSettings(name, body.settings()))
@@ -179,7 +179,7 @@ async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, 
     "/schema_registry_external/registry/{name}", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING}
 )
 async def delete_external_registry(name: str, nodes: NodesDep) -> None:
-    """Forget a registry of others."""
+    """Delete an external registry."""
     with answering():
         await nodes.own.ask("schema_registries.delete", GroupChanged, NamedGroup(name))
 

@@ -17,7 +17,7 @@ from heliograph.management.web.models import Body, Row, Str
 from heliograph.management.web.paging import json_response
 from heliograph.management.web.roles import OWN
 
-area = Area("Second factor", "Codes of an authenticator app, asked for at login besides the password.")
+area = Area("Second factor", "Codes of an authenticator app, required at login beside the password.")
 
 _SECRET = {"format": "password", "writeOnly": True}
 _CODE = Annotated[Str, Field(max_length=100, description="What the app shows")]
@@ -62,7 +62,7 @@ class RecoveryAnswer(Row):
     response_model=EnrolmentAnswer,
 )
 async def begin_second_factor(body: PasswordBody, request: Request, people: PeopleDep, caller: CallerDep) -> Response:
-    """Begin to have a second factor: a secret, also as a QR code. It counts when its first code is confirmed."""
+    """Get the secret of a second factor, also as a QR code. The factor is on when its first code is confirmed."""
     _check_user(caller)
     user = await _verified(people, caller, body.password, request)
     if user.user.has_second_factor:
@@ -81,7 +81,7 @@ async def begin_second_factor(body: PasswordBody, request: Request, people: Peop
     response_model=RecoveryAnswer,
 )
 async def confirm_second_factor(body: CodeBody, nodes: NodesDep, people: PeopleDep, caller: CallerDep) -> Response:
-    """Have the second factor count; all logins end. The answer has the recovery codes, once."""
+    """Turn the second factor on; all logins end. The answer has the recovery codes, only this time."""
     _check_user(caller)
     codes = await kept(people.enrolments.confirm(caller.name, body.code, nodes.own), "USER_NOT_FOUND")
     response = json_response({"recovery_codes": codes})
@@ -98,7 +98,7 @@ async def confirm_second_factor(body: CodeBody, nodes: NodesDep, people: PeopleD
 async def remove_second_factor(
     body: PasswordAndCodeBody, request: Request, nodes: NodesDep, people: PeopleDep, caller: CallerDep
 ) -> Response:
-    """Have one's own second factor no more; all logins end."""
+    """Turn one's own second factor off; all logins end."""
     _check_user(caller)
     user = await _verified(people, caller, body.password, request)
     if not user.totp_secret:
@@ -113,7 +113,7 @@ async def remove_second_factor(
 
 @area.delete("/heliograph/users/{username}/second_factor", scope="users:write", errors={404: ("USER_NOT_FOUND",)})
 async def delete_second_factor(username: str, nodes: NodesDep) -> Response:
-    """Take the second factor of a user away, who has lost the app; its logins end."""
+    """Turn the second factor of another user off, for one who has lost the app; its logins end."""
     wanted = SecondFactor(username)
     await kept(nodes.own.ask("people.user_second_factor", ManagementUserRow, wanted), "USER_NOT_FOUND")
     return Response(status_code=204)

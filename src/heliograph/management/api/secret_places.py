@@ -1,6 +1,6 @@
 """Stored secrets stay with the place that they are for: only who may change the configuration brings them elsewhere.
 
-Whoever could change the URL of a connector and leave its password as it is would have that password sent to him.
+A caller who could change the URL of a connector and keep its password could send that password to a server of his own.
 """
 
 import re

@@ -21,7 +21,7 @@ async def read_list(node: Node, path: str) -> list[dict[str, Any]]:
 
 
 async def change_settings(node: Node, path: str, values: object, code: str = "UPDATE_FAILED") -> None:
-    """Have settings of a group have these values; others stay.
+    """Set these values of a group; others stay.
 
     Raises:
         ApiError: 400, the node refuses them.

@@ -65,14 +65,14 @@ async def list_slow_subscriptions(nodes: NodesDep) -> SlowSubscriptionList:
 
 @area.delete("/slow_subscriptions", scope="metrics:write")
 async def clear_slow_subscriptions(nodes: NodesDep) -> None:
-    """Forget those that were found."""
+    """Clear the list of slow subscriptions."""
     for node in nodes.all():
         await node.ask("slow_subscriptions.clear", SlowSubscriptionsCleared)
 
 
 @area.get("/slow_subscriptions/settings", scope="config:read")
 async def get_slow_subscription_settings(nodes: NodesDep) -> SlowSubscriptionSettings:
-    """What is looked for."""
+    """The settings."""
     return await _settings(nodes.own)
 
 
@@ -80,7 +80,7 @@ async def get_slow_subscription_settings(nodes: NodesDep) -> SlowSubscriptionSet
 async def update_slow_subscription_settings(
     body: SlowSubscriptionSettings, nodes: NodesDep
 ) -> SlowSubscriptionSettings:
-    """Look for something else; what was found is forgotten then."""
+    """Replace the settings, and clear the list."""
     text = json.dumps({_ROOT: body.model_dump()})
     await nodes.own.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, name="<request>"))
     return await _settings(nodes.own)

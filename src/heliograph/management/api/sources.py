@@ -1,4 +1,4 @@
-"""Sources, of which there are none, and bridges, which are actions as tools before them call them."""
+"""Sources, which do not exist here, and bridges, the old name of actions."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 
-area = Area("Sources", "Sources there are none. Bridges are actions, to be read only.")
+area = Area("Sources", "There are no sources. Bridges are actions, read-only.")
 
 _NONE: Final = (
     "there are no sources: what a rule reads is published to this broker, and the pipeline reads what is stored"
@@ -26,7 +26,7 @@ _NONE: Final = (
 
 @area.get("/sources", scope="sources:read")
 async def list_sources() -> list[dict[str, Any]]:
-    """All sources: none."""
+    """All sources; the list is empty."""
     return []
 
 
@@ -44,20 +44,20 @@ async def probe_source(body: NamedSettings) -> None:
 
 @area.get("/sources/{id}", scope="sources:read", errors={**MISSING, **INVALID})
 async def get_source(id: str) -> None:
-    """One source: none."""
+    """One source; no source exists."""
     id_of(id)
     raise ApiError(404, "NOT_FOUND", _NONE)
 
 
 @area.get("/sources_summary", scope="sources:read")
 async def list_sources_summary() -> list[dict[str, Any]]:
-    """All sources in short: none."""
+    """A summary of all sources; the list is empty."""
     return []
 
 
 @area.get("/source_types", scope="sources:read")
 async def list_source_types() -> list[str]:
-    """The types of sources: none."""
+    """The types of sources; the list is empty."""
     return []
 
 
@@ -75,5 +75,5 @@ async def get_bridge(id: str, nodes: NodesDep) -> dict[str, Any]:
 
 @area.get("/bridges/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})
 async def get_bridge_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
-    """What is counted of an action."""
+    """The counters of an action."""
     return metrics_of(await row_of(nodes.own, "actions", ActionRow, id), nodes.own.name)

@@ -33,7 +33,7 @@ class SsoLoginBody(Body):
 
 @area.get("/sso/running", scope=OPEN)
 async def list_running_sso(people: PeopleDep) -> list[str]:
-    """Which kinds of single sign-on there are: `oidc`, or none."""
+    """The kinds of single sign-on: `oidc`, or an empty list."""
     return ["oidc"] if people.sso is not None else []
 
 
@@ -64,7 +64,7 @@ async def finish_sso(
     code: Annotated[str, Query(max_length=4096)] = "",
     error: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Where the provider sends a browser back to: it is logged in by a cookie, and goes on to the page."""
+    """Where the provider sends a browser back; it gets a cookie and goes on to the dashboard."""
     sso = _sso(people)
     if error or not code:
         raise ApiError(400, "BAD_REQUEST", f"the provider has not logged the user in: {error or 'it sent no code'}")

@@ -13,13 +13,13 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import json_response
 from heliograph.rpc.asked_frames import UnreachableError
 
-area = Area("Status", "How the node is, and what the codes of errors mean.")
+area = Area("Status", "Whether the node works, and what the codes of errors mean.")
 
 
 @area.route("HEAD", "/status", scope=OPEN, response_class=Response, include_in_schema=False)
 @area.get("/status", scope=OPEN, response_class=Response, responses={503: {"description": "It does not run."}})
 async def get_status(nodes: NodesDep, format: Annotated[str | None, Query(description="`json`")] = None) -> Response:
-    """How the node is, in two lines or as JSON."""
+    """Whether the node works, in two lines or as JSON."""
     try:
         await nodes.own.ask("node.status", NodeStatus, timeout_s=5.0)
         is_running = True

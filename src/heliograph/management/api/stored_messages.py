@@ -60,7 +60,7 @@ async def search_stored_messages(
     payload: PayloadQuery = "base64",
     max_payload_bytes: PayloadBytes = 65_536,
 ) -> dict[str, Any]:
-    """Messages in the order in which they were stored, or the last one first. Without `meta.cursor` there are no more.
+    """Messages in the order in which they were stored, or the last one first. The last page has no `meta.cursor`.
 
     What is stored meanwhile comes at the end of those with the oldest first, and never in those with the newest first.
     """
@@ -209,7 +209,7 @@ def _before(cursor: str, end: int | None) -> int:
     """The time in microseconds back to which everything was read, or `end` if that is before."""
     before = _places(cursor).get(_BEFORE, "")
     if not before.isascii() or not before.isdigit() or len(before) > _TIME_DIGITS_MAX:
-        raise ApiError(400, "BAD_REQUEST", "the cursor is none of a list with the newest messages first")
+        raise ApiError(400, "BAD_REQUEST", "the cursor is not one of a list with the newest messages first")
     return int(before) if end is None else min(int(before), end)
 
 
@@ -220,7 +220,7 @@ def _places(cursor: str) -> dict[str, str]:
     except (binascii.Error, zlib.error, ValueError):
         places = None
     if not isinstance(places, dict) or not all(isinstance(one, str) for one in places.values()):
-        raise ApiError(400, "BAD_REQUEST", "the cursor is none of this list")
+        raise ApiError(400, "BAD_REQUEST", "the cursor is not one of this list")
     return places
 
 

@@ -95,7 +95,7 @@ async def list_receiving_subscriptions(
     clientid: Annotated[str, Query(description="Of this client")] = "",
     share_group: Annotated[str, Query(description="Shared, in the group of this name")] = "",
 ) -> Response:
-    """A page of the subscriptions that get what is published to a topic: of a shared group, one member each message."""
+    """A page of the subscriptions that match a topic; of a shared group, one member gets each message."""
     limit = page.limit + 1
     wanted = SubscriptionsWanted(clientid, matches=receives, limit=limit, share_group=share_group, skip=page.skip)
     if not receives:
@@ -120,25 +120,25 @@ async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[d
 
 @area.post("/clients/{clientid}/subscribe", scope="clients:write", errors=_BAD)
 async def subscribe(clientid: str, body: WantedSubscription, nodes: NodesDep) -> dict[str, Any]:
-    """Subscribe a connected client to a filter, by the path of a SUBSCRIBE; what it may do itself is not asked."""
+    """Subscribe a connected client to a filter, as its SUBSCRIBE would, but without authorization."""
     return await _subscribed(nodes.own, clientid, body)
 
 
 @area.post("/clients/{clientid}/subscribe/bulk", scope="clients:write", errors=_BAD)
 async def subscribe_bulk(clientid: str, body: list[WantedSubscription], nodes: NodesDep) -> list[dict[str, Any]]:
-    """The same for several filters, one after the other; those before one that is refused hold."""
+    """Subscribe a client to several filters in order; those before a refused one stay."""
     return [await _subscribed(nodes.own, clientid, one) for one in body]
 
 
 @area.post("/clients/{clientid}/unsubscribe", scope="clients:write", status=204, errors=NOT_FOUND)
 async def unsubscribe(clientid: str, body: SubscriptionTopic, nodes: NodesDep) -> None:
-    """Drop a subscription of a client; it is no error if the client has none to that filter."""
+    """Unsubscribe a client from a filter; it is no error if it has no such subscription."""
     await _unsubscribed(nodes.own, clientid, body.topic)
 
 
 @area.post("/clients/{clientid}/unsubscribe/bulk", scope="clients:write", status=204, errors=NOT_FOUND)
 async def unsubscribe_bulk(clientid: str, body: list[SubscriptionTopic], nodes: NodesDep) -> None:
-    """The same for several filters."""
+    """Unsubscribe a client from several filters."""
     for one in body:
         await _unsubscribed(nodes.own, clientid, one.topic)
 

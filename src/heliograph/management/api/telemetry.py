@@ -6,7 +6,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool
 
-area = Area("Telemetry", "Nothing is sent to anybody.")
+area = Area("Telemetry", "No data about this installation is sent anywhere.")
 
 
 class TelemetryStatus(Body):
@@ -17,18 +17,18 @@ class TelemetryStatus(Body):
 
 @area.get("/telemetry/status", scope="config:read")
 async def get_telemetry_status() -> TelemetryStatus:
-    """It is off."""
+    """Whether telemetry is on; it is always off."""
     return TelemetryStatus(enable=False)
 
 
 @area.put("/telemetry/status", scope="config:write", errors={400: ("BAD_REQUEST",)})
 async def update_telemetry_status(body: TelemetryStatus) -> TelemetryStatus:
-    """It stays off."""
+    """Change the status; telemetry cannot be turned on."""
     said = "there is no telemetry, and nothing to send it to" if body.enable else "telemetry is already disabled"
     raise ApiError(400, "BAD_REQUEST", said)
 
 
 @area.get("/telemetry/data", scope="config:read", errors={404: ("NOT_FOUND",)})
 async def get_telemetry_data() -> dict[str, Any]:
-    """There is none."""
+    """The data of telemetry; there is none."""
     raise ApiError(404, "NOT_FOUND", "telemetry is not enabled")

@@ -33,13 +33,13 @@ class TopicReset(Body):
 
 @area.get("/mqtt/topic_metrics", scope="metrics:read")
 async def list_topic_metrics(nodes: NodesDep) -> list[dict[str, Any]]:
-    """All of them, the sums over nodes."""
+    """The counters of all counted topics, summed over nodes."""
     return list((await _all(nodes)).values())
 
 
 @area.post("/mqtt/topic_metrics", scope="metrics:write", errors=_REFUSED)
 async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> dict[str, Any]:
-    """Count one more topic."""
+    """Count another topic."""
     topic = body.topic
     if "+" in topic or "#" in topic:
         raise ApiError(400, "BAD_TOPIC", "Wildcard topic is not supported")
@@ -56,7 +56,7 @@ async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> dict[str, A
 
 @area.put("/mqtt/topic_metrics", scope="metrics:write", errors=_MISSING)
 async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[dict[str, Any]] | dict[str, Any]:
-    """Begin with 0."""
+    """Reset the counters of one topic, or of all."""
     for node in nodes.all():
         await _known(nodes, "topic_metrics.reset", body.topic or "", node.name)
     return await _one(nodes, body.topic) if body.topic else list((await _all(nodes)).values())
@@ -64,13 +64,13 @@ async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[dict[st
 
 @area.get("/mqtt/topic_metrics/{topic}", scope="metrics:read", errors=_MISSING)
 async def get_topic_metrics(topic: str, nodes: NodesDep) -> dict[str, Any]:
-    """One of them."""
+    """The counters of one topic."""
     return await _one(nodes, topic)
 
 
 @area.delete("/mqtt/topic_metrics/{topic}", scope="metrics:write", errors=_MISSING)
 async def delete_topic_metrics(topic: str, nodes: NodesDep) -> None:
-    """Count a topic no more."""
+    """Stop counting a topic."""
     await _known(nodes, "topic_metrics.delete", topic, nodes.own.name)
 
 

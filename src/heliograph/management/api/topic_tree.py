@@ -63,7 +63,7 @@ class LevelPage:
 
 def _level_page(
     below: Annotated[
-        str | None, Query(description="The levels above, as `a/b`; `+` for names that are not told apart")
+        str | None, Query(description="The levels above, as `a/b`; `+` for names that share a stream")
     ] = None,
     database: str = "messages",
     limit: Annotated[int, Query(ge=1, le=_LIMIT_MAX, description="Names of a page")] = 100,
@@ -95,14 +95,14 @@ async def list_topic_level(
     ] = "",
     source: Annotated[Source, Query(description="Where names come from; `auto` chooses")] = "auto",
 ) -> Row:
-    """A page of the names at one level, by their order; `meta.source` says how they are known.
+    """A page of the names at one level, in order; `meta.source` says where they come from.
 
     - `stored`: the topics that durable storage has learned, with exact sums. `+` stands for names that are too many to
       be learned, `#` for topics beyond what can be learned.
     - `seen`: names in the newest stored messages (`meta.looked_at` of them, stored since `meta.since`).
     - `routed`: levels of filters that have subscriptions; chosen where nothing is stored.
 
-    `messages_per_second` is told by the messages stored in the last `meta.rate_seconds`.
+    `messages_per_second` counts the messages stored in the last `meta.rate_seconds`.
     """
     if search:
         return await _seen(request, nodes, page, search)
@@ -218,4 +218,4 @@ def _name(cursor: str) -> str:
     try:
         return base64.b64decode(cursor, b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise ApiError(400, "BAD_REQUEST", "the cursor is none of this list") from None
+        raise ApiError(400, "BAD_REQUEST", "the cursor is not one of this list") from None

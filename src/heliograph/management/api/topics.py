@@ -46,7 +46,7 @@ async def get_topic(topic: str, nodes: NodesDep) -> list[dict[str, Any]]:
 
 @area.get("/heliograph/exclusive_topics", scope="clients:read")
 async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> dict[str, Any]:
-    """A page of the exclusive topics that clients have."""
+    """A page of the exclusive topics that clients hold."""
     wanted = TopicsWanted(page.limit + 1, page.skip)
     rows, has_next = await take_whole_page(nodes.own.slices("exclusive.list", ExclusiveRow, wanted), page.limit)
     data = [{"topic": row.topic, "clientid": row.clientid, "node": nodes.own.name} for row in rows]

@@ -132,7 +132,7 @@ async def download_trace(name: str, nodes: NodesDep, node: NodeQuery = None) -> 
     """What a trace has recorded, as a zip archive."""
     asked = _chosen(nodes, node)
     await _found(asked, name)
-    # Closed when it was sent, or with the answer that nobody takes any more.
+    # Closed when it was sent, or with an answer whose reader is gone.
     archive = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
     try:
         await _pack(asked, name, archive)
