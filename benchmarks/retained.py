@@ -34,9 +34,11 @@ from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker as Kernel
 from heliograph.broker.router import Router
+from heliograph.config import Config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet, encode_publish
 from heliograph.mqtt.properties import Properties
+from heliograph.node.options import retainer_options
 from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
@@ -134,11 +136,12 @@ class WrittenAtOnce(RetainedCommits):
 
 
 def _make_store(kernel: Kernel, storage: str, folder: Path) -> Retainer:
+    options = retainer_options(Config().retainer)
     if storage == "ram":
-        return MemoryRetainer(kernel)
+        return MemoryRetainer(kernel, options)
     table = KeyedTable("retained", folder / "retained", clock=lambda: int(kernel.now_us))
     table.open()
-    return DiskRetainer(kernel, table, WrittenAtOnce(table))
+    return DiskRetainer(kernel, table, WrittenAtOnce(table), options)
 
 
 def _disk_bytes(folder: Path) -> int:

@@ -27,9 +27,11 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.shared_options import STRATEGIES, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
+from heliograph.config import Config
+from heliograph.config.zones import DEFAULT_ZONE
 from heliograph.mqtt import packets as p
+from heliograph.node.options import channel_options
 from heliograph.session.mqtt_encoder import PACKET_BYTES_MAX, mqtt_encoder
-from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Flusher, Outbox, Wire
 from heliograph.session.session import Session
 
@@ -54,7 +56,7 @@ class Node:
         self.broker = Broker(Router(_LEVELS_MAX, _ROUTES_MAX), Hooks(), SharedOptions(strategy))
         self.broker.begin_turn(1_700_000_000_000_000)
         self.flusher = Flusher(lambda callback: None, self.broker.counters, self.broker.faults, self.broker.times)
-        self.options = SessionOptions()
+        self.options = channel_options(Config(), DEFAULT_ZONE).session
 
     def session(self, clientid: str) -> Session:
         """A session with a connection."""

@@ -1,5 +1,7 @@
 """Authenticators: at once, in several steps, later, and again."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
@@ -11,6 +13,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, LISTENER
 from support.packets import properties, publish
 
 CONTINUE, AGAIN = rc.CONTINUE_AUTHENTICATION, rc.REAUTHENTICATE
@@ -412,7 +415,7 @@ def test_an_authenticator_that_never_answers_a_connected_client_ends_its_connect
 
 def test_who_waits_for_a_rate_and_an_authenticator_waits_for_both() -> None:
     answer: Pending[object] = Pending()
-    kernel = kernel_with(lambda *args: answer, ChannelOptions(bytes_rate=10.0))
+    kernel = kernel_with(lambda *args: answer, replace(CHANNEL, listener=replace(LISTENER, bytes_rate=10.0)))
     for rate_first in (True, False):
         answer = Pending()
         peer = waiting(kernel)
@@ -463,7 +466,9 @@ def test_an_answer_that_makes_no_sense_refuses(version: int, answer: object) -> 
 
 
 def test_a_listener_without_authentication_asks_nobody() -> None:
-    kernel = kernel_with(lambda *args: (hooks.STOP, rc.NOT_AUTHORIZED), ChannelOptions(enable_authn=False))
+    kernel = kernel_with(
+        lambda *args: (hooks.STOP, rc.NOT_AUTHORIZED), replace(CHANNEL, listener=replace(LISTENER, enable_authn=False))
+    )
     peer = kernel.peer()
     peer.connect("c", username="u", password=b"wrong")
     assert peer.heard() == ["CONNACK 0x00"]
@@ -474,7 +479,7 @@ def test_a_listener_without_authentication_asks_nobody() -> None:
 
 @cases("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_a_listener_for_clients_with_a_name(version: int) -> None:
-    kernel = Kernel(ChannelOptions(deny_anonymous=True))
+    kernel = Kernel(replace(CHANNEL, listener=replace(LISTENER, deny_anonymous=True)))
     nobody, somebody = kernel.peer(version), kernel.peer(version)
     nobody.connect("nobody")
     assert nobody.heard() == ["CONNACK 0x87"]

@@ -1,6 +1,7 @@
 """What clients may publish, subscribe to and get, and how they are told that they may not."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from heliograph.broker import hooks
 from heliograph.broker.actions import Action
@@ -9,9 +10,9 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.topic import topic_matches
-from heliograph.session.options import SessionOptions
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, SESSION
 from support.packets import properties, publish
 
 VERSIONS = [p.V3_1, p.V3_1_1, p.V5]
@@ -83,7 +84,7 @@ def test_a_denied_publish_of_mqtt_3_at_qos_2_ends_its_flow() -> None:
 @cases(("version", "said"), [(p.V5, ["DISCONNECT 0x87"]), (p.V3_1_1, [])])
 @cases("qos", [0, 1, 2])
 def test_an_operator_may_want_who_is_denied_disconnected(version: int, said: list[str], qos: int) -> None:
-    kernel = kernel_with(Rules("no"), ChannelOptions(authz_disconnects=True))
+    kernel = kernel_with(Rules("no"), replace(CHANNEL, authz_disconnects=True))
     pub, sub = kernel.connect("pub", version=version), kernel.connect("sub", version=version)
     pub.publish("no", b"x", qos, qos)
     assert pub.heard() == said
@@ -205,7 +206,7 @@ def test_who_subscribes_to_a_topic_by_its_name_was_asked_about_it() -> None:
 
 def test_a_decision_is_remembered_for_a_while() -> None:
     rules = Rules("publish no")
-    kernel = kernel_with(rules, ChannelOptions(authz_cache_ttl_us=60_000_000))
+    kernel = kernel_with(rules, replace(CHANNEL, authz_cache_ttl_us=60_000_000))
     pub = kernel.connect("pub")
     for _ in range(3):
         pub.publish("no", b"", 1)
@@ -233,14 +234,14 @@ def test_publishing_and_subscribing_are_remembered_apart() -> None:
 
 def test_the_connection_remembers_no_more_than_the_operator_allows() -> None:
     rules = Rules()
-    kernel = kernel_with(rules, ChannelOptions(authz_cache_size=2))
+    kernel = kernel_with(rules, replace(CHANNEL, authz_cache_size=2))
     pub = kernel.connect("pub")
     for topic in ("a", "b", "a", "b", "c", "b", "a"):
         pub.publish(topic)
     assert rules.asked == [f"pub publish {topic}" for topic in ("a", "b", "c", "a")]
 
 
-@cases("options", [ChannelOptions(authz_cache_size=0), ChannelOptions(authz_cache_ttl_us=0)])
+@cases("options", [replace(CHANNEL, authz_cache_size=0), replace(CHANNEL, authz_cache_ttl_us=0)])
 def test_a_connection_that_remembers_nothing(options: ChannelOptions) -> None:
     rules = Rules()
     pub = kernel_with(rules, options).connect("pub")
@@ -364,7 +365,7 @@ def test_what_was_retained_by_somebody_who_was_denied_since() -> None:
 
 
 def test_a_denied_message_takes_no_place_in_a_full_queue() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=2))
+    kernel = Kernel(session_options=replace(SESSION, max_mqueue_len=2))
     kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(
         lambda client, action, topic, _: (hooks.STOP, "deny") if topic_matches(topic, "d/no/+") else None
     )

@@ -1,5 +1,7 @@
 """What is asked about what a client does, when, and what follows: the table of EMQX's authorization, row by row."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.actions import DENIED_BY_DEFAULT, Action, Decision
 from heliograph.broker.client import ClientInfo
@@ -8,10 +10,11 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL
 from support.packets import properties
 
 VERSIONS = [p.V3_1, p.V3_1_1, p.V5]
-DISCONNECTS = ChannelOptions(authz_disconnects=True)
+DISCONNECTS = replace(CHANNEL, authz_disconnects=True)
 ALLOWED, DENIED = Decision(True, "file"), Decision(False, "file")
 
 
@@ -96,7 +99,7 @@ def test_what_nothing_decides_is_counted_and_remembered() -> None:
 @cases("version", VERSIONS)
 @cases(
     ("options", "qos", "retain"),
-    [(ChannelOptions(max_qos_allowed=0), 1, False), (ChannelOptions(retain_available=False), 1, True)],
+    [(replace(CHANNEL, max_qos_allowed=0), 1, False), (replace(CHANNEL, retain_available=False), 1, True)],
 )
 def test_a_denied_publish_is_denied_before_its_qos_and_retain_flag_count(
     version: int, options: ChannelOptions, qos: int, retain: bool
@@ -171,7 +174,7 @@ def test_a_superuser_is_not_asked_about_and_that_is_told() -> None:
 
 
 def test_topics_that_are_excluded_are_asked_about_each_time() -> None:
-    kernel, source = world("x/no", options=ChannelOptions(authz_cache_excludes=("x/#",)))
+    kernel, source = world("x/no", options=replace(CHANNEL, authz_cache_excludes=("x/#",)))
     peer = kernel.connect()
     for topic in ("x/a", "x/a", "x/no", "x/no", "y", "y"):
         peer.publish(topic)
@@ -183,7 +186,7 @@ def test_topics_that_are_excluded_are_asked_about_each_time() -> None:
 
 @cases("version", VERSIONS)
 def test_each_filter_is_asked_about_by_itself_with_the_qos_that_it_wants(version: int) -> None:
-    kernel, source = world("b", options=ChannelOptions(max_qos_allowed=1, exclusive_subscription=True))
+    kernel, source = world("b", options=replace(CHANNEL, max_qos_allowed=1, exclusive_subscription=True))
     peer = kernel.connect(version=version)
     names = ["a/#", "b", "$share/g/c", "$queue/d", "$exclusive/e"]
     peer.send(p.Subscribe(1, [entry(name, 2) for name in names], properties()))
@@ -255,7 +258,7 @@ class OwnSource(Authority):
 
 
 def test_the_last_topic_is_not_asked_about_again_where_decisions_last_even_if_none_is_remembered() -> None:
-    kernel = Kernel(ChannelOptions(authz_cache_size=0))
+    kernel = Kernel(replace(CHANNEL, authz_cache_size=0))
     own, told = OwnSource(), []
     kernel.broker.rights.set_authority(own)
     kernel.broker.hooks.client_check_authz_complete.add(lambda *args: told.append(f"{args[2]} {args[3].source}"))
@@ -278,7 +281,7 @@ def test_the_last_topic_is_not_asked_about_again_where_decisions_last_even_if_no
 
 @cases("why", ["unseen", "plugin", "acl"])
 def test_each_publish_is_asked_about_where_decisions_do_not_last(why: str) -> None:
-    kernel = Kernel(ChannelOptions(authz_cache_size=0))
+    kernel = Kernel(replace(CHANNEL, authz_cache_size=0))
     own = OwnSource()
     own.may_change_unseen = why == "unseen"
     kernel.broker.rights.set_authority(own)

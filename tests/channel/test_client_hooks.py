@@ -1,15 +1,16 @@
 """What callbacks of the client's hook points change, and what is done on a client's behalf."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
-from heliograph.session.options import SessionOptions
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, LISTENER, SESSION
 from support.packets import properties, publish
 
 VERSIONS = [p.V3_1, p.V3_1_1, p.V5]
@@ -199,7 +200,7 @@ def test_a_client_is_subscribed_and_unsubscribed_by_others(version: int) -> None
 
 
 def test_what_is_done_on_its_behalf_keeps_to_limits_and_mountpoint_and_nobody_is_asked() -> None:
-    kernel = Kernel(ChannelOptions(max_subscriptions=2, mountpoint="m/"))
+    kernel = Kernel(replace(CHANNEL, max_subscriptions=2, listener=replace(LISTENER, mountpoint="m/")))
     kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(
         lambda client, action, topic, _: (hooks.STOP, "deny") if action.kind == "subscribe" else None
     )
@@ -212,7 +213,7 @@ def test_what_is_done_on_its_behalf_keeps_to_limits_and_mountpoint_and_nobody_is
 
 
 def test_subscribing_when_a_client_has_connected() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_inflight=1))
+    kernel = Kernel(session_options=replace(SESSION, max_inflight=1))
     kernel.connect("pub").publish("kept", b"x", 1, retain=True)
 
     def subscribe(client: ClientInfo, *args: object) -> None:

@@ -1,13 +1,15 @@
 """Who is let in, and what CONNACK says."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt
 from heliograph.broker.client import ClientInfo
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
 from support.kernel import START_US, Kernel
+from support.options import CHANNEL
 from support.packets import properties
 from support.wire import wire
 
@@ -48,12 +50,13 @@ def test_connack_says_what_the_broker_can_do() -> None:
     assert connack.properties.named() == {
         "Topic-Alias-Maximum": 65_535,
         "Maximum-Packet-Size": 1_048_576,
-        "Receive-Maximum": 100,
+        "Receive-Maximum": 1000,
     }
 
 
 def test_connack_says_what_the_operator_forbids() -> None:
-    options = ChannelOptions(
+    options = replace(
+        CHANNEL,
         max_qos_allowed=1,
         retain_available=False,
         wildcard_subscription=False,
@@ -67,7 +70,7 @@ def test_connack_says_what_the_operator_forbids() -> None:
         "Retain-Available": 0,
         "Wildcard-Subscription-Available": 0,
         "Maximum-Packet-Size": 1_048_576,
-        "Receive-Maximum": 100,
+        "Receive-Maximum": 1000,
         "Shared-Subscription-Available": 0,
     }
 
@@ -102,7 +105,7 @@ def test_an_empty_id_in_mqtt_3_needs_a_clean_session() -> None:
 
 @cases(("version", "said"), [(p.V3_1_1, "CONNACK 0x85"), (p.V5, "CONNACK 0x85")])
 def test_a_client_id_that_is_too_long(version: int, said: str) -> None:
-    kernel = Kernel(ChannelOptions(max_clientid_len=8))
+    kernel = Kernel(replace(CHANNEL, max_clientid_len=8))
     assert refusal(kernel, version, clientid="123456789") == said
     assert refusal(kernel, version, clientid="äääää") == said  # bytes, not letters
     assert kernel.reports == [
@@ -132,7 +135,7 @@ def test_an_authentication_method_that_nobody_knows() -> None:
     ],
 )
 def test_wills_that_are_refused(sent: p.Will, code: int) -> None:
-    kernel = Kernel(ChannelOptions(max_qos_allowed=1, retain_available=False))
+    kernel = Kernel(replace(CHANNEL, max_qos_allowed=1, retain_available=False))
     assert refusal(kernel, p.V5, will=sent) == f"CONNACK 0x{code:02x}"
 
 

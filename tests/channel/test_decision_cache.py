@@ -1,11 +1,15 @@
 """What a connection remembers of decisions: by action and topic, so many, so long, the oldest first."""
 
+from dataclasses import replace
+
 from heliograph.channel.decision_cache import DecisionCache
-from heliograph.channel.options import ChannelOptions
+from support.options import CHANNEL
 
 
 def cache_of(size: int = 3, excludes: tuple[str, ...] = ()) -> DecisionCache:
-    return DecisionCache(ChannelOptions(authz_cache_size=size, authz_cache_ttl_us=1000, authz_cache_excludes=excludes))
+    return DecisionCache(
+        replace(CHANNEL, authz_cache_size=size, authz_cache_ttl_us=1000, authz_cache_excludes=excludes)
+    )
 
 
 def test_a_decision_is_about_one_action_and_one_topic() -> None:
@@ -36,4 +40,4 @@ def test_what_is_excluded_is_not_remembered() -> None:
 
 def test_nothing_is_remembered_without_room_or_time() -> None:
     assert cache_of(0).keep(0, "t", True, 1) == 0
-    assert DecisionCache(ChannelOptions(authz_cache_ttl_us=0)).keep(0, "t", True, 1) == 0
+    assert DecisionCache(replace(CHANNEL, authz_cache_ttl_us=0)).keep(0, "t", True, 1) == 0

@@ -1,5 +1,7 @@
 """Callbacks that take a message and say later what became of it: its acknowledgement waits, and nothing else."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.actions import Action
 from heliograph.broker.hooks import DeferredAck
@@ -8,9 +10,9 @@ from heliograph.broker.pending import Pending
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, SESSION
 from support.packets import properties, publish
 
 
@@ -171,7 +173,7 @@ def test_nothing_waits_at_qos_0_or_for_a_will() -> None:
 
 @cases("version", [p.V5, p.V3_1_1])
 def test_a_client_has_no_more_messages_on_their_way_than_it_was_told(version: int) -> None:
-    options = ChannelOptions(session=SessionOptions(max_awaiting_rel=3))
+    options = replace(CHANNEL, session=replace(SESSION, max_awaiting_rel=3))
     _, taker, _, peer = world(version=version, options=options)
     peer.send(*(publish("$file", b"%d" % number, 1, number, version=version) for number in range(1, 5)))
     assert peer.heard() == (["DISCONNECT 0x93"] if version == p.V5 else [])
@@ -290,7 +292,7 @@ def test_a_refused_commit_forgets_no_message_that_came_later() -> None:
 
 
 def test_a_subscribe_stops_when_a_callback_ends_its_client() -> None:
-    kernel = Kernel(ChannelOptions(exclusive_subscription=True))
+    kernel = Kernel(replace(CHANNEL, exclusive_subscription=True))
 
     def kick(*_: object) -> None:
         channel = kernel.context.channels.find("c")
@@ -305,7 +307,7 @@ def test_a_subscribe_stops_when_a_callback_ends_its_client() -> None:
 
 
 def test_a_client_that_goes_while_its_rights_are_asked_is_asked_no_more() -> None:
-    kernel = Kernel(ChannelOptions(max_packet_size=10_000_000))
+    kernel = Kernel(replace(CHANNEL, max_packet_size=10_000_000))
     cancelled: list[str] = []
     peer = kernel.connect("c", session_expiry_interval=600)
     peer.send_subscribe(*(p.SubscribeEntry(f"f{number}", 0, False, False, 0) for number in range(20_000)))
@@ -327,7 +329,7 @@ def test_a_client_that_goes_while_its_rights_are_asked_is_asked_no_more() -> Non
 
 
 def test_an_answer_that_fails_twice_disturbs_no_other_client() -> None:
-    kernel = Kernel(ChannelOptions(authz_disconnects=True))
+    kernel = Kernel(replace(CHANNEL, authz_disconnects=True))
     faults = kernel.contain_faults()
     pendings: list[Pending[object]] = []
 

@@ -1,11 +1,13 @@
 """How conversations end."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL
 from support.packets import properties, publish
 from support.wire import wire
 
@@ -65,7 +67,7 @@ def test_the_broker_shuts_down(version: int, said: list[str]) -> None:
 
 @cases(("version", "said"), [(p.V5, ["DISCONNECT 0x95"]), (p.V3_1_1, [])])
 def test_packets_beyond_the_brokers_limit(version: int, said: list[str]) -> None:
-    kernel = Kernel(ChannelOptions(max_packet_size=1000))
+    kernel = Kernel(replace(CHANNEL, max_packet_size=1000))
     peer = kernel.connect(version=version)
     room = 1000 - 3 - 3 - (1 if version == p.V5 else 0)
     peer.publish("t", b"x" * room)

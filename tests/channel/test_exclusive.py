@@ -1,16 +1,18 @@
 """`$exclusive/` subscriptions: one client at a time has the topic."""
 
-from heliograph.channel.options import ChannelOptions
+from dataclasses import replace
+
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL
 
 EXCLUSIVE = "$exclusive/a/t"
 
 
 def kernel_with_exclusive() -> Kernel:
-    return Kernel(ChannelOptions(exclusive_subscription=True))
+    return Kernel(replace(CHANNEL, exclusive_subscription=True))
 
 
 @cases("version", [p.V3_1, p.V3_1_1, p.V5])
@@ -93,7 +95,7 @@ def test_an_operator_without_exclusive_subscriptions() -> None:
 
 
 def test_one_denied_holds_nothing() -> None:
-    kernel = Kernel(ChannelOptions(exclusive_subscription=True, max_subscriptions=1))
+    kernel = Kernel(replace(CHANNEL, exclusive_subscription=True, max_subscriptions=1))
     full, other = kernel.connect("full"), kernel.connect("other")
     full.subscribe("x")
     assert full.subscribe(EXCLUSIVE) == [rc.QUOTA_EXCEEDED]

@@ -1,5 +1,7 @@
 """One object that raises ends alone: everybody behind it is served in the same turn, and the fault is counted once."""
 
+from dataclasses import replace
+
 import pytest
 
 from heliograph.broker.hooks import OK, Hooks
@@ -9,7 +11,6 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.channel.handles import ChannelHandle, CommitWaiter, ReaderHandle
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
@@ -17,6 +18,7 @@ from heliograph.session.group_delivery import GroupDispatcher
 from heliograph.session.outbox import Outbox
 from support.cases import cases
 from support.kernel import FakeSink, FakeWire, Kernel, Peer
+from support.options import CHANNEL, LISTENER
 from support.packets import publish
 
 
@@ -477,7 +479,7 @@ def test_a_session_that_raises_when_it_ends_leaves_nothing_that_messages_go_to(e
 
 
 def test_a_timer_that_fails_ends_its_own_connection() -> None:
-    kernel = Kernel(ChannelOptions(messages_rate=10.0))
+    kernel = Kernel(replace(CHANNEL, listener=replace(LISTENER, messages_rate=10.0)))
     kernel.contain_faults()
     peer, other = kernel.connect("c"), kernel.connect("other")
 

@@ -1,5 +1,7 @@
 """What an authenticator grants, from the acceptance of the client to its end or its next authentication."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
@@ -8,6 +10,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
 from support.kernel import START_US, Kernel, Peer
+from support.options import CHANNEL, LISTENER
 from support.packets import properties
 
 VERSIONS = [p.V3_1, p.V3_1_1, p.V5]
@@ -60,8 +63,13 @@ def test_a_client_has_what_it_is_granted() -> None:
 
 
 def test_attributes_are_merged_over_those_that_are_there_and_make_the_mountpoint() -> None:
-    options = ChannelOptions(
-        mountpoint="at/${client_attrs.site}/", attributes_of=lambda client, connect: {"site": "x", "kind": "pump"}
+    options = replace(
+        CHANNEL,
+        listener=replace(
+            LISTENER,
+            mountpoint="at/${client_attrs.site}/",
+            attributes_of=lambda client, connect: {"site": "x", "kind": "pump"},
+        ),
     )
     kernel = kernel_with(Granting(Grants(client_attrs={"site": "a"})), options)
     kernel.connect()
@@ -71,7 +79,9 @@ def test_attributes_are_merged_over_those_that_are_there_and_make_the_mountpoint
 
 def test_a_client_without_its_place_in_the_mountpoint_is_refused_after_its_authentication() -> None:
     authenticator = Granting(Grants())
-    kernel = kernel_with(authenticator, ChannelOptions(mountpoint="at/${client_attrs.site}/"))
+    kernel = kernel_with(
+        authenticator, replace(CHANNEL, listener=replace(LISTENER, mountpoint="at/${client_attrs.site}/"))
+    )
     peer = kernel.peer()
     peer.connect()
     assert peer.heard() == ["CONNACK 0x85"]
@@ -174,7 +184,7 @@ def test_how_a_client_is_told_that_it_is_refused(code: int, v5: int, v3: int) ->
 @cases("username", [None, ""])
 def test_who_names_no_user_may_be_refused_before_any_authenticator(username: str | None) -> None:
     authenticator = Granting()
-    kernel = kernel_with(authenticator, ChannelOptions(deny_anonymous=True))
+    kernel = kernel_with(authenticator, replace(CHANNEL, listener=replace(LISTENER, deny_anonymous=True)))
     told: list[object] = []
     kernel.broker.hooks.client_check_authn_complete.add(lambda client, *args: told.append(args[:3]))
     peer = kernel.peer()
@@ -189,7 +199,7 @@ def test_how_an_authentication_ended_is_told_and_counted() -> None:
     told: list[object] = []
     kernel.broker.hooks.client_check_authn_complete.add(lambda client, *args: told.append((client.clientid, *args[:3])))
     kernel.connect("nobody asked")
-    kernel.connect("not even that", options=ChannelOptions(enable_authn=False))
+    kernel.connect("not even that", options=replace(CHANNEL, listener=replace(LISTENER, enable_authn=False)))
     authenticator = Granting(Grants(is_superuser=True), 1)
     kernel.broker.hooks.client_authenticate.add(authenticator)
     kernel.connect("known", username="u")

@@ -1,9 +1,11 @@
 """How long a connection may be silent."""
 
-from heliograph.channel.options import ChannelOptions
+from dataclasses import replace
+
 from heliograph.mqtt import packets as p
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL
 from support.packets import properties, publish
 from support.wire import wire
 
@@ -11,7 +13,7 @@ CONNECT = wire('10 # "MQTT" 05 02 0000 {} "c"')
 
 
 def test_a_connection_without_connect_is_closed_after_the_idle_timeout() -> None:
-    kernel = Kernel(ChannelOptions(idle_timeout_us=15_000_000))
+    kernel = Kernel(replace(CHANNEL, idle_timeout_us=15_000_000))
     peer = kernel.peer()
     kernel.advance(15)
     assert not peer.closed()
@@ -21,7 +23,7 @@ def test_a_connection_without_connect_is_closed_after_the_idle_timeout() -> None
 
 
 def test_a_connect_that_drips_in_is_not_waited_for() -> None:
-    kernel = Kernel(ChannelOptions(idle_timeout_us=15_000_000))
+    kernel = Kernel(replace(CHANNEL, idle_timeout_us=15_000_000))
     peer = kernel.peer()
     for byte in CONNECT[:-1]:
         peer.send_bytes(bytes([byte]))
@@ -30,7 +32,7 @@ def test_a_connect_that_drips_in_is_not_waited_for() -> None:
 
 
 def test_no_idle_timeout() -> None:
-    kernel = Kernel(ChannelOptions(idle_timeout_us=0))
+    kernel = Kernel(replace(CHANNEL, idle_timeout_us=0))
     peer = kernel.peer()
     kernel.advance(10_000)
     assert not peer.closed()
@@ -75,7 +77,7 @@ def test_keepalive_0_is_for_ever() -> None:
 
 
 def test_the_operators_keepalive_holds_instead_of_the_clients() -> None:
-    kernel = Kernel(ChannelOptions(server_keepalive_s=4, keepalive_multiplier_percent=200))
+    kernel = Kernel(replace(CHANNEL, server_keepalive_s=4, keepalive_multiplier_percent=200))
     peer = kernel.connect(keepalive_s=1000)
     kernel.advance(8)
     assert not peer.closed()

@@ -1,5 +1,7 @@
 """Decisions of `client.authorize` that come later: one client waits, in order, and no other."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks, publishing
 from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
@@ -10,6 +12,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL
 from support.packets import properties, publish
 
 
@@ -90,7 +93,7 @@ def test_a_decision_is_remembered() -> None:
 
 
 def test_every_message_asks_where_decisions_are_not_remembered() -> None:
-    kernel, oracle = world(ChannelOptions(authz_cache_size=0))
+    kernel, oracle = world(replace(CHANNEL, authz_cache_size=0))
     peer = kernel.connect()
     for number in (1, 2):
         peer.publish("?", b"", 1, number)
@@ -112,7 +115,7 @@ def test_a_message_that_is_denied_later() -> None:
 
 
 def test_a_client_is_disconnected_for_what_is_denied_later() -> None:
-    kernel, oracle = world(ChannelOptions(authz_disconnects=True))
+    kernel, oracle = world(replace(CHANNEL, authz_disconnects=True))
     peer = kernel.connect()
     peer.send(publish("?", b"1", 1, 1), publish("a", b"2", 1, 2))
     oracle.say("c publish ?", "deny")

@@ -1,14 +1,16 @@
 """What operators and clients limit: sizes, lengths, QoS, keepalives, and what is told about it."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, SESSION
 from support.packets import properties, properties_of, publish
 
 VERSIONS = [p.V3_1, p.V3_1_1, p.V5]
@@ -35,7 +37,7 @@ def connack_of(
 # --- a reader that does not read
 
 
-@cases("options", [ChannelOptions(unsent_bytes_max=50_000), ChannelOptions(unsent_packets_max=20)])
+@cases("options", [replace(CHANNEL, unsent_bytes_max=50_000), replace(CHANNEL, unsent_packets_max=20)])
 def test_a_connection_for_which_too_much_waits_is_cut(options: ChannelOptions) -> None:
     kernel = Kernel(options)
     heard: list[str] = []
@@ -56,7 +58,7 @@ def test_a_connection_for_which_too_much_waits_is_cut(options: ChannelOptions) -
 
 
 def test_who_reads_is_not_cut_however_much_it_is() -> None:
-    kernel = Kernel(ChannelOptions(unsent_bytes_max=1000))
+    kernel = Kernel(replace(CHANNEL, unsent_bytes_max=1000))
     sub = kernel.connect("sub")
     sub.subscribe("t")
     kernel.connect("pub").publish("t", b"x" * 50_000)
@@ -70,7 +72,7 @@ def test_who_reads_is_not_cut_however_much_it_is() -> None:
 
 @cases("size", [60, 100, 200])
 def test_no_packet_is_larger_than_the_client_takes(size: int) -> None:
-    kernel = Kernel(ChannelOptions(response_information="r" * 150))
+    kernel = Kernel(replace(CHANNEL, response_information="r" * 150))
     peer = kernel.peer()
     peer.connect("", maximum_packet_size=size, request_response_information=1)
     entries = [p.SubscribeEntry(f"{number}/#/{'x' * 50}", 0, False, False, 0) for number in range(40)]
@@ -122,7 +124,7 @@ def test_a_packet_that_is_too_large_frees_its_place_in_the_window() -> None:
 
 @cases(("asks", "told"), [(0, None), (1, "r/")])
 def test_response_information(asks: int, told: str | None) -> None:
-    kernel = Kernel(ChannelOptions(response_information="r/"))
+    kernel = Kernel(replace(CHANNEL, response_information="r/"))
     assert connack_of(kernel, asks=asks).properties.named().get("Response-Information") == told
 
 
@@ -148,7 +150,7 @@ def test_a_reason_repeats_nothing_that_a_client_could_not_read() -> None:
 
 @cases("version", VERSIONS)
 def test_the_operators_keepalive_is_for_clients_that_can_be_told_of_it(version: int) -> None:
-    kernel = Kernel(ChannelOptions(server_keepalive_s=10))
+    kernel = Kernel(replace(CHANNEL, server_keepalive_s=10))
     peer = kernel.peer(version)
     peer.connect("c", keepalive_s=100)
     told = peer.take(p.Connack).properties.named().get("Server-Keep-Alive")
@@ -159,11 +161,13 @@ def test_the_operators_keepalive_is_for_clients_that_can_be_told_of_it(version: 
     assert peer.closed()
 
 
-def test_a_keepalive_of_0_from_the_operator() -> None:
-    kernel = Kernel(ChannelOptions(server_keepalive_s=0))
-    peer = kernel.connect(keepalive_s=10)
+def test_without_a_keepalive_of_the_operator_the_clients_own_holds() -> None:
+    kernel = Kernel(replace(CHANNEL, server_keepalive_s=0))
+    peer, silent = kernel.connect(keepalive_s=10), kernel.connect("silent", keepalive_s=0)
+    kernel.advance(16)
+    assert peer.closed()
     kernel.advance(1000)
-    assert not peer.closed()
+    assert not silent.closed()
 
 
 # --- who the client is
@@ -171,7 +175,7 @@ def test_a_keepalive_of_0_from_the_operator() -> None:
 
 @cases("version", VERSIONS)
 def test_the_user_name_instead_of_the_client_id(version: int) -> None:
-    kernel = Kernel(ChannelOptions(use_username_as_clientid=True))
+    kernel = Kernel(replace(CHANNEL, use_username_as_clientid=True))
     assert "Assigned-Client-Identifier" not in connack_of(kernel, "c", version=version, username="u").properties.named()
     assert kernel.sessions.find("u") is not None
     connack_of(kernel, "c", version=version)
@@ -179,13 +183,13 @@ def test_the_user_name_instead_of_the_client_id(version: int) -> None:
 
 
 def test_a_user_name_that_is_too_long_for_a_client_id() -> None:
-    kernel = Kernel(ChannelOptions(use_username_as_clientid=True, max_clientid_len=5))
+    kernel = Kernel(replace(CHANNEL, use_username_as_clientid=True, max_clientid_len=5))
     assert connack_of(kernel, "c", username="u" * 6).code == rc.CLIENT_IDENTIFIER_NOT_VALID
     assert connack_of(kernel, "c", username="u" * 5).code == rc.SUCCESS
 
 
 def test_what_the_certificate_says_holds() -> None:
-    kernel = Kernel(ChannelOptions(use_username_as_clientid=True))
+    kernel = Kernel(replace(CHANNEL, use_username_as_clientid=True))
     seen: list[ClientInfo] = []
     kernel.broker.hooks.point(hooks.CLIENT_CONNECTED).add(lambda client, *args: seen.append(client))
     address = Address("192.0.2.9:1", "192.0.2.2:8883", "device-7", "CN=device-7,O=x", "device-7", "id-7")
@@ -213,7 +217,7 @@ def test_an_assigned_client_id_is_nobody_elses() -> None:
 
 @cases("text", ["\x01", "\x1f", "\x7f", "\x9f", "\ufdd0", "\ufffe", "\uffff", "\U0001ffff"])
 def test_strict_mode_refuses_what_should_not_be_in_text(text: str) -> None:
-    strict, lax = Kernel(ChannelOptions(strict_mode=True)), Kernel()
+    strict, lax = Kernel(replace(CHANNEL, strict_mode=True)), Kernel()
     for kernel, is_strict in ((strict, True), (lax, False)):
         for packet in (
             publish(f"t{text}"),
@@ -238,7 +242,7 @@ def test_strict_mode_refuses_what_should_not_be_in_text(text: str) -> None:
 
 
 def test_strict_mode_takes_the_text_of_the_world() -> None:
-    kernel = Kernel(ChannelOptions(strict_mode=True))
+    kernel = Kernel(replace(CHANNEL, strict_mode=True))
     peer = kernel.connect("Ä温\ufeff😀")
     peer.subscribe("#")
     peer.publish("気温/東京 \xa0\ufffd")
@@ -249,7 +253,7 @@ def test_strict_mode_takes_the_text_of_the_world() -> None:
 
 
 def test_a_message_without_a_lifetime_gets_the_operators() -> None:
-    kernel = Kernel(ChannelOptions(message_expiry_interval_s=10))
+    kernel = Kernel(replace(CHANNEL, message_expiry_interval_s=10))
     sub = kernel.connect("sub", session_expiry_interval=1000)
     sub.subscribe("t", 1)
     sub.drop()
@@ -269,7 +273,7 @@ def test_a_message_without_a_lifetime_gets_the_operators() -> None:
 
 
 def test_a_will_without_a_lifetime_gets_it_too() -> None:
-    kernel = Kernel(ChannelOptions(message_expiry_interval_s=10))
+    kernel = Kernel(replace(CHANNEL, message_expiry_interval_s=10))
     sub, away = kernel.connect("sub"), kernel.connect("away", session_expiry_interval=60)
     for peer in (sub, away):
         peer.subscribe("w", 1)
@@ -300,7 +304,7 @@ def test_a_lifetime_of_0_is_over_when_the_message_would_wait() -> None:
 
 @cases(("version", "gets_own"), [(p.V3_1, False), (p.V3_1_1, False), (p.V5, True)])
 def test_loops_are_ignored_for_clients_that_cannot_ask_for_it(version: int, gets_own: bool) -> None:
-    kernel = Kernel(session_options=SessionOptions(ignore_loop_deliver=True))
+    kernel = Kernel(session_options=replace(SESSION, ignore_loop_deliver=True))
     kernel.connect("c", version=version).publish("t", b"kept", retain=True)
     peer = kernel.connect("c", version=version)
     peer.send_subscribe(p.SubscribeEntry("#", 1, False, False, 0))
@@ -314,7 +318,7 @@ def test_loops_are_ignored_for_clients_that_cannot_ask_for_it(version: int, gets
 @cases("granted", [0, 1, 2])
 @cases("published", [0, 1, 2])
 def test_an_operator_may_upgrade_to_the_qos_of_the_subscription(granted: int, published: int) -> None:
-    kernel = Kernel(session_options=SessionOptions(upgrade_qos=True))
+    kernel = Kernel(session_options=replace(SESSION, upgrade_qos=True))
     plain, shared, late = kernel.connect("plain"), kernel.connect("shared"), kernel.connect("late")
     plain.subscribe("t", granted)
     shared.subscribe("$share/g/t", granted)
@@ -326,7 +330,7 @@ def test_an_operator_may_upgrade_to_the_qos_of_the_subscription(granted: int, pu
 
 @cases("version", VERSIONS)
 def test_what_an_old_client_does_not_acknowledge_is_sent_again_if_the_operator_wants_it(version: int) -> None:
-    kernel = Kernel(session_options=SessionOptions(retry_interval_us=10_000_000, max_inflight=2))
+    kernel = Kernel(session_options=replace(SESSION, retry_interval_us=10_000_000, max_inflight=2))
     sub = kernel.connect("sub", version=version)
     sub.subscribe("t", 2)
     pub = kernel.connect("pub")
@@ -353,8 +357,12 @@ def test_what_an_old_client_does_not_acknowledge_is_sent_again_if_the_operator_w
 
 
 def test_topics_of_a_higher_priority_come_first() -> None:
-    options = SessionOptions(
-        max_mqueue_len=2, mqueue_priorities={"high": 9, "low": 1}, mqueue_default_priority=5, mqueue_store_qos0=True
+    options = replace(
+        SESSION,
+        max_mqueue_len=2,
+        mqueue_priorities={"high": 9, "low": 1},
+        mqueue_default_priority=5,
+        mqueue_store_qos0=True,
     )
     kernel = Kernel(session_options=options)
     sub = kernel.connect("sub", session_expiry_interval=60)
@@ -375,8 +383,8 @@ def test_topics_of_a_higher_priority_come_first() -> None:
 
 
 def test_limits_of_the_listener_that_a_client_comes_back_through() -> None:
-    kernel = Kernel(ChannelOptions(session=SessionOptions(max_mqueue_len=10, max_awaiting_rel=10)))
-    small = ChannelOptions(session=SessionOptions(max_mqueue_len=2, max_awaiting_rel=2, max_inflight=1))
+    kernel = Kernel(replace(CHANNEL, session=replace(SESSION, max_mqueue_len=10, max_awaiting_rel=10)))
+    small = replace(CHANNEL, session=replace(SESSION, max_mqueue_len=2, max_awaiting_rel=2, max_inflight=1))
     peer = kernel.connect("c", session_expiry_interval=60, receive_maximum=1)
     peer.subscribe("t", 1)
     for packet_id in (1, 2):
@@ -394,7 +402,7 @@ def test_limits_of_the_listener_that_a_client_comes_back_through() -> None:
 
 @cases("version", VERSIONS)
 def test_a_client_may_hold_so_many_subscriptions(version: int) -> None:
-    kernel = Kernel(ChannelOptions(max_subscriptions=2, exclusive_subscription=True))
+    kernel = Kernel(replace(CHANNEL, max_subscriptions=2, exclusive_subscription=True))
     peer = kernel.connect(version=version)
     full = rc.QUOTA_EXCEEDED if version == p.V5 else rc.UNSPECIFIED_ERROR
     peer.send_subscribe(
@@ -408,7 +416,7 @@ def test_a_client_may_hold_so_many_subscriptions(version: int) -> None:
 
 @cases("version", VERSIONS)
 def test_a_client_may_hold_so_many_shared_subscriptions(version: int) -> None:
-    kernel = Kernel(ChannelOptions(max_shared_subscriptions=2))
+    kernel = Kernel(replace(CHANNEL, max_shared_subscriptions=2))
     peer = kernel.connect(version=version)
     full = rc.QUOTA_EXCEEDED if version == p.V5 else rc.UNSPECIFIED_ERROR
     names = ("$share/g/a", "$queue/b", "$share/h/a", "a", "$share/g/a")
@@ -420,7 +428,7 @@ def test_a_client_may_hold_so_many_shared_subscriptions(version: int) -> None:
 
 
 def test_a_queue_holds_so_many_bytes() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=0, max_mqueue_bytes=20_000))
+    kernel = Kernel(session_options=replace(SESSION, max_mqueue_len=0, max_mqueue_bytes=20_000))
     peer = kernel.connect("sub", session_expiry_interval=60)
     peer.subscribe("t", 1)
     peer.drop()

@@ -1,10 +1,12 @@
 """Every packet of the bank, said to a broker."""
 
-from heliograph.channel.options import ChannelOptions
+from dataclasses import replace
+
 from heliograph.mqtt import packets as p
 from mqtt.bank import CONNECTS, FROM_CLIENT, FROM_SERVER, Case, each, ids
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL
 from support.packets import decode_all, say
 from support.wire import wire
 
@@ -54,7 +56,7 @@ def test_a_connect_that_is_valid(case: Case, version: int) -> None:
 
 @cases(("case", "version"), each(GOOD), ids=ids(GOOD))
 def test_a_connected_client_that_sends_what_is_valid(case: Case, version: int) -> None:
-    kernel = Kernel(ChannelOptions(max_packet_size=4_000_000))
+    kernel = Kernel(replace(CHANNEL, max_packet_size=4_000_000))
     peer = kernel.connect(version=version)
     if version == p.V5:
         peer.publish("known", topic_alias=1)

@@ -1,9 +1,11 @@
 """A packet with more topic filters than one turn has time for."""
 
-from heliograph.channel.options import ChannelOptions
+from dataclasses import replace
+
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.kernel import Kernel
+from support.options import CHANNEL
 from support.packets import properties, publish
 
 COUNT = 20_000
@@ -64,7 +66,7 @@ def test_a_client_that_goes_or_is_taken_over_meanwhile_gets_no_more() -> None:
 
 
 def test_what_it_may_not_have_ends_the_connection_when_the_operator_wants_that() -> None:
-    kernel = Kernel(ChannelOptions(authz_disconnects=True))
+    kernel = Kernel(replace(CHANNEL, authz_disconnects=True))
     kernel.broker.hooks.point("client.authorize").add(
         lambda client, action, topic, verdict: ("stop", "deny" if topic == "t/19999" else "allow")
     )

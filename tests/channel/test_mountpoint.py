@@ -1,19 +1,21 @@
 """Listeners with a mountpoint: their clients live in a part of the topics, and notice nothing."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
-from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from retainer.retaining import read
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, LISTENER
 from support.packets import properties
 
 VERSIONS = [p.V3_1, p.V3_1_1, p.V5]
-A = ChannelOptions(mountpoint="tenant/a/", exclusive_subscription=True)
-B = ChannelOptions(mountpoint="tenant/b/", exclusive_subscription=True)
+A = replace(CHANNEL, exclusive_subscription=True, listener=replace(LISTENER, mountpoint="tenant/a/"))
+B = replace(CHANNEL, exclusive_subscription=True, listener=replace(LISTENER, mountpoint="tenant/b/"))
 
 
 def topics(peer: Peer) -> list[str]:
@@ -149,7 +151,7 @@ def test_authorizers_and_hooks_hear_the_names_that_the_client_knows_and_the_brok
 # --- placeholders
 
 
-PERSONAL = ChannelOptions(mountpoint="of/${clientid}/${username}/")
+PERSONAL = replace(CHANNEL, listener=replace(LISTENER, mountpoint="of/${clientid}/${username}/"))
 
 
 def test_placeholders_stand_for_who_connects() -> None:
@@ -179,7 +181,7 @@ def test_they_stand_for_what_the_certificate_says_where_it_does() -> None:
 @cases("clientid", ["+", "#", "a/b", "/", "a+", "victim/", "$SYS", "$share"])
 def test_a_client_id_that_would_reach_into_the_topics_of_others(version: int, clientid: str) -> None:
     kernel = Kernel()
-    for options in (ChannelOptions(mountpoint="${clientid}/"), PERSONAL):
+    for options in (replace(CHANNEL, listener=replace(LISTENER, mountpoint="${clientid}/")), PERSONAL):
         peer = kernel.peer(version, options=options)
         peer.connect(clientid, username="u")
         assert peer.heard() == ["CONNACK 0x85"]
@@ -198,7 +200,7 @@ def test_placeholders_in_what_a_client_calls_itself_are_only_characters() -> Non
     kernel = Kernel()
     outside = kernel.connect("outside")
     outside.subscribe("#")
-    only_id = ChannelOptions(mountpoint="of/${clientid}/")
+    only_id = replace(CHANNEL, listener=replace(LISTENER, mountpoint="of/${clientid}/"))
     kernel.connect("x${username}", username="victim", options=only_id).publish("t")
     kernel.connect("x${clientid}", username="x${clientid}", options=PERSONAL).publish("t")
     assert topics(outside) == ["of/x${username}/t", "of/x${clientid}/x${clientid}/t"]

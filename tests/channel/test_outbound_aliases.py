@@ -1,14 +1,16 @@
 """Topic aliases towards clients: who gets them, for which topics, and what they stand for."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
-from heliograph.session.options import SessionOptions
 from heliograph.session.outbound_aliases import OutboundAliases
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, LISTENER, SESSION
 from support.packets import properties, properties_of
 from support.reach import count
 
@@ -78,7 +80,7 @@ def test_a_client_that_takes_none_gets_none() -> None:
 
 
 def test_an_operator_without_aliases() -> None:
-    kernel = Kernel(ChannelOptions(max_topic_alias=0))
+    kernel = Kernel(replace(CHANNEL, max_topic_alias=0))
     sub, pub = reader(kernel, 5), kernel.connect("pub")
     for _ in range(5):
         pub.publish("t")
@@ -144,7 +146,7 @@ def test_a_packet_that_is_too_large_with_its_alias_teaches_none() -> None:
 
 
 def test_retained_messages_and_those_that_waited_have_aliases_too() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_inflight=1))
+    kernel = Kernel(session_options=replace(SESSION, max_inflight=1))
     sub, pub = reader(kernel, 5, 1), kernel.connect("pub")
     for _ in range(3):
         pub.publish("t", b"x", 1)
@@ -163,7 +165,7 @@ def test_retained_messages_and_those_that_waited_have_aliases_too() -> None:
 
 def test_the_topic_of_a_mountpoint_is_the_one_that_the_client_knows() -> None:
     kernel = Kernel()
-    options = ChannelOptions(mountpoint="here/")
+    options = replace(CHANNEL, listener=replace(LISTENER, mountpoint="here/"))
     sub = reader(kernel, 5, options=options)
     pub = kernel.connect("pub", options=options)
     for _ in range(3):
@@ -184,7 +186,7 @@ def test_a_will_may_be_the_one_that_teaches_it() -> None:
     topics=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), min_size=20, max_size=120),
 )
 def test_every_topic_can_be_told_from_its_alias(alias_max: int, topics: list[tuple[int, int]]) -> None:
-    kernel = Kernel(session_options=SessionOptions(max_inflight=2, max_mqueue_len=0))
+    kernel = Kernel(session_options=replace(SESSION, max_inflight=2, max_mqueue_len=0))
     sub, pub = reader(kernel, alias_max, 1), kernel.connect("pub")
     got: list[str] = []
     for number, qos in topics:

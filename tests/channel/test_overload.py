@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 from heliograph.broker.authentication import AuthStep
@@ -9,7 +10,6 @@ from heliograph.broker.hooks import STOP
 from heliograph.broker.pending import Pending
 from heliograph.channel.channel import Channel
 from heliograph.channel.connect_flow import ConnectFlow
-from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer as Address
 from heliograph.channel.publishing import Publishing
 from heliograph.channel.reader import Reader
@@ -20,10 +20,10 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
 from heliograph.retainer.memory import MemoryRetainer
-from heliograph.session.options import SessionOptions
 from heliograph.session.sender import UNSENT_BYTES_MAX
 from support.cases import cases
 from support.kernel import FakeWire, Kernel, Peer
+from support.options import CHANNEL, LISTENER, SESSION
 from support.packets import properties, publish
 
 
@@ -209,7 +209,7 @@ def may_authenticate_again(kernel: Kernel) -> None:
 def test_a_connection_leaves_nothing_behind_however_far_it_came(
     prepare: Callable[[Kernel], None], has_connect: bool
 ) -> None:
-    kernel = Kernel(ChannelOptions(messages_rate=1.0), stored=["t"])
+    kernel = Kernel(replace(CHANNEL, listener=replace(LISTENER, messages_rate=1.0)), stored=["t"])
     prepare(kernel)
     method = properties(authentication_method="m") if prepare is may_authenticate_again else Properties()
     connect = encode_packet(p.Connect(p.V5, "c", True, 0, None, None, None, method), p.V5)
@@ -234,7 +234,7 @@ def test_a_connection_leaves_nothing_behind_however_far_it_came(
 
 
 def kernel_retaining(count: int, qos: int) -> tuple[Kernel, MemoryRetainer]:
-    kernel = Kernel(session_options=SessionOptions(max_inflight=10, max_mqueue_len=20))
+    kernel = Kernel(session_options=replace(SESSION, max_inflight=10, max_mqueue_len=20))
     pub = kernel.connect("retainer")
     for number in range(count):
         pub.publish(f"r/{number}", b"%d" % number, qos, number + 1 if qos else None, retain=True)

@@ -1,12 +1,15 @@
 """What clients that connect are told while the node is overloaded."""
 
+from dataclasses import replace
+
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL
 
-PROTECTED = ChannelOptions(overload_delay_us=100_000, overload_refuses=True)
+PROTECTED = replace(CHANNEL, overload_delay_us=100_000, overload_refuses=True)
 
 
 def overloaded(options: ChannelOptions = PROTECTED) -> Kernel:
@@ -41,7 +44,7 @@ def test_it_is_let_in_if_there_is_time_again_with_all_that_it_sent_meanwhile() -
 
 
 def test_where_none_is_to_be_refused_it_only_waits() -> None:
-    kernel = overloaded(ChannelOptions(overload_delay_us=100_000, overload_refuses=False))
+    kernel = overloaded(replace(CHANNEL, overload_delay_us=100_000, overload_refuses=False))
     peer = kernel.peer()
     peer.connect("c")
     assert peer.heard() == []
@@ -51,7 +54,7 @@ def test_where_none_is_to_be_refused_it_only_waits() -> None:
 
 
 def test_a_zone_without_protection_lets_in_at_once() -> None:
-    kernel = overloaded(ChannelOptions())
+    kernel = overloaded(CHANNEL)
     peer = kernel.peer()
     peer.connect("c")
     assert peer.heard() == ["CONNACK 0x00"]

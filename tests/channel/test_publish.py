@@ -1,11 +1,12 @@
 """PUBLISH from a client: answers at each QoS, what is refused, topic aliases."""
 
-from heliograph.channel.options import ChannelOptions
+from dataclasses import replace
+
 from heliograph.mqtt import packets as p
-from heliograph.session.options import SessionOptions
 from retainer.retaining import read
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL, SESSION
 from support.packets import publish, say
 from support.wire import wire
 
@@ -86,7 +87,7 @@ def test_a_pubrel_for_nothing() -> None:
 
 @cases(("version", "said"), [(p.V5, ["DISCONNECT 0x93"]), (V3, [])])
 def test_too_many_qos_2_messages_without_pubrel(version: int, said: list[str]) -> None:
-    kernel = Kernel(session_options=SessionOptions(max_awaiting_rel=2))
+    kernel = Kernel(session_options=replace(SESSION, max_awaiting_rel=2))
     sub, pub = kernel.connect("sub"), kernel.connect("pub", version=version)
     sub.subscribe("t", 2)
     for packet_id in (1, 2, 1):  # the third repeats the first
@@ -99,7 +100,7 @@ def test_too_many_qos_2_messages_without_pubrel(version: int, said: list[str]) -
 
 
 def test_an_identifier_that_was_never_released_is_given_up_for_another() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_awaiting_rel=1, await_rel_timeout_us=300_000_000))
+    kernel = Kernel(session_options=replace(SESSION, max_awaiting_rel=1, await_rel_timeout_us=300_000_000))
     sub, pub = kernel.connect("sub"), kernel.connect("pub")
     sub.subscribe("t", 0)
     pub.publish("t", b"x", 2, 1)
@@ -112,7 +113,7 @@ def test_an_identifier_that_was_never_released_is_given_up_for_another() -> None
 
 
 def test_no_limit_on_qos_2() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_awaiting_rel=0))
+    kernel = Kernel(session_options=replace(SESSION, max_awaiting_rel=0))
     pub = kernel.peer()
     pub.connect("pub")
     assert "Receive-Maximum" not in pub.take(p.Connack).properties.named()
@@ -124,7 +125,7 @@ def test_no_limit_on_qos_2() -> None:
 @cases(("version", "said"), [(p.V5, ["DISCONNECT 0x9b"]), (V3, [])])
 @cases("qos", [1, 2])
 def test_a_qos_that_the_operator_does_not_allow(version: int, said: list[str], qos: int) -> None:
-    kernel = Kernel(ChannelOptions(max_qos_allowed=0))
+    kernel = Kernel(replace(CHANNEL, max_qos_allowed=0))
     peer = kernel.connect(version=version)
     peer.publish("t", b"x", qos, 1)
     assert peer.heard() == said
@@ -212,7 +213,7 @@ def test_aliases_of_two_clients_are_their_own() -> None:
 
 @cases(("alias_max", "alias", "is_valid"), [(5, 5, True), (5, 6, False), (0, 1, False)])
 def test_the_largest_alias(alias_max: int, alias: int, is_valid: bool) -> None:
-    kernel = Kernel(ChannelOptions(max_topic_alias=alias_max))
+    kernel = Kernel(replace(CHANNEL, max_topic_alias=alias_max))
     peer = kernel.connect()
     peer.publish("a", b"", topic_alias=alias)
     assert peer.heard() == ([] if is_valid else ["DISCONNECT 0x94"])  # [MQTT-3.3.2-9]
@@ -229,8 +230,8 @@ def test_a_retained_message_published_by_alias() -> None:
 
 
 def test_a_zone_may_allow_fewer_levels_than_others() -> None:
-    kernel = Kernel(ChannelOptions(max_topic_levels=5))
-    narrow = ChannelOptions(max_topic_levels=2)
+    kernel = Kernel(replace(CHANNEL, max_topic_levels=5))
+    narrow = replace(CHANNEL, max_topic_levels=2)
     peer = kernel.peer(options=narrow)
     peer.connect("c")
     peer.skip()

@@ -1,5 +1,7 @@
 """Any packets in any order and any state end legal or closed, and leave nothing behind."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,15 +13,14 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.pending import Pending
 from heliograph.broker.shared_options import STRATEGIES, SharedOptions
 from heliograph.channel.handles import CommitWaiter, ReaderHandle
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
-from heliograph.session.options import SessionOptions
 from mqtt.bank import CASES
 from support.forms import examples
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, LISTENER, SESSION
 from support.packets import properties, publish, say
 from support.reach import count
 from support.strategies import VERSIONS, client_packets, packets, topic_filters, topic_names
@@ -53,16 +54,20 @@ class World:
     """A kernel with every kind of listener, an authorizer, and an authenticator that takes its time."""
 
     def __init__(self, strategy: str) -> None:
-        limits = SessionOptions(max_mqueue_len=3, max_awaiting_rel=2, max_inflight=4)
-        again = SessionOptions(
-            max_mqueue_len=2, retry_interval_us=4_000_000, mqueue_priorities={"a": 9}, upgrade_qos=True
+        limits = replace(SESSION, max_mqueue_len=3, max_awaiting_rel=2, max_inflight=4)
+        again = replace(
+            SESSION, max_mqueue_len=2, retry_interval_us=4_000_000, mqueue_priorities={"a": 9}, upgrade_qos=True
         )
         self.listeners = [
-            ChannelOptions(limits, exclusive_subscription=True),
-            ChannelOptions(limits, mountpoint="m/", max_topic_alias=3),
-            ChannelOptions(limits, mountpoint="of/${clientid}/", messages_rate=3.0, bytes_rate=300.0),
-            ChannelOptions(again, authz_disconnects=True, max_subscriptions=3, exclusive_subscription=True),
-            ChannelOptions(again, max_qos_allowed=1, message_expiry_interval_s=30, strict_mode=True),
+            replace(CHANNEL, session=limits, exclusive_subscription=True),
+            replace(CHANNEL, session=limits, max_topic_alias=3, listener=replace(LISTENER, mountpoint="m/")),
+            replace(
+                CHANNEL,
+                session=limits,
+                listener=replace(LISTENER, mountpoint="of/${clientid}/", messages_rate=3.0, bytes_rate=300.0),
+            ),
+            replace(CHANNEL, session=again, authz_disconnects=True, max_subscriptions=3, exclusive_subscription=True),
+            replace(CHANNEL, session=again, max_qos_allowed=1, message_expiry_interval_s=30, strict_mode=True),
         ]
         self.kernel = Kernel(self.listeners[0], stored=["a/#", "b"], shared=SharedOptions(strategy))
         self.thinking: list[Pending[object]] = []

@@ -1,10 +1,13 @@
 """Listeners with rates: who sends too fast waits, and nothing is lost or overtakes."""
 
+from dataclasses import replace
+
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, LISTENER
 from support.packets import properties, publish
 
 VERSIONS = [p.V3_1_1, p.V5]
@@ -28,7 +31,7 @@ def kernel_with(options: ChannelOptions, version: int = p.V5) -> tuple[Kernel, P
 
 @cases("version", VERSIONS)
 def test_so_many_messages_a_second(version: int) -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=10.0), version)
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, messages_rate=10.0)), version)
     pub.send_bytes(messages(35, version))
     assert taken(sub) == list(range(11))  # a second's worth, and the one that it must pay back
     assert pub.paused()
@@ -45,7 +48,7 @@ def test_so_many_messages_a_second(version: int) -> None:
 
 
 def test_after_a_rest_a_burst_may_come() -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=2.0, messages_burst=8.0))
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, messages_rate=2.0, messages_burst=8.0)))
     pub.send_bytes(messages(10))
     assert taken(sub) == list(range(10))
     assert not pub.paused()
@@ -56,7 +59,7 @@ def test_after_a_rest_a_burst_may_come() -> None:
 
 
 def test_so_many_bytes_a_second() -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(bytes_rate=1000.0))
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, bytes_rate=1000.0)))
     data = b"".join(publish("t", b"%0490d" % number).data for number in range(8))
     pub.send_bytes(data)
     got = taken(sub)
@@ -69,7 +72,7 @@ def test_so_many_bytes_a_second() -> None:
 
 
 def test_one_packet_may_be_larger_than_the_rate_and_is_paid_back() -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(bytes_rate=1000.0))
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, bytes_rate=1000.0)))
     pub.send_bytes(publish("t", b"%04000d" % 1).data + publish("t", b"2").data)
     assert taken(sub) == [1]
     kernel.advance(3)
@@ -79,7 +82,7 @@ def test_one_packet_may_be_larger_than_the_rate_and_is_paid_back() -> None:
 
 
 def test_other_packets_are_no_messages() -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=1.0))
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, messages_rate=1.0)))
     for _ in range(20):
         pub.send(p.Ping(p.PINGREQ))
     assert pub.heard() == ["PINGRESP"] * 20
@@ -91,7 +94,7 @@ def test_other_packets_are_no_messages() -> None:
 
 
 def test_everything_behind_it_waits_in_its_order() -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=1.0))
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, messages_rate=1.0)))
     packets: list[p.Packet] = [publish("t", b"0", 1, 1), publish("t", b"1", 2, 2), publish("t", b"2", 1, 3)]
     packets += [p.Ack(p.PUBREL, 2, 0), p.Subscribe(4, [p.SubscribeEntry("x", 1, False, False, 0)], properties())]
     packets += [publish("t", b"3", 1, 5), p.Ping(p.PINGREQ), p.Disconnect(0, properties())]
@@ -112,7 +115,7 @@ def test_everything_behind_it_waits_in_its_order() -> None:
 
 
 def test_a_packet_that_came_in_part_is_completed_later() -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=1.0))
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, messages_rate=1.0)))
     data = messages(4)
     for cut in range(0, len(data), 5):
         pub.send_bytes(data[cut : cut + 5])
@@ -124,7 +127,7 @@ def test_a_packet_that_came_in_part_is_completed_later() -> None:
 
 def test_who_waits_is_not_silent() -> None:
     kernel = Kernel()
-    pub = kernel.connect("pub", keepalive_s=10, options=ChannelOptions(bytes_rate=10.0))
+    pub = kernel.connect("pub", keepalive_s=10, options=replace(CHANNEL, listener=replace(LISTENER, bytes_rate=10.0)))
     pub.send_bytes(publish("t", b"x" * 1000).data)
     assert pub.paused()
     waited_s = 0
@@ -138,7 +141,7 @@ def test_who_waits_is_not_silent() -> None:
 
 
 def test_who_is_gone_before_it_may_send_again() -> None:
-    kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=1.0))
+    kernel, sub, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, messages_rate=1.0)))
     pub.send_bytes(messages(5))
     pub.drop()
     for _ in range(10):
@@ -148,7 +151,7 @@ def test_who_is_gone_before_it_may_send_again() -> None:
 
 
 def test_a_client_that_waits_gets_what_others_send() -> None:
-    kernel, _, pub = kernel_with(ChannelOptions(messages_rate=1.0))
+    kernel, _, pub = kernel_with(replace(CHANNEL, listener=replace(LISTENER, messages_rate=1.0)))
     pub.subscribe("other", 1)
     pub.send_bytes(messages(5))
     assert pub.paused()
@@ -158,7 +161,7 @@ def test_a_client_that_waits_gets_what_others_send() -> None:
 
 def test_a_full_storage_and_a_rate_are_both_waited_for() -> None:
     kernel = Kernel(stored=["t"])
-    pub = kernel.connect("pub", options=ChannelOptions(messages_rate=1.0))
+    pub = kernel.connect("pub", options=replace(CHANNEL, listener=replace(LISTENER, messages_rate=1.0)))
     kernel.sink.full = True
     pub.send_bytes(messages(4))
     assert len(kernel.sink.messages) == 2
@@ -174,7 +177,7 @@ def test_a_full_storage_and_a_rate_are_both_waited_for() -> None:
 
 
 def test_the_rate_of_one_client_is_not_that_of_others() -> None:
-    options = ChannelOptions(messages_rate=2.0)
+    options = replace(CHANNEL, listener=replace(LISTENER, messages_rate=2.0))
     kernel, sub, one = kernel_with(options)
     two = kernel.connect("two", options=options)
     one.send_bytes(messages(9))

@@ -1,7 +1,8 @@
 """Retained messages as subscribers see them."""
 
+from dataclasses import replace
+
 from heliograph.broker.subscription import Subscription
-from heliograph.channel.options import ChannelOptions
 from heliograph.channel.retained import RetainedDelivery
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
@@ -10,6 +11,7 @@ from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL, RETAINER, SESSION
 from support.wire import wire
 
 
@@ -151,7 +153,7 @@ def test_retained_messages_expire() -> None:
 
 @cases(("version", "said"), [(p.V5, ["DISCONNECT 0x9a"]), (p.V3_1_1, [])])
 def test_retain_where_it_is_not_available(version: int, said: list[str]) -> None:
-    kernel = Kernel(ChannelOptions(retain_available=False))
+    kernel = Kernel(replace(CHANNEL, retain_available=False))
     peer = kernel.connect(version=version)
     peer.publish("a", b"x", retain=True)
     assert peer.heard() == said  # [MQTT-3.2.2-14]
@@ -171,8 +173,8 @@ def test_a_client_that_is_away_finds_what_its_subscription_got_then() -> None:
 
 
 def test_what_is_retained_after_the_subscription_comes_once() -> None:
-    options = RetainerOptions(batch_read_number=1)
-    kernel = kernel_with_options(options, "a", "b", "c", qos=1, session_options=SessionOptions(max_inflight=1))
+    options = replace(RETAINER, batch_read_number=1)
+    kernel = kernel_with_options(options, "a", "b", "c", qos=1, session_options=replace(SESSION, max_inflight=1))
     peer = kernel.connect("sub")
     peer.send_subscribe(p.SubscribeEntry("#", 1, False, False, 0))
     pub = kernel.connect("pub")
@@ -188,7 +190,7 @@ def test_what_is_retained_after_the_subscription_comes_once() -> None:
 
 @cases("qos", [0, 1, 2])
 def test_clearing_may_be_kept_from_subscribers(qos: int) -> None:
-    kernel = kernel_with_options(RetainerOptions(stop_publish_clear_msg=True), "a")
+    kernel = kernel_with_options(replace(RETAINER, stop_publish_clear_msg=True), "a")
     sub = kernel.connect("sub")
     sub.subscribe("a", retain_handling=2)
     pub = kernel.connect("pub")
@@ -201,7 +203,7 @@ def test_clearing_may_be_kept_from_subscribers(qos: int) -> None:
 
 
 def test_a_will_that_clears_may_be_kept_from_subscribers_too() -> None:
-    kernel = kernel_with_options(RetainerOptions(stop_publish_clear_msg=True), "a")
+    kernel = kernel_with_options(replace(RETAINER, stop_publish_clear_msg=True), "a")
     sub = kernel.connect("sub")
     sub.subscribe("a", retain_handling=2)
     kernel.connect("dies", will=p.Will("a", b"", 0, True, Properties())).drop()
@@ -210,7 +212,7 @@ def test_a_will_that_clears_may_be_kept_from_subscribers_too() -> None:
 
 
 def test_nobody_gets_what_a_message_too_large_to_retain_has_replaced() -> None:
-    kernel = kernel_with_options(RetainerOptions(max_payload_size=2), "a", "b")
+    kernel = kernel_with_options(replace(RETAINER, max_payload_size=2), "a", "b")
     sub = kernel.connect("sub")
     sub.subscribe("a", retain_handling=2)
     kernel.connect("pub").publish("a", b"large", retain=True)
@@ -220,7 +222,7 @@ def test_nobody_gets_what_a_message_too_large_to_retain_has_replaced() -> None:
 
 
 def test_a_client_gets_a_batch_in_each_turn() -> None:
-    kernel = kernel_with_options(RetainerOptions(batch_deliver_number=2), "a", "b", "c", "d", "e")
+    kernel = kernel_with_options(replace(RETAINER, batch_deliver_number=2), "a", "b", "c", "d", "e")
     peer = kernel.connect("sub")
     peer.feed(wire('82 # 0001 00 "#" 00'))
     counts = []
@@ -231,7 +233,7 @@ def test_a_client_gets_a_batch_in_each_turn() -> None:
 
 
 def test_a_client_gets_so_many_in_a_second() -> None:
-    kernel = kernel_with_options(RetainerOptions(delivery_rate=(4, 1_000_000)), *"abcdefghijk")
+    kernel = kernel_with_options(replace(RETAINER, delivery_rate=(4, 1_000_000)), *"abcdefghijk")
     assert len(hears(kernel, "#")) == 4
     peer = kernel.connect("other")
     peer.send_subscribe(p.SubscribeEntry("#", 0, False, False, 0))
@@ -243,7 +245,7 @@ def test_a_client_gets_so_many_in_a_second() -> None:
 
 
 def test_a_client_that_subscribes_again_has_had_its_share() -> None:
-    kernel = kernel_with_options(RetainerOptions(delivery_rate=(3, 1_000_000)), "a", "b")
+    kernel = kernel_with_options(replace(RETAINER, delivery_rate=(3, 1_000_000)), "a", "b")
     peer = kernel.connect()
     for count in (2, 1):
         peer.send_subscribe(p.SubscribeEntry("#", 0, False, False, 0))
@@ -252,7 +254,7 @@ def test_a_client_that_subscribes_again_has_had_its_share() -> None:
 
 def test_subscribing_over_and_over_without_reading_costs_no_more_than_its_subscriptions() -> None:
     kernel = kernel_with("a")
-    session, _ = kernel.sessions.open("sub", True, SessionOptions())  # nothing is attached: it takes nothing
+    session, _ = kernel.sessions.open("sub", True, SESSION)  # nothing is attached: it takes nothing
     retained = RetainedDelivery(kernel.context, session)
     kept = Subscription(session, "a", 0, False, False, 0, 0)
     session.subscribe("a", kept)
@@ -273,7 +275,7 @@ def test_a_retained_message_goes_to_no_shared_subscription() -> None:
 
 
 def test_a_retained_flood_is_delivered_and_kept_as_far_as_there_is_room() -> None:
-    kernel = kernel_with_options(RetainerOptions(max_retained_messages=10))
+    kernel = kernel_with_options(replace(RETAINER, max_retained_messages=10))
     sub = kernel.connect("sub")
     sub.subscribe("#")
     flood = kernel.connect("flood")

@@ -1,22 +1,22 @@
 """Shared subscriptions as their members see them: who gets a message, and what happens to what a member leaves."""
 
+from dataclasses import replace
 from typing import Any
 
 from heliograph.broker.shared_options import SharedOptions
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from heliograph.session.sender import UNSENT_BYTES_MAX
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, SESSION
 from support.packets import properties_of
 
 SHARED = "$share/g/t"
 
 
 def kernel_with(strategy: str = "round_robin_per_group", **limits: Any) -> Kernel:
-    return Kernel(session_options=SessionOptions(**limits), shared=SharedOptions(strategy))
+    return Kernel(session_options=replace(SESSION, **limits), shared=SharedOptions(strategy))
 
 
 def members(kernel: Kernel, names: str = "ab", qos: int = 1, *, window: int = 65_535) -> dict[str, Peer]:
@@ -129,7 +129,7 @@ def test_no_local_is_refused(topic_filter: str) -> None:
 
 
 def test_a_member_gets_its_own_messages() -> None:
-    kernel = Kernel(session_options=SessionOptions(ignore_loop_deliver=True))
+    kernel = Kernel(session_options=replace(SESSION, ignore_loop_deliver=True))
     peer = kernel.connect(version=p.V3_1_1)
     peer.subscribe(SHARED)
     peer.publish("t", b"x")
@@ -145,7 +145,7 @@ def test_filters_that_share_nothing(topic_filter: str) -> None:
 
 
 def test_an_operator_without_shared_subscriptions() -> None:
-    kernel = Kernel(ChannelOptions(shared_subscription=False))
+    kernel = Kernel(replace(CHANNEL, shared_subscription=False))
     for topic_filter in (SHARED, "$queue/t"):
         assert kernel.connect().subscribe(topic_filter) == [rc.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED]
 

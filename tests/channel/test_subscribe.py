@@ -1,14 +1,16 @@
 """SUBSCRIBE and UNSUBSCRIBE: what is granted, and what each option does to what is delivered."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from support.cases import cases
 from support.kernel import Kernel
+from support.options import CHANNEL
 from support.packets import properties
 from support.wire import wire
 
@@ -27,8 +29,8 @@ def test_a_reason_code_for_each_filter_in_order(version: int) -> None:
 
 
 def test_what_the_operator_forbids() -> None:
-    options = ChannelOptions(
-        max_qos_allowed=1, wildcard_subscription=False, shared_subscription=False, max_subscriptions=3
+    options = replace(
+        CHANNEL, max_qos_allowed=1, wildcard_subscription=False, shared_subscription=False, max_subscriptions=3
     )
     kernel = Kernel(options)
     peer = kernel.connect()
@@ -87,7 +89,7 @@ def test_a_callback_that_gives_something_else_changes_nothing(outcome: object) -
 
 
 def test_levels_of_a_filter_are_bounded() -> None:
-    peer = Kernel(ChannelOptions(max_topic_levels=3)).connect()
+    peer = Kernel(replace(CHANNEL, max_topic_levels=3)).connect()
     assert peer.subscribe("a/b/c") == [0]
     assert peer.subscribe("a/b/c/#") == [rc.TOPIC_FILTER_INVALID]
 

@@ -1,12 +1,14 @@
 """A second connection with the same client id takes the session over."""
 
+from dataclasses import replace
+
 from heliograph.broker import hooks
 from heliograph.broker.pending import Pending
 from heliograph.channel.handles import ChannelHandle
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL
 from support.packets import properties
 
 
@@ -221,7 +223,7 @@ def test_a_client_is_refused_when_the_other_connection_does_not_part_in_time() -
 
 
 def test_a_client_waits_for_another_connection_for_ever_where_there_is_no_deadline() -> None:
-    kernel = Kernel(ChannelOptions(idle_timeout_us=0))
+    kernel = Kernel(replace(CHANNEL, idle_timeout_us=0))
     elsewhere = Elsewhere(kernel)
     peer = coming(kernel)
     kernel.advance(1000)

@@ -1,10 +1,12 @@
 """User properties: so many in a packet, whatever packet it is."""
 
-from heliograph.channel.options import ChannelOptions
+from dataclasses import replace
+
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL
 from support.packets import properties, publish
 
 MOST = [("k", "v")] * 256
@@ -49,7 +51,7 @@ def test_in_connect_and_in_a_will() -> None:
 
 
 def test_the_operator_decides_how_many() -> None:
-    kernel = Kernel(ChannelOptions(max_user_properties=0))
+    kernel = Kernel(replace(CHANNEL, max_user_properties=0))
     peer = kernel.connect("peer")
     peer.publish("t", user_property=[("k", "v")])
     assert said(peer) == rc.QUOTA_EXCEEDED

@@ -1,14 +1,15 @@
 """Sections 3.1 and 3.2: which CONNECT is taken, and what CONNACK says of it."""
 
+from dataclasses import replace
 from string import ascii_letters, digits
 
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
 from heliograph.broker import hooks
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases
+from support.options import CHANNEL
 
 # Reason codes that may stand in CONNACK (MQTT 5, table 3-1).
 CONNACK_CODES = {0, *range(0x80, 0x8B), 0x8C, 0x90, 0x95, 0x97, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9F}
@@ -171,7 +172,7 @@ def test_an_empty_client_id_needs_a_clean_session_in_mqtt_3() -> None:
 @proves("MQTT-3.1.3-8", "MQTT-3.2.2-6", "MQTT-3.2.2-7", "MQTT-4.13.2-1")
 @proves("3.1.1 MQTT-3.1.3-9", "3.1.1 MQTT-3.2.2-5")
 def test_a_client_id_that_is_refused(version: int) -> None:
-    client = World(version, ChannelOptions(max_clientid_len=23)).client()
+    client = World(version, replace(CHANNEL, max_clientid_len=23)).client()
     client.connect("x" * 24)
     assert client.connack.code == rc.CLIENT_IDENTIFIER_NOT_VALID
     assert not client.connack.session_present
@@ -254,7 +255,7 @@ def test_reserved_flags_of_connack_are_0() -> None:
 @cases("max_qos", [0, 1])
 @proves("MQTT-3.2.2-9", "MQTT-3.2.2-10", "MQTT-3.2.2-11", "MQTT-3.2.2-12")
 def test_a_broker_without_the_higher_qos(max_qos: int) -> None:
-    world = World(V5, ChannelOptions(max_qos_allowed=max_qos))
+    world = World(V5, replace(CHANNEL, max_qos_allowed=max_qos))
     client = world.connect()
     assert client.connack.properties.named()["Maximum-QoS"] == max_qos
     client.says('82 # 0001 {} "a" 00 "b" 01 "c" 02')
@@ -269,7 +270,7 @@ def test_a_broker_without_the_higher_qos(max_qos: int) -> None:
 
 @proves("MQTT-3.2.2-13", "MQTT-3.2.2-14")
 def test_a_broker_without_retained_messages() -> None:
-    world = World(V5, ChannelOptions(retain_available=False))
+    world = World(V5, replace(CHANNEL, retain_available=False))
     client = world.connect()
     assert client.connack.properties.named()["Retain-Available"] == 0
     client.says("31 # \"t\" {} 'x'")
@@ -283,7 +284,7 @@ def test_a_broker_without_retained_messages() -> None:
 @both_versions
 @proves("MQTT-3.2.2-15")
 def test_a_packet_that_is_too_large_for_the_broker(version: int) -> None:
-    world = World(version, ChannelOptions(max_packet_size=100))
+    world = World(version, replace(CHANNEL, max_packet_size=100))
     sub, client = world.subscriber(), world.connect()
     if version == V5:
         assert client.connack.properties.named()["Maximum-Packet-Size"] == 100

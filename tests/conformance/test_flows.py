@@ -1,10 +1,11 @@
 """Sections 3.3.4, 3.4 to 3.7, 4.3 and 4.4: the flows of QoS 1 and 2 in both directions, and what is sent again."""
 
+from dataclasses import replace
+
 from conformance.dialogue import V3, V5, Client, World, both_versions
 from conformance.statements import proves
-from heliograph.channel.options import ChannelOptions
-from heliograph.session.options import SessionOptions
 from support.cases import cases
+from support.options import CHANNEL, SESSION
 
 
 @both_versions
@@ -152,7 +153,7 @@ def test_nothing_is_sent_again_while_the_connection_stands(version: int) -> None
 
 @proves("MQTT-4.4.0-1")
 def test_a_retry_interval_is_not_for_mqtt_5() -> None:
-    world = World(V5, ChannelOptions(session=SessionOptions(retry_interval_us=30_000_000)))
+    world = World(V5, replace(CHANNEL, session=replace(SESSION, retry_interval_us=30_000_000)))
     sub = listener(world, 2)
     world.connect("pub").says("32 # \"t\" 0001 {} 'x'", "34 # \"t\" 0002 {} 'y'")
     sub.heard()

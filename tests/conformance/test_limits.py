@@ -1,14 +1,15 @@
 """Sections 3.1.2.11 and 4.9: what a client can take (window, packet size, problem and response information)."""
 
+from dataclasses import replace
+
 from conformance.dialogue import V5, Client, World, both_versions
 from conformance.statements import proves
 from heliograph.broker import hooks
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from support.cases import cases
+from support.options import CHANNEL, SESSION
 
 # --- receive maximum
 
@@ -39,7 +40,7 @@ def test_the_clients_receive_maximum(window: int) -> None:
 
 @proves("MQTT-3.3.4-9", "MQTT-4.9.0-1")
 def test_a_client_without_a_receive_maximum_can_take_65535() -> None:
-    world = World(session=SessionOptions(max_inflight=65_535))
+    world = World(session=replace(SESSION, max_inflight=65_535))
     sub = world.subscriber(qos=1)
     pub = world.connect("pub")
     for number in range(1, 1001):
@@ -73,7 +74,7 @@ def test_a_full_window_holds_back_nothing_else() -> None:
 @cases("qos", [1, 2])
 @proves("MQTT-3.3.4-7")
 def test_the_brokers_receive_maximum(qos: int) -> None:
-    world = World(session=SessionOptions(max_awaiting_rel=2), stored=("#",))
+    world = World(session=replace(SESSION, max_awaiting_rel=2), stored=("#",))
     client = world.connect("c")
     assert client.connack.properties.named()["Receive-Maximum"] == 2
     head = f"{0x30 + 2 * qos:02x}"
@@ -85,7 +86,7 @@ def test_the_brokers_receive_maximum(qos: int) -> None:
 
 @proves("MQTT-3.3.4-7")
 def test_acknowledgements_give_a_client_its_window_back() -> None:
-    world = World(session=SessionOptions(max_awaiting_rel=2))
+    world = World(session=replace(SESSION, max_awaiting_rel=2))
     client = world.connect("c")
     for number in range(1, 20):
         client.says(f'32 # "t" {number:04x} {{}}', f'34 # "t" {number:04x} {{}}', f"62 # {number:04x}")
@@ -188,7 +189,7 @@ def test_an_answer_that_the_client_cannot_take_is_no_silence(packet: str) -> Non
 @cases("limit", [1, 4, 5, 8, 60])
 @proves("MQTT-3.1.2-24", "MQTT-3.2.2-19", "MQTT-3.2.2-20")
 def test_a_refusal_does_not_exceed_what_the_client_takes(limit: int) -> None:
-    world = World(V5, ChannelOptions(max_qos_allowed=0))
+    world = World(V5, replace(CHANNEL, max_qos_allowed=0))
     world.kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: (hooks.STOP, rc.BANNED))
     for flags, will in (("02", ""), ("0e", '{} "w" "m"'), ("06", '{} "a/#" "m"')):
         client = world.client()
@@ -233,7 +234,7 @@ def test_user_properties_of_messages_are_no_problem_information() -> None:
 @cases(("asks", "gets"), [("", False), ("19 00", False), ("19 01", True)])
 @proves("MQTT-3.1.2-28")
 def test_response_information(asks: str, gets: bool) -> None:
-    world = World(V5, ChannelOptions(response_information="reply/"))
+    world = World(V5, replace(CHANNEL, response_information="reply/"))
     client = world.connect("c", properties=asks)
     assert client.connack.properties.named().get("Response-Information") == ("reply/" if gets else None)
 

@@ -1,17 +1,19 @@
 """Sections 4.5 and 4.6: who gets a message, and in which order messages and acknowledgements come."""
 
+from dataclasses import replace
+
 from conformance.dialogue import V5, World, both_versions
 from conformance.statements import proves
 from heliograph.mqtt import packets as p
-from heliograph.session.options import SessionOptions
 from support.cases import cases
+from support.options import SESSION
 
 
 @both_versions
 @cases("qos", [0, 1, 2])
 @proves("MQTT-4.6.0-5", "MQTT-4.6.0-6", "3.1.1 MQTT-4.6.0-5", "3.1.1 MQTT-4.6.0-6")
 def test_messages_of_a_topic_come_in_the_order_of_receipt(version: int, qos: int) -> None:
-    world = World(version, session=SessionOptions(max_inflight=3))
+    world = World(version, session=replace(SESSION, max_inflight=3))
     sub = world.subscriber("#", qos)
     pubs = [world.connect("one"), world.connect("two")]
     for number in range(30):

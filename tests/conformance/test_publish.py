@@ -1,13 +1,15 @@
 """Sections 3.3.1 and 3.3.2: what a PUBLISH may say, and what of it reaches receivers."""
 
+from dataclasses import replace
+
 import pytest
 
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from support.cases import cases
+from support.options import CHANNEL
 
 
 @both_versions
@@ -74,7 +76,7 @@ def test_a_topic_name_has_at_least_one_character(version: int) -> None:
 @both_versions
 @proves("MQTT-3.3.2-3", "3.1.1 MQTT-3.3.2-3")
 def test_the_topic_name_delivered_matches_the_filter(version: int) -> None:
-    world = World(version, ChannelOptions(max_topic_levels=100))
+    world = World(version, replace(CHANNEL, max_topic_levels=100))
     sub = world.subscriber("a/+/c/#")
     pub = world.connect("pub")
     names = ["a/b/c", "a//c/", "a/b/c/d/e", "a/b", "a/c", "b/b/c", "A/b/c", "a/b/c/" + "/".join("x" * 50)]
@@ -164,7 +166,7 @@ def test_a_retained_message_grows_older() -> None:
 
 @proves("MQTT-3.3.2-12", "MQTT-3.2.2-17")
 def test_every_alias_up_to_the_maximum() -> None:
-    world = World(V5, ChannelOptions(max_topic_alias=300))
+    world = World(V5, replace(CHANNEL, max_topic_alias=300))
     sub, pub = world.subscriber("#"), world.connect("pub")
     assert pub.connack.properties.named()["Topic-Alias-Maximum"] == 300
     pub.says(*[f'30 # "t/{alias}" {{ 23 {alias:04x} }}' for alias in range(1, 301)])
@@ -188,7 +190,7 @@ def test_every_alias_up_to_the_maximum_that_is_told_by_default() -> None:
 @cases(("alias_max", "alias"), [(300, "0000"), (300, "012d"), (0, "0001"), (0, "0000")])
 @proves("MQTT-3.3.2-8", "MQTT-3.3.2-9", "MQTT-3.2.2-17", "MQTT-3.2.2-18")
 def test_aliases_that_may_not_be_used(alias_max: int, alias: str) -> None:
-    world = World(V5, ChannelOptions(max_topic_alias=alias_max))
+    world = World(V5, replace(CHANNEL, max_topic_alias=alias_max))
     sub, client = world.subscriber("#"), world.connect()
     client.says(f'30 # "t" {{ 23 {alias} }}')
     client.ends(0x94, 0x82)

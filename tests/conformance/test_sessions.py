@@ -1,9 +1,11 @@
 """Sections 3.1.2 and 4.1: sessions, keep alive, and wills."""
 
+from dataclasses import replace
+
 from conformance.dialogue import V3, V5, Client, World, both_versions
 from conformance.statements import proves
-from heliograph.channel.options import ChannelOptions
 from support.cases import cases
+from support.options import CHANNEL
 
 WILL = '{} "w" "gone"'
 
@@ -155,7 +157,7 @@ def test_silence_of_one_and_a_half_keep_alives(version: int) -> None:
 @cases("keepalive_s", [0, 2, 1000])
 @proves("MQTT-3.1.2-22")
 def test_the_servers_keep_alive_holds_once_it_is_sent(keepalive_s: int) -> None:
-    world = World(V5, ChannelOptions(server_keepalive_s=4))
+    world = World(V5, replace(CHANNEL, server_keepalive_s=4))
     client = world.connect("c", keepalive_s=keepalive_s)
     assert client.connack.properties.named()["Server-Keep-Alive"] == 4
     world.advance(6)

@@ -1,11 +1,13 @@
 """Sections 3.8 to 3.11: SUBSCRIBE and UNSUBSCRIBE, their answers, and what subscriptions deliver."""
 
+from dataclasses import replace
+
 from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from support.cases import cases
+from support.options import CHANNEL
 
 SUBACK_CODES = {0, 1, 2, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2}
 UNSUBACK_CODES = {0, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91}
@@ -49,7 +51,7 @@ def test_reserved_bits_of_the_options(version: int, options: str) -> None:
 @both_versions
 @proves("3.1.1 MQTT-3.8.3-2", "MQTT-3.9.3-2", "3.1.1 MQTT-3.9.3-2")
 def test_a_broker_without_wildcards(version: int) -> None:
-    client = World(version, ChannelOptions(wildcard_subscription=False)).connect(properties="17 00")
+    client = World(version, replace(CHANNEL, wildcard_subscription=False)).connect(properties="17 00")
     client.says('82 # 0001 {} "a/+" 00 "#" 01 "a" 01')
     client.hears("90 # 0001 {} a2 a2 01" if version == V5 else "90 # 0001 80 80 01")
 
@@ -57,7 +59,7 @@ def test_a_broker_without_wildcards(version: int) -> None:
 @both_versions
 @proves("MQTT-3.9.3-2", "MQTT-3.11.3-2", "3.1.1 MQTT-3.9.3-2")
 def test_no_codes_but_those_of_the_tables(version: int) -> None:
-    options = ChannelOptions(wildcard_subscription=False, max_subscriptions=2, max_topic_levels=3)
+    options = replace(CHANNEL, wildcard_subscription=False, max_subscriptions=2, max_topic_levels=3)
     client = World(version, options).connect()
     client.says('82 # 0001 {} "a" 00 "b" 01 "c" 02 "+" 00 "a/b/c/d" 00 "" 00 "a#" 00 "$share/g/a" 02 "$share/g" 00')
     (suback,) = client.packets()

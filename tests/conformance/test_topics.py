@@ -1,12 +1,14 @@
 """Section 4.7: topic names and topic filters."""
 
+from dataclasses import replace
+
 from conformance.dialogue import V5, World, both_versions
 from conformance.statements import proves
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from support.cases import cases
+from support.options import CHANNEL, LISTENER
 
-ROOMY = ChannelOptions(max_topic_levels=65_535)
+ROOMY = replace(CHANNEL, max_topic_levels=65_535)
 
 
 def is_granted(world: World, topic_filter: str) -> bool:
@@ -68,7 +70,7 @@ def test_wildcards_at_the_beginning_pass_over_dollar_topics(version: int, topic_
 @proves("MQTT-4.7.2-1", "3.1.1 MQTT-4.7.2-1")
 def test_a_mountpoint_does_not_hide_what_a_dollar_topic_is(version: int) -> None:
     """What counts is the name and the filter that the client knows."""
-    world = World(version, ChannelOptions(mountpoint="devices/"))
+    world = World(version, replace(CHANNEL, listener=replace(LISTENER, mountpoint="devices/")))
     sub, other, pub = world.subscriber("#"), world.subscriber("$a/+", clientid="other"), world.connect("pub")
     pub.says("30 # \"$a/b\" {} 'x'", "31 # \"$a/c\" {} 'y'")
     sub.hears()

@@ -1,5 +1,6 @@
 """What is done with clients one by one: keepalive, remembered decisions, messages that wait, kicking many."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ from heliograph.control.proto_v1.client_pages import ClientIds, NewKeepalive, Qu
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import RpcError
-from heliograph.session.options import SessionOptions
 from support.asking import Asker
 from support.durable import DurableKernel
 from support.kernel import Kernel
+from support.options import SESSION
 
 
 def asker_of(kernel: Kernel) -> Asker:
@@ -25,7 +26,7 @@ def queued(asker: Asker, wanted: QueueWanted) -> list[QueuedMessage]:
 
 
 def test_messages_that_wait_are_read_page_by_page_while_others_leave_the_queue() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_inflight=3))
+    kernel = Kernel(session_options=replace(SESSION, max_inflight=3))
     slow = kernel.connect("slow", session_expiry_interval=600)
     slow.subscribe("t/#", 1)
     pub = kernel.connect("pub", username="ann")
@@ -55,7 +56,7 @@ def test_messages_that_wait_are_read_page_by_page_while_others_leave_the_queue()
 
 
 def test_topics_with_priorities_are_read_in_the_order_in_which_they_leave() -> None:
-    options = SessionOptions(mqueue_priorities={"high": 10}, mqueue_default_priority=1)
+    options = replace(SESSION, mqueue_priorities={"high": 10}, mqueue_default_priority=1)
     kernel = Kernel(session_options=options)
     away = kernel.connect("away", session_expiry_interval=600)
     for topic in ("high", "low"):

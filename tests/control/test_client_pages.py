@@ -1,6 +1,7 @@
 """Pages of clients: filters, deep pages, cursors that stay valid while clients come and go."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,10 +12,10 @@ from heliograph.control.proto_v1.client_pages import ClientColumns, ClientsFilte
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import SLICE, RpcError
-from heliograph.session.options import SessionOptions
 from support.asking import Asker
 from support.durable import DurableKernel, leave
 from support.kernel import Kernel
+from support.options import SESSION
 
 
 def asker_of(kernel: Kernel) -> Asker:
@@ -36,7 +37,7 @@ def listed(asker: Asker, **named: object) -> list[str]:
 
 
 def test_every_column_of_a_client_says_what_it_did() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=2))
+    kernel = Kernel(session_options=replace(SESSION, max_mqueue_len=2))
     peer = kernel.connect("c", username="u", keepalive_s=30, session_expiry_interval=60)
     peer.subscribe("t", 1)
     for qos in (0, 1, 1):
@@ -58,12 +59,12 @@ def test_every_column_of_a_client_says_what_it_did() -> None:
     assert (traffic.recv_pkt, traffic.recv_qos0, traffic.recv_qos1, traffic.recv_qos2) == (5, 1, 2, 0)
     assert (traffic.send_pkt, traffic.send_qos0, traffic.send_qos1) == (1 + 1 + 2 + 3, 1, 2)
     assert min(traffic.recv_oct, traffic.send_oct, traffic.recv_cnt, traffic.send_cnt) > 0
-    assert (sizes.subscriptions_cnt, sizes.inflight_cnt, sizes.mqueue_max, sizes.awaiting_rel_max) == (1, 2, 2, 100)
+    assert (sizes.subscriptions_cnt, sizes.inflight_cnt, sizes.mqueue_max, sizes.awaiting_rel_max) == (1, 2, 2, 1000)
     assert asker_of(kernel).ask("clients.columns", ClientId("c")).clientid == "c"
 
 
 def test_filters_leave_out_the_others() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=2))
+    kernel = Kernel(session_options=replace(SESSION, max_mqueue_len=2))
     for clientid, username in (("sensor-1", "ann"), ("sensor-2", "bob")):
         kernel.connect(clientid, username=username, session_expiry_interval=600)
     kernel.advance(100)

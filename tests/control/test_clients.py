@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,12 @@ from heliograph.control.sessions import every_session
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import RpcError
 from heliograph.session.known import Asleep
-from heliograph.session.options import SessionOptions
 from heliograph.session.session import Session
 from support.asking import Asker
 from support.durable import DurableKernel, leave
 from support.forms import examples
 from support.kernel import Kernel, Peer
+from support.options import SESSION
 from support.packets import properties
 
 ASLEEP_S = 200  # longer than a session stays in memory whose client is away
@@ -65,7 +66,7 @@ def test_who_publishes_most_is_seen_in_the_list() -> None:
 
 
 def test_filters_leave_out_the_others() -> None:
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=2))
+    kernel = Kernel(session_options=replace(SESSION, max_mqueue_len=2))
     for clientid, username in (("sensor-1", "ann"), ("sensor-2", "bob"), ("pump", None)):
         kernel.connect(clientid, username=username, session_expiry_interval=600).subscribe(f"{clientid}/#", 1)
     away = kernel.connect("away", session_expiry_interval=600)

@@ -1,6 +1,7 @@
 """Lists of retained and delayed messages while messages come and go between their slices."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,11 @@ import pytest
 from heliograph.control import delayed, retained
 from heliograph.control.proto_v1.delayed import DelayedPage
 from heliograph.control.proto_v1.retained import RetainedTopics
-from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.retainer import Retainer
 from heliograph.rpc.methods import SLICE
 from retainer.retaining import KINDS, close, make_retainer, retain, settle
 from support.asking import Asker
+from support.options import RETAINER
 from support.services import Node
 
 
@@ -28,7 +29,7 @@ def churn(retainer: Retainer, chance: random.Random, stays: set[str]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_retained_all_the_time_is_listed_once(kind: str, tmp_path: Path) -> None:
     chance = random.Random(1)
-    retainer = make_retainer(kind, tmp_path, RetainerOptions(batch_read_number=40))
+    retainer = make_retainer(kind, tmp_path, replace(RETAINER, batch_read_number=40))
     stays = {f"stays/{number}" for number in range(300)}
     for number in range(300):
         retain(retainer, f"gone/{number}")

@@ -1,11 +1,11 @@
 """Subscriptions are listed, shown, made and dropped; so are the filters that are routed, and exclusive topics."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heliograph.channel.options import ChannelOptions
 from heliograph.control import subscriptions, topics
 from heliograph.control.proto_v1 import subscriptions as proto
 from heliograph.control.proto_v1.clients import ClientId
@@ -14,6 +14,7 @@ from heliograph.rpc.methods import RpcError
 from support.asking import Asker
 from support.durable import DurableKernel, leave
 from support.kernel import Kernel
+from support.options import CHANNEL
 
 
 def asked(kernel: Kernel) -> Asker:
@@ -43,7 +44,7 @@ def test_subscriptions_are_listed_by_client_filter_and_topic() -> None:
 
 
 def test_a_subscription_is_made_and_dropped_on_a_clients_behalf() -> None:
-    kernel = Kernel(ChannelOptions(max_subscriptions=2))
+    kernel = Kernel(replace(CHANNEL, max_subscriptions=2))
     kernel.connect("pub").publish("r", b"retained", retain=True)
     peer = kernel.connect("c", session_expiry_interval=600)
     assert asked(kernel).ask("subscriptions.add", proto.NewSubscription("c", "r", 1)).qos == 1
@@ -96,7 +97,7 @@ def test_topics_are_listed_and_shown_with_their_groups() -> None:
 
 
 def test_an_exclusive_topic_is_listed_and_freed() -> None:
-    kernel = Kernel(ChannelOptions(exclusive_subscription=True))
+    kernel = Kernel(replace(CHANNEL, exclusive_subscription=True))
     kernel.connect("a").subscribe("$exclusive/t")
     other = kernel.connect("b")
     assert other.subscribe("$exclusive/t") == [0x97]

@@ -2,20 +2,20 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from heliograph.channel.options import ChannelOptions
 from heliograph.durable_sessions import record
 from heliograph.durable_sessions.scan import SessionScan
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.durable import DurableSession
-from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError
 from support.cases import cases
 from support.durable import DurableKernel, got, leave
+from support.options import CHANNEL, SESSION
 
 
 class SlowToStart(DurableKernel):
@@ -91,7 +91,7 @@ def test_what_comes_while_a_client_comes_back_is_neither_lost_nor_doubled(tmp_pa
 
 
 def test_a_subscription_may_be_dropped_and_made_again_before_the_backlog_is_read(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     leave(kernel, "sub", "a", "b")
     pub = kernel.connect("pub")
     for number in range(3):
@@ -110,7 +110,7 @@ def test_a_subscription_may_be_dropped_and_made_again_before_the_backlog_is_read
 
 
 def test_a_retained_message_comes_for_a_subscription_that_is_made_again_with_a_backlog(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     leave(kernel, "sub", "a", "r")
     pub = kernel.connect("pub")
     pub.publish("r", b"retained", 1, retain=True)
@@ -157,7 +157,7 @@ def test_a_client_that_comes_before_its_session_was_met_finds_it(tmp_path: Path)
 
 
 def test_sessions_that_must_be_awake_are_so_after_a_start(tmp_path: Path) -> None:
-    options = ChannelOptions(exclusive_subscription=True)
+    options = replace(CHANNEL, exclusive_subscription=True)
     kernel = DurableKernel(tmp_path, stored=("stored/#",), channel_options=options)
     leave(kernel, "a", "stored/#")
     leave(kernel, "b", "other")
@@ -170,7 +170,7 @@ def test_sessions_that_must_be_awake_are_so_after_a_start(tmp_path: Path) -> Non
 
 
 def test_a_session_is_let_go_from_memory_when_its_client_stays_away(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=2))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=2))
     sub = kernel.come("sub")
     sub.skip()
     sub.subscribe("t", 2)

@@ -1,5 +1,6 @@
 """Disks that fail for a moment, and clocks that are set: nothing is lost for good, and nothing comes twice at QoS 2."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,10 @@ import pytest
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError, StorageFullError
 from support.durable import DurableKernel, FakeState, after_a_lost_identifier
 from support.kernel import Peer
+from support.options import SESSION
 
 
 class Broken:
@@ -68,7 +69,7 @@ def test_a_repetition_that_a_full_disk_cannot_judge_is_refused_for_what_it_is(
 def test_a_replay_that_is_interrupted_gives_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # No more is read than the client may have unacknowledged.
     settings = DurableSessionsConfig(batch_size=2)
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=2), settings=settings)
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=2), settings=settings)
     subscribed(kernel, ("t", 2)).drop()
     kernel.automatic = False
     pub = kernel.connect("pub")

@@ -1,15 +1,16 @@
 """Sessions that lie on the disk are read in turns of their own, while their clients wait, and not inside CONNECT."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.broker import hooks
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError
 from support.cases import cases
 from support.durable import DurableKernel, leave
 from support.kernel import Peer
+from support.options import SESSION
 from support.packets import properties, publish
 
 
@@ -204,7 +205,7 @@ def test_a_session_that_cannot_be_read_refuses_its_client_and_no_other(tmp_path:
 
 
 def test_messages_in_flight_are_read_before_the_session_goes_on(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=8))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=8))
     leave(kernel, "sub", "t")
     pub = kernel.connect("pub")
     for number in range(5):

@@ -1,13 +1,13 @@
 """Sessions in memory beside durable ones: they never touch the disk."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from heliograph.channel.options import ChannelOptions
 from heliograph.session.durable import DurableSession
-from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageFullError
 from support.cases import cases
 from support.durable import DurableKernel
+from support.options import CHANNEL, LISTENER, SESSION
 
 
 def test_a_session_that_ends_with_its_connection_works_though_the_disk_refuses_everything(tmp_path: Path) -> None:
@@ -47,7 +47,9 @@ def test_a_session_in_memory_writes_nothing(tmp_path: Path) -> None:
 @cases("durable", [True, False])
 def test_a_zone_may_keep_its_sessions_in_memory(tmp_path: Path, durable: bool) -> None:
     kernel = DurableKernel(tmp_path)
-    zone = ChannelOptions(SessionOptions(durable=durable), "tcp:other", "other")
+    zone = replace(
+        CHANNEL, session=replace(SESSION, durable=durable), listener=replace(LISTENER, name="tcp:other"), zone="other"
+    )
     peer = kernel.connect("sub", options=zone, session_expiry_interval=600)
     peer.drop()
     assert isinstance(kernel.sessions.find("sub"), DurableSession) is durable

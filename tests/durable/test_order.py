@@ -1,14 +1,15 @@
 """What waits for which commit, and what a crash in between leaves."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.durable_sessions import record
 from heliograph.durable_sessions.taken import note_off
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from support.durable import DurableKernel, after_a_lost_identifier
 from support.kernel import Peer
+from support.options import SESSION
 
 
 def subscribed(kernel: DurableKernel, qos: int = 2) -> Peer:
@@ -272,7 +273,7 @@ def test_a_qos_2_message_whose_commit_is_refused_is_not_sent(tmp_path: Path) -> 
 
 
 def test_a_refused_qos_2_message_that_waited_is_not_sent(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     sub = subscribed(kernel)
     pub = kernel.connect("pub")
     pub.publish("t", b"taken", 2)

@@ -8,6 +8,7 @@ topic.
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,11 @@ from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message, make_message
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt.properties import encode_properties
-from heliograph.session.options import SessionOptions
 from support.clients import Actor, Publisher, Subscriber
 from support.durable import DurableKernel
 from support.forms import seeds
 from support.histories import History
+from support.options import SESSION
 from support.packets import properties
 
 TOPICS = ("t/0", "t/1", "u/0")
@@ -31,7 +32,7 @@ class World(History):
 
     def __init__(self, path: Path, seed: int, *, stamps: bool = False) -> None:
         chance = random.Random(seed)
-        options = SessionOptions(max_inflight=chance.choice((1, 3, 20)), max_mqueue_len=chance.choice((2, 30)))
+        options = replace(SESSION, max_inflight=chance.choice((1, 3, 20)), max_mqueue_len=chance.choice((2, 30)))
         settings = DurableSessionsConfig(batch_size=chance.choice((3, 512)))
         self._stamps = stamps
         subscribers = [

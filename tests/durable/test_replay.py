@@ -1,15 +1,16 @@
 """Sessions that fall behind, catch up and are live again: nothing is lost, doubled or out of order."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt import packets as p
 from heliograph.session.durable import DurableSession
-from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageFullError
 from support.cases import cases
 from support.durable import DurableKernel
 from support.kernel import Peer
+from support.options import SESSION
 
 
 def session_of(kernel: DurableKernel, clientid: str = "sub") -> DurableSession:
@@ -54,7 +55,7 @@ def arrived(kernel: DurableKernel, *filters: str, qos: int = 1) -> Peer:
 
 @cases("qos", [1, 2])
 def test_what_waits_in_memory_for_a_slow_reader_is_bounded_by_bytes(tmp_path: Path, qos: int) -> None:
-    limits = SessionOptions(max_inflight=2, max_mqueue_len=0, max_mqueue_bytes=60_000, max_awaiting_rel=0)
+    limits = replace(SESSION, max_inflight=2, max_mqueue_len=0, max_mqueue_bytes=60_000, max_awaiting_rel=0)
     kernel = DurableKernel(tmp_path, session_options=limits)
     sub = arrived(kernel, "t", qos=qos)
     pub = kernel.connect("pub")
@@ -67,7 +68,7 @@ def test_what_waits_in_memory_for_a_slow_reader_is_bounded_by_bytes(tmp_path: Pa
 
 
 def test_what_is_not_committed_yet_is_remembered_up_to_so_many_bytes(tmp_path: Path) -> None:
-    limits = SessionOptions(max_inflight=20, max_mqueue_bytes=60_000)
+    limits = replace(SESSION, max_inflight=20, max_mqueue_bytes=60_000)
     kernel = DurableKernel(tmp_path, session_options=limits)
     sub = arrived(kernel, "t", qos=1)
     pub = kernel.connect("pub")
@@ -86,7 +87,7 @@ def test_what_is_not_committed_yet_is_remembered_up_to_so_many_bytes(tmp_path: P
 @cases("qos", [1, 2])
 def test_a_client_that_reads_too_slowly_gets_everything_from_the_disk(tmp_path: Path, qos: int) -> None:
     kernel = DurableKernel(
-        tmp_path, session_options=SessionOptions(max_inflight=10, max_mqueue_len=50, max_awaiting_rel=0)
+        tmp_path, session_options=replace(SESSION, max_inflight=10, max_mqueue_len=50, max_awaiting_rel=0)
     )
     sub = arrived(kernel, "t", qos=qos)
     pub = kernel.connect("pub")
@@ -133,7 +134,7 @@ def test_what_comes_while_commits_are_under_way_is_neither_lost_nor_doubled(tmp_
 
 
 def test_a_message_of_a_commit_of_which_a_part_was_sent_comes_once(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=2))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=2))
     sub = arrived(kernel, "t", qos=2)
     sub.drop()
     kernel.automatic = False
@@ -154,7 +155,7 @@ def test_a_message_of_a_commit_of_which_a_part_was_sent_comes_once(tmp_path: Pat
 
 
 def test_a_subscription_that_is_made_with_a_backlog_brings_nothing_from_before(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     sub = arrived(kernel, "a")
     sub.drop()
     pub = kernel.connect("pub")
@@ -175,7 +176,7 @@ def test_a_subscription_that_is_made_with_a_backlog_brings_nothing_from_before(t
 
 
 def test_an_unsubscription_with_a_backlog_ends_it_but_not_what_is_in_flight(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     sub = arrived(kernel, "a", "b", qos=2)
     sub.drop()
     pub = kernel.connect("pub")
@@ -194,7 +195,7 @@ def test_an_unsubscription_with_a_backlog_ends_it_but_not_what_is_in_flight(tmp_
 
 
 def test_what_waits_goes_with_its_subscription_and_does_not_follow_what_the_next_one_brought(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     arrived(kernel, "t").drop()
     kernel.automatic = False
     pub = kernel.connect("pub")
@@ -223,7 +224,7 @@ def test_what_waits_goes_with_its_subscription_and_does_not_follow_what_the_next
 
 @cases(("before", "after"), [(2, 1), (1, 2), (1, 0)])
 def test_the_qos_of_a_subscription_changes_with_a_backlog(tmp_path: Path, before: int, after: int) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     sub = arrived(kernel, "t", qos=before)
     sub.drop()
     kernel.advance(1)
@@ -264,7 +265,7 @@ def test_qos_0_comes_once_and_only_from_the_absence(tmp_path: Path) -> None:
 
 
 def test_qos_0_of_an_absence_does_not_wait_if_the_operator_does_not_want_it(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(mqueue_store_qos0=False))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, mqueue_store_qos0=False))
     sub = arrived(kernel, "t")
     sub.drop()
     kernel.advance(1)
@@ -286,7 +287,7 @@ def test_topics_that_are_not_stored_wait_in_memory(tmp_path: Path) -> None:
 
 
 def test_a_retained_message_comes_though_the_session_is_behind(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = DurableKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     sub = arrived(kernel, "a")
     sub.drop()
     pub = kernel.connect("pub")

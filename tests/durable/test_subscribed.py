@@ -1,12 +1,13 @@
 """Where a subscription begins while commits are under way: nothing older follows what was published after it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.mqtt import packets as p
-from heliograph.session.options import SessionOptions
 from support.cases import cases
 from support.durable import DurableKernel, got
 from support.kernel import Peer
+from support.options import SESSION
 
 
 def commit_all_state(kernel: DurableKernel) -> None:
@@ -70,7 +71,7 @@ def test_an_older_message_does_not_follow_after_a_crash(tmp_path: Path, same_com
 
 @cases("same_commit", [True, False])
 def test_an_older_message_does_not_follow_while_a_backlog_was_read(tmp_path: Path, same_commit: bool) -> None:
-    limits = SessionOptions(max_inflight=1, max_mqueue_len=1)
+    limits = replace(SESSION, max_inflight=1, max_mqueue_len=1)
     kernel = DurableKernel(tmp_path, session_options=limits)
     sub, pub = kernel.come("sub"), kernel.connect("pub")
     sub.skip()

@@ -1,18 +1,18 @@
 """What the log tells of clients."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from heliograph.access.bans.ban_table import Ban
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
-from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from support.cases import cases
 from support.kernel import Peer
+from support.options import CHANNEL, SESSION
 from support.services import Node
 
 _LOGGERS = ("heliograph.clients", "heliograph.observe.alarms")
@@ -100,7 +100,7 @@ def test_a_full_queue_is_told_once_while_it_is_full_with_an_alarm_that_clears(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    node = Node("", ChannelOptions(session=SessionOptions(max_mqueue_len=2)))
+    node = Node("", replace(CHANNEL, session=replace(SESSION, max_mqueue_len=2)))
     slow_reader(node)
     lines(caplog)
     publisher = node.connect("pub")
@@ -145,7 +145,7 @@ def test_what_a_client_does_not_want_is_no_drop(caplog: pytest.LogCaptureFixture
 
 
 def test_many_droppers_leave_room_for_other_alarms() -> None:
-    node = Node("", ChannelOptions(session=SessionOptions(max_mqueue_len=1)))
+    node = Node("", replace(CHANNEL, session=replace(SESSION, max_mqueue_len=1)))
     for number in range(150):
         peer = node.connect(f"s{number}", session_expiry_interval=600)
         peer.subscribe("t", 1)
@@ -200,7 +200,7 @@ def test_a_flood_of_connections_is_bounded(caplog: pytest.LogCaptureFixture) -> 
 
 @cases("clientid", ["c" * 65_535, "/" * 65_535], ids=["plain", "escaped"])
 def test_the_longest_client_id_raises_alarms_that_end(clientid: str) -> None:
-    node = Node("", ChannelOptions(session=SessionOptions(max_mqueue_len=1)))
+    node = Node("", replace(CHANNEL, session=replace(SESSION, max_mqueue_len=1)))
     for _ in range(5):
         node.connect(clientid, session_expiry_interval=600).subscribe("t", 1)
     channel = node.context.channels.find(clientid)

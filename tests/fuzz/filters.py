@@ -13,6 +13,7 @@ from heliograph.mqtt.topic import subscription_fault, topic_filter_fault, topic_
 from heliograph.retainer.memory import MemoryRetainer
 from retainer.retaining import each
 from support.naive import matches
+from support.options import RETAINER
 from support.reach import count
 
 _LEVELS: Final = ("a", "b", "", "$s", "c", "ä", "+", "+", "#")
@@ -24,7 +25,7 @@ class _Table:
     def __init__(self) -> None:
         self._router = Router(_LEVELS_MAX, 5)
         self._broker = Broker(self._router, Hooks())
-        self._retainer = MemoryRetainer(self._broker)
+        self._retainer = MemoryRetainer(self._broker, RETAINER)
         self._subscriber = Subscriber("c")
         self._held: dict[str, Subscription] = {}
         self._retained: set[str] = set()

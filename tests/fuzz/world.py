@@ -5,6 +5,7 @@ beyond its setting, `World.end` that nothing is left when every connection has e
 """
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 from fuzz.source import Source
@@ -24,10 +25,10 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.policies.auto_subscribe import AutomaticSubscriptions
 from heliograph.policies.delayed import DelayedMessages
 from heliograph.retainer.memory import MemoryRetainer
-from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
 from retainer.retaining import clear
 from support.kernel import Kernel
+from support.options import CHANNEL, LISTENER, RETAINER, SESSION
 from support.reach import count, reachable
 
 ROUTES_MAX: Final = 6
@@ -61,8 +62,11 @@ class World(Kernel):
         self.superusers: set[str] = set()
         self.retainer = MemoryRetainer(
             self.broker,
-            RetainerOptions(
-                max_retained_messages=RETAINED_MAX, max_payload_size=200, batch_deliver_number=source.pick((0, 1))
+            replace(
+                RETAINER,
+                max_retained_messages=RETAINED_MAX,
+                max_payload_size=200,
+                batch_deliver_number=source.pick((0, 1)),
             ),
         )
         self.broker.retained = self.retainer
@@ -306,7 +310,8 @@ class World(Kernel):
 
 
 def _session_options(source: Source) -> SessionOptions:
-    return SessionOptions(
+    return replace(
+        SESSION,
         max_inflight=source.pick((1, 2, 32)),
         retry_interval_us=source.pick((0, 3_000_000)),
         max_mqueue_len=MQUEUE_LEN,
@@ -321,10 +326,8 @@ def _session_options(source: Source) -> SessionOptions:
 
 def _channel_options(source: Source) -> ChannelOptions:
     bits = source.byte()
-    return ChannelOptions(
-        mountpoint=source.pick(("", "", "m/", "${clientid}/", "u/${username}/")),
-        enable_authn=bits & 1 == 0,
-        deny_anonymous=bits & 6 == 6,
+    return replace(
+        CHANNEL,
         max_packet_size=source.pick((2048, 1_048_576, 100)),
         max_topic_levels=source.pick((128, 3)),
         max_qos_allowed=source.pick((2, 2, 2, 1, 0)),
@@ -335,14 +338,20 @@ def _channel_options(source: Source) -> ChannelOptions:
         exclusive_subscription=True,
         max_subscriptions=SUBSCRIPTIONS_MAX,
         session_expiry_interval_s=EXPIRY_S,
-        message_expiry_interval_s=source.pick((-1, -1, 10)),
-        server_keepalive_s=source.pick((-1, -1, 5)),
+        message_expiry_interval_s=source.pick((0, 0, 10)),
+        server_keepalive_s=source.pick((0, 0, 5)),
         strict_mode=bits & 64 != 0,
         response_information="r/",
         use_username_as_clientid=bits & 128 != 0,
-        messages_rate=source.pick((0.0, 0.0, 2.0)),
-        bytes_rate=source.pick((0.0, 0.0, 0.0, 20.0)),
         unsent_bytes_max=source.pick((33_554_432, 4096)),
         authz_cache_size=source.pick((32, 0, 1)),
         authz_disconnects=source.rarely(),
+        listener=replace(
+            LISTENER,
+            mountpoint=source.pick(("", "", "m/", "${clientid}/", "u/${username}/")),
+            enable_authn=bits & 1 == 0,
+            deny_anonymous=bits & 6 == 6,
+            messages_rate=source.pick((0.0, 0.0, 2.0)),
+            bytes_rate=source.pick((0.0, 0.0, 0.0, 20.0)),
+        ),
     )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from paho.mqtt.properties import Properties
 
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
-from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer as Address
 from heliograph.cli.main import main
 from heliograph.config import ConfigError, load_config
@@ -21,6 +21,7 @@ from heliograph.node import Node as RealNode
 from heliograph.rules.client_attrs import VARIABLES, client_attribute_faults
 from support.cases import cases
 from support.kernel import Peer
+from support.options import CHANNEL, LISTENER
 from support.services import Node
 
 WAIT_S = 30
@@ -96,7 +97,7 @@ def test_later_expressions_read_earlier_attributes_and_may_replace_them() -> Non
 
 
 def test_the_name_is_the_one_that_counts_in_the_end() -> None:
-    options = ChannelOptions(use_username_as_clientid=True)
+    options = replace(CHANNEL, use_username_as_clientid=True)
     node = Node(attributes(("clientid", "id")), options)
     assert attributes_of(node, clientid="said", username="counts") == {"id": "counts"}
     assert attributes_of(node, clientid="") == {"id": "assigned-1"}
@@ -195,7 +196,10 @@ def test_transformations_see_them() -> None:
 
 
 def test_mountpoints_are_made_of_them() -> None:
-    node = Node(attributes(("user_property.tenant", "tenant")), ChannelOptions(mountpoint="of/${client_attrs.tenant}/"))
+    node = Node(
+        attributes(("user_property.tenant", "tenant")),
+        replace(CHANNEL, listener=replace(LISTENER, mountpoint="of/${client_attrs.tenant}/")),
+    )
     clients = told(node)
     node.connect("a", user_property=[("tenant", "x${clientid}")])
     assert clients[0].mountpoint == "of/x${clientid}/", "what a client says is not looked through for placeholders"

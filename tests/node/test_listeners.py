@@ -5,6 +5,7 @@ import re
 import ssl
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from heliograph.transport.listener import Listener
 from support.certificates import Authority
 from support.kernel import Kernel
 from support.listening import CONNACK, CONNECT
+from support.options import LISTENER
 from support.process import NodeProcess
 from support.websocket import answer, frame, request
 
@@ -47,12 +49,13 @@ def test_a_listener_gives_its_channels_its_zone_and_its_own_settings(tmp_path: P
     """
     made = listeners_of(tmp_path, text)
     default, other, strict = (made[name].options for name in ("tcp:default", "tcp:other", "ws:strict"))
-    assert (default.zone, default.max_packet_size, default.mountpoint) == ("small", 1024, "site/1/")
-    assert (default.listener, default.enable_authn, default.deny_anonymous) == ("tcp:default", False, False)
-    assert (other.zone, other.max_packet_size, other.enable_authn) == ("default", 102_400, True)
-    assert (other.messages_rate, other.messages_burst) == (1.0, 5.0)
-    assert (other.bytes_rate, other.bytes_burst) == (1024.0, 1_048_576.0)
-    assert (strict.enable_authn, strict.deny_anonymous) == (True, True)
+    assert (default.zone, default.max_packet_size, default.listener.mountpoint) == ("small", 1024, "site/1/")
+    assert (other.zone, other.max_packet_size) == ("default", 102_400)
+    assert default.listener == replace(LISTENER, mountpoint="site/1/", enable_authn=False)
+    assert (other.listener.name, other.listener.enable_authn) == ("tcp:other", True)
+    assert (other.listener.messages_rate, other.listener.messages_burst) == (1.0, 5.0)
+    assert (other.listener.bytes_rate, other.listener.bytes_burst) == (1024.0, 1_048_576.0)
+    assert (strict.listener.enable_authn, strict.listener.deny_anonymous) == (True, True)
 
 
 @pytest.mark.service

@@ -1,13 +1,14 @@
 """Stores of every kind, for tests that each must pass."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.retainer import Retainer
 from retainer.retaining import KINDS, close, make_retainer
+from support.options import RETAINER
 
 MakeRetainer = Callable[..., Retainer]
 
@@ -19,7 +20,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeRetaine
 
     def make_one(**options: object) -> Retainer:
         path = tmp_path / str(len(made))
-        made.append(make_retainer(request.param, path, RetainerOptions(**options)))  # type: ignore[arg-type]  # they are options by name
+        made.append(make_retainer(request.param, path, replace(RETAINER, **options)))  # type: ignore[arg-type]  # they are options by name
         return made[-1]
 
     yield make_one

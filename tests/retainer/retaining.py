@@ -13,6 +13,7 @@ from heliograph.retainer.retainer import Retainer
 from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 from support.kernel import Kernel
+from support.options import RETAINER
 from support.reach import reachable
 
 KINDS = ("ram", "disc", "disc-late")
@@ -40,7 +41,7 @@ class Commits(RetainedCommits):
         self.table.write(waiting)
 
 
-def make_retainer(kind: str, path: Path, options: RetainerOptions | None = None) -> Retainer:
+def make_retainer(kind: str, path: Path, options: RetainerOptions = RETAINER) -> Retainer:
     """A store of one kind; what is kept `disc-late` is not written before time passes."""
     kernel = Kernel()
     if kind == "ram":

@@ -10,6 +10,7 @@ from retainer.retaining import read, retain, topics
 from support.cases import cases
 from support.kernel import Kernel
 from support.naive import matches
+from support.options import RETAINER
 from support.strategies import topic_filters, topic_names
 
 _DEEP = "/".join(["a"] * (LEVELS_INDEXED - 1))
@@ -37,7 +38,7 @@ def test_the_index_finds_what_the_filter_matches(names: list[str], gone: set[int
 def test_topics_deeper_than_the_index_are_found_too(names: list[str], wanted: str, wild: int) -> None:
     levels = wanted.split("/")
     wanted = "/".join(["+"] * wild + levels[wild:])
-    retainer = MemoryRetainer(Kernel().broker)
+    retainer = MemoryRetainer(Kernel().broker, RETAINER)
     for name in [*names, "a", "b/a"]:
         retain(retainer, name)
     assert topics(retainer, wanted) == sorted(name for name in names if topic_matches(name, wanted))
@@ -67,7 +68,7 @@ def test_a_slot_whose_bytes_stand_across_two_others_is_not_taken_for_one() -> No
 
 
 def test_a_topic_of_60000_levels_costs_little_and_is_found() -> None:
-    retainer = MemoryRetainer(Kernel().broker)
+    retainer = MemoryRetainer(Kernel().broker, RETAINER)
     levels = ["a"] * 30_000
     deep = "/".join(levels)
     retain(retainer, deep, b"deep")

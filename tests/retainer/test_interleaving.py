@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from heliograph.broker.retained import RetainedMatches
 from heliograph.retainer.disk import DiskRetainer
-from heliograph.retainer.options import RetainerOptions
 from retainer.retaining import clear, close, make_retainer, retain, settle, topics
 from support.forms import examples
 from support.kernel import START_US
 from support.naive import matches
+from support.options import RETAINER
 from support.strategies import topic_filters, topic_names
 
 _US = 1_000_000
@@ -36,7 +37,7 @@ class Store(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
-        self.retainer = make_retainer(self.kind, self.directory, RetainerOptions(batch_read_number=2))
+        self.retainer = make_retainer(self.kind, self.directory, replace(RETAINER, batch_read_number=2))
         self.model: dict[str, tuple[bytes, int]] = {}  # payload, when it expires
         self.readings: list[Reading] = []
         self.now_us = START_US

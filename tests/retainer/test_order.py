@@ -1,5 +1,6 @@
 """A retained message on the disk: when it is acknowledged, who sees it before, and what a refusal leaves."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import RETAINER
 
 
 class Leader(GroupCommit):
@@ -80,7 +82,7 @@ class Commits(RetainedCommits):
 class World:
     """A kernel with retained messages on the disk; messages of `kept/#` are stored too."""
 
-    def __init__(self, path: Path, options: RetainerOptions | None = None) -> None:
+    def __init__(self, path: Path, options: RetainerOptions = RETAINER) -> None:
         self.kernel = kernel = Kernel()
         self.leader = Leader()
         self.join = CommitJoin(self.leader, self._done, kernel.broker.faults)
@@ -157,7 +159,7 @@ def test_a_message_that_is_not_retained_waits_for_nothing(world: World) -> None:
 
 
 def test_a_message_too_large_to_be_retained_waits_for_the_end_of_the_one_before(tmp_path: Path) -> None:
-    world = World(tmp_path / "retained", RetainerOptions(max_payload_size=3))
+    world = World(tmp_path / "retained", replace(RETAINER, max_payload_size=3))
     peer = publisher(world)
     peer.publish("a", b"abc", retain=True)
     peer.publish("a", b"abcd", 1, retain=True)

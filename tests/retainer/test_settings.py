@@ -1,36 +1,18 @@
 """What a configuration file says about retained messages, as the retainer gets it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.config import load_config
 from heliograph.node.options import retainer_options
 from heliograph.retainer.options import RetainerOptions
-
-NAMES = (
-    "max_retained_messages",
-    "max_payload_size",
-    "msg_expiry_interval_us",
-    "msg_expiry_interval_override_us",
-    "max_publish_rate",
-    "stop_publish_clear_msg",
-    "batch_read_number",
-    "batch_deliver_number",
-    "delivery_rate",
-)
-
-
-def values(options: RetainerOptions) -> dict[str, object]:
-    return {name: getattr(options, name) for name in NAMES}
+from support.options import RETAINER
 
 
 def options_of(directory: Path, settings: str) -> RetainerOptions:
     path = directory / "node.conf"
     path.write_text(f"retainer {{ {settings} }}\n")
     return retainer_options(load_config(path, {}).retainer)
-
-
-def test_without_settings_the_defaults_are_the_retainers_own(tmp_path: Path) -> None:
-    assert values(options_of(tmp_path, "enable = true")) == values(RetainerOptions())
 
 
 def test_every_setting_reaches_the_retainer(tmp_path: Path) -> None:
@@ -44,7 +26,8 @@ def test_every_setting_reaches_the_retainer(tmp_path: Path) -> None:
         flow_control { batch_read_number = 10, batch_deliver_number = 20 }
         backend { type = built_in_database, storage_type = ram, max_retained_messages = 7, max_retained_bytes = 3MB }
     """
-    expected = RetainerOptions(
+    expected = replace(
+        RETAINER,
         max_retained_messages=7,
         max_retained_bytes=3 * 1024 * 1024,
         max_payload_size=65_536,
@@ -56,4 +39,4 @@ def test_every_setting_reaches_the_retainer(tmp_path: Path) -> None:
         batch_deliver_number=20,
         delivery_rate=(1000, 60_000_000),
     )
-    assert values(options_of(tmp_path, settings)) == values(expected)
+    assert options_of(tmp_path, settings) == expected

@@ -7,7 +7,6 @@ from dataclasses import replace
 from heliograph.broker.guid import IdSource
 from heliograph.broker.internal_publish_queue import PublishCounters
 from heliograph.broker.message import make_message
-from heliograph.channel.options import ChannelOptions
 from heliograph.config import RuleEngineConfig
 from heliograph.parts.threads import Threads
 from heliograph.rules.engine.engine import RuleEngine
@@ -15,13 +14,14 @@ from heliograph.rules.engine.strands import Strand
 from heliograph.rules.environment import Environment
 from heliograph.rules.evaluator import LIVE
 from support.cases import cases
+from support.options import CHANNEL
 from support.services import Node
 
 MIB = 1 << 20
 
 
 def node_with(rules: str) -> Node:
-    return Node(f"rule_engine {{ rules {{ {rules} }} }}", ChannelOptions(max_packet_size=4 * MIB))
+    return Node(f"rule_engine {{ rules {{ {rules} }} }}", replace(CHANNEL, max_packet_size=4 * MIB))
 
 
 def rule(sql: str, topic: str = "out", payload: str = "${.}") -> str:

@@ -1,6 +1,7 @@
 """Rules about events: each fires, and has its columns."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from heliograph.broker import hooks
@@ -9,8 +10,8 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.config import RuleConfig
 from heliograph.mqtt import packets as p
 from heliograph.rules.events import COMMON_COLUMNS, EVENTS
-from heliograph.session.options import SessionOptions
 from support.cases import cases
+from support.options import CHANNEL, LISTENER, SESSION
 from support.services import Node
 
 
@@ -66,8 +67,8 @@ def test_a_column_that_an_event_does_not_list_is_undefined(event: Any) -> None:
 
 def _options() -> ChannelOptions:
     """Where everything has a value: a mountpoint, and clients for whom messages are dropped while they are there."""
-    session = SessionOptions(max_inflight=1, max_mqueue_len=1, mqueue_store_qos0=True)
-    return ChannelOptions(mountpoint="m/", session=session)
+    session = replace(SESSION, max_inflight=1, max_mqueue_len=1, mqueue_store_qos0=True)
+    return replace(CHANNEL, session=session, listener=replace(LISTENER, mountpoint="m/"))
 
 
 def _cause_everything(node: Node) -> None:

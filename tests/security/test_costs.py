@@ -4,6 +4,7 @@ import gc
 import re
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,11 +16,11 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.session import awaiting_rel
 from heliograph.session.awaiting_rel import AwaitingRel
-from heliograph.session.options import SessionOptions
 from security.crowd import Crowd
 from support.durable import DurableKernel, FakeState
 from support.groups import GroupKernel
 from support.kernel import Kernel, Peer
+from support.options import SESSION
 from support.packets import properties, publish
 from support.process import NodeProcess
 from support.services import Node
@@ -95,7 +96,7 @@ def _groups(path: Path, *, has_stream: bool = False) -> Make:
 
 def _groups_that_were_awake(path: Path) -> Make:
     """Each has delivered a message, which its client has acknowledged, and sleeps again."""
-    kernel = GroupKernel(path, session_options=SessionOptions(max_inflight=AWAKE_COUNT))
+    kernel = GroupKernel(path, session_options=replace(SESSION, max_inflight=AWAKE_COUNT))
     pub = kernel.come("pub")
     peer = kernel.come("c")
 
@@ -116,7 +117,7 @@ def _groups_that_were_awake(path: Path) -> Make:
 
 
 def _identifiers(_: Path) -> Make:
-    options = SessionOptions(max_awaiting_rel=0)
+    options = replace(SESSION, max_awaiting_rel=0)
     kept = [AwaitingRel(options), AwaitingRel(options)]
 
     def make() -> None:
@@ -127,7 +128,7 @@ def _identifiers(_: Path) -> Make:
 
 
 def _waiting(_: Path) -> Make:
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=0))
+    kernel = Kernel(session_options=replace(SESSION, max_mqueue_len=0))
     sub = kernel.connect("sub", session_expiry_interval=60)
     sub.subscribe("t", 1)
     sub.drop()

@@ -5,6 +5,7 @@ CVE numbers stand where a fault is on record; other brokers had it too. `docs/se
 
 import gc
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -20,12 +21,11 @@ from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
 from heliograph.node.reports import ProtocolErrorLog
 from heliograph.retainer.memory import MemoryRetainer
-from heliograph.retainer.options import RetainerOptions
-from heliograph.session.options import SessionOptions
 from heliograph.transport.proxy_protocol import SIGNATURE_V2, ProxyHeaderParser
 from heliograph.transport.upgrade import UpgradePolicy
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import CHANNEL, LISTENER, RETAINER, SESSION
 from support.packets import properties
 from support.reach import count
 from support.services import Node
@@ -53,7 +53,7 @@ def heard_by(peer: Peer) -> list[str]:
 
 def forgetful() -> ChannelOptions:
     """A listener where decisions are asked for each time, so that revoking one counts at once."""
-    return ChannelOptions(authz_cache_size=0)
+    return replace(CHANNEL, authz_cache_size=0)
 
 
 def subscribes(*filters: str) -> p.Subscribe:
@@ -129,7 +129,7 @@ def test_a_subscription_that_outlives_the_right_to_it() -> None:
 
 def test_a_remembered_right_that_was_revoked_ends_with_its_time() -> None:
     """What is remembered of an authorizer's answers must not be remembered for ever."""
-    kernel = Kernel(ChannelOptions(authz_cache_ttl_us=2_000_000))
+    kernel = Kernel(replace(CHANNEL, authz_cache_ttl_us=2_000_000))
     acl = Acl(kernel)
     device, pub = kernel.connect("device"), kernel.connect("pub")
     device.subscribe("#")
@@ -174,7 +174,7 @@ def test_a_wildcard_over_denied_topics(topic_filter: str, version: int) -> None:
 @cases("prefix", ["$share/g/", "$queue/", "$exclusive/"])
 def test_a_prefix_that_hides_a_denied_topic(prefix: str) -> None:
     """The ACL named a topic; `$share/g/` before it made another text of it, which no rule denied."""
-    kernel = Kernel(ChannelOptions(exclusive_subscription=True, authz_cache_size=0))
+    kernel = Kernel(replace(CHANNEL, exclusive_subscription=True, authz_cache_size=0))
     acl = Acl(kernel)
     acl.denied.add("spy subscribe secret/1")
     spy, pub = kernel.connect("spy"), kernel.connect("pub")
@@ -187,7 +187,7 @@ def test_a_prefix_that_hides_a_denied_topic(prefix: str) -> None:
 @cases("version", VERSIONS)
 def test_a_client_id_with_wildcards_in_a_mountpoint(clientid: str, version: int) -> None:
     """CVE-2017-7650: `#` as a client id or user name, filled into a pattern, gave access to everybody's topics."""
-    kernel = Kernel(ChannelOptions(mountpoint="c/${clientid}/"))
+    kernel = Kernel(replace(CHANNEL, listener=replace(LISTENER, mountpoint="c/${clientid}/")))
     victim = kernel.connect("victim")
     victim.subscribe("x")
     spy = kernel.peer(version)
@@ -222,7 +222,7 @@ def test_a_client_id_with_wildcards_in_templates(name: str) -> None:
 
 def test_a_client_id_that_holds_a_placeholder() -> None:
     """What a client calls itself was looked through for placeholders once more, and could name another's user name."""
-    kernel = Kernel(ChannelOptions(mountpoint="${clientid}-${username}/"))
+    kernel = Kernel(replace(CHANNEL, listener=replace(LISTENER, mountpoint="${clientid}-${username}/")))
     victim = kernel.connect("x", username="admin")
     victim.subscribe("t")
     kernel.connect("x-${username}", username="admin").publish("t", b"x")
@@ -250,7 +250,7 @@ def test_a_qos_2_identifier_that_comes_again_and_again(version: int) -> None:
 @cases("version", VERSIONS)
 def test_qos_2_identifiers_that_are_never_released(version: int) -> None:
     """A client that sends 65,535 QoS 2 messages and no PUBREL: the limit holds, and the client is told of it."""
-    kernel = Kernel(session_options=SessionOptions(max_awaiting_rel=10))
+    kernel = Kernel(session_options=replace(SESSION, max_awaiting_rel=10))
     sender = kernel.connect("sender", version=version)
     for packet_id in range(1, 12):
         sender.publish("t", b"x", 2, packet_id)
@@ -476,7 +476,7 @@ def test_a_topic_of_60000_levels(levels_max: int) -> None:
 
     Here nothing recurses, so that an operator may allow as many; by default 128 are.
     """
-    kernel = Kernel(ChannelOptions(max_topic_levels=levels_max))
+    kernel = Kernel(replace(CHANNEL, max_topic_levels=levels_max))
     topic = "a/" * 5000 + "/" * 55_000
     wide = "+/" * 5000 + "/" * 55_000
     peer = kernel.connect("c")
@@ -499,7 +499,7 @@ def test_a_will_with_as_many_levels_as_are_allowed_behind_a_mountpoint() -> None
 
     The exception left session and connection behind, and each tick failed on them anew. It was ours.
     """
-    kernel = Kernel(ChannelOptions(mountpoint="m/", max_topic_levels=4))
+    kernel = Kernel(replace(CHANNEL, max_topic_levels=4, listener=replace(LISTENER, mountpoint="m/")))
     deep, fitting = kernel.peer(), kernel.peer()
     deep.connect("deep", will=p.Will("a/b/c/d", b"", 0, False, properties()))
     assert deep.heard() == ["CONNACK 0x90"]
@@ -512,7 +512,7 @@ def test_a_will_with_as_many_levels_as_are_allowed_behind_a_mountpoint() -> None
 
 def test_a_flood_of_subscriptions() -> None:
     """Nothing limited how much one client could subscribe to; each subscription is memory, and work for publishers."""
-    kernel = Kernel(ChannelOptions(max_subscriptions=10))
+    kernel = Kernel(replace(CHANNEL, max_subscriptions=10))
     peer = kernel.connect("c")
     peer.send(subscribes(*[f"t/{number}" for number in range(1000)]))
     assert peer.take(p.Suback).codes == [1] * 10 + [rc.QUOTA_EXCEEDED] * 990
@@ -539,7 +539,8 @@ def test_a_subscribe_of_forty_thousand_filters_is_not_one_turn() -> None:
 
 def test_a_client_that_leaves_many_groups_at_once() -> None:
     """Each filter of an UNSUBSCRIBE walked through the whole message queue: 30,000 took seconds. Ours as well."""
-    kernel = Kernel(session_options=SessionOptions(max_inflight=1, max_mqueue_len=500))
+    session_options = replace(SESSION, max_inflight=1, max_mqueue_len=500)
+    kernel = Kernel(replace(CHANNEL, max_shared_subscriptions=0), session_options)
     member, other, pub = kernel.connect("member"), kernel.connect("other"), kernel.connect("pub")
     groups = [f"$share/g/{number}" for number in range(2000)]
     member.send(subscribes("q", "$share/g/kept", *groups))
@@ -560,7 +561,7 @@ def test_a_client_that_leaves_many_groups_at_once() -> None:
 def test_a_flood_of_retained_messages() -> None:
     """Retained messages stay for ever; a client that published one to each of many topics filled the memory."""
     kernel = Kernel()
-    kernel.retainer = MemoryRetainer(kernel.broker, RetainerOptions(max_retained_messages=10, max_payload_size=100))
+    kernel.retainer = MemoryRetainer(kernel.broker, replace(RETAINER, max_retained_messages=10, max_payload_size=100))
     kernel.broker.retained = kernel.retainer
     peer = kernel.connect("c")
     for number in range(1000):
@@ -588,7 +589,7 @@ def test_thousands_of_user_properties() -> None:
     """
     user = b"\x26\x00\x01k\x00\x01v" * 100_000
     body = b"\x00\x04MQTT\x05\x02\x00\x00" + varint(len(user)) + user + b"\x00\x01c"
-    kernel = Kernel(ChannelOptions(max_user_properties=100_000))
+    kernel = Kernel(replace(CHANNEL, max_user_properties=100_000))
     peer = kernel.peer()
     gc.collect()
     before = sum(isinstance(found, p.Connect) for found in gc.get_objects())
@@ -635,7 +636,7 @@ def test_connections_that_end_while_the_disk_is_full_leave_nothing_behind() -> N
 
 def test_sessions_that_end_let_go_of_the_messages_that_waited() -> None:
     """CVE-2025-62723: sessions that expired kept the QoS messages that they had never delivered."""
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=100))
+    kernel = Kernel(session_options=replace(SESSION, max_mqueue_len=100))
     for number in range(10):
         peer = kernel.connect(f"c{number}", session_expiry_interval=10)
         peer.subscribe("t", 1)
@@ -801,7 +802,9 @@ def test_a_log_that_peers_write_into_stays_small(caplog: pytest.LogCaptureFixtur
 
 def test_a_connection_that_owes_days_is_gone_when_it_ends() -> None:
     """The timer of its rate kept an ended connection in memory for as long as the packet would have taken. Ours."""
-    kernel = Kernel(ChannelOptions(bytes_rate=10.0, bytes_burst=100_000.0, max_packet_size=2_000_000))
+    kernel = Kernel(
+        replace(CHANNEL, max_packet_size=2_000_000, listener=replace(LISTENER, bytes_rate=10.0, bytes_burst=100_000.0))
+    )
     peer = kernel.connect("c")
     peer.publish("t", b"x" * 1_000_000)
     assert peer.paused()

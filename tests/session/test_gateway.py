@@ -4,17 +4,18 @@ What stands here for a gateway speaks a protocol of lines, made after CoAP: a no
 message id) or not (NON), is acknowledged by ACK, and is retransmitted while the client stays connected.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.broker.message import Message
 from heliograph.broker.subscription import Subscription
 from heliograph.session.encoder import Encoder
 from heliograph.session.mqueue import Delivery
-from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 from support.durable import DurableKernel
 from support.kernel import FakeWire, Kernel
+from support.options import SESSION
 
 PAYLOAD_BYTES_MAX = 16
 
@@ -105,7 +106,7 @@ def test_a_session_that_has_ended_takes_no_subscription() -> None:
 
 
 def test_what_was_not_acknowledged_is_retransmitted_in_time_and_on_the_next_connection() -> None:
-    kernel = Kernel(session_options=SessionOptions(retry_interval_us=2_000_000))
+    kernel = Kernel(session_options=replace(SESSION, retry_interval_us=2_000_000))
     thing, pub = Thing(kernel), kernel.connect("pub")
     thing.observe("t")
     pub.publish("t", b"one", 1)

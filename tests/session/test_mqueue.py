@@ -1,13 +1,15 @@
 """The message queue against a list that follows the rule word for word."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.session.mqueue import DELIVERY_BYTES, Delivery, MessageQueue, make_queue, size_of
-from heliograph.session.options import SessionOptions
 from support.cases import cases
+from support.options import SESSION
 from support.packets import publish
 from support.reach import count
 
@@ -97,7 +99,7 @@ PRIORITIES = {"a": 3, "b": 2, "c": 2}
     ),
 )
 def test_priorities_are_a_queue_each(len_max: int, steps: list[tuple[str, int] | str]) -> None:
-    options = SessionOptions(max_mqueue_len=len_max, mqueue_priorities=PRIORITIES, mqueue_default_priority=1)
+    options = replace(SESSION, max_mqueue_len=len_max, mqueue_priorities=PRIORITIES, mqueue_default_priority=1)
     queue = make_queue(options)
     lanes = {priority: NaiveQueue(len_max, True) for priority in (3, 2, 1)}
     for step in steps:
@@ -156,7 +158,7 @@ def test_the_limit_of_bytes_follows_the_drop_policy(steps: list[int | tuple[int,
 
 
 def test_the_lowest_priority_loses_first_where_the_bytes_are_too_many() -> None:
-    options = SessionOptions(max_mqueue_len=0, mqueue_priorities=PRIORITIES, max_mqueue_bytes=4 * DELIVERY_BYTES)
+    options = replace(SESSION, max_mqueue_len=0, mqueue_priorities=PRIORITIES, max_mqueue_bytes=4 * DELIVERY_BYTES)
     queue = make_queue(options)
     low, high = [delivery(1, "d"), delivery(1, "d")], [delivery(1, "a"), delivery(1, "a")]
     for one in low[:1] + high[:1] + low[1:]:

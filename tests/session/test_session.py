@@ -1,5 +1,6 @@
 """What a session sends to its client, in which order and how much of it at once."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -8,15 +9,15 @@ from hypothesis import strategies as st
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.mqueue import DELIVERY_BYTES
-from heliograph.session.options import SessionOptions
 from heliograph.session.sender import UNSENT_BYTES_MAX
 from support.cases import cases
 from support.kernel import Kernel, Peer
+from support.options import SESSION
 from support.packets import publish, say
 
 
 def kernel_with(**limits: Any) -> Kernel:
-    return Kernel(session_options=SessionOptions(**limits))
+    return Kernel(session_options=replace(SESSION, **limits))
 
 
 def subscriber(

@@ -7,6 +7,7 @@ a session in memory had when it ended, be it with the broker, may have died with
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ import pytest
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt import packets as p
 from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery
-from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.protocol import Timers
 from support.clients import Actor, Publisher, Subscriber
 from support.clients import World as Place
@@ -22,6 +22,7 @@ from support.durable import FakeState
 from support.forms import seeds
 from support.groups import GroupKernel
 from support.histories import History
+from support.options import SESSION
 from support.reach import reachable
 
 TOPICS = ("t/0", "t/1", "t/2")
@@ -79,7 +80,7 @@ class World(History):
     def __init__(self, path: Path, seed: int, qos: int) -> None:
         chance = random.Random(seed)
         self.qos = (qos,)
-        options = SessionOptions(max_inflight=chance.choice((1, 3, 20)))
+        options = replace(SESSION, max_inflight=chance.choice((1, 3, 20)))
         settings = DurableSessionsConfig(batch_size=chance.choice((3, 512)))
         rest_us = chance.choice((0, 1_000_000, 10_000_000))
         timers = Timers(stall_us=2_000_000, revoke_timeout_us=3_000_000, rest_us=rest_us)

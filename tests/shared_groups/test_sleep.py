@@ -1,14 +1,15 @@
 """Groups that have nothing to do are asleep: nobody leads them and nothing is read; what concerns them wakes them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.mqtt import packets as p
-from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageFullError
 from shared_groups.test_members import SHARED, member, publish, take
 from support.cases import cases
 from support.groups import GroupKernel
 from support.kernel import Peer
+from support.options import SESSION
 from support.packets import properties
 
 REST_S = 12
@@ -119,7 +120,7 @@ def test_a_restart_wakes_no_group_whose_members_are_away(tmp_path: Path) -> None
 
 
 def test_a_client_without_room_wakes_no_group_until_it_has_some(tmp_path: Path) -> None:
-    kernel = GroupKernel(tmp_path, session_options=SessionOptions(max_inflight=2))
+    kernel = GroupKernel(tmp_path, session_options=replace(SESSION, max_inflight=2))
     peer = many(kernel, 20)
     kernel.connect("pub").publish("t/1", b"x", 1)
     kernel.run()
@@ -210,7 +211,7 @@ def test_a_group_wakes_while_the_disk_refuses_its_lease(tmp_path: Path) -> None:
 
 
 def test_what_waits_for_a_client_that_takes_nothing_is_bounded_for_all_groups_together(tmp_path: Path) -> None:
-    kernel = GroupKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel = GroupKernel(tmp_path, session_options=replace(SESSION, max_inflight=1))
     kernel.groups.waiting.bytes_max = 50_000
     groups, count = 20, 30
     peer = many(kernel, groups)

@@ -1,11 +1,11 @@
 """What waits for its turn is bounded, whoever writes it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
-from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.open_share import OpenShare, Waiting
 from heliograph.shared_groups.protocol import Progress, Share
@@ -17,6 +17,7 @@ from reference.storage import message
 from support.cases import cases
 from support.groups import GroupKernel
 from support.kernel import Peer
+from support.options import SESSION
 
 _WRITES = 100
 _LETTERS = 300
@@ -199,7 +200,7 @@ def _take(peer: Peer) -> int:
 
 
 def test_whatever_happens_to_many_groups_a_turn_does_a_part_of_it(tmp_path: Path) -> None:
-    kernel = _CountedKernel(tmp_path, session_options=SessionOptions(max_inflight=_GROUPS))
+    kernel = _CountedKernel(tmp_path, session_options=replace(SESSION, max_inflight=_GROUPS))
     pub = kernel.come("pub")
     peer = kernel.come("many")
     filters = [f"$share/g{number}/t/#" for number in range(_GROUPS)]

@@ -28,6 +28,7 @@ from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Wire
 from heliograph.session.table import SessionTable
+from support.options import CHANNEL, RETAINER
 from support.packets import PropertyValue, decode_all, properties, publish, say
 
 START_US: Final = 1_700_000_000_000_000
@@ -178,7 +179,7 @@ class Kernel:
         self._callbacks: list[Callable[[], None]] = []
         self._later: list[tuple[int, Callable[[], None]]] = []
         self._assigned_count = 0
-        options = channel_options or ChannelOptions()
+        options = channel_options or CHANNEL
         if session_options is not None:
             options = replace(options, session=session_options)
         self.options = options
@@ -188,7 +189,7 @@ class Kernel:
         self.broker.clock.look(self.now_us, self.now_us)
         self.broker.begin_turn(self.now_us)
         self.sink = FakeSink(stored)
-        self.retainer = MemoryRetainer(self.broker)
+        self.retainer = MemoryRetainer(self.broker, RETAINER)
         self.broker.retained = KeptRetainer(self.retainer, self.sink) if stored else self.retainer
         if stored:
             self.broker.set_sink(self.sink)

@@ -21,6 +21,7 @@ from heliograph.session.table import SessionTable
 from heliograph.settings.units import Address
 from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import PeerIdentity
+from support.options import CHANNEL
 from support.wire import wire
 
 WAIT_S: Final = 10.0
@@ -103,7 +104,7 @@ class Rig:
         self.now_us = 1_000_000
         self.reports: list[tuple[str, str, str]] = []  # peer, client id and why, of conversations that ended badly
         loop = asyncio.get_running_loop()
-        options = options or ChannelOptions()
+        options = options or CHANNEL
         self.broker = Broker(router=Router(options.max_topic_levels, 100), hooks=Hooks(lambda name, error: None))
         self.context = ChannelContext(
             1,

@@ -114,7 +114,8 @@ class Node(Kernel):
         self.rules = make_rule_engine(config, self.context, self.environment, store_row, self.context.defer)
         self.rules.start()
         attributes = ZoneAttributes(config, self.context.clock, self.environment).of_zone(self.options.zone)
-        self.options = replace(self.options, attributes_of=None if attributes is None else attributes.of)
+        listener = replace(self.options.listener, attributes_of=None if attributes is None else attributes.of)
+        self.options = replace(self.options, listener=listener)
 
     @property
     def validation(self) -> SchemaValidation:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from heliograph.tracing.trace import Trace, TraceOrder
 from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, Traces
 from support.durable import DurableKernel
 from support.kernel import Kernel
+from support.options import SESSION
 
 Record = dict[str, Any]
-SMALL = SessionOptions(max_mqueue_len=2, max_inflight=1)
+SMALL = replace(SESSION, max_mqueue_len=2, max_inflight=1)
 
 
 class World:

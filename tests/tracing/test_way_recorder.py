@@ -8,13 +8,11 @@ from heliograph.broker import hooks
 from heliograph.broker.actions import DENIED_BY_DEFAULT
 from heliograph.broker.hooks import STOP
 from heliograph.broker.message import Message
-from heliograph.channel.options import ChannelOptions
 from heliograph.config.opentelemetry import E2eTracingOptions, OtelTraceFilter, OtelTracesConfig
 from heliograph.control.proto_v1.message_ways import MessageWay, WayReceiver
 from heliograph.control.told_ways import ToldWay
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.session.options import SessionOptions
 from heliograph.tracing.reasons import why_dropped, why_queued
 from heliograph.tracing.spans.node_spans import NodeSpans
 from heliograph.tracing.ways.chunks import encoded, header_of, record_of, records_of
@@ -24,6 +22,7 @@ from heliograph.tracing.ways.scope import WayScope
 from heliograph.tracing.ways.under_way import WaysUnderWay
 from heliograph.tracing.ways.way import STEPS_MAX, Way
 from support.kernel import Kernel
+from support.options import CHANNEL, SESSION
 from support.packets import properties
 
 SETTLE_US = 60_000_000
@@ -157,7 +156,7 @@ def test_a_hook_that_takes_it(world: World) -> None:
 
 
 def test_a_client_that_may_not_and_a_will() -> None:
-    world = World(Kernel(replace(ChannelOptions(), authz_disconnects=True)))
+    world = World(Kernel(replace(CHANNEL, authz_disconnects=True)))
     world.kernel.broker.hooks.client_authorize.add(
         lambda client, action, topic, decision: (STOP, DENIED_BY_DEFAULT) if topic == "secret" else None
     )
@@ -193,7 +192,7 @@ def test_what_is_beyond_the_rate_is_counted_and_what_is_dropped_is_kept() -> Non
 
 
 def test_a_message_to_very_many_is_bounded() -> None:
-    world = World(Kernel(session_options=SessionOptions(max_inflight=1)))
+    world = World(Kernel(session_options=replace(SESSION, max_inflight=1)))
     readers = [world.kernel.connect(f"r{number}") for number in range(STEPS_MAX + 10)]
     for reader in readers:
         reader.subscribe("all", 1)

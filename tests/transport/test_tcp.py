@@ -5,11 +5,11 @@ import errno
 import resource
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from heliograph.channel.options import ChannelOptions
 from heliograph.config.access_rules import parse_access_rule
 from heliograph.config.listeners import TcpListener, TcpOptions
 from heliograph.settings.units import Address, Rate, UnixAddress
@@ -17,6 +17,7 @@ from heliograph.transport.errors import ListenerError
 from heliograph.transport.open_files import OpenFiles
 from support.cases import cases
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
+from support.options import CHANNEL
 from support.wire import wire
 
 
@@ -270,7 +271,7 @@ async def test_a_peer_that_does_not_read_is_cut_after_send_timeout() -> None:
 
 @cases("first", [b"", CONNECT[:5]], ids=["silent", "half a CONNECT"])
 async def test_a_connection_without_connect_is_closed(first: bytes) -> None:
-    async with listening(options=ChannelOptions(idle_timeout_us=3_000_000)) as rig:
+    async with listening(options=replace(CHANNEL, idle_timeout_us=3_000_000)) as rig:
         client = await rig.socket()
         await client.say(first)
         await rig.welcomed(1)

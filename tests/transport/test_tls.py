@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from heliograph.broker.client import ClientInfo
-from heliograph.channel.options import ChannelOptions
 from heliograph.config.listeners import ServerName, SslListener, SslOptions
 from heliograph.settings.secrets import Secret
 from heliograph.transport.errors import CertificateError
@@ -20,6 +19,7 @@ from heliograph.transport.peer_certificate import PeerIdentity
 from support.cases import cases
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
+from support.options import CHANNEL
 
 
 def ssl_listener(authority: Authority, **options: object) -> SslListener:
@@ -226,7 +226,7 @@ async def test_a_handshake_that_does_not_go_on_is_cut(authority: Authority) -> N
     talk = authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
         talk.do_handshake()
-    options = ChannelOptions(idle_timeout_us=100_000)  # real time: the event loop's
+    options = replace(CHANNEL, idle_timeout_us=100_000)  # real time: the event loop's
     async with listening("ssl", ssl_listener(authority), options) as rig:
         client = await rig.socket(first=outgoing.read())
         assert (await client.hear_the_end())[:1] == b"\x16"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.channel.options import ChannelOptions
 from heliograph.config.listeners import (
     DeflateOptions,
     SslOptions,
@@ -24,6 +23,7 @@ from heliograph.transport.upgrade import REQUEST_BYTES_MAX
 from support.cases import cases
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
+from support.options import CHANNEL
 from support.reach import reachable
 from support.websocket import (
     ACCEPT,
@@ -228,7 +228,7 @@ async def test_a_request_in_single_bytes() -> None:
 
 @cases("first", [b"", b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\n"], ids=["silent", "slowloris"])
 async def test_a_handshake_that_does_not_end_is_cut(first: bytes) -> None:
-    async with listening("ws", ws(), ChannelOptions(idle_timeout_us=3_000_000)) as rig:
+    async with listening("ws", ws(), replace(CHANNEL, idle_timeout_us=3_000_000)) as rig:
         client = await rig.socket(first=first)
         await rig.welcomed(1)
         for _ in range(2):
@@ -400,7 +400,7 @@ async def test_a_short_idle_timeout_is_not_stretched_by_the_ticks() -> None:
 
 
 async def test_a_connection_without_connect_is_closed() -> None:
-    async with listening("ws", ws(), ChannelOptions(idle_timeout_us=3_000_000)) as rig:
+    async with listening("ws", ws(), replace(CHANNEL, idle_timeout_us=3_000_000)) as rig:
         client = await upgraded(rig)
         await rig.advance(4.0)
         assert await client.hear(4) == goodbye(1000)

@@ -19,6 +19,7 @@ from heliograph.session.session import Session
 ANY: Final = -1  # a number that does not matter
 CONNECTED: Final = 1
 DISCONNECTED: Final = 0
+_NO_LIMIT: Final = 0x7FFFFFFFFFFFFFFF
 _LOOKED_AT_ONCE: Final = 64
 _LONG_NAME: Final = 256  # a name of so many characters counts as another one that was looked at
 
@@ -239,8 +240,8 @@ def _connection(client: ClientInfo, session: Session) -> Columns:
     subscriptions_max: i64 = -1
     is_authenticated = True
     if isinstance(access_check, Authorizer):
-        subscriptions_max = access_check.options.max_subscriptions
-        is_authenticated = access_check.options.enable_authn
+        subscriptions_max = access_check.options.max_subscriptions or _NO_LIMIT
+        is_authenticated = access_check.options.listener.enable_authn
     return (
         client.username,
         client.peerhost,

@@ -5,7 +5,7 @@ from typing import Final
 
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.message import NEVER, make_message
-from heliograph.channel.options import INFINITE, ChannelOptions
+from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -72,15 +72,16 @@ def client_info(
     client.common_name = peer.common_name
     client.subject = peer.subject
     client.certificate = peer.certificate
-    client.listener = options.listener
+    client.listener = options.listener.name
     client.zone = options.zone
     client.version = connect.version
     client.clean_start = connect.clean_start
     client.will_topic = None if connect.will is None else connect.will.topic
     client.keepalive_s = _keepalive_s(connect, options)
     client.connected_at_us = now_us
-    if options.attributes_of is not None:
-        client.client_attrs = options.attributes_of(client, connect)
+    attributes_of = options.listener.attributes_of
+    if attributes_of is not None:
+        client.client_attrs = attributes_of(client, connect)
     return client
 
 
@@ -90,7 +91,7 @@ def mount(client: ClientInfo, connect: p.Connect, options: ChannelOptions) -> No
     Raises:
         ProtocolError: It or its will has no place there.
     """
-    client.mountpoint = _mountpoint(options.mountpoint, client)
+    client.mountpoint = _mountpoint(options.listener.mountpoint, client)
     if connect.will is not None and client.mountpoint:
         _check_mounted(client.mountpoint + connect.will.topic, options)
 
@@ -153,7 +154,7 @@ def _check_strictly(connect: p.Connect) -> None:
 
 def _keepalive_s(connect: p.Connect, options: ChannelOptions) -> int:
     """The keepalive that holds: the operator's if set (only MQTT 5 can tell the client), else the client's."""
-    if options.server_keepalive_s < 0 or connect.version != p.V5:
+    if options.server_keepalive_s == 0 or connect.version != p.V5:
         return connect.keepalive_s  # [MQTT-3.2.2-22]
     return options.server_keepalive_s
 
@@ -201,7 +202,7 @@ def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelO
     properties = Properties()
     if not connect.clientid:
         properties.strings[props.ASSIGNED_CLIENT_IDENTIFIER] = client.clientid  # [MQTT-3.1.3-7] [MQTT-3.2.2-16]
-    if options.server_keepalive_s >= 0:
+    if options.server_keepalive_s > 0:
         properties.numbers[props.SERVER_KEEP_ALIVE] = options.server_keepalive_s  # [MQTT-3.1.2-21]
     if options.max_qos_allowed < 2:
         properties.numbers[props.MAXIMUM_QOS] = options.max_qos_allowed  # [MQTT-3.2.2-9]
@@ -211,8 +212,7 @@ def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelO
         properties.numbers[props.WILDCARD_SUBSCRIPTION_AVAILABLE] = 0
     if options.max_topic_alias > 0:
         properties.numbers[props.TOPIC_ALIAS_MAXIMUM] = options.max_topic_alias  # [MQTT-3.3.2-12]
-    if options.max_packet_size < INFINITE:
-        properties.numbers[props.MAXIMUM_PACKET_SIZE] = options.max_packet_size
+    properties.numbers[props.MAXIMUM_PACKET_SIZE] = options.max_packet_size
     if 0 < options.session.max_awaiting_rel < 65_535:
         properties.numbers[props.RECEIVE_MAXIMUM] = options.session.max_awaiting_rel
     if not options.shared_subscription:
@@ -251,6 +251,6 @@ def will(
         client.clientid,
         client.username,
     )
-    if message.expiry_s == NEVER:
+    if message.expiry_s == NEVER and options.message_expiry_interval_s > 0:
         message.expiry_s = options.message_expiry_interval_s
     return Will(message, delay_s, access_check, client.peerhost)

@@ -148,7 +148,7 @@ class ConnectFlow:
         options, broker = self._options, self._broker
         handshake = Handshake(broker, client, connect)
         self._handshake = handshake
-        self._take_step(handshake.begin(connect, options.enable_authn, options.deny_anonymous))
+        self._take_step(handshake.begin(connect, options.listener.enable_authn, options.listener.deny_anonymous))
 
     def _would_drain(self, clientid: str) -> bool:
         """Whether messages wait in memory for a client: letting it in is what frees them."""

@@ -8,7 +8,6 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker.pending import Pending
-from heliograph.channel.options import INFINITE
 from heliograph.channel.rights import RightsCheck
 from heliograph.channel.subscribing import Subscribing
 from heliograph.mqtt import packets as p
@@ -19,6 +18,7 @@ from heliograph.mqtt.properties import Properties
 # What deciding a filter costs, in deliveries, and how many are decided whatever they cost.
 _FILTER_WORK: Final = 8
 _FILTERS_AT_ONCE: Final = 16
+_ALL: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class FilterWork:
@@ -145,7 +145,7 @@ def _traced_now(subscribing: Subscribing, work: FilterWork, packet: p.Packet) ->
     client, tracer = subscribing.connected.client, subscribing.broker.tracer
     if tracer is not None:
         tracer.on_filters(client, packet)
-    work.advance(INFINITE)
+    work.advance(_ALL)
     if tracer is not None:
         tracer.on_filters_done(client, packet, work.codes)
     return work.codes

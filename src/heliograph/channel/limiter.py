@@ -8,7 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from heliograph.channel.options import ChannelOptions
+from heliograph.channel.options import ChannelOptions, ListenerOptions
 from heliograph.session.outbox import Outbox, Wire
 from heliograph.session.session import Session
 
@@ -40,9 +40,9 @@ class TokenBucket:
 class RateLimiter:
     """The rates of one connection; made only where its listener has any."""
 
-    def __init__(self, options: ChannelOptions, uptime_us: i64) -> None:
-        self._messages = _bucket(options.messages_rate, options.messages_burst, uptime_us)
-        self._bytes = _bucket(options.bytes_rate, options.bytes_burst, uptime_us)
+    def __init__(self, listener: ListenerOptions, uptime_us: i64) -> None:
+        self._messages = _bucket(listener.messages_rate, listener.messages_burst, uptime_us)
+        self._bytes = _bucket(listener.bytes_rate, listener.bytes_burst, uptime_us)
 
     def take(self, is_message: bool, packet_bytes: i64, uptime_us: i64) -> float:
         """A packet came: the microseconds that reading must pause for, 0 for none."""

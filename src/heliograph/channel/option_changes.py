@@ -45,19 +45,7 @@ class OptionChanges:
 
     def _make(self, before: ChannelOptions, is_told: bool) -> ChannelOptions:
         of_zone = self._of_zone(before.zone)
-        made = replace(
-            of_zone,
-            listener=before.listener,
-            zone=before.zone,
-            mountpoint=before.mountpoint,
-            enable_authn=before.enable_authn,
-            deny_anonymous=before.deny_anonymous,
-            messages_rate=before.messages_rate,
-            messages_burst=before.messages_burst,
-            bytes_rate=before.bytes_rate,
-            bytes_burst=before.bytes_burst,
-            attributes_of=before.attributes_of,
-        )
+        made = replace(of_zone, listener=before.listener, zone=before.zone)
         if not is_told:
             return made
         session = of_zone.session

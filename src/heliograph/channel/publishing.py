@@ -83,7 +83,7 @@ class Publishing(PublishAnswers):
             options.max_qos_allowed < 2
             or not options.retain_available
             or options.strict_mode
-            or options.message_expiry_interval_s >= 0
+            or options.message_expiry_interval_s > 0
             or len(self._mountpoint) > 0
         )
         of_router = self._broker.router.levels_max
@@ -257,7 +257,7 @@ class Publishing(PublishAnswers):
     def _check(self, publish: p.Publish) -> tuple[p.Publish, i64]:
         """What an ordinary PUBLISH at QoS 0 or 1 needs no look at."""
         options = self._options
-        expiry_s: i64 = options.message_expiry_interval_s
+        expiry_s: i64 = options.message_expiry_interval_s if options.message_expiry_interval_s > 0 else NEVER
         if publish.properties_at != publish.payload_at:
             properties = props.properties_from_wire(
                 publish.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT, options.max_user_properties

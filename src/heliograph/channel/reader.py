@@ -16,7 +16,7 @@ from heliograph.channel.conversation import Conversation
 from heliograph.channel.handles import ReaderHandle
 from heliograph.channel.inbox import Inbox
 from heliograph.channel.limiter import RateLimiter
-from heliograph.channel.options import ChannelOptions
+from heliograph.channel.options import ChannelOptions, ListenerOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.decode import remaining_length
 from heliograph.mqtt.errors import MalformedPacketError, PacketTooLargeError, ProtocolError
@@ -91,8 +91,8 @@ class Reader(ReaderHandle):
         context.begin_turn()
         self.heard_at_us: i64 = self._broker.uptime_us
         self.silence_us_max: i64 = options.idle_timeout_us
-        if options.messages_rate > 0.0 or options.bytes_rate > 0.0:
-            self._rate = RatePause(self, context, options)
+        if options.listener.messages_rate > 0.0 or options.listener.bytes_rate > 0.0:
+            self._rate = RatePause(self, context, options.listener)
 
     def set_options(self, options: ChannelOptions) -> None:
         """Read on with other limits; its rates are those of its connection's beginning."""
@@ -366,10 +366,10 @@ class AwaitedAnswer:
 class RatePause:
     """Pauses a reader that takes in more than its listener's rates allow; made only where there are any."""
 
-    def __init__(self, reader: Reader, context: ChannelContext, options: ChannelOptions) -> None:
+    def __init__(self, reader: Reader, context: ChannelContext, listener: ListenerOptions) -> None:
         self._reader = reader
         self._context = context
-        self._limiter = RateLimiter(options, context.broker.uptime_us)
+        self._limiter = RateLimiter(listener, context.broker.uptime_us)
         self._until_us: i64 = 0  # when it may send again
 
     def take(self, is_message: bool, packet_bytes: i64) -> None:

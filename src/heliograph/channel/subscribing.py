@@ -165,9 +165,9 @@ class Subscribing:
                 return rc.QUOTA_EXCEEDED
         if topic_filter in held:
             return rc.SUCCESS
-        if len(held) >= options.max_subscriptions or not self.broker.pressure.may_grow(self._client.clientid):
+        if 0 < options.max_subscriptions <= len(held) or not self.broker.pressure.may_grow(self._client.clientid):
             return rc.QUOTA_EXCEEDED
-        if group and i64(self._session.shared_count) >= options.max_shared_subscriptions:
+        if group and 0 < options.max_shared_subscriptions <= i64(self._session.shared_count):
             return rc.QUOTA_EXCEEDED
         return rc.SUCCESS
 

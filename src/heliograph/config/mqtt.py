@@ -7,10 +7,11 @@ from heliograph.config.client_attrs import ClientAttribute
 from heliograph.config.kinds import PriorityTable
 from heliograph.settings.fields import named_sections, section_list, setting
 from heliograph.settings.how import How
-from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Number, Size, Unless
+from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Number, Size, Unless, Words
 
 _MB = 1024 * 1024
 _HOUR = 3600.0
+_PRIORITIES = {"lowest": 0, "highest": 256}  # below and above all that a topic can have
 
 INITIAL_STICKY_PICKS = ("random", "local", "hash_topic", "hash_clientid")
 SHARED_STRATEGIES = ("random", "round_robin", "round_robin_per_group", "sticky", "local", "hash_clientid", "hash_topic")
@@ -110,8 +111,8 @@ class MqttConfig:
     mqueue_priorities: Mapping[str, int] | None = setting(
         Unless(PriorityTable(), "disabled"), None, "Priorities of topics in that queue; higher ones are sent first."
     )
-    mqueue_default_priority: str = setting(
-        Choice("lowest", "highest"), "lowest", "The priority of topics that `mqueue_priorities` does not name."
+    mqueue_default_priority: int = setting(
+        Words(_PRIORITIES), 0, "The priority of topics that `mqueue_priorities` does not name."
     )
     mqueue_store_qos0: bool = setting(Boolean(), True, "Whether QoS 0 messages wait in that queue too.")
     max_awaiting_rel: int | None = setting(

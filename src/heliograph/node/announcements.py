@@ -42,7 +42,7 @@ def tell_listeners(listeners: Sequence[Listener], config: Config, chains: Hooks)
     open_ones = [
         listener
         for listener in listeners
-        if is_open(config, listener.settings) and not (has_callbacks and listener.options.enable_authn)
+        if is_open(config, listener.settings) and not (has_callbacks and listener.options.listener.enable_authn)
     ]
     if open_ones:
         _log.warning(

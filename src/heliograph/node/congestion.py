@@ -8,10 +8,10 @@ from heliograph.config.zones import zone_of
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
-from heliograph.node.options import microseconds
 from heliograph.observe.lasting import LastingAlarms
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Part
+from heliograph.settings.records import microseconds
 
 ALARM: Final = "conn_congestion"
 _STUCK_US: Final = 1_000_000  # a burst that is read within this is no congestion

@@ -14,7 +14,7 @@ from heliograph.config.zones import DEFAULT_ZONE, levels_max
 from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.metrics import kernel as metrics
-from heliograph.node.options import channel_options, microseconds, shared_options
+from heliograph.node.options import channel_options, shared_options
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.reports import ProtocolErrorLog
 from heliograph.observe.alarms import Alarm, AlarmOptions, Alarms
@@ -22,6 +22,7 @@ from heliograph.observe.metric import Sample, by_label, plain
 from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.parts import Change, Part, each
 from heliograph.session.table import SessionTable
+from heliograph.settings.records import microseconds
 
 
 class Voice:

@@ -12,10 +12,10 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.loop_probe import TurnCount
 from heliograph.node.memory_part import MemoryPart
 from heliograph.node.metrics.process import OVERLOAD
-from heliograph.node.options import microseconds
 from heliograph.node.sysmon import SysmonPart
 from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Change, Part
+from heliograph.settings.records import microseconds
 from heliograph.transport import open_files
 
 _RUNQ_ALARM: Final = "runq_overload"

@@ -4,9 +4,9 @@ from heliograph.broker.delivery_times import INTERNAL, RESPONSE, WHOLE
 from heliograph.config import Config, SlowSubs
 from heliograph.events.slow_subscriptions import SlowSubscriptions
 from heliograph.node.kernel import KernelPart
-from heliograph.node.options import microseconds
 from heliograph.observe.metric import Sample, gauge, plain
 from heliograph.parts import Change, Part
+from heliograph.settings.records import microseconds
 
 _MEASURED = {"whole": WHOLE, "internal": INTERNAL, "response": RESPONSE}
 

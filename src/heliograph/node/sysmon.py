@@ -11,10 +11,10 @@ from heliograph.node.loop_probe import LoopProbe
 from heliograph.node.machine import Processors, memory_used
 from heliograph.node.memory_limit import limit_bytes, resident
 from heliograph.node.metrics.process import TURNS
-from heliograph.node.options import microseconds
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample
 from heliograph.parts import Change, Part, each
+from heliograph.settings.records import microseconds
 from heliograph.settings.units import Percentage
 from heliograph.transport import open_files
 

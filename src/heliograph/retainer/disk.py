@@ -68,10 +68,7 @@ class DiskRetainer(Retainer):
         commits: Who writes them.
     """
 
-    def __init__(
-        self, broker: Broker, table: KeyedTable, commits: RetainedCommits, options: RetainerOptions | None = None
-    ) -> None:
-        options = options or RetainerOptions()
+    def __init__(self, broker: Broker, table: KeyedTable, commits: RetainedCommits, options: RetainerOptions) -> None:
         super().__init__(broker, options)
         self.table = table
         self.page_max = _page_max(options)

@@ -30,8 +30,7 @@ _WINDOW: Final = 4096  # matches found at once, if the operator says nothing
 class MemoryRetainer(Retainer):
     """Owned by the node, and gone with it."""
 
-    def __init__(self, broker: Broker, options: RetainerOptions | None = None) -> None:
-        options = options or RetainerOptions()
+    def __init__(self, broker: Broker, options: RetainerOptions) -> None:
         super().__init__(broker, options)
         self.window = options.batch_read_number or _WINDOW
         self._records: list[dict[bytes, bytes]] = [{} for _ in range(SHARDS)]

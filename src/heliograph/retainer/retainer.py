@@ -12,7 +12,7 @@ from heliograph.broker.allowance import Allowance
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.retained import RetainedMatches, RetainedStore
-from heliograph.retainer.options import NOT_SET, RetainerOptions
+from heliograph.retainer.options import RetainerOptions
 from heliograph.storage.errors import StorageError
 
 US: Final = 1_000_000
@@ -176,7 +176,7 @@ class Retainer(RetainedStore):
         """When a message expires, 0 for never."""
         options = self._options
         interval_us = options.msg_expiry_interval_us
-        if options.msg_expiry_interval_override_us != NOT_SET:
+        if options.msg_expiry_interval_override_us is not None:
             interval_us = options.msg_expiry_interval_override_us
         elif message.expiry_s != NEVER:
             return message.id_high + message.expiry_s * US

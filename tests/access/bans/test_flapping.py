@@ -1,6 +1,7 @@
 """Flapping detection, as clients see it."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -10,10 +11,10 @@ from heliograph.access.bans.flapping import FlappingDetector
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import STOP
-from heliograph.channel.options import ChannelOptions
 from heliograph.config import FlappingDetect
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from support.options import CHANNEL
 from support.services import Node
 
 ENABLED = "flapping_detect { enable = true, max_count = 3, window_time = 1m, ban_time = 5m }"
@@ -118,7 +119,7 @@ def test_it_is_off_unless_it_is_asked_for() -> None:
 
 def test_a_zone_may_have_its_own() -> None:
     settings = "zones.outside.flapping_detect { enable = true, max_count = 2 }"
-    outside = Node(settings, ChannelOptions(zone="outside"))
+    outside = Node(settings, replace(CHANNEL, zone="outside"))
     inside = Node(settings)
     for node in (outside, inside):
         come_and_go(node)
