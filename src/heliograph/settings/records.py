@@ -43,9 +43,9 @@ def record(kind: type[Record], *groups: object, **own: object) -> Record:
     """A record of options with the settings of the same names.
 
     A field `retry_interval_us` takes the setting `retry_interval`: `_us` and `_s` are microseconds and whole seconds of
-    a duration, `_percent` hundredths of a factor. An integer is at most what 64 bits hold. A setting that is None
-    (switched off, or without a limit) is 0 in a field of a number, and None in a field that may be None. A rate is the
-    amount in a second in a field of a `float`, and otherwise the amount and its microseconds.
+    a duration, `_percent` hundredths of a factor. An integer is at most what 64 bits hold. A setting without a
+    value (switched off, or no limit) gives 0 in a field of a number, and None in a field that may be None. A rate is
+    the amount in a second in a field of a `float`, and otherwise the amount and its microseconds.
 
     Args:
         kind: The dataclass of the record.
