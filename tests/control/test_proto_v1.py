@@ -1,4 +1,4 @@
-"""The structs of version 1 are frozen: `heliograph ctl` and a node of neighbouring versions understand each other.
+"""The asks and structs of version 1 are frozen: commands and nodes of neighbouring versions understand each other.
 
 `proto_v1.txt` holds them as they were: `python tests/control/test_proto_v1.py` adds what is new there.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from heliograph.control import proto_v1
+from heliograph.rpc.asks import AnsweredBy, AnyAsk, Ask, Effect, ListAsk
 
 RECORDED = Path(__file__).with_name("proto_v1.txt")
 
@@ -26,6 +27,30 @@ def structs() -> dict[str, list[str]]:
                     for field in msgspec.structs.fields(thing)
                 ]
     return found
+
+
+def asks() -> dict[str, AnyAsk]:
+    """Every ask that is declared, by its name; those of a family are attributes of one object."""
+    found: dict[str, AnyAsk] = {}
+    for info in pkgutil.iter_modules(proto_v1.__path__):
+        module = importlib.import_module(f"{proto_v1.__name__}.{info.name}")
+        for thing in vars(module).values():
+            members = [thing] if isinstance(thing, Ask | ListAsk) else vars(thing).values() if _is_family(thing) else []
+            found |= {one.name: one for one in members if isinstance(one, Ask | ListAsk)}
+    return found
+
+
+def _is_family(thing: object) -> bool:
+    return type(thing).__name__.endswith("Asks") and not isinstance(thing, type)
+
+
+def frozen() -> dict[str, list[str]]:
+    """What is recorded: structs, and asks with the types that they bind."""
+    listed = {
+        f"ask {name}": [f"{one.args.__name__} -> {'rows of ' if isinstance(one, ListAsk) else ''}{one.answer.__name__}"]
+        for name, one in asks().items()
+    }
+    return structs() | listed
 
 
 def _type(annotation: object) -> str:
@@ -50,11 +75,22 @@ def text(listed: dict[str, list[str]]) -> str:
 
 
 def test_what_was_recorded_is_still_there_and_what_came_later_has_a_default() -> None:
-    now = structs()
+    now = frozen()
     for name, fields in recorded().items():
         assert now[name][: len(fields)] == fields, f"{name} is frozen: what must change gets a new name"
         assert all("?:" in field for field in now[name][len(fields) :]), f"{name}: a new field needs a default"
 
 
+def test_an_ask_says_which_nodes_answer_it_and_what_it_changes() -> None:
+    for name, one in asks().items():
+        assert isinstance(one.nodes, AnsweredBy), name
+        assert isinstance(one.effect, Effect), name
+        assert one.effect is not Effect.CONFIGURES or one.nodes in (
+            AnsweredBy.STATE,
+            AnsweredBy.ONE,
+            AnsweredBy.EQUAL,
+        ), f"{name}: the configuration is that of the cluster, or of one node"
+
+
 if __name__ == "__main__":
-    RECORDED.write_text(text(structs()))
+    RECORDED.write_text(text(frozen()))

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from heliograph.management.asking.nodes import Nodes
+from heliograph.rpc.asks import ONE, Ask
 from heliograph.rpc.async_client import IN_FLIGHT_MAX
-from heliograph.rpc.methods import Call, Method, NoArgs
+from heliograph.rpc.methods import Call, NoArgs
 from heliograph.rpc.server import RpcServer
 from heliograph.rpc.socket_path import CONTROL_SOCKET, short_path
 from support.waiting import until
@@ -16,6 +17,10 @@ from support.waiting import until
 
 class Said(msgspec.Struct):
     text: str
+
+
+WAIT_LONG = Ask("wait.long", NoArgs, Said, ONE)
+SAY_HELLO = Ask("say.hello", NoArgs, Said, ONE)
 
 
 class SlowToEnd:
@@ -38,22 +43,22 @@ class SlowToEnd:
 
 async def test_a_request_that_was_given_up_has_its_place_until_the_node_has_ended_it(tmp_path: Path) -> None:
     slow = SlowToEnd()
-    methods = [Method("wait.long", NoArgs, slow.wait), Method("say.hello", NoArgs, lambda args, call: Said("hello"))]
+    methods = [WAIT_LONG.by(slow.wait), SAY_HELLO.by(lambda args, call: Said("hello"))]
     server = RpcServer(methods, "node 1.0", "test socket")
     listening = socket.socket(socket.AF_UNIX)
     with short_path(tmp_path / CONTROL_SOCKET) as short:
         listening.bind(str(short))
     await server.start(listening)
     nodes = Nodes("n", tmp_path)
-    waiting = [asyncio.create_task(nodes.own().ask("wait.long", Said)) for _ in range(IN_FLIGHT_MAX)]
+    waiting = [asyncio.create_task(nodes.own().ask(WAIT_LONG())) for _ in range(IN_FLIGHT_MAX)]
     await until(lambda: slow.begun == IN_FLIGHT_MAX)
     for one in waiting:
         one.cancel()
         await asyncio.wait([one])
-        assert (await nodes.own().ask("say.hello", Said)).text == "hello"
+        assert (await nodes.own().ask(SAY_HELLO())).text == "hello"
     slow.may_end.set()
     await until(lambda: slow.ended == IN_FLIGHT_MAX)
-    again = [asyncio.create_task(nodes.own().ask("wait.long", Said)) for _ in range(2 * IN_FLIGHT_MAX)]
+    again = [asyncio.create_task(nodes.own().ask(WAIT_LONG())) for _ in range(2 * IN_FLIGHT_MAX)]
     await until(lambda: slow.begun == 3 * IN_FLIGHT_MAX)
     for one in again:
         one.cancel()

@@ -13,11 +13,10 @@ from heliograph.management.asking.nodes import ASK_S, Node, NodeConnections
 from heliograph.management.people.second_factor import Enrolments
 from heliograph.management.people.totp import STEP_S, code_at, recovery_hash_of
 from heliograph.management.web.errors import ApiError
-from heliograph.rpc.methods import NoArgs, RpcError
+from heliograph.rpc.asks import Question
+from heliograph.rpc.methods import RpcError
 
 T = TypeVar("T")
-
-NOTHING = NoArgs()
 
 
 class KeepingNode(Node):
@@ -28,18 +27,12 @@ class KeepingNode(Node):
         self.kept: list[msgspec.Struct] = []
         self._refused = refused
 
-    async def ask(
-        self,
-        method: str,
-        kind: type[T],
-        args: msgspec.Struct = NOTHING,
-        timeout_s: float | None = ASK_S,
-    ) -> T:
+    async def ask(self, question: Question[T], timeout_s: float | None = ASK_S) -> T:
         await asyncio.sleep(0)
         if self._refused:
             self._refused -= 1
             raise RpcError("state_not_written", "the disk is full")
-        self.kept.append(args)
+        self.kept.append(question.args)
         return cast("T", ManagementUserRow("ann", "viewer", "", 0, False, True))
 
 

@@ -15,7 +15,7 @@ from heliograph.management.people import refusals
 from heliograph.management.people.first_user import FirstUser
 from heliograph.management.people.known import KnownPeople, People
 from heliograph.management.people.logins import Logins
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 from heliograph.settings.secrets import Secret
 from support.waiting import until

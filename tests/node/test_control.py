@@ -15,13 +15,13 @@ import pytest
 
 from heliograph.cli.main import main
 from heliograph.config import Config, load_config
-from heliograph.control.proto_v1.broker import MetricValue
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.broker import BROKER_METRICS, BROKER_STATS
+from heliograph.control.proto_v1.node import NODE_STATUS, NodeStatus
 from heliograph.node import Node
 from heliograph.node.control_socket import ControlGroupError
 from heliograph.node.kernel import KernelPart
-from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.client import RpcClient
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 from support.listening import CONNACK, CONNECT
 
@@ -53,7 +53,7 @@ def mode(path: Path) -> int:
 
 def status_of(path: Path) -> NodeStatus:
     with RpcClient(path) as client:
-        return client.ask("node.status", NodeStatus)
+        return client.ask(NODE_STATUS())
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_the_commands_tell_people_and_programs(
 async def test_the_numbers_are_those_of_the_log(node: Node, tmp_path: Path) -> None:
     def numbers() -> set[str]:
         with RpcClient(tmp_path / "data/control.sock") as client:
-            return {row.name for kind in ("stats", "metrics") for row in client.rows(f"broker.{kind}", MetricValue)}
+            return {row.name for ask in (BROKER_STATS, BROKER_METRICS) for row in client.rows(ask())}
 
     assert await asyncio.to_thread(numbers) == set(node.statistics())
 
@@ -195,5 +195,5 @@ async def test_a_node_that_is_asked_stops_at_once(node: Node, tmp_path: Path) ->
     client = await asyncio.to_thread(RpcClient, tmp_path / "data/control.sock")
     await node.stop()
     with pytest.raises((UnreachableError, RpcError)):
-        await asyncio.to_thread(client.ask, "node.status", NodeStatus)
+        await asyncio.to_thread(client.ask, NODE_STATUS())
     client.close()

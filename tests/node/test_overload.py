@@ -6,17 +6,19 @@ import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.control.proto_v1.node import NodeStatus
-from heliograph.control.proto_v1.olp import OverloadStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
+from heliograph.control.proto_v1.olp import OLP_STATUS, OverloadStatus
+from heliograph.control.proto_v1.vm import VM_MEMORY
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.kernel import KernelPart
 from heliograph.node.overload import FullCollections
+from heliograph.rpc.asks import Question
 from heliograph.rpc.client import RpcClient
 from heliograph.rpc.methods import RpcError
 from heliograph.rpc.socket_path import CONTROL_SOCKET
@@ -52,6 +54,9 @@ class BusyLoop:
         self._handle = self._loop.call_soon(self._turn)
 
 
+T = TypeVar("T")
+
+
 class Stage:
     """What the tests watch: the node, a client that was there before, and the alarms that it gets."""
 
@@ -60,12 +65,12 @@ class Stage:
         self.client = client
         self._socket = directory / "data" / CONTROL_SOCKET
 
-    async def ask(self, method: str, kind: type[Any]) -> Any:
+    async def ask(self, question: Question[T]) -> T:
         """Ask the node as a command does, from another thread."""
 
-        def asked() -> Any:
+        def asked() -> T:
             with RpcClient(self._socket) as node:
-                return node.ask(method, kind)
+                return node.ask(question)
 
         return await asyncio.to_thread(asked)
 
@@ -79,7 +84,7 @@ class Stage:
     async def until_stage(self, stage: int) -> OverloadStatus:
         """The status when so much is shed, or less if it is 0."""
         while True:
-            status: OverloadStatus = await self.ask("olp.status", OverloadStatus)
+            status = await self.ask(OLP_STATUS())
             if status.stage >= stage > 0 or status.stage == stage:
                 return status
 
@@ -103,9 +108,9 @@ async def test_a_busy_node_sheds_says_so_and_recovers(stage: Stage) -> None:
         assert "mean_loop_turn" in began["message"]
         assert began["details"]["causes"] == ["mean_loop_turn"]
         with pytest.raises(RpcError, match="the node is overloaded") as refused:
-            await stage.ask("vm.memory", object)
+            await stage.ask(VM_MEMORY())
         assert refused.value.code == "overloaded"
-        assert (await stage.ask("node.status", NodeStatus)).state == "ready"  # to start it again would not help
+        assert (await stage.ask(NODE_STATUS())).state == "ready"  # to start it again would not help
         status = await stage.until_stage(2)
         assert (status.enabled, status.overloaded) == (True, True)
         assert status.sheds[:2] == ["requests of operators are refused", "new connections wait and are refused"]

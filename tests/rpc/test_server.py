@@ -13,7 +13,7 @@ import pytest
 from heliograph.rpc import proto_v1 as proto
 from heliograph.rpc.connection import Patience
 from heliograph.rpc.frames import RpcFrameReader, encoded, raw, to_asker
-from heliograph.rpc.methods import SLICE, Action, Args, Call, Method, NoArgs, RpcError
+from heliograph.rpc.methods import SLICE, Action, Args, Call, Method, NarrowingArgs, NoArgs, RpcError
 from heliograph.rpc.server import CONNECTIONS_MAX, RpcServer
 
 NOTHING = NoArgs()
@@ -23,6 +23,10 @@ class Count(Args, frozen=True):
     upto: int
     password: str = ""
     width: int = 0  # bytes of a row, where it is no number
+
+
+class Clearing(NarrowingArgs, frozen=True):
+    kind: str = ""
 
 
 class Said(msgspec.Struct):
@@ -66,6 +70,7 @@ class World:
             Method("count.up", Count, self._count),
             Method("count.slowly", Count, self._count_slowly),
             Method("wait.for", NoArgs, self._wait, is_action=True),
+            Method("clear.all", Clearing, self._fail),
             Method("fail.ours", NoArgs, self._fail),
             Method("fail.named", NoArgs, self._fail_named),
             Method("act.refused", Count, self._refuse, is_action=True, secrets=frozenset({"password"})),
@@ -238,17 +243,24 @@ async def test_wrong_requests_are_told_what_is_valid(world: World) -> None:
     asker.ask(1, "count.down")
     asker.ask(2, "nothing")
     asker.ask(3, "count.up", {"upto": "many"})
-    asker.ask(4, "count.up", {"upto": 1, "filter": "x"})
+    asker.ask(4, "clear.all", {"filter": "x"})
     asker.ask(5, "act.refused", {"upto": []})
     told = [await asker.frame() for _ in range(5)]
     assert [(one.code, one.message) for one in told if isinstance(one, proto.Failure)] == [
         ("unknown_method", "there is no method 'count.down'; valid are count.up, count.slowly"),
-        ("unknown_method", "there is no method 'nothing'; valid are act, count, fail, say, wait"),
+        ("unknown_method", "there is no method 'nothing'; valid are act, clear, count, fail, say, wait"),
         ("bad_arguments", "count.up: Expected `int`, got `str` - at `upto`"),
-        ("bad_arguments", "count.up: Object contains unknown field `filter`"),
+        ("bad_arguments", "clear.all: Object contains unknown field `filter`"),
         ("bad_arguments", "act.refused: Expected `int`, got `array` - at `upto`"),
     ]
     assert [one.outcome for one in world.audit.actions] == ["bad_arguments"]
+
+
+async def test_an_argument_of_a_later_release_is_ignored_where_nothing_is_changed_by_it(world: World) -> None:
+    asker = await world.asker()
+    asker.ask(1, "count.up", {"upto": 1, "later": "x"})
+    assert isinstance(await asker.frame(), proto.Slice)
+    assert isinstance(await asker.frame(), proto.End)
 
 
 async def test_the_audit_is_told_of_an_action_that_is_refused_without_its_secret(world: World) -> None:

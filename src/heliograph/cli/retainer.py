@@ -15,8 +15,8 @@ from heliograph.cli.ctl.times import time_of
 from heliograph.cli.data_dir import add_action, run_in_data_dir
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
-from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.client import RpcClient
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 from heliograph.rpc.socket_path import CONTROL_SOCKET
 from heliograph.storage.errors import UnknownDatabaseError
@@ -125,14 +125,14 @@ class _OfNode:
         self._client = client
 
     def info(self) -> proto.RetainedInfo:
-        return self._client.ask("retainer.info", proto.RetainedInfo)
+        return self._client.ask(proto.RETAINER_INFO())
 
     def rows(self, topic_filter: str) -> Iterator[proto.RetainedRow]:
-        return self._client.rows("retainer.topics", proto.RetainedRow, proto.RetainedTopics(topic_filter))
+        return self._client.rows(proto.RETAINER_TOPICS(proto.RetainedTopics(topic_filter)))
 
     def delete(self, topic_filter: str, is_tried: bool) -> int:
         wanted = proto.RetainedClean(topic_filter, is_tried)
-        return self._client.ask("retainer.clean", proto.RetainedCleaned, wanted).found
+        return self._client.ask(proto.RETAINER_CLEAN(wanted)).found
 
 
 class _OnDisk:

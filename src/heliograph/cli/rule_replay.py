@@ -17,10 +17,10 @@ import msgspec
 from heliograph.cli.ctl.asking import asked, data_dir
 from heliograph.cli.ctl.printing import text_of
 from heliograph.cli.usage import UsageError
-from heliograph.control.proto_v1.pipeline import BackfillWanted, PipelineTold
-from heliograph.control.proto_v1.replays import ReplaySettings, ReplaySettingsWanted
-from heliograph.control.proto_v1.storage import ReaderState
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.control.proto_v1.pipeline import PIPELINE_BACKFILL, BackfillWanted
+from heliograph.control.proto_v1.replays import RULES_REPLAY_SETTINGS, ReplaySettingsWanted
+from heliograph.control.proto_v1.storage import DS_READER
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _TOKEN: Final = "flight_token"
@@ -67,8 +67,8 @@ def _request(args: argparse.Namespace) -> Any:
     is_sql = any(character.isspace() for character in args.rule.strip())
     with asked(args) as node:
         wanted = ReplaySettingsWanted([one for one in (args.rule, args.compare) if one])
-        settings = node.ask("rules.replay_settings", ReplaySettings, wanted)
-        reader = node.ask("ds.reader", ReaderState)
+        settings = node.ask(RULES_REPLAY_SETTINGS(wanted))
+        reader = node.ask(DS_READER())
     if reader.pid is None:
         raise UsageError("the storage reader of the node does not run (durable_storage.flight.enable)")
     words = {
@@ -187,7 +187,7 @@ def _start(args: argparse.Namespace, rule: Mapping[str, Any], since: int) -> int
         )
     with asked(args) as node:
         wanted = BackfillWanted(rule["name"], str(since) if since else _EARLIEST)
-        told = node.ask("pipeline.backfill", PipelineTold, wanted)
+        told = node.ask(PIPELINE_BACKFILL(wanted))
     for line in told.lines:
         print(line)
     return 0

@@ -24,11 +24,11 @@ def methods(store: BuiltInRules, authorization: AuthorizationPart) -> list[Metho
     """What can be asked: `acl.list`, `acl.show`, `acl.change`, `acl.delete`, `acl.clear`."""
     answers = AclAnswers(store, authorization)
     return [
-        Method("acl.list", proto.AclWanted, answers.list),
-        Method("acl.show", proto.AclOwner, answers.show),
-        Method("acl.change", proto.AclChange, answers.change, is_action=True),
-        Method("acl.delete", proto.AclRemoval, answers.delete, is_action=True),
-        Method("acl.clear", proto.AclClearing, answers.clear, is_action=True),
+        proto.ACL_LIST.by(answers.list),
+        proto.ACL_SHOW.by(answers.show),
+        proto.ACL_CHANGE.by(answers.change),
+        proto.ACL_DELETE.by(answers.delete),
+        proto.ACL_CLEAR.by(answers.clear),
     ]
 
 

@@ -71,22 +71,21 @@ def methods(actions: AskedActions, manager: ConfigManager | None) -> list[Method
     """`connectors.*`, `actions.*`; the manager writes changes and refused attempts into the audit log itself."""
     answers = ActionsAnswers(actions)
     asked = [
-        Method("connectors.list", NoArgs, answers.connectors),
-        Method("actions.list", NoArgs, answers.actions),
-        Method("connectors.start", proto.ActionId, answers.start_connector, is_action=True),
-        Method("actions.start", proto.ActionId, answers.start_action, is_action=True),
-        Method("actions.reset", proto.ActionId, answers.reset, is_action=True),
+        proto.CONNECTORS.list.by(answers.connectors),
+        proto.ACTIONS.list.by(answers.actions),
+        proto.CONNECTORS.start.by(answers.start_connector),
+        proto.ACTIONS.start.by(answers.start_action),
+        proto.ACTIONS_RESET.by(answers.reset),
     ]
     if manager is None:
         return asked
-    changes = {root: ActionChanges(actions, manager, root) for root in (CONNECTORS, ACTIONS)}
-    for root, one in changes.items():
-        secret = frozenset({"text"})
+    for asks in (proto.CONNECTORS, proto.ACTIONS):
+        one = ActionChanges(actions, manager, asks.area)
         asked += [
-            Method(f"{root}.put", proto.ActionPut, one.put),
-            Method(f"{root}.delete", proto.ActionDelete, one.delete),
-            Method(f"{root}.switch", proto.ActionSwitch, one.switch),
-            Method(f"{root}.probe", proto.ActionPut, one.probe, is_action=True, secrets=secret),
+            asks.put.by(one.put),
+            asks.delete.by(one.delete),
+            asks.switch.by(one.switch),
+            asks.probe.by(one.probe),
         ]
     return asked
 

@@ -12,9 +12,9 @@ def methods(alarms: Alarms) -> list[Method]:
     """What can be asked: `alarms.list`, `alarms.deactivate`, `alarms.clear`."""
     answers = AlarmsAnswers(alarms)
     return [
-        Method("alarms.list", proto.AlarmsWanted, answers.list, is_vital=True),
-        Method("alarms.deactivate", proto.AlarmName, answers.deactivate, is_action=True),
-        Method("alarms.clear", NoArgs, answers.clear, is_action=True),
+        proto.ALARMS_LIST.by(answers.list),
+        proto.ALARMS_DEACTIVATE.by(answers.deactivate),
+        proto.ALARMS_CLEAR.by(answers.clear),
     ]
 
 

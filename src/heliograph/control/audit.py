@@ -13,7 +13,7 @@ from heliograph.rpc.methods import SLICE, Call, Method, RpcError
 
 def methods(log: AuditLog) -> list[Method]:
     """What can be asked: `audit.list`."""
-    return [Method("audit.list", proto.AuditWanted, AuditAnswers(log).list)]
+    return [proto.AUDIT_LIST.by(AuditAnswers(log).list)]
 
 
 class AuditAnswers:

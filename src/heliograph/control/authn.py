@@ -23,16 +23,16 @@ def methods(part: AuthenticationPart, manager: ConfigManager) -> list[Method]:
     """`authn.*`; the manager writes changes and refused attempts into the audit log itself."""
     answers = AuthnAnswers(part, manager)
     return [
-        Method("authn.list", NoArgs, answers.rows),
-        Method("authn.show", proto.AuthnName, answers.show),
-        Method("authn.status", proto.AuthnName, answers.status),
-        Method("authn.add", proto.AuthnSettings, answers.add),
-        Method("authn.update", proto.AuthnSettings, answers.update),
-        Method("authn.delete", proto.AuthnName, answers.delete),
-        Method("authn.enable", proto.AuthnName, answers.enable),
-        Method("authn.disable", proto.AuthnName, answers.disable),
-        Method("authn.move", proto.AuthnMove, answers.move),
-        Method("authn.order", proto.AuthnOrder, answers.order),
+        proto.AUTHN_LIST.by(answers.rows),
+        proto.AUTHN_SHOW.by(answers.show),
+        proto.AUTHN_STATUS.by(answers.status),
+        proto.AUTHN_ADD.by(answers.add),
+        proto.AUTHN_UPDATE.by(answers.update),
+        proto.AUTHN_DELETE.by(answers.delete),
+        proto.AUTHN_ENABLE.by(answers.enable),
+        proto.AUTHN_DISABLE.by(answers.disable),
+        proto.AUTHN_MOVE.by(answers.move),
+        proto.AUTHN_ORDER.by(answers.order),
     ]
 
 

@@ -32,12 +32,12 @@ def methods(part: AuthorizationPart, context: ChannelContext, manager: ConfigMan
     """
     answers = AuthorizationAnswers(part, context, manager)
     return [
-        Method("authz.sources", NoArgs, answers.sources),
-        Method("authz.status", NoArgs, answers.status),
-        Method("authz.change", proto.SourceChange, answers.change),
-        Method("authz.cache_clean", proto.CacheCleaning, answers.clean_cache, is_action=True),
-        Method("authz.recheck", proto.ClientName, answers.recheck, is_action=True),
-        Method("authz.explain", proto.ExplainWanted, answers.explain),
+        proto.AUTHZ_SOURCES.by(answers.sources),
+        proto.AUTHZ_STATUS.by(answers.status),
+        proto.AUTHZ_CHANGE.by(answers.change),
+        proto.AUTHZ_CACHE_CLEAN.by(answers.clean_cache),
+        proto.AUTHZ_RECHECK.by(answers.recheck),
+        proto.AUTHZ_EXPLAIN.by(answers.explain),
     ]
 
 

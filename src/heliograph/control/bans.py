@@ -19,13 +19,13 @@ def methods(bans: BanList, context: ChannelContext) -> list[Method]:
     """What can be asked: `banned.list`, `banned.show`, `banned.add`, `banned.delete`, `banned.clear`."""
     answers = BansAnswers(bans, context)
     return [
-        Method("banned.list", proto.BansWanted, answers.list),
-        Method("banned.count", proto.BansWanted, answers.count),
-        Method("banned.show", proto.BanName, answers.show),
-        Method("banned.add", proto.NewBan, answers.add, is_action=True),
-        Method("banned.add_clients", proto.ClientBans, answers.add_clients, is_action=True),
-        Method("banned.delete", proto.BanName, answers.delete, is_action=True),
-        Method("banned.clear", proto.BansWanted, answers.clear, is_action=True),
+        proto.BANNED_LIST.by(answers.list),
+        proto.BANNED_COUNT.by(answers.count),
+        proto.BANNED_SHOW.by(answers.show),
+        proto.BANNED_ADD.by(answers.add),
+        proto.BANNED_ADD_CLIENTS.by(answers.add_clients),
+        proto.BANNED_DELETE.by(answers.delete),
+        proto.BANNED_CLEAR.by(answers.clear),
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from heliograph import __version__
-from heliograph.control.proto_v1.broker import BrokerInfo, MetricValue
+from heliograph.control.proto_v1.broker import BROKER_INFO, BROKER_METRICS, BROKER_STATS, BrokerInfo, MetricValue
 from heliograph.observe.metric import COUNTER, HISTOGRAM, Catalogue
 from heliograph.parts import Parts
 from heliograph.rpc.methods import SLICE, Call, Method, NoArgs
@@ -32,9 +32,9 @@ def methods(parts: Parts, now_us: Callable[[], int], uptime_s: Callable[[], int]
         return _numbers(parts, catalogue, are_counters=True)
 
     return [
-        Method("broker.info", NoArgs, info, is_vital=True),
-        Method("broker.stats", NoArgs, stats),
-        Method("broker.metrics", NoArgs, metrics),
+        BROKER_INFO.by(info),
+        BROKER_STATS.by(stats),
+        BROKER_METRICS.by(metrics),
     ]
 
 

@@ -9,7 +9,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.channel.keepalive import set_keepalive
 from heliograph.channel.kicking import kick
 from heliograph.control.proto_v1 import client_pages as proto
-from heliograph.control.proto_v1.clients import ClientId, Kicked
+from heliograph.control.proto_v1.clients import CLIENTS_FORGET_DECISIONS, ClientId, Kicked
 from heliograph.control.sessions import held_session, no_client
 from heliograph.control.slices import in_slices
 from heliograph.rpc.codes import BAD_ARGUMENTS
@@ -27,11 +27,11 @@ def methods(context: ChannelContext) -> list[Method]:
     """What can be asked: `clients.kick_all`, `clients.keepalive`, `clients.queue`, `clients.decisions` and more."""
     answers = ClientActions(context)
     return [
-        Method("clients.kick_all", proto.ClientIds, answers.kick_all, is_action=True),
-        Method("clients.keepalive", proto.NewKeepalive, answers.keepalive, is_action=True),
-        Method("clients.queue", proto.QueueWanted, answers.queue),
-        Method("clients.decisions", ClientId, answers.decisions),
-        Method("clients.forget_decisions", ClientId, answers.forget_decisions, is_action=True),
+        proto.CLIENTS_KICK_ALL.by(answers.kick_all),
+        proto.CLIENTS_KEEPALIVE.by(answers.keepalive),
+        proto.CLIENTS_QUEUE.by(answers.queue),
+        proto.CLIENTS_DECISIONS.by(answers.decisions),
+        CLIENTS_FORGET_DECISIONS.by(answers.forget_decisions),
     ]
 
 

@@ -23,9 +23,9 @@ def methods(context: ChannelContext) -> list[Method]:
     """What can be asked: `clients.page`, `clients.count`, `clients.columns`."""
     answers = ClientPages(context)
     return [
-        Method("clients.page", proto.ClientsPage, answers.page),
-        Method("clients.count", proto.ClientsFilter, answers.count),
-        Method("clients.columns", ClientId, answers.columns),
+        proto.CLIENTS_PAGE.by_columns(answers.page),
+        proto.CLIENTS_COUNT.by(answers.count),
+        proto.CLIENTS_COLUMNS.by(answers.columns),
     ]
 
 

@@ -44,8 +44,8 @@ def methods(context: ChannelContext, disconnects: DisconnectHistory) -> list[Met
     """What can be asked: `clients.top`, `clients.disconnects`."""
     answers = ClientRanks(context, disconnects)
     return [
-        Method("clients.top", proto.TopClients, answers.top),
-        Method("clients.disconnects", proto.DisconnectsWanted, answers.disconnects),
+        proto.CLIENTS_TOP.by_columns(answers.top),
+        proto.CLIENTS_DISCONNECTS.by(answers.disconnects),
     ]
 
 

@@ -22,9 +22,9 @@ def methods(context: ChannelContext) -> list[Method]:
     """What can be asked: `clients.list`, `clients.show`, `clients.kick`."""
     answers = ClientsAnswers(context)
     return [
-        Method("clients.list", proto.ClientsWanted, answers.list),
-        Method("clients.show", proto.ClientId, answers.show),
-        Method("clients.kick", proto.ClientId, answers.kick, is_action=True),
+        proto.CLIENTS_LIST.by(answers.list),
+        proto.CLIENTS_SHOW.by(answers.show),
+        proto.CLIENTS_KICK.by(answers.kick),
     ]
 
 

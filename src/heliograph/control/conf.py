@@ -24,17 +24,17 @@ def methods(manager: ConfigManager) -> list[Method]:
     """`conf.*`; the manager writes changes and refused attempts into the audit log itself."""
     asked = _Asked(manager)
     return [
-        Method("conf.show", proto.ConfShowArgs, asked.show),
-        Method("conf.state", NoArgs, asked.state),
-        Method("conf.keys", NoArgs, lambda args, call: sliced(_keys())),
-        Method("conf.plan", proto.ConfChangeArgs, asked.plan),
-        Method("conf.change", proto.ConfChangeArgs, asked.change),
-        Method("conf.reload", NoArgs, asked.reload),
-        Method("conf.confirm", NoArgs, asked.confirm),
-        Method("conf.revisions", NoArgs, asked.revisions),
-        Method("conf.revision", proto.ConfRevisionArgs, asked.revision),
-        Method("conf.diff", proto.ConfDiffArgs, asked.diff),
-        Method("conf.rollback", proto.ConfRollbackArgs, asked.rollback),
+        proto.CONF_SHOW.by(asked.show),
+        proto.CONF_STATE.by(asked.state),
+        proto.CONF_KEYS.by(lambda args, call: sliced(_keys())),
+        proto.CONF_PLAN.by(asked.plan),
+        proto.CONF_CHANGE.by(asked.change),
+        proto.CONF_RELOAD.by(asked.reload),
+        proto.CONF_CONFIRM.by(asked.confirm),
+        proto.CONF_REVISIONS.by(asked.revisions),
+        proto.CONF_REVISION.by(asked.revision),
+        proto.CONF_DIFF.by(asked.diff),
+        proto.CONF_ROLLBACK.by(asked.rollback),
     ]
 
 

@@ -19,10 +19,10 @@ def methods(messages: DelayedMessages) -> list[Method]:
     """
     answers = DelayedAnswers(messages)
     return [
-        Method("delayed.info", NoArgs, answers.info),
-        Method("delayed.list", proto.DelayedPage, answers.list),
-        Method("delayed.show", proto.DelayedNumber, answers.show),
-        Method("delayed.delete", proto.DelayedNumber, answers.delete, is_action=True),
+        proto.DELAYED_INFO.by(answers.info),
+        proto.DELAYED_LIST.by(answers.list),
+        proto.DELAYED_SHOW.by(answers.show),
+        proto.DELAYED_DELETE.by(answers.delete),
     ]
 
 

@@ -44,11 +44,11 @@ def methods(listeners: AskedListeners, manager: ConfigManager | None) -> list[Me
     """
     answers = ListenersAnswers(listeners, manager)
     return [
-        Method("listeners.list", NoArgs, answers.list),
-        Method("listeners.start", proto.ListenerName, answers.start, is_action=True),
-        Method("listeners.stop", proto.ListenerName, answers.stop, is_action=True, is_vital=True),
-        Method("listeners.restart", proto.ListenerName, answers.restart, is_action=True),
-        Method("certificates.reload", NoArgs, answers.reload),
+        proto.LISTENERS_LIST.by(answers.list),
+        proto.LISTENERS_START.by(answers.start),
+        proto.LISTENERS_STOP.by(answers.stop),
+        proto.LISTENERS_RESTART.by(answers.restart),
+        proto.CERTIFICATES_RELOAD.by(answers.reload),
         *([] if manager is None else _changes(manager)),
     ]
 
@@ -56,8 +56,8 @@ def methods(listeners: AskedListeners, manager: ConfigManager | None) -> list[Me
 def _changes(manager: ConfigManager) -> list[Method]:
     configured = ConfiguredListeners(manager)
     return [
-        Method("listeners.put", GroupSettings, configured.put),
-        Method("listeners.delete", NamedGroup, configured.delete),
+        proto.LISTENERS_PUT.by(configured.put),
+        proto.LISTENERS_DELETE.by(configured.delete),
     ]
 
 

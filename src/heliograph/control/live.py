@@ -61,4 +61,4 @@ def methods(
             found,
         )
 
-    return [Method("live.numbers", proto.LiveWanted, numbers)]
+    return [proto.LIVE_NUMBERS.by(numbers)]

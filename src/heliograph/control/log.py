@@ -25,9 +25,9 @@ def methods(recent: Ring[LogEntry]) -> list[Method]:
         return in_slices(_entries(recent, args), lambda row: len(row.text) + len(row.error))
 
     return [
-        Method("log.entries", proto.LogEntriesWanted, entries),
-        Method("log.level", NoArgs, answers.level),
-        Method("log.set_level", proto.LogLevelWanted, answers.set_level, is_action=True),
+        proto.LOG_ENTRIES.by(entries),
+        proto.LOG_LEVEL.by(answers.level),
+        proto.LOG_SET_LEVEL.by(answers.set_level),
     ]
 
 

@@ -16,8 +16,8 @@ def methods(logins: FailedLogins, clock: Callable[[], int]) -> list[Method]:
     """
     answers = LoginsAnswers(logins, clock)
     return [
-        Method("logins.list", NoArgs, answers.list),
-        Method("logins.lift", proto.LoginAddress, answers.lift, is_action=True),
+        proto.LOGINS_LIST.by(answers.list),
+        proto.LOGINS_LIFT.by(answers.lift),
     ]
 
 

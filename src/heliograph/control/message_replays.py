@@ -23,9 +23,9 @@ def methods(messages: MessagesAnswers) -> list[Method]:
             yield told
 
     return [
-        Method("message_replays.begin", proto.MessageReplayOrder, _told, is_action=True),
-        Method("message_replays.publish", proto.ReplayedMessages, publish),
-        Method("message_replays.end", proto.MessageReplayEnd, _told, is_action=True),
+        proto.MESSAGE_REPLAYS_BEGIN.by(_told),
+        proto.MESSAGE_REPLAYS_PUBLISH.by(publish),
+        proto.MESSAGE_REPLAYS_END.by(_told),
     ]
 
 

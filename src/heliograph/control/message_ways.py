@@ -8,7 +8,16 @@ import msgspec
 
 from heliograph.channel.context import ChannelContext
 from heliograph.config.diagnose import MessageWaysConfig
-from heliograph.control.proto_v1.message_ways import MessageWay, WayRow, WaysState, WaysWanted, WayWanted
+from heliograph.control.proto_v1.message_ways import (
+    MESSAGE_WAYS_LIST,
+    MESSAGE_WAYS_SHOW,
+    MESSAGE_WAYS_STATE,
+    MessageWay,
+    WayRow,
+    WaysState,
+    WaysWanted,
+    WayWanted,
+)
 from heliograph.control.slices import in_slices
 from heliograph.mqtt.topic import topic_matches
 from heliograph.rpc.codes import BAD_ARGUMENTS
@@ -45,9 +54,9 @@ def methods(recorded: RecordedWays, context: ChannelContext) -> list[Method]:
     """`message_ways.list`, `message_ways.show`, `message_ways.state`."""
     answers = WaysAnswers(recorded, context)
     return [
-        Method("message_ways.list", WaysWanted, answers.listed),
-        Method("message_ways.show", WayWanted, answers.show),
-        Method("message_ways.state", NoArgs, answers.state),
+        MESSAGE_WAYS_LIST.by(answers.listed),
+        MESSAGE_WAYS_SHOW.by(answers.show),
+        MESSAGE_WAYS_STATE.by(answers.state),
     ]
 
 

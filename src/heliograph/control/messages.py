@@ -27,14 +27,8 @@ _LOOKED_MAX: Final = 200
 def methods(answers: "MessagesAnswers") -> list[Method]:
     """What can be asked: `messages.publish`, `messages.publish_all`."""
     return [
-        Method("messages.publish", proto.NewMessage, answers.publish, is_action=True, secrets=frozenset({"payload"})),
-        Method(
-            "messages.publish_all",
-            proto.NewMessages,
-            answers.publish_all,
-            is_action=True,
-            secrets=frozenset({"messages"}),
-        ),
+        proto.MESSAGES_PUBLISH.by(answers.publish),
+        proto.MESSAGES_PUBLISH_ALL.by(answers.publish_all),
     ]
 
 

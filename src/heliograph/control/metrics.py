@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator, Sequence, Set
 
-from heliograph.control.proto_v1.metrics import DeclaredMetric, MetricSample, MetricsWanted
+from heliograph.control.proto_v1.metrics import (
+    METRICS_DECLARED,
+    METRICS_SAMPLES,
+    DeclaredMetric,
+    MetricSample,
+    MetricsWanted,
+)
 from heliograph.control.slices import in_slices
 from heliograph.observe.metric import Catalogue
 from heliograph.parts import Parts
@@ -22,7 +28,7 @@ def methods(parts: Parts) -> list[Method]:
     def samples(args: MetricsWanted, call: Call) -> Iterator[Sequence[MetricSample]]:
         return in_slices(_samples(parts, catalogue, frozenset(args.names)))
 
-    return [Method("metrics.declared", NoArgs, declared), Method("metrics.samples", MetricsWanted, samples)]
+    return [METRICS_DECLARED.by(declared), METRICS_SAMPLES.by(samples)]
 
 
 def _samples(parts: Parts, catalogue: Catalogue, names: Set[str]) -> Iterator[MetricSample | None]:

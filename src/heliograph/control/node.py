@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from heliograph import __version__
 from heliograph.channel.context import ChannelContext
-from heliograph.control.proto_v1.node import NodeStatus, Reason
+from heliograph.control.proto_v1.node import NODE_STATUS, NodeStatus, Reason
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Parts
 from heliograph.rpc.methods import Call, Method, NoArgs
@@ -41,4 +41,4 @@ def methods(
             tuple(parts.waiting),
         )
 
-    return [Method("node.status", NoArgs, status, is_vital=True)]
+    return [NODE_STATUS.by(status)]

@@ -61,9 +61,9 @@ def methods(name: str, guard: OverloadGuard, manager: ConfigManager | None) -> l
     """
     answers = OlpAnswers(name, guard, manager)
     return [
-        Method("olp.status", NoArgs, answers.status, is_vital=True),
-        Method("olp.enable", NoArgs, answers.enable, is_vital=True),
-        Method("olp.disable", NoArgs, answers.disable, is_vital=True),
+        proto.OLP_STATUS.by(answers.status),
+        proto.OLP_ENABLE.by(answers.enable),
+        proto.OLP_DISABLE.by(answers.disable),
     ]
 
 

@@ -4,6 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from heliograph.control.proto_v1.opentelemetry import (
+    OPENTELEMETRY_EXPORTED,
+    OPENTELEMETRY_LOGS,
+    OPENTELEMETRY_SET_WHITELIST,
+    OPENTELEMETRY_SPANS,
+    OPENTELEMETRY_WHITELIST,
     ExportArgs,
     ExportNoted,
     LogRow,
@@ -69,11 +74,11 @@ def methods(part: Telemetry) -> list[Method]:
         return ExportNoted()
 
     return [
-        Method("opentelemetry.spans", WaitingArgs, spans),
-        Method("opentelemetry.logs", WaitingArgs, logs),
-        Method("opentelemetry.whitelist", WhitelistArgs, whitelist),
-        Method("opentelemetry.set_whitelist", NewWhitelistArgs, set_whitelist, is_action=True),
-        Method("opentelemetry.exported", ExportArgs, exported),
+        OPENTELEMETRY_SPANS.by(spans),
+        OPENTELEMETRY_LOGS.by(logs),
+        OPENTELEMETRY_WHITELIST.by(whitelist),
+        OPENTELEMETRY_SET_WHITELIST.by(set_whitelist),
+        OPENTELEMETRY_EXPORTED.by(exported),
     ]
 
 

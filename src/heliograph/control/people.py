@@ -32,35 +32,21 @@ def methods(store: PeopleStore, now_s: Callable[[], int]) -> list[Method]:
         now_s: The time, in seconds since the epoch.
     """
     users, keys = UserAnswers(store, now_s), KeyAnswers(store, now_s)
-    hashed = frozenset({"password_hash"})
     return [
-        Method("people.revision", NoArgs, users.revision, is_vital=True),
-        Method("people.users", NoArgs, users.list),
-        Method("people.user_secrets", NoArgs, users.secrets, is_vital=True),
-        Method("people.user_add", proto.NewManagementUser, users.add, is_action=True, secrets=hashed),
-        Method("people.user_set", proto.ManagementUserChange, users.set, is_action=True, secrets=hashed),
-        Method("people.user_delete", proto.ManagementUserName, users.delete, is_action=True),
-        Method(
-            "people.user_second_factor",
-            proto.SecondFactor,
-            users.set_second_factor,
-            is_action=True,
-            secrets=frozenset({"totp_secret", "recovery"}),
-        ),
-        Method(
-            "people.user_logged_in",
-            proto.ManagementLogin,
-            users.logged_in,
-            is_action=True,
-            is_vital=True,
-            secrets=frozenset({"recovery"}),
-        ),
-        Method("people.sso_logged_in", proto.SsoLogin, users.sso_logged_in, is_action=True, is_vital=True),
-        Method("people.keys", NoArgs, keys.list),
-        Method("people.key_secrets", NoArgs, keys.secrets, is_vital=True),
-        Method("people.key_add", proto.NewApiKey, keys.add, is_action=True, secrets=frozenset({"secret_hash"})),
-        Method("people.key_set", proto.ApiKeyChange, keys.set, is_action=True),
-        Method("people.key_delete", proto.ApiKeyName, keys.delete, is_action=True),
+        proto.PEOPLE_REVISION.by(users.revision),
+        proto.PEOPLE_USERS.by(users.list),
+        proto.PEOPLE_USER_SECRETS.by(users.secrets),
+        proto.PEOPLE_USER_ADD.by(users.add),
+        proto.PEOPLE_USER_SET.by(users.set),
+        proto.PEOPLE_USER_DELETE.by(users.delete),
+        proto.PEOPLE_USER_SECOND_FACTOR.by(users.set_second_factor),
+        proto.PEOPLE_USER_LOGGED_IN.by(users.logged_in),
+        proto.PEOPLE_SSO_LOGGED_IN.by(users.sso_logged_in),
+        proto.PEOPLE_KEYS.by(keys.list),
+        proto.PEOPLE_KEY_SECRETS.by(keys.secrets),
+        proto.PEOPLE_KEY_ADD.by(keys.add),
+        proto.PEOPLE_KEY_SET.by(keys.set),
+        proto.PEOPLE_KEY_DELETE.by(keys.delete),
     ]
 
 

@@ -81,13 +81,13 @@ def methods(process: Callable[[], AskedPipeline | None], tools: Callable[[], Ask
         return proto.PipelineTold(await tools().backfill(args.rule, args.since))
 
     return [
-        Method("pipeline.status", NoArgs, answers.status),
-        Method("pipeline.dead_letters", proto.DeadLettersWanted, letters),
-        Method("pipeline.late_rows", proto.LateRowsWanted, late_rows),
-        Method("pipeline.replay", proto.PipelineRule, replay, is_action=True),
-        Method("pipeline.replay_late_rows", proto.LateReplayWanted, replay_late_rows, is_action=True),
-        Method("pipeline.plan", proto.PipelineRule, plan),
-        Method("pipeline.backfill", proto.BackfillWanted, backfill, is_action=True),
+        proto.PIPELINE_STATUS.by(answers.status),
+        proto.PIPELINE_DEAD_LETTERS.by(letters),
+        proto.PIPELINE_LATE_ROWS.by(late_rows),
+        proto.PIPELINE_REPLAY.by(replay),
+        proto.PIPELINE_REPLAY_LATE_ROWS.by(replay_late_rows),
+        proto.PIPELINE_PLAN.by(plan),
+        proto.PIPELINE_BACKFILL.by(backfill),
     ]
 
 

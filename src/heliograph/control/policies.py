@@ -24,7 +24,7 @@ from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import Judgement, SchemaValidation
 from heliograph.mqtt.properties import Properties, encode_properties
 from heliograph.rpc.codes import BAD_ARGUMENTS
-from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+from heliograph.rpc.methods import Call, Method, RpcError
 from heliograph.settings.reading import GroupReader
 
 Chain = PolicyChain[Any, Any]
@@ -40,16 +40,22 @@ def methods(
     """`validations.*`, `transformations.*`."""
     trials = _Trials(validation, transformation)
     return [
-        *_of("validations", ("schema_validation", "validations"), "validation", validation, manager),
+        *_of(proto.VALIDATIONS, ("schema_validation", "validations"), "validation", validation, manager),
         *_of(
-            "transformations", ("message_transformation", "transformations"), "transformation", transformation, manager
+            proto.TRANSFORMATIONS,
+            ("message_transformation", "transformations"),
+            "transformation",
+            transformation,
+            manager,
         ),
-        Method("validations.dry_run", policies_proto.PolicyTrial, trials.validate),
-        Method("transformations.dry_run", policies_proto.PolicyTrial, trials.transform),
+        policies_proto.VALIDATIONS_DRY_RUN.by(trials.validate),
+        policies_proto.TRANSFORMATIONS_DRY_RUN.by(trials.transform),
     ]
 
 
-def _of(area: str, path: tuple[str, str], what: str, chain: Chain, manager: ConfigManager) -> list[Method]:
+def _of(
+    asks: proto.OrderedAsks, path: tuple[str, str], what: str, chain: Chain, manager: ConfigManager
+) -> list[Method]:
     groups = ConfiguredList(manager, path, what, lambda name: _counts(chain, name))
 
     async def reset(args: proto.NamedGroup, call: Call) -> proto.GroupShown:
@@ -58,14 +64,14 @@ def _of(area: str, path: tuple[str, str], what: str, chain: Chain, manager: Conf
         return proto.GroupShown(shown.name, shown.text, dict(_counts(chain, args.name)))
 
     return [
-        Method(f"{area}.list", NoArgs, lambda args, call: groups.listed()),
-        Method(f"{area}.show", proto.NamedGroup, groups.shown),
-        Method(f"{area}.add", proto.GroupSettings, groups.add),
-        Method(f"{area}.update", proto.GroupSettings, groups.update),
-        Method(f"{area}.delete", proto.NamedGroup, groups.delete),
-        Method(f"{area}.switch", proto.GroupSwitch, groups.switch),
-        Method(f"{area}.order", proto.GroupOrder, groups.order),
-        Method(f"{area}.reset", proto.NamedGroup, reset, is_action=True),
+        asks.list.by(lambda args, call: groups.listed()),
+        asks.show.by(groups.shown),
+        asks.add.by(groups.add),
+        asks.update.by(groups.update),
+        asks.delete.by(groups.delete),
+        asks.switch.by(groups.switch),
+        asks.order.by(groups.order),
+        asks.reset.by(reset),
     ]
 
 

@@ -37,7 +37,7 @@ def methods(config: Callable[[], Config], rules: RuleEngine, files: Callable[[],
             [_text(rules, name) for name in dict.fromkeys(args.rules) if rules.find(name) is not None],
         )
 
-    return [Method("rules.replay_settings", proto.ReplaySettingsWanted, settings)]
+    return [proto.RULES_REPLAY_SETTINGS.by(settings)]
 
 
 def _absolute(files: Sequence[str]) -> list[str]:

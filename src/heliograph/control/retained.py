@@ -33,14 +33,14 @@ def methods(retainer: Callable[[], Retainer | None]) -> list[Method]:
     """
     answers = RetainedAnswers(retainer)
     return [
-        Method("retainer.info", NoArgs, answers.info),
-        Method("retainer.topics", proto.RetainedTopics, answers.topics),
-        Method("retainer.show", proto.RetainedTopic, answers.show),
-        Method("retainer.clean", proto.RetainedClean, answers.clean, is_action=True),
-        Method("retainer.reindex", NoArgs, answers.reindex, is_action=True),
-        Method("retainer.index", NoArgs, answers.index),
-        Method("retainer.export", proto.RetainedTopics, answers.export, is_action=True),
-        Method("retainer.import", proto.RetainedImport, answers.take, is_action=True, secrets=frozenset({"messages"})),
+        proto.RETAINER_INFO.by(answers.info),
+        proto.RETAINER_TOPICS.by(answers.topics),
+        proto.RETAINER_SHOW.by(answers.show),
+        proto.RETAINER_CLEAN.by(answers.clean),
+        proto.RETAINER_REINDEX.by(answers.reindex),
+        proto.RETAINER_INDEX.by(answers.index),
+        proto.RETAINER_EXPORT.by(answers.export),
+        proto.RETAINER_IMPORT.by(answers.take),
     ]
 
 

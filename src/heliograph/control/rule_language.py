@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from heliograph.control.proto_v1 import rule_language as proto
 from heliograph.control.slices import in_slices
-from heliograph.rpc.methods import Call, Method, NoArgs
+from heliograph.rpc.methods import Call, Method
 from heliograph.rules.environment import Environment
 
 
@@ -23,9 +23,9 @@ def methods(environment: Callable[[], Environment]) -> list[Method]:
         return await asyncio.to_thread(_checked, args, environment())
 
     return [
-        Method("rules.functions", NoArgs, lambda args, call: in_slices(_functions())),
-        Method("rules.explain", proto.RuleText, explain),
-        Method("schemas.check", proto.PayloadToCheck, check, secrets=frozenset({"payload"})),
+        proto.RULES_FUNCTIONS.by(lambda args, call: in_slices(_functions())),
+        proto.RULES_EXPLAIN.by(explain),
+        proto.SCHEMAS_CHECK.by(check),
     ]
 
 

@@ -51,14 +51,14 @@ def methods(
     answers = RulesAnswers(rules, broker)
     trials = RuleTrials(rules, environment)
     return [
-        Method("rules.list", NoArgs, answers.list),
-        Method("rules.show", proto.RuleId, answers.show),
-        Method("rules.all", NoArgs, answers.all),
-        Method("rules.one", proto.RuleId, answers.one),
-        Method("rules.reset", proto.RuleId, answers.reset, is_action=True),
-        Method("rules.events", NoArgs, lambda args, call: in_slices(_events())),
-        Method("rules.try", proto.RuleTrial, trials.run),
-        Method("rules.run", proto.RuleTrial, trials.run_with_actions, is_action=True, secrets=frozenset({"context"})),
+        proto.RULES_LIST.by(answers.list),
+        proto.RULES_SHOW.by(answers.show),
+        proto.RULES_ALL.by(answers.all),
+        proto.RULES_ONE.by(answers.one),
+        proto.RULES_RESET.by(answers.reset),
+        proto.RULES_EVENTS.by(lambda args, call: in_slices(_events())),
+        proto.RULES_TRY.by(trials.run),
+        proto.RULES_RUN.by(trials.run_with_actions),
         *([] if manager is None else _changes(manager, rules)),
     ]
 
@@ -72,8 +72,8 @@ def _changes(manager: ConfigManager, rules: RuleEngine) -> list[Method]:
         return await groups.put(msgspec.structs.replace(args, text=text), call)
 
     return [
-        Method("rules.put", groups_proto.GroupSettings, put),
-        Method("rules.delete", groups_proto.NamedGroup, groups.delete),
+        proto.RULES_PUT.by(put),
+        proto.RULES_DELETE.by(groups.delete),
     ]
 
 

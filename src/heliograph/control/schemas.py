@@ -3,24 +3,24 @@
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.control.configured import ConfiguredGroups
 from heliograph.control.proto_v1 import groups as proto
-from heliograph.rpc.methods import Method, NoArgs
+from heliograph.rpc.methods import Method
 
-_PLACES = (("schemas", "schemas", "schema"), ("schema_registries", "external", "schema registry"))
+_PLACES = ((proto.SCHEMAS, "schemas", "schema"), (proto.SCHEMA_REGISTRIES, "external", "schema registry"))
 
 
 def methods(manager: ConfigManager) -> list[Method]:
     """`schemas.*`, and `schema_registries.*` for registries of others."""
     return [
         method
-        for area, name, what in _PLACES
-        for method in _of(area, ConfiguredGroups(manager, ("schema_registry", name), what))
+        for asks, name, what in _PLACES
+        for method in _of(asks, ConfiguredGroups(manager, ("schema_registry", name), what))
     ]
 
 
-def _of(area: str, groups: ConfiguredGroups) -> list[Method]:
+def _of(asks: proto.NamedAsks, groups: ConfiguredGroups) -> list[Method]:
     return [
-        Method(f"{area}.list", NoArgs, lambda args, call: groups.listed()),
-        Method(f"{area}.show", proto.NamedGroup, groups.shown),
-        Method(f"{area}.put", proto.GroupSettings, groups.put),
-        Method(f"{area}.delete", proto.NamedGroup, groups.delete),
+        asks.list.by(lambda args, call: groups.listed()),
+        asks.show.by(groups.shown),
+        asks.put.by(groups.put),
+        asks.delete.by(groups.delete),
     ]

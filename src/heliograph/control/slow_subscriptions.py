@@ -2,7 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from heliograph.control.proto_v1.slow_subscriptions import SlowSubscriptionRow, SlowSubscriptionsCleared
+from heliograph.control.proto_v1.slow_subscriptions import (
+    SLOW_SUBSCRIPTIONS_CLEAR,
+    SLOW_SUBSCRIPTIONS_LIST,
+    SlowSubscriptionRow,
+    SlowSubscriptionsCleared,
+)
 from heliograph.control.slices import in_slices
 from heliograph.events.slow_subscriptions import SlowSubscription, SlowSubscriptions
 from heliograph.rpc.methods import Call, Method, NoArgs
@@ -21,8 +26,8 @@ def methods(slow: Callable[[], SlowSubscriptions]) -> list[Method]:
         return SlowSubscriptionsCleared(count)
 
     return [
-        Method("slow_subscriptions.list", NoArgs, listed),
-        Method("slow_subscriptions.clear", NoArgs, clear, is_action=True),
+        SLOW_SUBSCRIPTIONS_LIST.by(listed),
+        SLOW_SUBSCRIPTIONS_CLEAR.by(clear),
     ]
 
 

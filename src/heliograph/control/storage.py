@@ -65,11 +65,11 @@ def methods(
     """
     answers = StorageAnswers(data_dir, databases, samples, health, reader)
     return [
-        Method("ds.databases", NoArgs, answers.databases),
-        Method("ds.generations", proto.DatabaseWanted, answers.generations),
-        Method("ds.streams", proto.DatabaseWanted, answers.streams),
-        Method("ds.site", NoArgs, lambda args, call: proto.StorageSite(site())),
-        Method("ds.reader", NoArgs, answers.reader),
+        proto.DS_DATABASES.by(answers.databases),
+        proto.DS_GENERATIONS.by(answers.generations),
+        proto.DS_STREAMS.by(answers.streams),
+        proto.DS_SITE.by(lambda args, call: proto.StorageSite(site())),
+        proto.DS_READER.by(answers.reader),
     ]
 
 

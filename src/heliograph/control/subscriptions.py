@@ -31,11 +31,11 @@ def methods(context: ChannelContext) -> list[Method]:
     """What can be asked: `subscriptions.list`, `subscriptions.show`, `subscriptions.add`, `subscriptions.del`."""
     answers = SubscriptionsAnswers(context)
     return [
-        Method("subscriptions.list", proto.SubscriptionsWanted, answers.list),
-        Method("subscriptions.count", proto.SubscriptionsWanted, answers.count),
-        Method("subscriptions.show", ClientId, answers.show),
-        Method("subscriptions.add", proto.NewSubscription, answers.add, is_action=True),
-        Method("subscriptions.del", proto.SubscriptionName, answers.delete, is_action=True),
+        proto.SUBSCRIPTIONS_LIST.by(answers.list),
+        proto.SUBSCRIPTIONS_COUNT.by(answers.count),
+        proto.SUBSCRIPTIONS_SHOW.by(answers.show),
+        proto.SUBSCRIPTIONS_ADD.by(answers.add),
+        proto.SUBSCRIPTIONS_DEL.by(answers.delete),
     ]
 
 

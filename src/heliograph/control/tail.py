@@ -22,7 +22,7 @@ _TOLD_S: Final = 1.0  # when nothing is taken, what was left out is told after s
 def methods(context: ChannelContext) -> list[Method]:
     """What can be asked: `messages.tail`."""
     answers = TailAnswers(context)
-    return [Method("messages.tail", proto.TailWanted, answers.tail)]
+    return [proto.MESSAGES_TAIL.by(answers.tail)]
 
 
 class TailAnswers:

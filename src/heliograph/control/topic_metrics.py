@@ -22,12 +22,12 @@ def methods(counted: TopicMetrics, topics: Callable[[], Sequence[str]], manager:
     """
     answers = _Answers(counted, topics, manager)
     found = [
-        Method("topic_metrics.list", NoArgs, answers.list),
-        Method("topic_metrics.reset", proto.TopicToCount, answers.reset, is_action=True),
+        proto.TOPIC_METRICS_LIST.by(answers.list),
+        proto.TOPIC_METRICS_RESET.by(answers.reset),
     ]
     if manager is not None:
-        found.append(Method("topic_metrics.add", proto.TopicToCount, answers.add))
-        found.append(Method("topic_metrics.delete", proto.TopicToCount, answers.delete))
+        found.append(proto.TOPIC_METRICS_ADD.by(answers.add))
+        found.append(proto.TOPIC_METRICS_DELETE.by(answers.delete))
     return found
 
 

@@ -29,9 +29,9 @@ def methods(context: ChannelContext, database: Callable[[str], LocalDatabase]) -
     """
     answers = TopicTreeAnswers(context, database)
     return [
-        Method("topic_tree.stored", proto.StoredLevelsWanted, answers.stored),
-        Method("topic_tree.state", proto.StoredLevel, answers.state),
-        Method("topic_tree.routed", proto.RoutedLevelsWanted, answers.routed),
+        proto.TOPIC_TREE_STORED.by(answers.stored),
+        proto.TOPIC_TREE_STATE.by(answers.state),
+        proto.TOPIC_TREE_ROUTED.by(answers.routed),
     ]
 
 

@@ -23,11 +23,11 @@ def methods(context: ChannelContext) -> list[Method]:
     """What can be asked: `topics.list`, `topics.show`, `exclusive.list`, `exclusive.delete`."""
     answers = TopicsAnswers(context)
     return [
-        Method("topics.list", proto.TopicsWanted, answers.list),
-        Method("topics.count", NoArgs, answers.count),
-        Method("topics.show", proto.TopicName, answers.show),
-        Method("exclusive.list", proto.TopicsWanted, answers.exclusive),
-        Method("exclusive.delete", proto.TopicName, answers.release, is_action=True),
+        proto.TOPICS_LIST.by(answers.list),
+        proto.TOPICS_COUNT.by(answers.count),
+        proto.TOPICS_SHOW.by(answers.show),
+        proto.EXCLUSIVE_LIST.by(answers.exclusive),
+        proto.EXCLUSIVE_DELETE.by(answers.release),
     ]
 
 

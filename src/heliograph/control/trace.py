@@ -5,6 +5,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from heliograph.control.proto_v1.trace import (
+    TRACE_DELETE,
+    TRACE_LIST,
+    TRACE_READ,
+    TRACE_SHOW,
+    TRACE_START,
+    TRACE_STOP,
     TraceDeleted,
     TraceNameArgs,
     TraceReadArgs,
@@ -63,12 +69,12 @@ def methods(traces: "Callable[[], Traces]") -> list[Method]:
         return TraceDeleted(args.name)
 
     return [
-        Method("trace.start", TraceStartArgs, start, is_action=True),
-        Method("trace.list", NoArgs, listed),
-        Method("trace.show", TraceShowArgs, show),
-        Method("trace.read", TraceReadArgs, read),
-        Method("trace.stop", TraceNameArgs, stop, is_action=True),
-        Method("trace.delete", TraceNameArgs, delete, is_action=True),
+        TRACE_START.by(start),
+        TRACE_LIST.by(listed),
+        TRACE_SHOW.by(show),
+        TRACE_READ.by(read),
+        TRACE_STOP.by(stop),
+        TRACE_DELETE.by(delete),
     ]
 
 

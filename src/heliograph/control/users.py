@@ -30,17 +30,16 @@ _USER_ID_BYTES_MAX: Final = 65_535
 def methods(store: UserStore, pool: PasswordPool, targets: UserTargets, context: ChannelContext) -> list[Method]:
     """What can be asked: `users.list`, `show`, `add`, `set`, `delete`, `target`, `prepare`, `import`, `export`."""
     answers = UsersAnswers(store, pool, targets, context)
-    secret = frozenset({"password"})
     return [
-        Method("users.list", proto.UsersWanted, answers.list),
-        Method("users.show", proto.UserName, answers.show),
-        Method("users.add", proto.NewUser, answers.add, is_action=True, secrets=secret),
-        Method("users.set", proto.UserChange, answers.set, is_action=True, secrets=secret),
-        Method("users.delete", proto.UserName, answers.delete, is_action=True),
-        Method("users.target", proto.UsersOf, answers.target),
-        Method("users.prepare", proto.UsersOf, answers.prepare, is_action=True),
-        Method("users.import", proto.UsersImport, answers.take, is_action=True, secrets=frozenset({"users"})),
-        Method("users.export", proto.UsersWanted, answers.export, is_action=True),
+        proto.USERS_LIST.by(answers.list),
+        proto.USERS_SHOW.by(answers.show),
+        proto.USERS_ADD.by(answers.add),
+        proto.USERS_SET.by(answers.set),
+        proto.USERS_DELETE.by(answers.delete),
+        proto.USERS_TARGET.by(answers.target),
+        proto.USERS_PREPARE.by(answers.prepare),
+        proto.USERS_IMPORT.by(answers.take),
+        proto.USERS_EXPORT.by(answers.export),
     ]
 
 

@@ -69,11 +69,11 @@ def methods(
 
     answers = VmAnswers(memory, loop, uptime_s)
     return [
-        Method("vm.load", NoArgs, answers.load, is_vital=True),
-        Method("vm.memory", NoArgs, answers.memory),
-        Method("vm.io", NoArgs, answers.io),
-        Method("vm.loop", NoArgs, answers.loop, is_vital=True),
-        Method("vm.turns", NoArgs, turns),
+        proto.VM_LOAD.by(answers.load),
+        proto.VM_MEMORY.by(answers.memory),
+        proto.VM_IO.by(answers.io),
+        proto.VM_LOOP.by(answers.loop),
+        proto.VM_TURNS.by(turns),
     ]
 
 

@@ -4,41 +4,41 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from heliograph.rpc import proto_v1 as proto
-from heliograph.rpc.asked_frames import CANNOT_SPEAK, UnreachableError, sendable
-from heliograph.rpc.frames import FrameError, RpcFrameReader, encoded, to_asker
-from heliograph.rpc.methods import NoArgs, RpcError
+from heliograph.rpc.asks import ListQuestion, Question
+from heliograph.rpc.conversation import (
+    CLOSED,
+    CONNECT_S,
+    GRACE_S,
+    LATE,
+    RpcConversation,
+    UnreachableError,
+    is_last,
+    values_of,
+)
+from heliograph.rpc.frames import FrameError
 from heliograph.rpc.socket_path import short_path
 
 T = TypeVar("T")
 
 IN_FLIGHT_MAX: Final = 4  # as many as a server takes on one connection
-_NOTHING: Final = NoArgs()
-_CONNECT_S: Final = 5.0
-_GRACE_S: Final = 5.0  # behind a deadline, within which the other side says that it has passed
-_UNREAD_MAX: Final = 200  # frames of one request
+_UNREAD_MAX: Final = 200  # replies to one request
 
 
-class _Answers:
-    """The frames of one request that have come and were not taken.
-
-    Attributes:
-        has_last: Whether the last one has come.
-    """
+class _Replies:
+    """The replies to one request that have come and were not taken."""
 
     def __init__(self) -> None:
-        self.frames: list[proto.ToAsker] = []
-        self.has_last = False
-        self._came: asyncio.Future[None] | None = None
+        self.waiting: list[proto.ToAsker] = []
         self.lost = ""
+        self._came: asyncio.Future[None] | None = None
 
-    def put(self, frame: proto.ToAsker) -> None:
-        self.frames.append(frame)
-        self.has_last = _is_last(frame)
+    def put(self, reply: proto.ToAsker) -> None:
+        self.waiting.append(reply)
         self._wake()
 
     def lose(self, why: str) -> None:
@@ -46,17 +46,17 @@ class _Answers:
         self._wake()
 
     async def take(self) -> list[proto.ToAsker]:
-        """All that has come; waits for the first.
+        """All that have come; waits for the first.
 
         Raises:
-            UnreachableError: Nothing more will come.
+            UnreachableError: None will come.
         """
-        if not self.frames and not self.lost:
+        if not self.waiting and not self.lost:
             self._came = asyncio.get_running_loop().create_future()
             await self._came
-        if not self.frames:
+        if not self.waiting:
             raise UnreachableError(self.lost)
-        taken, self.frames = self.frames, []
+        taken, self.waiting = self.waiting, []
         return taken
 
     def _wake(self) -> None:
@@ -65,19 +65,12 @@ class _Answers:
 
 
 class AsyncRpcClient(asyncio.Protocol):
-    """A connection to a server of methods; made by `connect`, and closed by its owner.
-
-    Attributes:
-        server: What answers, with its version.
-    """
+    """A connection to a server of methods; made by `connect`, and closed by its owner."""
 
     def __init__(self) -> None:
-        self.server = ""
-        self._frames = RpcFrameReader()
-        self._answers: dict[int, _Answers] = {}
-        self._given_up: set[int] = set()  # requests that the other side has yet to end
-        self._number = 0
-        self._greeting = _Answers()
+        self._conversation = RpcConversation()
+        self._replies: dict[int, _Replies] = {}
+        self._greeting = _Replies()
         self._transport: asyncio.Transport | None = None
         self._lost = ""
 
@@ -87,7 +80,7 @@ class AsyncRpcClient(asyncio.Protocol):
 
         Args:
             path: The socket.
-            name: Who asks, for the log of the other side.
+            name: What asks, for the log of the other side.
 
         Raises:
             UnreachableError: Nothing answers there.
@@ -96,13 +89,14 @@ class AsyncRpcClient(asyncio.Protocol):
         client = AsyncRpcClient()
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(_CONNECT_S):
+            async with asyncio.timeout(CONNECT_S):
                 with short_path(path) as short:
                     await loop.create_unix_connection(lambda: client, os.fspath(short))
-                await client._greet(name)
+                client._send(client._conversation.hello(name))
+                client._conversation.greeted((await client._greeting.take())[0])
         except TimeoutError as error:
             client.close()
-            raise UnreachableError(f"{path}: the node does not answer in time") from error
+            raise UnreachableError(f"{path}: {LATE}") from error
         except OSError as error:
             raise UnreachableError(f"{path}: {error.strerror or error}") from error
         except BaseException:
@@ -111,32 +105,29 @@ class AsyncRpcClient(asyncio.Protocol):
         return client
 
     @property
+    def server(self) -> str:
+        """What answers, with its version."""
+        return self._conversation.server
+
+    @property
     def in_flight(self) -> int:
         """How many requests wait for the end of their answers."""
-        return len(self._answers)
+        return len(self._replies)
 
     @property
     def given_up(self) -> int:
         """How many were given up here, and are in flight for the other side."""
-        return len(self._given_up)
+        return self._conversation.given_up_count
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection has ended."""
+        """True if the connection has ended."""
         return bool(self._lost)
 
-    async def ask(
-        self,
-        method: str,
-        kind: type[T],
-        args: msgspec.Struct = _NOTHING,
-        timeout_s: float | None = None,
-        on_behalf: str = "",
-    ) -> T:
+    async def ask(self, question: Question[T], timeout_s: float | None = None, on_behalf: str = "") -> T:
         """Ask for one struct.
 
         Args:
-            kind: The type of the answer.
             timeout_s: For how long it may take; None for as long as it takes.
             on_behalf: Whom it is asked for.
 
@@ -144,22 +135,16 @@ class AsyncRpcClient(asyncio.Protocol):
             RpcError: It was refused, or failed.
             UnreachableError: The connection was lost, or the answer is late.
         """
-        async for value in self._exchange(method, args, timeout_s, on_behalf):
-            return msgspec.msgpack.decode(value, type=kind)
-        raise UnreachableError(f"{method} was answered with a list")
+        async for value in self._values(question, timeout_s, on_behalf):
+            return msgspec.msgpack.decode(value, type=question.answer)
+        raise UnreachableError(f"{question.name} was answered with a list")
 
     async def slices(
-        self,
-        method: str,
-        kind: type[T],
-        args: msgspec.Struct = _NOTHING,
-        timeout_s: float | None = None,
-        on_behalf: str = "",
+        self, question: ListQuestion[T], timeout_s: float | None = None, on_behalf: str = ""
     ) -> AsyncGenerator[list[T], None]:
         """Ask for a list: its slices, as they come. One that is closed early is given up.
 
         Args:
-            kind: The type of a row.
             timeout_s: For how long it may take altogether; None for as long as it takes.
             on_behalf: Whom it is asked for.
 
@@ -167,13 +152,13 @@ class AsyncRpcClient(asyncio.Protocol):
             RpcError: It was refused, or failed.
             UnreachableError: The connection was lost, or the answer is late.
         """
-        decoder = msgspec.msgpack.Decoder(list[kind])  # type: ignore[valid-type]  # a type that is known at run time only
-        exchange = self._exchange(method, args, timeout_s, on_behalf)
+        decoder = question.decoder()
+        values = self._values(question, timeout_s, on_behalf)
         try:
-            async for rows in exchange:
+            async for rows in values:
                 yield decoder.decode(rows)
         finally:
-            await exchange.aclose()
+            await values.aclose()
 
     def close(self) -> None:
         """Close the connection; what is in flight is lost."""
@@ -182,105 +167,75 @@ class AsyncRpcClient(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """Called by the loop when the connection is open."""
         self._transport = cast("asyncio.Transport", transport)  # that of uvloop is none by its class
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
-        self._frames.receive(data)
+        """Called by the loop with what has come."""
         try:
-            while (frame := self._frames.next()) is not None:
-                self._take(to_asker(frame))
+            for reply in self._conversation.receive(data):
+                if isinstance(reply, proto.Welcome) or reply.id == 0:
+                    self._greeting.put(reply)
+                elif (replies := self._replies.get(reply.id)) is not None:
+                    replies.put(reply)
+                    if len(replies.waiting) > _UNREAD_MAX and self._transport is not None:
+                        self._transport.pause_reading()
         except FrameError as error:
             self._lose(str(error))
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed."""
-        self._lose("the node has closed the connection" if exc is None else f"the connection was lost: {exc}")
+        """Called by the loop when the connection has ended."""
+        self._lose(CLOSED if exc is None else f"the connection was lost: {exc}")
 
-    async def _greet(self, name: str) -> None:
-        self._send(proto.Hello([proto.VERSION], name))
-        (answer, *_) = await self._greeting.take()
-        if isinstance(answer, proto.Failure):
-            raise RpcError(answer.code, answer.message)
-        if not isinstance(answer, proto.Welcome):
-            raise UnreachableError(CANNOT_SPEAK)
-        self.server = answer.name
-
-    async def _exchange(
-        self, method: str, args: msgspec.Struct, timeout_s: float | None, on_behalf: str
+    async def _values(
+        self, question: Question[Any] | ListQuestion[Any], timeout_s: float | None, on_behalf: str
     ) -> AsyncGenerator[msgspec.Raw, None]:
-        """What a request is answered with, one frame after the other."""
         if self._lost:
             raise UnreachableError(self._lost)
-        self._number += 1
-        number, answers = self._number, _Answers()
-        deadline_ms = 0 if timeout_s is None else max(1, int(timeout_s * 1000))
-        request = proto.Request(number, method, sendable(args), deadline_ms, on_behalf)
-        until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s + _GRACE_S
-        self._answers[number] = answers
+        number, request = self._conversation.ask(question, timeout_s, on_behalf)
+        until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s + GRACE_S
+        replies = self._replies[number] = _Replies()
         is_complete = False
         try:
             self._send(request)
             while not is_complete:
-                for frame in await self._next(answers, until):
-                    if isinstance(frame, proto.Failure):
-                        is_complete = True
-                        raise RpcError(frame.code, frame.message)
-                    is_complete = isinstance(frame, proto.End | proto.Answer)
-                    if isinstance(frame, proto.Slice):
-                        yield frame.rows
-                    elif isinstance(frame, proto.Answer):
-                        yield frame.value
+                for reply in await self._next(replies, until):
+                    is_complete = is_last(reply)
+                    for value in values_of(reply):
+                        yield value
         finally:
-            del self._answers[number]
-            if not answers.has_last and not self._lost:
-                self._given_up.add(number)
-                self._send(proto.Cancel(number))
+            del self._replies[number]
+            if not self._lost:
+                self._send(self._conversation.give_up(number))
             self._go_on()
 
-    async def _next(self, answers: _Answers, until: float | None) -> list[proto.ToAsker]:
+    async def _next(self, replies: _Replies, until: float | None) -> list[proto.ToAsker]:
         self._go_on()
         try:
             async with asyncio.timeout_at(until):
-                return await answers.take()
+                return await replies.take()
         except TimeoutError as error:
-            raise UnreachableError("the node does not answer in time") from error
-
-    def _take(self, frame: proto.ToAsker) -> None:
-        if isinstance(frame, proto.Welcome) or (isinstance(frame, proto.Failure) and frame.id == 0):
-            self._greeting.put(frame)
-            return
-        if (answers := self._answers.get(frame.id)) is None:
-            if _is_last(frame):
-                self._given_up.discard(frame.id)
-            return
-        answers.put(frame)
-        if len(answers.frames) > _UNREAD_MAX and self._transport is not None:
-            self._transport.pause_reading()
+            raise UnreachableError(LATE) from error
 
     def _go_on(self) -> None:
-        """Read on, unless somebody still does not take what came."""
+        """Read on, unless a request has replies that its asker still does not take."""
         if self._transport is None or self._transport.is_reading() or self._lost:
             return
-        if all(len(answers.frames) <= _UNREAD_MAX for answers in self._answers.values()):
+        if all(len(replies.waiting) <= _UNREAD_MAX for replies in self._replies.values()):
             self._transport.resume_reading()
 
-    def _send(self, frame: proto.FromAsker) -> None:
+    def _send(self, data: bytes) -> None:
         if self._transport is None or self._lost:
             raise UnreachableError(self._lost or "the connection is not open")
-        self._transport.write(encoded(frame))
+        if data:
+            self._transport.write(data)
 
     def _lose(self, why: str) -> None:
         self._lost = self._lost or why
         self._greeting.lose(self._lost)
-        for answers in self._answers.values():
-            answers.lose(self._lost)
+        for replies in self._replies.values():
+            replies.lose(self._lost)
 
     def __repr__(self) -> str:
         return f"AsyncRpcClient({self.server}, {self.in_flight} in flight)"
-
-
-def _is_last(frame: proto.ToAsker) -> bool:
-    return isinstance(frame, proto.End | proto.Answer | proto.Failure)

@@ -11,11 +11,18 @@ HIDDEN: Final = "******"
 DONE: Final = "done"  # the outcome of an action that was carried out
 
 
-class Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Args(msgspec.Struct, frozen=True, omit_defaults=True):
     """The arguments of a method: the base of their structs.
 
-    An argument that the node does not know is refused, not passed over: a filter of a newer command must not become
-    "all of them". One that has its default is not sent, so that a newer command can still ask an older node.
+    Nodes and commands of two releases understand each other: an argument that has its default is not sent, and one that
+    the other side does not know is ignored.
+    """
+
+
+class NarrowingArgs(Args, frozen=True, forbid_unknown_fields=True):
+    """Arguments that select what is changed, or state a condition of the change.
+
+    One that the other side does not know is refused: if it were ignored, more would be changed than was asked for.
     """
 
 

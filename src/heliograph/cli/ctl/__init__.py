@@ -11,7 +11,7 @@ from typing import Final
 
 from heliograph.cli.ctl.printing import text_of
 from heliograph.cli.usage import Actions, UsageError, add_node_options, example_of
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 FAILED: Final = 1

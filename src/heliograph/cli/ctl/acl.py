@@ -148,14 +148,14 @@ def _list(args: argparse.Namespace) -> int:
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
     with asked(args) as node:
-        _print(node.rows("acl.list", proto.AclRules, proto.AclWanted(args.kind, args.like, args.limit)), args.json)
+        _print(node.rows(proto.ACL_LIST(proto.AclWanted(args.kind, args.like, args.limit))), args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     name = _only_name(args)
     with asked(args) as node:
-        _print([node.ask("acl.show", proto.AclRules, proto.AclOwner(args.kind, name))], args.json)
+        _print([node.ask(proto.ACL_SHOW(proto.AclOwner(args.kind, name)))], args.json)
     return 0
 
 
@@ -166,7 +166,7 @@ def _change(args: argparse.Namespace) -> int:
     rules = [rule_of(text) for text in texts]
     mode = "replace" if args.front is None else "front" if args.front else "rear"
     with asked(args) as node:
-        done = node.ask("acl.change", proto.AclChanged, proto.AclChange([proto.AclRules(args.kind, name, rules)], mode))
+        done = node.ask(proto.ACL_CHANGE(proto.AclChange([proto.AclRules(args.kind, name, rules)], mode)))
     code = _print_done(done, f"{_whose(args.kind, name)} {_have(args.kind)} {_rules(done.rules)}", args.json)
     _warn_of_unknown(rules)
     return code
@@ -185,13 +185,13 @@ def _warn_of_unknown(rules: Sequence[dict[str, Any]]) -> None:
 def _delete(args: argparse.Namespace) -> int:
     name = _only_name(args)
     with asked(args) as node:
-        done = node.ask("acl.delete", proto.AclChanged, proto.AclRemoval(args.kind, name, args.rule))
+        done = node.ask(proto.ACL_DELETE(proto.AclRemoval(args.kind, name, args.rule)))
     return print_done(done, f"{_whose(args.kind, name)} {_have(args.kind)} {_rules(done.rules)}", args.json)
 
 
 def _clear(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        done = node.ask("acl.clear", proto.AclChanged, proto.AclClearing(args.kind))
+        done = node.ask(proto.ACL_CLEAR(proto.AclClearing(args.kind)))
     return print_done(done, f"all rules{f' of kind {args.kind}' if args.kind else ''} are removed", args.json)
 
 
@@ -213,14 +213,14 @@ def _is_denial(rule: dict[str, Any]) -> bool:
 def _send(node: RpcClient, owners: Sequence[proto.AclRules]) -> proto.AclChanged:
     done = proto.AclChanged(0, 0, True)
     for at in range(0, len(owners), _BATCH):
-        one = node.ask("acl.change", proto.AclChanged, proto.AclChange(list(owners[at : at + _BATCH])))
+        one = node.ask(proto.ACL_CHANGE(proto.AclChange(list(owners[at : at + _BATCH]))))
         done = proto.AclChanged(done.owners + one.owners, done.rules + one.rules, one.is_asked)
     return done
 
 
 def _export(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        rows = node.rows("acl.list", proto.AclRules, proto.AclWanted())
+        rows = node.rows(proto.ACL_LIST(proto.AclWanted()))
         objects = [{own.kind: own.name, "rules": own.rules} if own.name else {"rules": own.rules} for own in rows]
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(objects), indent=2).decode() + "\n")
     return 0

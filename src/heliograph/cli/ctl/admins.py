@@ -90,21 +90,21 @@ def _list(args: argparse.Namespace) -> int:
         "description",
     )
     with asked(args) as node:
-        print_rows(node.rows("people.users", proto.ManagementUserRow), columns, args.json)
+        print_rows(node.rows(proto.PEOPLE_USERS()), columns, args.json)
     return 0
 
 
 def _add(args: argparse.Namespace) -> int:
     wanted = proto.NewManagementUser(args.user_id, _hash(args), args.role, args.text or args.description)
     with asked(args) as node:
-        row = node.ask("people.user_add", proto.ManagementUserRow, wanted)
+        row = node.ask(proto.PEOPLE_USER_ADD(wanted))
     return print_done(row, f"{row.role} {text_of(row.username)} is added", args.json)
 
 
 def _passwd(args: argparse.Namespace) -> int:
     with asked(args) as node:
         wanted = proto.ManagementUserChange(args.user_id, _hash(args))
-        row = node.ask("people.user_set", proto.ManagementUserRow, wanted)
+        row = node.ask(proto.PEOPLE_USER_SET(wanted))
     return print_done(row, f"{text_of(row.username)} has another password; its logins have ended", args.json)
 
 
@@ -115,16 +115,16 @@ def _set(args: argparse.Namespace) -> int:
     with asked(args) as node:
         if args.no_second_factor:
             plain = proto.SecondFactor(args.user_id)
-            row = node.ask("people.user_second_factor", proto.ManagementUserRow, plain)
+            row = node.ask(proto.PEOPLE_USER_SECOND_FACTOR(plain))
         if is_changed:
             wanted = proto.ManagementUserChange(args.user_id, role=args.role, description=args.description)
-            row = node.ask("people.user_set", proto.ManagementUserRow, wanted)
+            row = node.ask(proto.PEOPLE_USER_SET(wanted))
     return print_done(row, f"{text_of(row.username)} is changed; its logins have ended", args.json)
 
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        row = node.ask("people.user_delete", proto.ManagementUserRow, proto.ManagementUserName(args.user_id))
+        row = node.ask(proto.PEOPLE_USER_DELETE(proto.ManagementUserName(args.user_id)))
     return print_done(row, f"{text_of(row.username)} is deleted", args.json)
 
 

@@ -59,18 +59,18 @@ def add_parser(actions: Actions) -> None:
 
 def _list(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        rows = node.rows("alarms.list", proto.AlarmRow, proto.AlarmsWanted(args.history))
+        rows = node.rows(proto.ALARMS_LIST(proto.AlarmsWanted(args.history)))
         print_rows(rows, _ENDED if args.history else _ACTIVE, args.json)
     return 0
 
 
 def _deactivate(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        row = node.ask("alarms.deactivate", proto.AlarmRow, proto.AlarmName(args.name))
+        row = node.ask(proto.ALARMS_DEACTIVATE(proto.AlarmName(args.name)))
     return print_done(row, f"the alarm {text_of(row.name)} has ended", args.json)
 
 
 def _clear(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        cleared = node.ask("alarms.clear", proto.AlarmsCleared)
+        cleared = node.ask(proto.ALARMS_CLEAR())
     return print_done(cleared, f"{cleared.cleared:,} alarms that had ended were forgotten", args.json)

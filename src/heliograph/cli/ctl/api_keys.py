@@ -70,7 +70,7 @@ def _list(args: argparse.Namespace) -> int:
         "description",
     )
     with asked(args) as node:
-        print_rows(node.rows("people.keys", proto.ApiKeyRow), columns, args.json)
+        print_rows(node.rows(proto.PEOPLE_KEYS()), columns, args.json)
     return 0
 
 
@@ -87,7 +87,7 @@ def _add(args: argparse.Namespace) -> int:
         expires=_expires(args.for_s) or None,
     )
     with asked(args) as node:
-        row = node.ask("people.key_add", proto.ApiKeyRow, wanted)
+        row = node.ask(proto.PEOPLE_KEY_ADD(wanted))
     if args.json:
         print_json({"key": row, "secret": secret})
         return 0
@@ -101,13 +101,13 @@ def _set(args: argparse.Namespace) -> int:
         raise UsageError("nothing is to be changed: give --role, --description, --for, --enable or --disable")
     wanted = proto.ApiKeyChange(args.name, args.role, args.description, args.enable, _expires(args.for_s))
     with asked(args) as node:
-        row = node.ask("people.key_set", proto.ApiKeyRow, wanted)
+        row = node.ask(proto.PEOPLE_KEY_SET(wanted))
     return print_done(row, f"{text_of(row.name)} is changed; it is {_state(row)}", args.json)
 
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        row = node.ask("people.key_delete", proto.ApiKeyRow, proto.ApiKeyName(args.name))
+        row = node.ask(proto.PEOPLE_KEY_DELETE(proto.ApiKeyName(args.name)))
     return print_done(row, f"{text_of(row.name)} is deleted", args.json)
 
 

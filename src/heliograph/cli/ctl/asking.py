@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.usage import Actions, UsageError, add_node_options, example_of
-from heliograph.rpc.asked_frames import UnreachableError
 from heliograph.rpc.client import RpcClient
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.socket_path import CONTROL_SOCKET
 
 DEFAULT_DATA_DIR: Final = "data"  # that of node.data_dir, without loading all settings

@@ -137,13 +137,13 @@ def _add_listener(parser: argparse.ArgumentParser) -> None:
 
 def _list(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        print_rows(node.rows("authn.list", proto.AuthnRow), _COLUMNS, args.json)
+        print_rows(node.rows(proto.AUTHN_LIST()), _COLUMNS, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        shown = node.ask("authn.show", proto.AuthnShown, proto.AuthnName(args.id, args.listener))
+        shown = node.ask(proto.AUTHN_SHOW(proto.AuthnName(args.id, args.listener)))
     if args.json:
         print_json(shown)
     else:
@@ -153,37 +153,44 @@ def _show(args: argparse.Namespace) -> int:
 
 def _status(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        row = node.ask("authn.status", proto.AuthnRow, proto.AuthnName(args.id, args.listener))
+        row = node.ask(proto.AUTHN_STATUS(proto.AuthnName(args.id, args.listener)))
     print_rows([row], _COLUMNS, args.json)
     return 0
 
 
+_CHANGES = {
+    "delete": proto.AUTHN_DELETE,
+    "enable": proto.AUTHN_ENABLE,
+    "disable": proto.AUTHN_DISABLE,
+}
+
+
 def _add(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.settings == "-" else args.settings
-    method = "authn.update" if args.id else "authn.add"
+    ask = proto.AUTHN_UPDATE if args.id else proto.AUTHN_ADD
     with asked(args) as node:
-        changed = node.ask(method, proto.AuthnChanged, proto.AuthnSettings(text, args.listener, args.id))
+        changed = node.ask(ask(proto.AuthnSettings(text, args.listener, args.id)))
     return _done(changed, args)
 
 
 def _change(args: argparse.Namespace) -> int:
     with asked(args) as node:
         name = proto.AuthnName(args.id, args.listener)
-        changed = node.ask(f"authn.{args.authn_command}", proto.AuthnChanged, name)
+        changed = node.ask(_CHANGES[args.authn_command](name))
     return _done(changed, args)
 
 
 def _move(args: argparse.Namespace) -> int:
     with asked(args) as node:
         moved = proto.AuthnMove(args.id, args.position, args.listener)
-        changed = node.ask("authn.move", proto.AuthnChanged, moved)
+        changed = node.ask(proto.AUTHN_MOVE(moved))
     return _done(changed, args)
 
 
 def _order(args: argparse.Namespace) -> int:
     with asked(args) as node:
         wanted = proto.AuthnOrder(tuple(args.ids), args.listener)
-        changed = node.ask("authn.order", proto.AuthnChanged, wanted)
+        changed = node.ask(proto.AUTHN_ORDER(wanted))
     return _done(changed, args)
 
 

@@ -165,7 +165,7 @@ def _add_caches(group: Actions) -> None:
 
 def _explain(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        found = node.ask("authz.explain", proto.Explanation, _wanted(args))
+        found = node.ask(proto.AUTHZ_EXPLAIN(_wanted(args)))
     if args.json:
         print_json(found)
     else:
@@ -233,7 +233,7 @@ def _decided(step: proto.ExplainedStep) -> str:
 
 def _sources(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        rows = node.rows("authz.sources", proto.SourceStatus)
+        rows = node.rows(proto.AUTHZ_SOURCES())
         columns = (
             *("type", "state", "total", "allow", "deny", "nomatch", "ignore", "error"),
             Column("mean ms", lambda row: None if row.mean_s is None else round(row.mean_s * 1000, 3)),
@@ -244,7 +244,7 @@ def _sources(args: argparse.Namespace) -> int:
 
 def _status(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        status = node.ask("authz.status", proto.AuthorizationStatus)
+        status = node.ask(proto.AUTHZ_STATUS())
     if args.json:
         print_json(status)
         return 0
@@ -270,7 +270,7 @@ def _change(args: argparse.Namespace) -> int:
         tuple(getattr(args, "types", ())),
     )
     with asked(args) as node:
-        done = node.ask("authz.change", proto.SourcesChanged, wanted)
+        done = node.ask(proto.AUTHZ_CHANGE(wanted))
     for part, told in done.failed.items():
         print(f"the part {part} did not take it: {told}; see the log", file=sys.stderr)
     said = f"sources in their order: {', '.join(done.types) or 'none'} (revision {done.revision})"
@@ -291,7 +291,7 @@ def _text(settings: str) -> str:
 
 def _clean(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        done = node.ask("authz.cache_clean", proto.CacheCleaned, proto.CacheCleaning(args.clientid))
+        done = node.ask(proto.AUTHZ_CACHE_CLEAN(proto.CacheCleaning(args.clientid)))
     if args.clientid:
         said = f"what was remembered of {text_of(done.clientid)} is forgotten"
     else:
@@ -301,6 +301,6 @@ def _clean(args: argparse.Namespace) -> int:
 
 def _recheck(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        done = node.ask("authz.recheck", proto.Rechecked, proto.ClientName(args.clientid))
+        done = node.ask(proto.AUTHZ_RECHECK(proto.ClientName(args.clientid)))
     ended = ", ".join(map(text_of, done.removed))
     return print_done(done, f"these subscriptions ended: {ended}" if ended else "all subscriptions stay", args.json)

@@ -81,20 +81,20 @@ def _list(args: argparse.Namespace) -> int:
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
     with asked(args) as node:
-        _print(node.rows("banned.list", proto.BanRow, proto.BansWanted(args.kind, args.limit, args.by)), args.json)
+        _print(node.rows(proto.BANNED_LIST(proto.BansWanted(args.kind, args.limit, args.by))), args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        _print([node.ask("banned.show", proto.BanRow, proto.BanName(args.kind, args.who))], args.json)
+        _print([node.ask(proto.BANNED_SHOW(proto.BanName(args.kind, args.who)))], args.json)
     return 0
 
 
 def _add(args: argparse.Namespace) -> int:
     wanted = proto.NewBan(args.kind, args.who, args.reason, args.by, args.until, args.for_s)
     with asked(args) as node:
-        banned = node.ask("banned.add", proto.BanMade, wanted)
+        banned = node.ask(proto.BANNED_ADD(wanted))
     if args.json:
         print_json(banned)
         return 0
@@ -106,13 +106,13 @@ def _add(args: argparse.Namespace) -> int:
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        ban = node.ask("banned.delete", proto.BanRow, proto.BanName(args.kind, args.who))
+        ban = node.ask(proto.BANNED_DELETE(proto.BanName(args.kind, args.who)))
     return print_done(ban, f"{ban.kind} {text_of(ban.who)} is not banned any more", args.json)
 
 
 def _clear(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        cleared = node.ask("banned.clear", proto.BansCleared, proto.BansWanted(args.kind, by=args.by))
+        cleared = node.ask(proto.BANNED_CLEAR(proto.BansWanted(args.kind, by=args.by)))
     return print_done(cleared, f"{cleared.count:,} bans are lifted", args.json)
 
 

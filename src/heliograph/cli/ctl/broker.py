@@ -5,7 +5,7 @@ import argparse
 from heliograph.cli.ctl.asking import add_command, asked
 from heliograph.cli.ctl.printing import Column, print_facts, print_rows
 from heliograph.cli.usage import Actions
-from heliograph.control.proto_v1.broker import BrokerInfo, MetricValue
+from heliograph.control.proto_v1.broker import BROKER_INFO, BROKER_METRICS, BROKER_STATS
 
 _WHAT = ("info", "stats", "metrics")
 
@@ -28,9 +28,10 @@ def add_parser(actions: Actions) -> None:
 def _broker(args: argparse.Namespace) -> int:
     with asked(args) as node:
         if args.what == "info":
-            print_facts(node.ask("broker.info", BrokerInfo), args.json)
+            print_facts(node.ask(BROKER_INFO()), args.json)
             return 0
-        numbers = sorted(node.rows(f"broker.{args.what}", MetricValue), key=lambda number: number.name)
+        wanted = BROKER_STATS if args.what == "stats" else BROKER_METRICS
+        numbers = sorted(node.rows(wanted()), key=lambda number: number.name)
     shown = [number for number in numbers if number.value or not args.nonzero]
     print_rows(shown, ("name", Column("value", lambda number: number.value), "unit"), args.json)
     return 0

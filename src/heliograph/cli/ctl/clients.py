@@ -105,14 +105,14 @@ def _list(args: argparse.Namespace) -> int:
         limit=0 if args.sort else args.limit,
     )
     with asked(args) as node:
-        rows = sorted_rows(node.rows("clients.list", proto.ClientRow, wanted), args)
+        rows = sorted_rows(node.rows(proto.CLIENTS_LIST(wanted)), args)
         print_rows(map(msgspec.structs.asdict, rows) if args.json else rows, columns, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        found = node.ask("clients.show", proto.ClientDetails, proto.ClientId(args.clientid))
+        found = node.ask(proto.CLIENTS_SHOW(proto.ClientId(args.clientid)))
     facts = msgspec.structs.asdict(found.client) | msgspec.structs.asdict(found)
     del facts["client"]
     if args.json:
@@ -128,7 +128,7 @@ def _show(args: argparse.Namespace) -> int:
 
 def _kick(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        kicked = node.ask("clients.kick", proto.Kicked, proto.ClientId(args.clientid))
+        kicked = node.ask(proto.CLIENTS_KICK(proto.ClientId(args.clientid)))
     if args.json:
         print_json(kicked)
     else:

@@ -151,7 +151,7 @@ def _add_terms(parser: argparse.ArgumentParser) -> None:
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        for one in node.rows("conf.show", proto.ConfSetting, proto.ConfShowArgs(args.path)):
+        for one in node.rows(proto.CONF_SHOW(proto.ConfShowArgs(args.path))):
             if args.json:
                 print_json(one)
             else:
@@ -161,13 +161,13 @@ def _show(args: argparse.Namespace) -> int:
 
 def _keys(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        print_rows(node.rows("conf.keys", proto.ConfKey), ("name", "description"), args.json)
+        print_rows(node.rows(proto.CONF_KEYS()), ("name", "description"), args.json)
     return 0
 
 
 def _change(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        return _print_outcome(node.ask("conf.change", proto.ConfOutcome, _change_of(args)), args.json)
+        return _print_outcome(node.ask(proto.CONF_CHANGE(_change_of(args))), args.json)
 
 
 def _plan(args: argparse.Namespace) -> int:
@@ -175,19 +175,19 @@ def _plan(args: argparse.Namespace) -> int:
     if not args.values and args.file is None:
         raise UsageError("name PATH=VALUE, or a file with --load FILE")
     with asked(args) as node:
-        outcome = node.ask("conf.plan", proto.ConfOutcome, _change_of(args))
+        outcome = node.ask(proto.CONF_PLAN(_change_of(args)))
     return _print_outcome(outcome, args.json, is_plan=True)
 
 
 def _reload(args: argparse.Namespace) -> int:
     with asked(args) as node:
         same = "no setting differs; files that settings name, such as certificates and rules, were read again"
-        return _print_outcome(node.ask("conf.reload", proto.ConfOutcome), args.json, same=same)
+        return _print_outcome(node.ask(proto.CONF_RELOAD()), args.json, same=same)
 
 
 def _confirm(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        outcome = node.ask("conf.confirm", proto.ConfOutcome)
+        outcome = node.ask(proto.CONF_CONFIRM())
     if args.json:
         return _print_outcome(outcome, as_json=True)
     print(f"revision {outcome.revision} stays")
@@ -197,19 +197,19 @@ def _confirm(args: argparse.Namespace) -> int:
 def _rollback(args: argparse.Namespace) -> int:
     given = proto.ConfRollbackArgs(args.number, args.revision, args.confirm, args.comment)
     with asked(args) as node:
-        return _print_outcome(node.ask("conf.rollback", proto.ConfOutcome, given), args.json)
+        return _print_outcome(node.ask(proto.CONF_ROLLBACK(given)), args.json)
 
 
 def _revisions(args: argparse.Namespace) -> int:
     columns = ("number", Column("time", lambda one: _time(one.time)), "who", "origin", "comment")
     with asked(args) as node:
-        print_rows(node.rows("conf.revisions", proto.ConfRevision), columns, args.json)
+        print_rows(node.rows(proto.CONF_REVISIONS()), columns, args.json)
     return 0
 
 
 def _show_revision(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        found = node.ask("conf.revision", proto.ConfRevision, proto.ConfRevisionArgs(args.number))
+        found = node.ask(proto.CONF_REVISION(proto.ConfRevisionArgs(args.number)))
     if args.json:
         print_json(found)
         return 0
@@ -221,7 +221,7 @@ def _show_revision(args: argparse.Namespace) -> int:
 
 def _diff(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        rows = node.rows("conf.diff", proto.ConfDifference, proto.ConfDiffArgs(args.old, args.new))
+        rows = node.rows(proto.CONF_DIFF(proto.ConfDiffArgs(args.old, args.new)))
         print_rows(rows, ("path", "old", "new"), args.json)
     return 0
 

@@ -12,7 +12,7 @@ import msgspec
 from heliograph.cli.ctl.asking import add_command, add_group, asked, data_dir
 from heliograph.cli.ctl.printing import print_done
 from heliograph.cli.usage import Actions, UsageError
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
 
 Result = TypeVar("Result")
 
@@ -112,7 +112,7 @@ def _done(args: argparse.Namespace, do: "Callable[..., Awaitable[Result]]") -> R
     from heliograph.management.backups.errors import BackupError
 
     with asked(args) as node:
-        name = node.ask("node.status", NodeStatus).name
+        name = node.ask(NODE_STATUS()).name
     directory = data_dir(args)
 
     async def run() -> Result:

@@ -54,7 +54,7 @@ def add_parser(actions: Actions) -> None:
 
 def _info(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        info = node.ask("delayed.info", proto.DelayedInfo)
+        info = node.ask(proto.DELAYED_INFO())
     if args.json:
         print_json(info)
         return 0
@@ -70,7 +70,7 @@ def _info(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     columns = table_columns(args, _COLUMNS, _TIMES)
     with asked(args) as node:
-        rows = node.rows("delayed.list", proto.DelayedRow)
+        rows = node.rows(proto.DELAYED_LIST(proto.DelayedPage()))
         found = sorted_rows(rows, args) if args.sort or not args.limit else islice(rows, args.limit)
         print_rows(found, columns, args.json)
     return 0
@@ -78,7 +78,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        found = node.ask("delayed.show", proto.DelayedMessageRow, proto.DelayedNumber(args.id))
+        found = node.ask(proto.DELAYED_SHOW(proto.DelayedNumber(args.id)))
     row = found.row
     facts = {
         "id": row.id,
@@ -96,5 +96,5 @@ def _show(args: argparse.Namespace) -> int:
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        row = node.ask("delayed.delete", proto.DelayedRow, proto.DelayedNumber(args.id))
+        row = node.ask(proto.DELAYED_DELETE(proto.DelayedNumber(args.id)))
     return print_done(row, f"message {row.id} to {row.topic!r} is not published any more", args.json)

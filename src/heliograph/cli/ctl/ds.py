@@ -54,13 +54,13 @@ def add_parser(actions: Actions) -> None:
 
 def _info(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        databases = list(node.rows("ds.databases", proto.DatabaseRow))
-        reader = node.ask("ds.reader", proto.ReaderState)
+        databases = list(node.rows(proto.DS_DATABASES()))
+        reader = node.ask(proto.DS_READER())
         generations: list[proto.GenerationRow] = []
         name = args.database or _MESSAGES
         can_be_read = any(one.name == name and one.is_open for one in databases)
         if args.database is not None or can_be_read:
-            generations = list(node.rows("ds.generations", proto.GenerationRow, proto.DatabaseWanted(name)))
+            generations = list(node.rows(proto.DS_GENERATIONS(proto.DatabaseWanted(name))))
     if args.json:
         print_json({"databases": databases, "reader": reader, "generations": generations})
     else:

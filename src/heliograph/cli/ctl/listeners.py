@@ -6,7 +6,12 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import listeners as proto
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.control.proto_v1.conf import (
+    CONF_CHANGE,
+    CONF_SHOW,
+    ConfChangeArgs,
+    ConfShowArgs,
+)
 from heliograph.hocon.writing import key_text
 
 _COLUMNS = (
@@ -19,6 +24,11 @@ _COLUMNS = (
     Column("refused", lambda row: row.counts["refused_connections"]),
     Column("broken handshakes", lambda row: row.counts["handshake_failures"]),
 )
+_CHANGES = {
+    "start": proto.LISTENERS_START,
+    "stop": proto.LISTENERS_STOP,
+    "restart": proto.LISTENERS_RESTART,
+}
 _DONE = {"start": "accepts connections", "stop": "is stopped", "restart": "has begun anew"}
 _SAME = {"start": "accepted connections already", "stop": "was stopped already"}
 
@@ -110,13 +120,13 @@ def _add_reload(group: Actions, name: str, example: str) -> argparse.ArgumentPar
 
 def _list(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        print_rows(node.rows("listeners.list", proto.ListenerRow), _COLUMNS, args.json)
+        print_rows(node.rows(proto.LISTENERS_LIST()), _COLUMNS, args.json)
     return 0
 
 
 def _change(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        changed = node.ask(f"listeners.{args.what}", proto.ListenerChanged, proto.ListenerName(args.id))
+        changed = node.ask(_CHANGES[args.what](proto.ListenerName(args.id)))
     return print_done(
         changed, f"the listener {text_of(changed.id)} {(_DONE if changed.has_changed else _SAME)[args.what]}", args.json
     )
@@ -129,16 +139,16 @@ def _enable(args: argparse.Namespace) -> int:
     path = ".".join(map(key_text, ("listeners", kind, name)))
     change = ConfChangeArgs(values=((f"{path}.enable", args.value),), comment="ctl listeners enable")
     with asked(args) as node:
-        for _ in node.rows("conf.show", ConfSetting, ConfShowArgs(path)):  # refused where it is not configured
+        for _ in node.rows(CONF_SHOW(ConfShowArgs(path))):  # refused where it is not configured
             pass
-        outcome = node.ask("conf.change", ConfOutcome, change)
+        outcome = node.ask(CONF_CHANGE(change))
     said = f"the listener {text_of(args.id)} is {'enabled' if args.value == 'true' else 'not enabled any more'}"
     return print_done(outcome, said, args.json)
 
 
 def _reload(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        read = node.ask("certificates.reload", proto.CertificatesRead)
+        read = node.ask(proto.CERTIFICATES_RELOAD())
     return print_done(
         read, f"certificates were read again; listeners with TLS: {text_of(read.listeners or 'none')}", args.json
     )

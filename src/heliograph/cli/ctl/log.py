@@ -6,7 +6,7 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import print_done
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import log as proto
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome
+from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -47,11 +47,11 @@ def add_parser(actions: Actions) -> None:
 def _level(args: argparse.Namespace) -> int:
     with asked(args) as node:
         if args.save:
-            node.ask("conf.change", ConfOutcome, ConfChangeArgs(values=_saved(args.level), comment="ctl log set-level"))
+            node.ask(CONF_CHANGE(ConfChangeArgs(values=_saved(args.level), comment="ctl log set-level")))
         if args.level is None:
-            level = node.ask("log.level", proto.LogLevel)
+            level = node.ask(proto.LOG_LEVEL())
         else:
-            level = node.ask("log.set_level", proto.LogLevel, proto.LogLevelWanted(args.level))
+            level = node.ask(proto.LOG_SET_LEVEL(proto.LogLevelWanted(args.level)))
     return print_done(level, level.level, args.json)
 
 

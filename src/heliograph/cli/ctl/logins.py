@@ -38,13 +38,13 @@ def _list(args: argparse.Namespace) -> int:
         Column("waits", lambda row: f"{row.wait_s:.1f} s"),
     )
     with asked(args) as node:
-        print_rows(node.rows("logins.list", proto.WaitingLoginRow), columns, args.json)
+        print_rows(node.rows(proto.LOGINS_LIST()), columns, args.json)
     return 0
 
 
 def _lift(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        lifted = node.ask("logins.lift", proto.LoginsLifted, proto.LoginAddress(args.address))
+        lifted = node.ask(proto.LOGINS_LIFT(proto.LoginAddress(args.address)))
     return print_done(
         lifted, f"logins from {text_of(args.address)} need not wait any more ({lifted.count:,} had to)", args.json
     )

@@ -9,7 +9,16 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
-from heliograph.control.proto_v1.message_ways import MessageWay, WayReceiver, WayRow, WaysState, WaysWanted, WayWanted
+from heliograph.control.proto_v1.message_ways import (
+    MESSAGE_WAYS_LIST,
+    MESSAGE_WAYS_SHOW,
+    MESSAGE_WAYS_STATE,
+    MessageWay,
+    WayReceiver,
+    WaysState,
+    WaysWanted,
+    WayWanted,
+)
 from heliograph.settings.units import parse_duration
 
 _COLUMNS: Final = ("message_id", "topic", "clientid", "qos", "outcome", "why")
@@ -51,7 +60,7 @@ def _explain(args: argparse.Namespace) -> int:
     if not args.message_id:
         return _list(args)
     with asked(args) as node:
-        way = node.ask("message_ways.show", MessageWay, WayWanted(args.message_id.lower(), args.client))
+        way = node.ask(MESSAGE_WAYS_SHOW(WayWanted(args.message_id.lower(), args.client)))
     if args.json:
         print_json(way)
     else:
@@ -68,11 +77,11 @@ def _list(args: argparse.Namespace) -> int:
             raise UsageError(f"--since {args.since!r}: {error}") from None
     with asked(args) as node:
         wanted = WaysWanted(args.topic, args.client, since_us, "", args.limit)
-        rows = node.rows("message_ways.list", WayRow, wanted)
+        rows = node.rows(MESSAGE_WAYS_LIST(wanted))
         at = Column("at", lambda row: time_of(row.at_us))
         count = print_rows(rows, (at, *_COLUMNS), args.json)
         if not count and not args.json:
-            _tell_nothing(node.ask("message_ways.state", WaysState))
+            _tell_nothing(node.ask(MESSAGE_WAYS_STATE()))
     return 0
 
 

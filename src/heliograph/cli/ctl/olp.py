@@ -6,6 +6,8 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import print_done, print_json
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import olp as proto
+from heliograph.rpc.asks import Ask
+from heliograph.rpc.methods import NoArgs
 
 
 def add_parser(actions: Actions) -> None:
@@ -37,7 +39,7 @@ def add_parser(actions: Actions) -> None:
 
 def _status(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        status = node.ask("olp.status", proto.OverloadStatus)
+        status = node.ask(proto.OLP_STATUS())
     if args.json:
         print_json(status)
         return 0
@@ -53,14 +55,14 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _enable(args: argparse.Namespace) -> int:
-    return _switch(args, "olp.enable", "enabled")
+    return _switch(args, proto.OLP_ENABLE, "enabled")
 
 
 def _disable(args: argparse.Namespace) -> int:
-    return _switch(args, "olp.disable", "disabled")
+    return _switch(args, proto.OLP_DISABLE, "disabled")
 
 
-def _switch(args: argparse.Namespace, method: str, word: str) -> int:
+def _switch(args: argparse.Namespace, ask: Ask[NoArgs, proto.OverloadSwitched], word: str) -> int:
     with asked(args) as node:
-        done = node.ask(method, proto.OverloadSwitched)
+        done = node.ask(ask())
     return print_done(done, f"overload protection is {word} (revision {done.revision})", args.json)

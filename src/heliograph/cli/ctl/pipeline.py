@@ -49,7 +49,7 @@ def add_parser(actions: Actions) -> None:
 
 def _status(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        status = node.ask("pipeline.status", proto.PipelineStatus)
+        status = node.ask(proto.PIPELINE_STATUS())
     if args.json:
         print_json(status)
     elif status.is_enabled:

@@ -77,7 +77,7 @@ def add_parser(actions: Actions) -> None:
 
 def _info(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        info = node.ask("retainer.info", proto.RetainedInfo)
+        info = node.ask(proto.RETAINER_INFO())
     if args.json:
         print_json(info)
     else:
@@ -94,13 +94,13 @@ def _topics(args: argparse.Namespace) -> int:
     columns = table_columns(args, _COLUMNS, _TIMES)
     wanted = proto.RetainedTopics(args.filter, 0 if args.sort else args.limit)
     with asked(args) as node:
-        print_rows(sorted_rows(node.rows("retainer.topics", proto.RetainedRow, wanted), args), columns, args.json)
+        print_rows(sorted_rows(node.rows(proto.RETAINER_TOPICS(wanted)), args), columns, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        found = node.ask("retainer.show", proto.RetainedMessageRow, proto.RetainedTopic(args.topic))
+        found = node.ask(proto.RETAINER_SHOW(proto.RetainedTopic(args.topic)))
     facts = {
         "topic": found.row.topic,
         "qos": found.row.qos,
@@ -117,7 +117,7 @@ def _show(args: argparse.Namespace) -> int:
 
 def _clean(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        cleaned = node.ask("retainer.clean", proto.RetainedCleaned, proto.RetainedClean(args.filter, args.dry_run))
+        cleaned = node.ask(proto.RETAINER_CLEAN(proto.RetainedClean(args.filter, args.dry_run)))
     if args.json:
         print_json(cleaned)
     elif args.dry_run:
@@ -129,6 +129,6 @@ def _clean(args: argparse.Namespace) -> int:
 
 def _reindex(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        index = node.ask("retainer.reindex" if args.what == "start" else "retainer.index", proto.RetainedIndex)
+        index = node.ask((proto.RETAINER_REINDEX if args.what == "start" else proto.RETAINER_INDEX)())
     print_facts(index, args.json)
     return 0

@@ -57,13 +57,13 @@ def add_parser(actions: Actions) -> None:
 
 def _list(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        print_rows(node.rows("rules.list", proto.RuleRow), _COLUMNS, args.json)
+        print_rows(node.rows(proto.RULES_LIST()), _COLUMNS, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        facts = node.ask("rules.show", proto.RuleFacts, proto.RuleId(args.id))
+        facts = node.ask(proto.RULES_SHOW(proto.RuleId(args.id)))
     if args.json:
         print_json(facts)
         return 0

@@ -6,7 +6,7 @@ from typing import Final
 from heliograph.cli.ctl.asking import add_command, asked
 from heliograph.cli.ctl.printing import print_json, text_of
 from heliograph.cli.usage import Actions
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
 
 _READY: Final = "ready"
 _TIMEOUT_S: Final = 10.0
@@ -28,7 +28,7 @@ def add_parser(actions: Actions) -> None:
 
 def _status(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        status = node.ask("node.status", NodeStatus, timeout_s=_TIMEOUT_S)
+        status = node.ask(NODE_STATUS(), timeout_s=_TIMEOUT_S)
     if args.json:
         print_json(status)
     else:

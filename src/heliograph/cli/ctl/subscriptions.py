@@ -75,14 +75,14 @@ def _list(args: argparse.Namespace) -> int:
     limit = 0 if args.sort else args.limit
     wanted = proto.SubscriptionsWanted(args.clientid, args.topic, args.matches, limit)
     with asked(args) as node:
-        rows = node.rows("subscriptions.list", proto.SubscriptionRow, wanted)
+        rows = node.rows(proto.SUBSCRIPTIONS_LIST(wanted))
         print_rows(sorted_rows(rows, args), columns, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        rows = node.rows("subscriptions.show", proto.SubscriptionRow, ClientId(args.clientid))
+        rows = node.rows(proto.SUBSCRIPTIONS_SHOW(ClientId(args.clientid)))
         print_rows(rows, _COLUMNS, args.json)
     return 0
 
@@ -90,7 +90,7 @@ def _show(args: argparse.Namespace) -> int:
 def _add(args: argparse.Namespace) -> int:
     wanted = proto.NewSubscription(args.clientid, args.topic, args.qos, args.nl, args.rap, args.rh)
     with asked(args) as node:
-        made = node.ask("subscriptions.add", proto.Subscribed, wanted)
+        made = node.ask(proto.SUBSCRIPTIONS_ADD(wanted))
     return print_done(
         made, f"client {text_of(made.clientid)} is subscribed to {text_of(made.topic)} at QoS {made.qos}", args.json
     )
@@ -98,9 +98,7 @@ def _add(args: argparse.Namespace) -> int:
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        dropped = node.ask(
-            "subscriptions.del", proto.SubscriptionName, proto.SubscriptionName(args.clientid, args.topic)
-        )
+        dropped = node.ask(proto.SUBSCRIPTIONS_DEL(proto.SubscriptionName(args.clientid, args.topic)))
     return print_done(
         dropped, f"client {text_of(dropped.clientid)} is not subscribed to {text_of(dropped.topic)} any more", args.json
     )

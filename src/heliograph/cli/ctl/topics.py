@@ -76,14 +76,14 @@ def _add_topics(actions: Actions) -> None:
 def _list(args: argparse.Namespace) -> int:
     columns = table_columns(args, _COLUMNS)
     with asked(args) as node:
-        rows = node.rows("topics.list", proto.TopicRow, proto.TopicsWanted(0 if args.sort else args.limit))
+        rows = node.rows(proto.TOPICS_LIST(proto.TopicsWanted(0 if args.sort else args.limit)))
         print_rows(sorted_rows(rows, args), columns, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        rows = node.rows("topics.show", proto.TopicRow, proto.TopicName(args.topic))
+        rows = node.rows(proto.TOPICS_SHOW(proto.TopicName(args.topic)))
         print_rows(rows, (*_COLUMNS, Column("shared groups", _groups)), args.json)
     return 0
 
@@ -97,12 +97,12 @@ def _groups(row: proto.TopicRow) -> object:
 def _taken(args: argparse.Namespace) -> int:
     columns = table_columns(args, _HOLDERS)
     with asked(args) as node:
-        rows = node.rows("exclusive.list", proto.ExclusiveRow, proto.TopicsWanted(0 if args.sort else args.limit))
+        rows = node.rows(proto.EXCLUSIVE_LIST(proto.TopicsWanted(0 if args.sort else args.limit)))
         print_rows(sorted_rows(rows, args), columns, args.json)
     return 0
 
 
 def _free(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        freed = node.ask("exclusive.delete", proto.ExclusiveRow, proto.TopicName(args.topic))
+        freed = node.ask(proto.EXCLUSIVE_DELETE(proto.TopicName(args.topic)))
     return print_done(freed, f"{text_of(freed.topic)} is free; client {text_of(freed.clientid)} had it", args.json)

@@ -10,7 +10,16 @@ from heliograph.cli.ctl.asking import add_command, asked
 from heliograph.cli.ctl.printing import Column, print_done, print_facts, print_rows, text_of
 from heliograph.cli.ctl.status import duration
 from heliograph.cli.usage import Actions, example_of
-from heliograph.control.proto_v1.trace import TraceDeleted, TraceNameArgs, TraceRow, TraceShowArgs, TraceStartArgs
+from heliograph.control.proto_v1.trace import (
+    TRACE_DELETE,
+    TRACE_LIST,
+    TRACE_SHOW,
+    TRACE_START,
+    TRACE_STOP,
+    TraceNameArgs,
+    TraceShowArgs,
+    TraceStartArgs,
+)
 from heliograph.rpc.client import RpcClient
 from heliograph.settings.units import format_size, parse_duration, parse_size
 from heliograph.tracing.text import text_of as line_of
@@ -110,7 +119,7 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 def _start(args: argparse.Namespace) -> int:
     order = TraceStartArgs(args.name, args.kind, args.value, args.file, args.duration, args.max_size, args.payload)
     with asked(args) as node:
-        row = node.ask("trace.start", TraceRow, order)
+        row = node.ask(TRACE_START(order))
         if not args.follow:
             print_facts(row, args.json)
             return 0
@@ -119,14 +128,14 @@ def _start(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             pass
     with asked(args) as node:
-        row = node.ask("trace.stop", TraceRow, TraceNameArgs(args.name))
+        row = node.ask(TRACE_STOP(TraceNameArgs(args.name)))
     print(f"trace {text_of(row.name)} has ended; its file is {text_of(row.file)}", file=sys.stderr)
     return 0
 
 
 def _list(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        rows = sorted(node.rows("trace.list", TraceRow), key=lambda row: row.name)
+        rows = sorted(node.rows(TRACE_LIST()), key=lambda row: row.name)
     left = Column("left", lambda row: duration(row.left_s) if row.state == _RUNNING else "")
     size = Column("size", lambda row: format_size(row.size))
     print_rows(rows, ("name", "about", "value", "state", left, size, "dropped", "file"), args.json)
@@ -140,18 +149,18 @@ def _show(args: argparse.Namespace) -> int:
 
 def _stop(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        print_facts(node.ask("trace.stop", TraceRow, TraceNameArgs(args.name)), args.json)
+        print_facts(node.ask(TRACE_STOP(TraceNameArgs(args.name))), args.json)
     return 0
 
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        deleted = node.ask("trace.delete", TraceDeleted, TraceNameArgs(args.name))
+        deleted = node.ask(TRACE_DELETE(TraceNameArgs(args.name)))
     return print_done(deleted, f"trace {text_of(deleted.name)} is deleted", args.json)
 
 
 def _print_lines(node: RpcClient, name: str, *, follows: bool, as_json: bool) -> int:
-    for line in node.rows("trace.show", str, TraceShowArgs(name, follows)):
+    for line in node.rows(TRACE_SHOW(TraceShowArgs(name, follows))):
         print(line if as_json else text_of(line_of(_record(line))), flush=follows)
     return 0
 

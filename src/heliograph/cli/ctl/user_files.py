@@ -29,10 +29,10 @@ def import_users(node: RpcClient, args: argparse.Namespace) -> tuple[proto.Users
     added = overwritten = disconnected = 0
     try:
         file.check(PasswordHashAlgorithm())
-        target = node.ask("users.prepare", proto.UsersTarget, proto.UsersOf(args.listener, args.mechanism))
+        target = node.ask(proto.USERS_PREPARE(proto.UsersOf(args.listener, args.mechanism)))
         file.check(algorithm_of(target))  # some take shorter passwords
         for part in file.parts(target):
-            done = node.ask("users.import", proto.UsersImported, proto.UsersImport(target.chain, args.mechanism, part))
+            done = node.ask(proto.USERS_IMPORT(proto.UsersImport(target.chain, args.mechanism, part)))
             added, overwritten = added + done.added, overwritten + done.overwritten
             disconnected += done.disconnected
     except UserFileError as error:
@@ -50,11 +50,11 @@ def export_users(node: RpcClient, args: argparse.Namespace) -> int:
     form = args.format or args.file.suffix.removeprefix(".")
     if form not in ("csv", "json"):
         raise UsageError(f"files of users end in .csv or .json, and {args.file} does not: give --format")
-    target = node.ask("users.target", proto.UsersTarget, proto.UsersOf(args.listener, args.mechanism))
+    target = node.ask(proto.USERS_TARGET(proto.UsersOf(args.listener, args.mechanism)))
     if target.digest:
         raise UsageError(f"users of {target.authenticator} cannot be exported")
     wanted = proto.UsersWanted(args.listener, args.mechanism)
-    rows = [_row(user, target) for user in node.rows("users.export", proto.UserData, wanted)]
+    rows = [_row(user, target) for user in node.rows(proto.USERS_EXPORT(wanted))]
     text = json.dumps(rows, indent=1, ensure_ascii=False) if form == "json" else _csv(rows)
     try:
         with os.fdopen(os.open(args.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:

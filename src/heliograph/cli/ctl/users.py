@@ -130,15 +130,13 @@ def _list(args: argparse.Namespace) -> int:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
     wanted = proto.UsersWanted(args.listener, args.mechanism, args.like, args.superuser, args.after, args.limit)
     with asked(args) as node:
-        _print(node.rows("users.list", proto.UserRow, wanted), args)
+        _print(node.rows(proto.USERS_LIST(wanted)), args)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        _print(
-            [node.ask("users.show", proto.UserRow, proto.UserName(args.listener, args.mechanism, args.user_id))], args
-        )
+        _print([node.ask(proto.USERS_SHOW(proto.UserName(args.listener, args.mechanism, args.user_id)))], args)
     return 0
 
 
@@ -148,7 +146,7 @@ def _add(args: argparse.Namespace) -> int:
     password = read_password(args)
     with asked(args) as node:
         wanted = proto.NewUser(args.listener, args.mechanism, args.user_id, password, args.superuser)
-        done = node.ask("users.add", proto.UserDone, wanted)
+        done = node.ask(proto.USERS_ADD(wanted))
     if args.json:
         print_json(done)
         return 0
@@ -167,14 +165,14 @@ def _set(args: argparse.Namespace) -> int:
     password = None if rights_only else read_password(args)
     with asked(args) as node:
         wanted = proto.UserChange(args.listener, args.mechanism, args.user_id, password, args.superuser)
-        done = node.ask("users.set", proto.UserDone, wanted)
+        done = node.ask(proto.USERS_SET(wanted))
     return print_done(done, f"user {text_of(args.user_id)} is changed{_ended(done.disconnected)}", args.json)
 
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
         wanted = proto.UserName(args.listener, args.mechanism, args.user_id)
-        done = node.ask("users.delete", proto.UserDone, wanted)
+        done = node.ask(proto.USERS_DELETE(wanted))
     return print_done(done, f"user {text_of(args.user_id)} is deleted{_ended(done.disconnected)}", args.json)
 
 

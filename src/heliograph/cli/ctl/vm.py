@@ -84,8 +84,8 @@ def _loop(loop: proto.VmLoop) -> dict[str, str]:
 
 
 _SECTIONS: dict[str, tuple[Callable[[RpcClient], msgspec.Struct], Callable[..., Mapping[str, str]]]] = {
-    "load": (lambda node: node.ask("vm.load", proto.VmLoad), _load),
-    "memory": (lambda node: node.ask("vm.memory", proto.VmMemory), _memory),
-    "io": (lambda node: node.ask("vm.io", proto.VmIo), _io),
-    "loop": (lambda node: node.ask("vm.loop", proto.VmLoop), _loop),
+    "load": (lambda node: node.ask(proto.VM_LOAD()), _load),
+    "memory": (lambda node: node.ask(proto.VM_MEMORY()), _memory),
+    "io": (lambda node: node.ask(proto.VM_IO()), _io),
+    "loop": (lambda node: node.ask(proto.VM_LOOP()), _loop),
 }

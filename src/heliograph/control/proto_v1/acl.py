@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NarrowingArgs
 
 
 class AclWanted(Args, frozen=True):
@@ -60,7 +61,7 @@ class AclChange(Args, frozen=True):
     mode: str = "replace"
 
 
-class AclRemoval(Args, frozen=True):
+class AclRemoval(NarrowingArgs, frozen=True):
     """Rules to remove.
 
     Attributes:
@@ -88,7 +89,14 @@ class AclChanged(msgspec.Struct, frozen=True):
     is_asked: bool
 
 
-class AclClearing(Args, frozen=True):
+class AclClearing(NarrowingArgs, frozen=True):
     """Of which kinds to remove all rules; empty for every kind."""
 
     kind: str = ""
+
+
+ACL_LIST = ListAsk("acl.list", AclWanted, AclRules, STATE)
+ACL_SHOW = Ask("acl.show", AclOwner, AclRules, STATE)
+ACL_CHANGE = Ask("acl.change", AclChange, AclChanged, STATE, ACTS)
+ACL_DELETE = Ask("acl.delete", AclRemoval, AclChanged, STATE, ACTS)
+ACL_CLEAR = Ask("acl.clear", AclClearing, AclChanged, STATE, ACTS)

@@ -1,8 +1,11 @@
 """Connectors and actions: what is asked of them, and answers."""
 
+from typing import Generic, TypeVar
+
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, ONE, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
 
 class ActionId(Args, frozen=True):
@@ -26,7 +29,7 @@ class ActionPut(Args, frozen=True):
     is_new: bool = False
 
 
-class ActionDelete(Args, frozen=True):
+class ActionDelete(NarrowingArgs, frozen=True):
     """One that is to go.
 
     Attributes:
@@ -103,3 +106,29 @@ class ActionTested(msgspec.Struct, frozen=True):
 
     type: str
     name: str
+
+
+RowT = TypeVar("RowT", ConnectorRow, ActionRow)
+
+
+class IntegrationAsks(Generic[RowT]):
+    """What can be asked of connectors, and of actions.
+
+    Args:
+        area: Before the dot of their names.
+        row: The type of a row.
+    """
+
+    def __init__(self, area: str, row: type[RowT]) -> None:
+        self.area = area
+        self.list: ListAsk[NoArgs, RowT] = ListAsk(f"{area}.list", NoArgs, row, SUMMED)
+        self.start: Ask[ActionId, RowT] = Ask(f"{area}.start", ActionId, row, EQUAL, ACTS)
+        self.put = Ask(f"{area}.put", ActionPut, ActionChanged, STATE, CONFIGURES)
+        self.delete = Ask(f"{area}.delete", ActionDelete, ActionChanged, STATE, CONFIGURES)
+        self.switch = Ask(f"{area}.switch", ActionSwitch, ActionChanged, STATE, CONFIGURES)
+        self.probe = Ask(f"{area}.probe", ActionPut, ActionTested, ONE, ACTS, secrets=frozenset({"text"}))
+
+
+CONNECTORS = IntegrationAsks("connectors", ConnectorRow)
+ACTIONS = IntegrationAsks("actions", ActionRow)
+ACTIONS_RESET = Ask("actions.reset", ActionId, ActionRow, EQUAL, ACTS)

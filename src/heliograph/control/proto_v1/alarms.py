@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, EQUAL, LISTED, OWNER, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class AlarmsWanted(Args, frozen=True):
@@ -35,3 +36,8 @@ class AlarmsCleared(msgspec.Struct, frozen=True):
     """How many alarms of the history were forgotten."""
 
     cleared: int
+
+
+ALARMS_LIST = ListAsk("alarms.list", AlarmsWanted, AlarmRow, LISTED, is_vital=True)
+ALARMS_DEACTIVATE = Ask("alarms.deactivate", AlarmName, AlarmRow, OWNER, ACTS)
+ALARMS_CLEAR = Ask("alarms.clear", NoArgs, AlarmsCleared, EQUAL, ACTS)

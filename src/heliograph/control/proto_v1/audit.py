@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.rpc.asks import LISTED, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -45,3 +46,6 @@ class AuditRow(msgspec.Struct, frozen=True):
     args: str
     message: str
     missing: int
+
+
+AUDIT_LIST = ListAsk("audit.list", AuditWanted, AuditRow, LISTED)

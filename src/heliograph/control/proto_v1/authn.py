@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import CONFIGURES, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class AuthnName(Args, frozen=True):
@@ -89,3 +90,15 @@ class AuthnChanged(msgspec.Struct, frozen=True):
     chain: str
     ids: tuple[str, ...]
     revision: int
+
+
+AUTHN_LIST = ListAsk("authn.list", NoArgs, AuthnRow, SUMMED)
+AUTHN_SHOW = Ask("authn.show", AuthnName, AuthnShown, STATE)
+AUTHN_STATUS = Ask("authn.status", AuthnName, AuthnRow, SUMMED)
+AUTHN_ADD = Ask("authn.add", AuthnSettings, AuthnChanged, STATE, CONFIGURES)
+AUTHN_UPDATE = Ask("authn.update", AuthnSettings, AuthnChanged, STATE, CONFIGURES)
+AUTHN_DELETE = Ask("authn.delete", AuthnName, AuthnChanged, STATE, CONFIGURES)
+AUTHN_ENABLE = Ask("authn.enable", AuthnName, AuthnChanged, STATE, CONFIGURES)
+AUTHN_DISABLE = Ask("authn.disable", AuthnName, AuthnChanged, STATE, CONFIGURES)
+AUTHN_MOVE = Ask("authn.move", AuthnMove, AuthnChanged, STATE, CONFIGURES)
+AUTHN_ORDER = Ask("authn.order", AuthnOrder, AuthnChanged, STATE, CONFIGURES)

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, OWNER, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
 
 class SourceStatus(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ class SourcesChanged(msgspec.Struct, frozen=True):
     failed: dict[str, str]
 
 
-class CacheCleaning(Args, frozen=True):
+class CacheCleaning(NarrowingArgs, frozen=True):
     """Whose remembered decisions and rules to forget; empty for all clients, and answers of backends."""
 
     clientid: str = ""
@@ -198,3 +199,11 @@ class Explanation(msgspec.Struct, frozen=True):
     decided_by: str
     steps: list[ExplainedStep]
     deny_action: str
+
+
+AUTHZ_SOURCES = ListAsk("authz.sources", NoArgs, SourceStatus, SUMMED)
+AUTHZ_STATUS = Ask("authz.status", NoArgs, AuthorizationStatus, SUMMED)
+AUTHZ_CHANGE = Ask("authz.change", SourceChange, SourcesChanged, STATE, CONFIGURES)
+AUTHZ_CACHE_CLEAN = Ask("authz.cache_clean", CacheCleaning, CacheCleaned, EQUAL, ACTS)
+AUTHZ_RECHECK = Ask("authz.recheck", ClientName, Rechecked, OWNER, ACTS)
+AUTHZ_EXPLAIN = Ask("authz.explain", ExplainWanted, Explanation, OWNER)

@@ -2,10 +2,11 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NarrowingArgs
 
 
-class BansWanted(Args, frozen=True):
+class BansWanted(NarrowingArgs, frozen=True):
     """Which bans to list, or to lift: those of one kind, or all; so many at the most, 0 for all.
 
     Attributes:
@@ -121,3 +122,12 @@ class BansCleared(msgspec.Struct, frozen=True):
     """How many bans were lifted."""
 
     count: int
+
+
+BANNED_LIST = ListAsk("banned.list", BansWanted, BanRow, STATE)
+BANNED_COUNT = ListAsk("banned.count", BansWanted, BansCount, STATE)
+BANNED_SHOW = Ask("banned.show", BanName, BanRow, STATE)
+BANNED_ADD = Ask("banned.add", NewBan, BanMade, STATE, ACTS)
+BANNED_ADD_CLIENTS = Ask("banned.add_clients", ClientBans, ClientBansMade, STATE, ACTS)
+BANNED_DELETE = Ask("banned.delete", BanName, BanRow, STATE, ACTS)
+BANNED_CLEAR = Ask("banned.clear", BansWanted, BansCleared, STATE, ACTS)

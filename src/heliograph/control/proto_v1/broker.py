@@ -2,6 +2,9 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ONE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import NoArgs
+
 
 class BrokerInfo(msgspec.Struct, frozen=True):
     """The answer of `broker.info`.
@@ -30,3 +33,8 @@ class MetricValue(msgspec.Struct, frozen=True):
     name: str
     value: float
     unit: str
+
+
+BROKER_INFO = Ask("broker.info", NoArgs, BrokerInfo, ONE, is_vital=True)
+BROKER_STATS = ListAsk("broker.stats", NoArgs, MetricValue, SUMMED)
+BROKER_METRICS = ListAsk("broker.metrics", NoArgs, MetricValue, SUMMED)

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from heliograph.control.proto_v1.clients import ClientId, Kicked
+from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -301,3 +303,14 @@ class QueuedMessage(msgspec.Struct, frozen=True):
     priority: int
     payload: bytes
     payload_bytes: int = 0
+
+
+CLIENTS_KICK_ALL = ListAsk("clients.kick_all", ClientIds, Kicked, SUMMED, ACTS)
+CLIENTS_KEEPALIVE = Ask("clients.keepalive", NewKeepalive, ClientId, OWNER, ACTS)
+CLIENTS_QUEUE = ListAsk("clients.queue", QueueWanted, QueuedMessage, OWNER)
+CLIENTS_DECISIONS = ListAsk("clients.decisions", ClientId, DecisionRow, OWNER)
+CLIENTS_PAGE = ListAsk("clients.page", ClientsPage, ClientColumns, LISTED)
+CLIENTS_COUNT = ListAsk("clients.count", ClientsFilter, ClientsCount, SUMMED)
+CLIENTS_COLUMNS = Ask("clients.columns", ClientId, ClientColumns, OWNER)
+CLIENTS_TOP = ListAsk("clients.top", TopClients, RankedClient, LISTED)
+CLIENTS_DISCONNECTS = ListAsk("clients.disconnects", DisconnectsWanted, DisconnectRow, LISTED)

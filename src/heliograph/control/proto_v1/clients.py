@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ACTS, LISTED, OWNER, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -132,3 +133,9 @@ class Kicked(msgspec.Struct, frozen=True):
 
     clientid: str
     was_connected: bool
+
+
+CLIENTS_FORGET_DECISIONS = Ask("clients.forget_decisions", ClientId, ClientId, OWNER, ACTS)
+CLIENTS_LIST = ListAsk("clients.list", ClientsWanted, ClientRow, LISTED)
+CLIENTS_SHOW = Ask("clients.show", ClientId, ClientDetails, OWNER)
+CLIENTS_KICK = Ask("clients.kick", ClientId, Kicked, OWNER, ACTS)

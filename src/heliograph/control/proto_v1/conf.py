@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import CONFIGURES, EQUAL, STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
 
 class ConfShowArgs(Args, frozen=True):
@@ -38,7 +39,7 @@ class ConfKey(msgspec.Struct, frozen=True):
     description: str
 
 
-class ConfChangeArgs(Args, frozen=True):
+class ConfChangeArgs(NarrowingArgs, frozen=True):
     """A change, for `conf.change` and `conf.plan`.
 
     Attributes:
@@ -62,7 +63,7 @@ class ConfChangeArgs(Args, frozen=True):
     comment: str = ""
 
 
-class ConfRollbackArgs(Args, frozen=True):
+class ConfRollbackArgs(NarrowingArgs, frozen=True):
     """Goes back to a revision; the others as for a change."""
 
     number: int
@@ -160,3 +161,16 @@ class ConfState(msgspec.Struct, frozen=True):
 
     revision: int
     confirm_until: float = 0.0
+
+
+CONF_SHOW = ListAsk("conf.show", ConfShowArgs, ConfSetting, STATE)
+CONF_STATE = Ask("conf.state", NoArgs, ConfState, STATE)
+CONF_KEYS = ListAsk("conf.keys", NoArgs, ConfKey, STATE)
+CONF_PLAN = Ask("conf.plan", ConfChangeArgs, ConfOutcome, STATE)
+CONF_CHANGE = Ask("conf.change", ConfChangeArgs, ConfOutcome, STATE, CONFIGURES)
+CONF_RELOAD = Ask("conf.reload", NoArgs, ConfOutcome, EQUAL, CONFIGURES)
+CONF_CONFIRM = Ask("conf.confirm", NoArgs, ConfOutcome, STATE, CONFIGURES)
+CONF_REVISIONS = ListAsk("conf.revisions", NoArgs, ConfRevision, STATE)
+CONF_REVISION = Ask("conf.revision", ConfRevisionArgs, ConfRevision, STATE)
+CONF_DIFF = ListAsk("conf.diff", ConfDiffArgs, ConfDifference, STATE)
+CONF_ROLLBACK = Ask("conf.rollback", ConfRollbackArgs, ConfOutcome, STATE, CONFIGURES)

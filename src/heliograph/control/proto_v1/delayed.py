@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class DelayedInfo(msgspec.Struct, frozen=True):
@@ -59,3 +60,9 @@ class DelayedMessageRow(msgspec.Struct, frozen=True):
 
     row: DelayedRow
     payload: bytes
+
+
+DELAYED_INFO = Ask("delayed.info", NoArgs, DelayedInfo, SUMMED)
+DELAYED_LIST = ListAsk("delayed.list", DelayedPage, DelayedRow, LISTED)
+DELAYED_SHOW = Ask("delayed.show", DelayedNumber, DelayedMessageRow, OWNER)
+DELAYED_DELETE = Ask("delayed.delete", DelayedNumber, DelayedRow, OWNER, ACTS)

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class NamedGroup(Args, frozen=True):
@@ -59,3 +60,41 @@ class GroupChanged(msgspec.Struct, frozen=True):
 
     name: str
     revision: int
+
+
+class NamedAsks:
+    """What can be asked of groups under the names of one setting.
+
+    Args:
+        area: Before the dot of their names.
+    """
+
+    def __init__(self, area: str) -> None:
+        self.list = ListAsk(f"{area}.list", NoArgs, GroupShown, STATE)
+        self.show = Ask(f"{area}.show", NamedGroup, GroupShown, STATE)
+        self.put = Ask(f"{area}.put", GroupSettings, GroupChanged, STATE, CONFIGURES)
+        self.delete = Ask(f"{area}.delete", NamedGroup, GroupChanged, STATE, CONFIGURES)
+
+
+class OrderedAsks:
+    """What can be asked of groups in a list whose order counts, and which the node counts something of.
+
+    Args:
+        area: Before the dot of their names.
+    """
+
+    def __init__(self, area: str) -> None:
+        self.list = ListAsk(f"{area}.list", NoArgs, GroupShown, SUMMED)
+        self.show = Ask(f"{area}.show", NamedGroup, GroupShown, SUMMED)
+        self.add = Ask(f"{area}.add", GroupSettings, GroupChanged, STATE, CONFIGURES)
+        self.update = Ask(f"{area}.update", GroupSettings, GroupChanged, STATE, CONFIGURES)
+        self.delete = Ask(f"{area}.delete", NamedGroup, GroupChanged, STATE, CONFIGURES)
+        self.switch = Ask(f"{area}.switch", GroupSwitch, GroupChanged, STATE, CONFIGURES)
+        self.order = Ask(f"{area}.order", GroupOrder, GroupChanged, STATE, CONFIGURES)
+        self.reset = Ask(f"{area}.reset", NamedGroup, GroupShown, EQUAL, ACTS)
+
+
+SCHEMAS = NamedAsks("schemas")
+SCHEMA_REGISTRIES = NamedAsks("schema_registries")
+VALIDATIONS = OrderedAsks("validations")
+TRANSFORMATIONS = OrderedAsks("transformations")

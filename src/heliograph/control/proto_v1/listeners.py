@@ -2,7 +2,9 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
+from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, LISTED, ONE, STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class ListenerName(Args, frozen=True):
@@ -51,3 +53,12 @@ class CertificatesRead(msgspec.Struct, frozen=True):
     """
 
     listeners: list[str]
+
+
+LISTENERS_LIST = ListAsk("listeners.list", NoArgs, ListenerRow, LISTED)
+LISTENERS_START = Ask("listeners.start", ListenerName, ListenerChanged, ONE, ACTS)
+LISTENERS_STOP = Ask("listeners.stop", ListenerName, ListenerChanged, ONE, ACTS, is_vital=True)
+LISTENERS_RESTART = Ask("listeners.restart", ListenerName, ListenerChanged, ONE, ACTS)
+CERTIFICATES_RELOAD = Ask("certificates.reload", NoArgs, CertificatesRead, EQUAL, CONFIGURES)
+LISTENERS_PUT = Ask("listeners.put", GroupSettings, GroupChanged, STATE, CONFIGURES)
+LISTENERS_DELETE = Ask("listeners.delete", NamedGroup, GroupChanged, STATE, CONFIGURES)

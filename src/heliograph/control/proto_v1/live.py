@@ -3,6 +3,7 @@
 import msgspec
 
 from heliograph.control.proto_v1.metrics import MetricSample
+from heliograph.rpc.asks import SUMMED, Ask
 from heliograph.rpc.methods import Args
 
 
@@ -40,3 +41,6 @@ class LiveNumbers(msgspec.Struct, frozen=True):
     cpu_s: float
     longest_turn_s: float
     samples: list[MetricSample]
+
+
+LIVE_NUMBERS = Ask("live.numbers", LiveWanted, LiveNumbers, SUMMED)

@@ -4,7 +4,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, ONE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 Level: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
@@ -51,3 +52,8 @@ class LogEntryRow(msgspec.Struct, frozen=True):
     logger: str
     text: str
     error: str
+
+
+LOG_ENTRIES = ListAsk("log.entries", LogEntriesWanted, LogEntryRow, ONE)
+LOG_LEVEL = Ask("log.level", NoArgs, LogLevel, ONE)
+LOG_SET_LEVEL = Ask("log.set_level", LogLevelWanted, LogLevel, ONE, ACTS)

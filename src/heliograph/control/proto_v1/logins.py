@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, EQUAL, LISTED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class LoginAddress(Args, frozen=True):
@@ -29,3 +30,7 @@ class LoginsLifted(msgspec.Struct, frozen=True):
     """How many need not wait any more."""
 
     count: int
+
+
+LOGINS_LIST = ListAsk("logins.list", NoArgs, WaitingLoginRow, LISTED)
+LOGINS_LIFT = Ask("logins.lift", LoginAddress, LoginsLifted, EQUAL, ACTS)

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.control.proto_v1.messages import NewMessage
+from heliograph.control.proto_v1.messages import NewMessage, PublishedMessage
+from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -52,3 +53,8 @@ class ReplayedMessages(Args, frozen=True):
 
     id: str
     messages: list[NewMessage]
+
+
+MESSAGE_REPLAYS_BEGIN = Ask("message_replays.begin", MessageReplayOrder, MessageReplayTold, STATE, ACTS)
+MESSAGE_REPLAYS_PUBLISH = ListAsk("message_replays.publish", ReplayedMessages, PublishedMessage, STATE)
+MESSAGE_REPLAYS_END = Ask("message_replays.end", MessageReplayEnd, MessageReplayTold, STATE, ACTS)

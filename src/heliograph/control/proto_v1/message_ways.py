@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import LISTED, ONE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class WaysWanted(Args, frozen=True):
@@ -178,3 +179,8 @@ class WaysState(msgspec.Struct, frozen=True):
     stored_bytes: int
     oldest_us: int
     retention_s: int
+
+
+MESSAGE_WAYS_LIST = ListAsk("message_ways.list", WaysWanted, WayRow, LISTED)
+MESSAGE_WAYS_SHOW = Ask("message_ways.show", WayWanted, MessageWay, LISTED)
+MESSAGE_WAYS_STATE = Ask("message_ways.state", NoArgs, WaysState, ONE)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 Qos = Annotated[int, msgspec.Meta(ge=0, le=2)]
@@ -54,3 +55,9 @@ class PublishedMessage(msgspec.Struct, frozen=True):
     receivers: int
     code: int
     message: str
+
+
+MESSAGES_PUBLISH = Ask("messages.publish", NewMessage, PublishedMessage, STATE, ACTS, secrets=frozenset({"payload"}))
+MESSAGES_PUBLISH_ALL = ListAsk(
+    "messages.publish_all", NewMessages, PublishedMessage, STATE, ACTS, secrets=frozenset({"messages"})
+)

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import EQUAL, SUMMED, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class MetricsWanted(Args, frozen=True):
@@ -45,3 +46,7 @@ class MetricSample(msgspec.Struct, frozen=True, array_like=True):
     name: str
     value: float
     labels: list[str]
+
+
+METRICS_DECLARED = ListAsk("metrics.declared", NoArgs, DeclaredMetric, EQUAL)
+METRICS_SAMPLES = ListAsk("metrics.samples", MetricsWanted, MetricSample, SUMMED)

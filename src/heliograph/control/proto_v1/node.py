@@ -2,6 +2,9 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ONE, Ask
+from heliograph.rpc.methods import NoArgs
+
 
 class Reason(msgspec.Struct, frozen=True):
     """Why a node is degraded.
@@ -40,3 +43,6 @@ class NodeStatus(msgspec.Struct, frozen=True):
     sessions: int
     places: list[str]
     waiting: tuple[str, ...] = ()
+
+
+NODE_STATUS = Ask("node.status", NoArgs, NodeStatus, ONE, is_vital=True)

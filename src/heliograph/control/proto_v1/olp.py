@@ -2,6 +2,9 @@
 
 import msgspec
 
+from heliograph.rpc.asks import CONFIGURES, ONE, Ask
+from heliograph.rpc.methods import NoArgs
+
 
 class OverloadReading(msgspec.Struct, frozen=True):
     """One thing that is measured.
@@ -45,3 +48,8 @@ class OverloadSwitched(msgspec.Struct, frozen=True):
 
     enabled: bool
     revision: int
+
+
+OLP_STATUS = Ask("olp.status", NoArgs, OverloadStatus, ONE, is_vital=True)
+OLP_ENABLE = Ask("olp.enable", NoArgs, OverloadSwitched, ONE, CONFIGURES, is_vital=True)
+OLP_DISABLE = Ask("olp.disable", NoArgs, OverloadSwitched, ONE, CONFIGURES, is_vital=True)

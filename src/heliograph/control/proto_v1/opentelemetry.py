@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ACTS, ONE, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -108,3 +109,10 @@ class ExportArgs(Args, frozen=True):
 
 class ExportNoted(msgspec.Struct, frozen=True):
     """The answer of `opentelemetry.exported`."""
+
+
+OPENTELEMETRY_SPANS = ListAsk("opentelemetry.spans", WaitingArgs, SpanRow, ONE)
+OPENTELEMETRY_LOGS = ListAsk("opentelemetry.logs", WaitingArgs, LogRow, ONE)
+OPENTELEMETRY_WHITELIST = ListAsk("opentelemetry.whitelist", WhitelistArgs, str, STATE)
+OPENTELEMETRY_SET_WHITELIST = Ask("opentelemetry.set_whitelist", NewWhitelistArgs, WhitelistSet, STATE, ACTS)
+OPENTELEMETRY_EXPORTED = Ask("opentelemetry.exported", ExportArgs, ExportNoted, ONE)

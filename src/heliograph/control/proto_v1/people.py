@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class ManagementUserName(Args, frozen=True):
@@ -176,3 +177,36 @@ class PeopleRevision(msgspec.Struct, frozen=True):
     """The number of the last change of users and API keys; 0 before the first."""
 
     revision: int
+
+
+_HASHED = frozenset({"password_hash"})
+
+PEOPLE_REVISION = Ask("people.revision", NoArgs, PeopleRevision, STATE, is_vital=True)
+PEOPLE_USERS = ListAsk("people.users", NoArgs, ManagementUserRow, STATE)
+PEOPLE_USER_SECRETS = ListAsk("people.user_secrets", NoArgs, ManagementUserSecrets, STATE, is_vital=True)
+PEOPLE_USER_ADD = Ask("people.user_add", NewManagementUser, ManagementUserRow, STATE, ACTS, secrets=_HASHED)
+PEOPLE_USER_SET = Ask("people.user_set", ManagementUserChange, ManagementUserRow, STATE, ACTS, secrets=_HASHED)
+PEOPLE_USER_DELETE = Ask("people.user_delete", ManagementUserName, ManagementUserRow, STATE, ACTS)
+PEOPLE_USER_SECOND_FACTOR = Ask(
+    "people.user_second_factor",
+    SecondFactor,
+    ManagementUserRow,
+    STATE,
+    ACTS,
+    secrets=frozenset({"totp_secret", "recovery"}),
+)
+PEOPLE_USER_LOGGED_IN = Ask(
+    "people.user_logged_in",
+    ManagementLogin,
+    PeopleRevision,
+    STATE,
+    ACTS,
+    is_vital=True,
+    secrets=frozenset({"recovery"}),
+)
+PEOPLE_SSO_LOGGED_IN = Ask("people.sso_logged_in", SsoLogin, PeopleRevision, STATE, ACTS, is_vital=True)
+PEOPLE_KEYS = ListAsk("people.keys", NoArgs, ApiKeyRow, STATE)
+PEOPLE_KEY_SECRETS = ListAsk("people.key_secrets", NoArgs, ApiKeySecrets, STATE, is_vital=True)
+PEOPLE_KEY_ADD = Ask("people.key_add", NewApiKey, ApiKeyRow, STATE, ACTS, secrets=frozenset({"secret_hash"}))
+PEOPLE_KEY_SET = Ask("people.key_set", ApiKeyChange, ApiKeyRow, STATE, ACTS)
+PEOPLE_KEY_DELETE = Ask("people.key_delete", ApiKeyName, ApiKeyRow, STATE, ACTS)

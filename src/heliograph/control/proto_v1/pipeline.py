@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, STATE, Ask
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class PipelineQuery(msgspec.Struct, frozen=True):
@@ -116,3 +117,12 @@ class PipelineTold(msgspec.Struct, frozen=True):
     """What a command of the pipeline printed, lines of JSON."""
 
     lines: list[str]
+
+
+PIPELINE_STATUS = Ask("pipeline.status", NoArgs, PipelineStatus, STATE)
+PIPELINE_DEAD_LETTERS = Ask("pipeline.dead_letters", DeadLettersWanted, PipelineTold, STATE)
+PIPELINE_LATE_ROWS = Ask("pipeline.late_rows", LateRowsWanted, PipelineTold, STATE)
+PIPELINE_REPLAY = Ask("pipeline.replay", PipelineRule, PipelineTold, STATE, ACTS)
+PIPELINE_REPLAY_LATE_ROWS = Ask("pipeline.replay_late_rows", LateReplayWanted, PipelineTold, STATE, ACTS)
+PIPELINE_PLAN = Ask("pipeline.plan", PipelineRule, PipelineTold, STATE)
+PIPELINE_BACKFILL = Ask("pipeline.backfill", BackfillWanted, PipelineTold, STATE, ACTS)

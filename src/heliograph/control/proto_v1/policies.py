@@ -3,10 +3,11 @@
 import msgspec
 
 from heliograph.control.proto_v1.messages import PublishProperties
+from heliograph.rpc.asks import STATE, Ask
 from heliograph.rpc.methods import Args
 
 
-class TrialMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TrialMessage(msgspec.Struct, frozen=True):
     """A message that a validation or a transformation is tried on.
 
     Attributes:
@@ -69,3 +70,7 @@ class ValidationTried(msgspec.Struct, frozen=True):
     fault: str
     outcome: str
     checks: list[CheckTried]
+
+
+VALIDATIONS_DRY_RUN = Ask("validations.dry_run", PolicyTrial, ValidationTried, STATE)
+TRANSFORMATIONS_DRY_RUN = Ask("transformations.dry_run", PolicyTrial, MessageShown, STATE)

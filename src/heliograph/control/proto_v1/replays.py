@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.rpc.asks import STATE, Ask
 from heliograph.rpc.methods import Args
 
 
@@ -47,3 +48,6 @@ class ReplaySettings(msgspec.Struct, frozen=True):
     spark_master: str
     spark_conf: dict[str, str]
     rules: list[ReplayedRuleText]
+
+
+RULES_REPLAY_SETTINGS = Ask("rules.replay_settings", ReplaySettingsWanted, ReplaySettings, STATE)

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, EQUAL, ONE, STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
 
 class RetainedInfo(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ class RetainedMessageRow(msgspec.Struct, frozen=True):
     properties: dict[str, object]
 
 
-class RetainedClean(Args, frozen=True):
+class RetainedClean(NarrowingArgs, frozen=True):
     """Which retained messages to delete.
 
     Attributes:
@@ -133,3 +134,13 @@ class RetainedImported(msgspec.Struct, frozen=True):
 
     taken: int
     refused: int
+
+
+RETAINER_INFO = Ask("retainer.info", NoArgs, RetainedInfo, STATE)
+RETAINER_TOPICS = ListAsk("retainer.topics", RetainedTopics, RetainedRow, STATE)
+RETAINER_SHOW = Ask("retainer.show", RetainedTopic, RetainedMessageRow, STATE)
+RETAINER_CLEAN = Ask("retainer.clean", RetainedClean, RetainedCleaned, STATE, ACTS)
+RETAINER_REINDEX = Ask("retainer.reindex", NoArgs, RetainedIndex, EQUAL, ACTS)
+RETAINER_INDEX = Ask("retainer.index", NoArgs, RetainedIndex, ONE)
+RETAINER_EXPORT = ListAsk("retainer.export", RetainedTopics, RetainedRecord, STATE, ACTS)
+RETAINER_IMPORT = Ask("retainer.import", RetainedImport, RetainedImported, STATE, ACTS, secrets=frozenset({"messages"}))

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class RuleFunction(msgspec.Struct, frozen=True):
@@ -106,3 +107,8 @@ class PayloadChecked(msgspec.Struct, frozen=True):
 
     fault: str
     value: str = ""
+
+
+RULES_FUNCTIONS = ListAsk("rules.functions", NoArgs, RuleFunction, STATE)
+RULES_EXPLAIN = Ask("rules.explain", RuleText, RuleExplained, STATE)
+SCHEMAS_CHECK = Ask("schemas.check", PayloadToCheck, PayloadChecked, STATE, secrets=frozenset({"payload"}))

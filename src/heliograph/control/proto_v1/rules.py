@@ -2,7 +2,9 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
+from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, ONE, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class RuleId(Args, frozen=True):
@@ -110,3 +112,15 @@ class RuleEvent(msgspec.Struct, frozen=True):
     columns: list[str]
     test_columns: str
     sql_example: str
+
+
+RULES_LIST = ListAsk("rules.list", NoArgs, RuleRow, SUMMED)
+RULES_SHOW = Ask("rules.show", RuleId, RuleFacts, SUMMED)
+RULES_ALL = ListAsk("rules.all", NoArgs, RuleShown, SUMMED)
+RULES_ONE = Ask("rules.one", RuleId, RuleShown, SUMMED)
+RULES_RESET = Ask("rules.reset", RuleId, RuleShown, EQUAL, ACTS)
+RULES_EVENTS = ListAsk("rules.events", NoArgs, RuleEvent, STATE)
+RULES_TRY = Ask("rules.try", RuleTrial, RuleTried, STATE)
+RULES_RUN = Ask("rules.run", RuleTrial, RuleTried, ONE, ACTS, secrets=frozenset({"context"}))
+RULES_PUT = Ask("rules.put", GroupSettings, GroupChanged, STATE, CONFIGURES)
+RULES_DELETE = Ask("rules.delete", NamedGroup, GroupChanged, STATE, CONFIGURES)

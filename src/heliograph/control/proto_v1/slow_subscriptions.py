@@ -2,6 +2,9 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ACTS, EQUAL, LISTED, Ask, ListAsk
+from heliograph.rpc.methods import NoArgs
+
 
 class SlowSubscriptionRow(msgspec.Struct, frozen=True):
     """A row of `slow_subscriptions.list`, the slowest first.
@@ -21,3 +24,7 @@ class SlowSubscriptionsCleared(msgspec.Struct, frozen=True):
     """The answer of `slow_subscriptions.clear`."""
 
     cleared: int
+
+
+SLOW_SUBSCRIPTIONS_LIST = ListAsk("slow_subscriptions.list", NoArgs, SlowSubscriptionRow, LISTED)
+SLOW_SUBSCRIPTIONS_CLEAR = Ask("slow_subscriptions.clear", NoArgs, SlowSubscriptionsCleared, EQUAL, ACTS)

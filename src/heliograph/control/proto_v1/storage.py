@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ONE, STATE, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class DatabaseRow(msgspec.Struct, frozen=True):
@@ -88,3 +89,10 @@ class ReaderState(msgspec.Struct, frozen=True):
     pid: int | None
     bind: str
     counts: dict[str, float]
+
+
+DS_DATABASES = ListAsk("ds.databases", NoArgs, DatabaseRow, STATE)
+DS_GENERATIONS = ListAsk("ds.generations", DatabaseWanted, GenerationRow, STATE)
+DS_STREAMS = ListAsk("ds.streams", DatabaseWanted, StreamRow, STATE)
+DS_SITE = Ask("ds.site", NoArgs, StorageSite, ONE)
+DS_READER = Ask("ds.reader", NoArgs, ReaderState, ONE)

@@ -4,7 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.control.proto_v1.clients import ClientId
+from heliograph.rpc.asks import ACTS, LISTED, OWNER, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 Qos = Annotated[int, msgspec.Meta(ge=0, le=2)]
 
@@ -124,3 +126,15 @@ class ExclusiveRow(msgspec.Struct, frozen=True):
 
     topic: str
     clientid: str
+
+
+SUBSCRIPTIONS_LIST = ListAsk("subscriptions.list", SubscriptionsWanted, SubscriptionRow, LISTED)
+SUBSCRIPTIONS_COUNT = ListAsk("subscriptions.count", SubscriptionsWanted, SubscriptionsCount, SUMMED)
+SUBSCRIPTIONS_SHOW = ListAsk("subscriptions.show", ClientId, SubscriptionRow, OWNER)
+SUBSCRIPTIONS_ADD = Ask("subscriptions.add", NewSubscription, Subscribed, OWNER, ACTS)
+SUBSCRIPTIONS_DEL = Ask("subscriptions.del", SubscriptionName, SubscriptionName, OWNER, ACTS)
+TOPICS_LIST = ListAsk("topics.list", TopicsWanted, TopicRow, LISTED)
+TOPICS_COUNT = Ask("topics.count", NoArgs, SubscriptionsCount, SUMMED)
+TOPICS_SHOW = ListAsk("topics.show", TopicName, TopicRow, LISTED)
+EXCLUSIVE_LIST = ListAsk("exclusive.list", TopicsWanted, ExclusiveRow, STATE)
+EXCLUSIVE_DELETE = Ask("exclusive.delete", TopicName, ExclusiveRow, STATE, ACTS)

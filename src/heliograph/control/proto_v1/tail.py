@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ONE, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -41,3 +42,6 @@ class TailRow(msgspec.Struct, frozen=True):
     payload: bytes = b""
     payload_bytes: int = 0
     properties: dict[str, object] | None = None
+
+
+MESSAGES_TAIL = ListAsk("messages.tail", TailWanted, TailRow, ONE)

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class TopicToCount(Args, frozen=True):
@@ -36,3 +37,9 @@ class TopicCounted(msgspec.Struct, frozen=True):
     """
 
     topics: int
+
+
+TOPIC_METRICS_LIST = ListAsk("topic_metrics.list", NoArgs, CountedTopicRow, SUMMED)
+TOPIC_METRICS_RESET = Ask("topic_metrics.reset", TopicToCount, TopicCounted, EQUAL, ACTS)
+TOPIC_METRICS_ADD = Ask("topic_metrics.add", TopicToCount, TopicCounted, STATE, CONFIGURES)
+TOPIC_METRICS_DELETE = Ask("topic_metrics.delete", TopicToCount, TopicCounted, STATE, CONFIGURES)

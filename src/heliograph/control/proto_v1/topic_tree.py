@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.rpc.asks import LISTED, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -89,3 +90,8 @@ class RoutedLevelRow(msgspec.Struct, frozen=True):
     filters: int
     subscriptions: int
     is_partial: bool
+
+
+TOPIC_TREE_STORED = ListAsk("topic_tree.stored", StoredLevelsWanted, StoredLevelRow, STATE)
+TOPIC_TREE_STATE = Ask("topic_tree.state", StoredLevel, StoredLevelState, STATE)
+TOPIC_TREE_ROUTED = ListAsk("topic_tree.routed", RoutedLevelsWanted, RoutedLevelRow, LISTED)

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from heliograph.rpc.methods import Args
+from heliograph.rpc.asks import ACTS, EQUAL, LISTED, Ask, ListAsk
+from heliograph.rpc.methods import Args, NoArgs
 
 
 class TraceStartArgs(Args, frozen=True):
@@ -108,3 +109,11 @@ class TraceDeleted(msgspec.Struct, frozen=True):
     """The answer of `trace.delete`."""
 
     name: str
+
+
+TRACE_START = Ask("trace.start", TraceStartArgs, TraceRow, EQUAL, ACTS)
+TRACE_LIST = ListAsk("trace.list", NoArgs, TraceRow, LISTED)
+TRACE_SHOW = ListAsk("trace.show", TraceShowArgs, str, LISTED)
+TRACE_READ = Ask("trace.read", TraceReadArgs, TraceRecords, LISTED)
+TRACE_STOP = Ask("trace.stop", TraceNameArgs, TraceRow, EQUAL, ACTS)
+TRACE_DELETE = Ask("trace.delete", TraceNameArgs, TraceDeleted, EQUAL, ACTS)

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 #: Name, salt position, function, iterations and length of a `password_hash_algorithm`.
@@ -123,3 +124,14 @@ class UsersImported(msgspec.Struct, frozen=True):
     added: int
     overwritten: int
     disconnected: int = 0
+
+
+USERS_LIST = ListAsk("users.list", UsersWanted, UserRow, STATE)
+USERS_SHOW = Ask("users.show", UserName, UserRow, STATE)
+USERS_ADD = Ask("users.add", NewUser, UserDone, STATE, ACTS, secrets=frozenset({"password"}))
+USERS_SET = Ask("users.set", UserChange, UserDone, STATE, ACTS, secrets=frozenset({"password"}))
+USERS_DELETE = Ask("users.delete", UserName, UserDone, STATE, ACTS)
+USERS_TARGET = Ask("users.target", UsersOf, UsersTarget, STATE)
+USERS_PREPARE = Ask("users.prepare", UsersOf, UsersTarget, STATE, ACTS)
+USERS_IMPORT = Ask("users.import", UsersImport, UsersImported, STATE, ACTS, secrets=frozenset({"users"}))
+USERS_EXPORT = ListAsk("users.export", UsersWanted, UserData, STATE, ACTS)

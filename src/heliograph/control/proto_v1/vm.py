@@ -2,6 +2,9 @@
 
 import msgspec
 
+from heliograph.rpc.asks import ONE, Ask, ListAsk
+from heliograph.rpc.methods import NoArgs
+
 
 class VmLoad(msgspec.Struct, frozen=True):
     """What the process uses of its machine.
@@ -92,3 +95,10 @@ class LongTurnRow(msgspec.Struct, frozen=True):
     ended_at: int
     seconds: float
     ran: str
+
+
+VM_LOAD = Ask("vm.load", NoArgs, VmLoad, ONE, is_vital=True)
+VM_MEMORY = Ask("vm.memory", NoArgs, VmMemory, ONE)
+VM_IO = Ask("vm.io", NoArgs, VmIo, ONE)
+VM_LOOP = Ask("vm.loop", NoArgs, VmLoop, ONE, is_vital=True)
+VM_TURNS = ListAsk("vm.turns", NoArgs, LongTurnRow, ONE)

@@ -5,7 +5,14 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.alarms import AlarmName, AlarmRow, AlarmsCleared, AlarmsWanted
+from heliograph.control.proto_v1.alarms import (
+    ALARMS_CLEAR,
+    ALARMS_DEACTIVATE,
+    ALARMS_LIST,
+    AlarmName,
+    AlarmRow,
+    AlarmsWanted,
+)
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -59,7 +66,7 @@ async def list_alarms(
     rows = [
         _shown(node, row, now_s)
         for node in nodes.all()
-        for row in await node.rows("alarms.list", AlarmRow, AlarmsWanted(history=not activated))
+        for row in await node.rows(ALARMS_LIST(AlarmsWanted(history=not activated)))
     ]
     rows.sort(key=lambda row: str(row["deactivate_at" if not activated else "activate_at"]), reverse=True)
     return page_of(rows, page)
@@ -69,7 +76,7 @@ async def list_alarms(
 async def delete_alarms(nodes: NodesDep) -> None:
     """Forget the alarms that ended."""
     for node in nodes.all():
-        await node.ask("alarms.clear", AlarmsCleared)
+        await node.ask(ALARMS_CLEAR())
 
 
 @area.post(
@@ -83,7 +90,7 @@ async def force_deactivate_alarm(body: AlarmToEnd, nodes: NodesDep) -> None:
     found, message = False, ""
     for node in nodes.all():
         try:
-            await node.ask("alarms.deactivate", AlarmRow, AlarmName(body.name))
+            await node.ask(ALARMS_DEACTIVATE(AlarmName(body.name)))
             found = True
         except RpcError as error:
             if error.code != _NOT_ACTIVE:

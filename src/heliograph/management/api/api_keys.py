@@ -7,7 +7,16 @@ from pydantic import Field
 
 from heliograph.access.people.api_keys import api_key_of, new_secret, secret_hash_of
 from heliograph.access.people.names import ADMINISTRATOR
-from heliograph.control.proto_v1.people import ApiKeyChange, ApiKeyName, ApiKeyRow, NewApiKey
+from heliograph.control.proto_v1.people import (
+    PEOPLE_KEY_ADD,
+    PEOPLE_KEY_DELETE,
+    PEOPLE_KEY_SET,
+    PEOPLE_KEYS,
+    ApiKeyChange,
+    ApiKeyName,
+    ApiKeyRow,
+    NewApiKey,
+)
 from heliograph.management.api.people import kept
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -65,7 +74,7 @@ class NewApiKeyAnswer(ApiKeyAnswer):
 @area.get("/api_key", scope="api_keys:read", response_model=list[ApiKeyAnswer])
 async def list_api_keys(nodes: NodesDep) -> Response:
     """All keys."""
-    return json_response([_shown(row) for row in await nodes.own.rows("people.keys", ApiKeyRow)])
+    return json_response([_shown(row) for row in await nodes.own.rows(PEOPLE_KEYS())])
 
 
 @area.post("/api_key", scope="api_keys:write", errors={400: ("BAD_REQUEST",)}, response_model=NewApiKeyAnswer)
@@ -81,7 +90,7 @@ async def add_api_key(body: NewApiKeyBody, nodes: NodesDep) -> Response:
         body.enable,
         _expires(body.expired_at) or None,
     )
-    row = await kept(nodes.own.ask("people.key_add", ApiKeyRow, wanted))
+    row = await kept(nodes.own.ask(PEOPLE_KEY_ADD(wanted)))
     response = json_response({**_shown(row), "api_secret": secret})
     response.headers["cache-control"] = "no-store"
     return response
@@ -90,7 +99,7 @@ async def add_api_key(body: NewApiKeyBody, nodes: NodesDep) -> Response:
 @area.get("/api_key/{name}", scope="api_keys:read", errors={404: ("NOT_FOUND",)}, response_model=ApiKeyAnswer)
 async def get_api_key(name: str, nodes: NodesDep) -> Response:
     """One key."""
-    for row in await nodes.own.rows("people.keys", ApiKeyRow):
+    for row in await nodes.own.rows(PEOPLE_KEYS()):
         if row.name == name:
             return json_response(_shown(row))
     raise ApiError(404, "NOT_FOUND", f"there is no API key {name[:256]!r}")
@@ -106,13 +115,13 @@ async def change_api_key(name: str, body: ApiKeyChangeBody, nodes: NodesDep) -> 
     """Change a key; its secret stays."""
     expires = None if body.expired_at is None else _expires(body.expired_at)
     wanted = ApiKeyChange(name, body.role, body.desc, body.enable, expires)
-    return json_response(_shown(await kept(nodes.own.ask("people.key_set", ApiKeyRow, wanted))))
+    return json_response(_shown(await kept(nodes.own.ask(PEOPLE_KEY_SET(wanted)))))
 
 
 @area.delete("/api_key/{name}", scope="api_keys:write", errors={404: ("NOT_FOUND",)})
 async def delete_api_key(name: str, nodes: NodesDep) -> Response:
     """Delete a key."""
-    await kept(nodes.own.ask("people.key_delete", ApiKeyRow, ApiKeyName(name)))
+    await kept(nodes.own.ask(PEOPLE_KEY_DELETE(ApiKeyName(name))))
     return Response(status_code=204)
 
 

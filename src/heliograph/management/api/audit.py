@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 from fastapi import Query, Response
 
-from heliograph.control.proto_v1.audit import AuditRow, AuditWanted
+from heliograph.control.proto_v1.audit import AUDIT_LIST, AuditRow, AuditWanted
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Row
@@ -56,7 +56,7 @@ async def list_audit(
         _moment(gte_created_at, "gte_created_at"),
         _moment(lte_created_at, "lte_created_at"),
     )
-    rows, has_next = await take_page(nodes.own.slices("audit.list", AuditRow, wanted), page)
+    rows, has_next = await take_page(nodes.own.slices(AUDIT_LIST(wanted)), page)
     return page_response([_shown(row, nodes.own.name) for row in rows], page, None, has_next)
 
 

@@ -7,13 +7,18 @@ import orjson
 from fastapi import Body, Depends, Request, Response
 
 from heliograph.control.proto_v1.authn import (
-    AuthnChanged,
+    AUTHN_ADD,
+    AUTHN_DELETE,
+    AUTHN_LIST,
+    AUTHN_MOVE,
+    AUTHN_ORDER,
+    AUTHN_SHOW,
+    AUTHN_STATUS,
+    AUTHN_UPDATE,
     AuthnMove,
     AuthnName,
     AuthnOrder,
-    AuthnRow,
     AuthnSettings,
-    AuthnShown,
 )
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.states import GLOBAL, authenticator_state
@@ -42,17 +47,17 @@ ChainDep = Annotated[str, Depends(_chain)]
 
 async def list_authenticators(nodes: NodesDep, chain: ChainDep) -> Response:
     """All authenticators in the order in which they are asked."""
-    rows = [row for row in await nodes.own.rows("authn.list", AuthnRow) if row.chain == (chain or GLOBAL)]
+    rows = [row for row in await nodes.own.rows(AUTHN_LIST()) if row.chain == (chain or GLOBAL)]
     return json_response([await _settings(nodes.own, chain, row.id) for row in rows])
 
 
 async def create_authenticator(nodes: NodesDep, chain: ChainDep, body: Annotated[Settings, Body()]) -> Response:
     """Add an authenticator at the end of the chain."""
     name = id_of(body)
-    rows = await nodes.own.rows("authn.list", AuthnRow)
+    rows = await nodes.own.rows(AUTHN_LIST())
     if any(row.id == name and row.chain == (chain or GLOBAL) for row in rows):
         raise ApiError(409, "ALREADY_EXISTS", f"there is an authenticator {name} already")
-    await nodes.own.ask("authn.add", AuthnChanged, AuthnSettings(_text(body), chain))
+    await nodes.own.ask(AUTHN_ADD(AuthnSettings(_text(body), chain)))
     return json_response(await _settings(nodes.own, chain, name))
 
 
@@ -68,28 +73,28 @@ async def update_authenticator(
     await _settings(nodes.own, chain, id)
     if id_of(body) != id:
         raise ApiError(400, "BAD_REQUEST", f"the body is of {id_of(body) or 'no authenticator'}, not of {id}")
-    await nodes.own.ask("authn.update", AuthnChanged, AuthnSettings(_text(body), chain, id))
+    await nodes.own.ask(AUTHN_UPDATE(AuthnSettings(_text(body), chain, id)))
     return Response(status_code=204)
 
 
 async def delete_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
     """Delete an authenticator and its users."""
     await _settings(nodes.own, chain, id)
-    await nodes.own.ask("authn.delete", AuthnChanged, AuthnName(id, chain))
+    await nodes.own.ask(AUTHN_DELETE(AuthnName(id, chain)))
     return Response(status_code=204)
 
 
 async def get_authenticator_status(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
     """How an authenticator is, and what it has counted."""
     with answering():
-        row = await nodes.own.ask("authn.status", AuthnRow, AuthnName(id, chain))
+        row = await nodes.own.ask(AUTHN_STATUS(AuthnName(id, chain)))
     return json_response(status_of(nodes.own.name, *authenticator_state(row)))
 
 
 async def move_authenticator(id: str, position: str, nodes: NodesDep, chain: ChainDep) -> Response:
     """Move an authenticator in the chain: `front`, `rear`, `before:ID` or `after:ID`."""
     await _settings(nodes.own, chain, id)
-    await nodes.own.ask("authn.move", AuthnChanged, AuthnMove(id, position, chain))
+    await nodes.own.ask(AUTHN_MOVE(AuthnMove(id, position, chain)))
     return Response(status_code=204)
 
 
@@ -97,7 +102,7 @@ async def order_authenticators(nodes: NodesDep, chain: ChainDep, body: Annotated
     """Set the order of all authenticators."""
     ids = tuple(str(one.get("id", "")) for one in body)
     with answering(not_found=(400, "BAD_REQUEST")):
-        await nodes.own.ask("authn.order", AuthnChanged, AuthnOrder(ids, chain))
+        await nodes.own.ask(AUTHN_ORDER(AuthnOrder(ids, chain)))
     return Response(status_code=204)
 
 
@@ -144,6 +149,6 @@ def _text(body: Settings) -> str:
 
 async def _settings(node: Node, chain: str, name: str) -> Settings:
     with answering():
-        shown = await node.ask("authn.show", AuthnShown, AuthnName(name, chain))
+        shown = await node.ask(AUTHN_SHOW(AuthnName(name, chain)))
     settings: Settings = orjson.loads(shown.text)
     return {**settings, "id": name, "enable": settings.get("enable", True)}

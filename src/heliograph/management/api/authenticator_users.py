@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.datastructures import UploadFile
 
 from heliograph.control.proto_v1 import users as proto
+from heliograph.control.proto_v1.authn import AUTHN_SHOW
 from heliograph.management.api.authentication import ChainDep
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.answering import answering
@@ -52,7 +53,7 @@ async def list_authenticator_users(
     """A page of users."""
     of = await _of(nodes.own, id, chain)
     wanted = proto.UsersWanted(of.chain, of.mechanism, like=like_user_id, is_superuser=is_superuser)
-    rows, has_next = await take_page(nodes.own.slices("users.list", proto.UserRow, wanted), page)
+    rows, has_next = await take_page(nodes.own.slices(proto.USERS_LIST(wanted)), page)
     return page_response([_row(row) for row in rows], page, None, has_next)
 
 
@@ -61,7 +62,7 @@ async def create_authenticator_user(id: str, nodes: NodesDep, chain: ChainDep, b
     of = await _of(nodes.own, id, chain)
     new = proto.NewUser(of.chain, of.mechanism, body.user_id, body.password.encode(), body.is_superuser)
     with answering(already_exists=(409, "ALREADY_EXISTS")):
-        done = await nodes.own.ask("users.add", proto.UserDone, new)
+        done = await nodes.own.ask(proto.USERS_ADD(new))
     return json_response(_row(done.user), 201)
 
 
@@ -70,7 +71,7 @@ async def get_authenticator_user(id: str, user_id: str, nodes: NodesDep, chain: 
     of = await _of(nodes.own, id, chain)
     with answering():
         return json_response(
-            _row(await nodes.own.ask("users.show", proto.UserRow, proto.UserName(of.chain, of.mechanism, user_id)))
+            _row(await nodes.own.ask(proto.USERS_SHOW(proto.UserName(of.chain, of.mechanism, user_id))))
         )
 
 
@@ -84,7 +85,7 @@ async def update_authenticator_user(
     password = None if body.password is None else body.password.encode()
     change = proto.UserChange(of.chain, of.mechanism, user_id, password, body.is_superuser)
     with answering():
-        done = await nodes.own.ask("users.set", proto.UserDone, change)
+        done = await nodes.own.ask(proto.USERS_SET(change))
     return json_response(_row(done.user))
 
 
@@ -92,7 +93,7 @@ async def delete_authenticator_user(id: str, user_id: str, nodes: NodesDep, chai
     """Delete a user."""
     of = await _of(nodes.own, id, chain)
     with answering():
-        await nodes.own.ask("users.delete", proto.UserDone, proto.UserName(of.chain, of.mechanism, user_id))
+        await nodes.own.ask(proto.USERS_DELETE(proto.UserName(of.chain, of.mechanism, user_id)))
     return Response(status_code=204)
 
 
@@ -110,14 +111,14 @@ async def import_authenticator_users(
     of = await _of(nodes.own, id, chain)
     text, form = await _file(request)
     file = UserFile(text, form, _kind(text, form) if type == "auto" else type)
-    target = await nodes.own.ask("users.target", proto.UsersTarget, of)
+    target = await nodes.own.ask(proto.USERS_TARGET(of))
     added = overwritten = 0
     try:
         total = await asyncio.to_thread(file.check, algorithm_of(target))
         parts = file.parts(target)
         while part := await asyncio.to_thread(next, parts, ()):
             users = proto.UsersImport(of.chain, of.mechanism, part)
-            done = await nodes.own.ask("users.import", proto.UsersImported, users)
+            done = await nodes.own.ask(proto.USERS_IMPORT(users))
             added, overwritten = added + done.added, overwritten + done.overwritten
     except UserFileError as error:
         raise ApiError(400, "BAD_REQUEST", str(error)) from None
@@ -168,13 +169,13 @@ async def _of(node: Node, name: str, chain: str) -> proto.UsersOf:
     mechanism, _, backend = name.partition(":")
     of = proto.UsersOf(chain, mechanism)
     if backend != _BUILT_IN:
-        from heliograph.control.proto_v1.authn import AuthnName, AuthnShown
+        from heliograph.control.proto_v1.authn import AuthnName
 
         with answering():
-            await node.ask("authn.show", AuthnShown, AuthnName(name, chain))
+            await node.ask(AUTHN_SHOW(AuthnName(name, chain)))
         raise ApiError(400, "BAD_REQUEST", f"{name} has no users of its own")
     with answering(no_authenticator=(404, "NOT_FOUND")):
-        await node.ask("users.target", proto.UsersTarget, of)
+        await node.ask(proto.USERS_TARGET(of))
     return of
 
 

@@ -7,9 +7,14 @@ from typing import Annotated, Any, Final
 from fastapi import Body as Json
 from fastapi import Depends, Request, Response
 
-from heliograph.control.proto_v1.authorization import CacheCleaned, CacheCleaning, SourceChange, SourcesChanged
-from heliograph.control.proto_v1.authorization import SourceStatus as Row
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome
+from heliograph.control.proto_v1.authorization import (
+    AUTHZ_CACHE_CLEAN,
+    AUTHZ_CHANGE,
+    AUTHZ_SOURCES,
+    CacheCleaning,
+    SourceChange,
+)
+from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
 from heliograph.management.api.acl_files import AclFiles
 from heliograph.management.api.authentication import status_of
 from heliograph.management.asking.nodes import Node
@@ -56,7 +61,7 @@ async def put_authorization_settings(nodes: NodesDep, body: Annotated[Settings, 
     """Change the settings of authorization other than its sources."""
     settings = {name: value for name, value in body.items() if name != "sources"}
     text = json.dumps({"authorization": settings})
-    await nodes.own.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, comment="authorization settings"))
+    await nodes.own.ask(CONF_CHANGE(ConfChangeArgs(text=text, comment="authorization settings")))
     return json_response(await _shown_settings(nodes.own))
 
 
@@ -78,7 +83,7 @@ async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Sett
     """Set the order of all sources."""
     types = tuple(str(one.get("type", "")) for one in body)
     with answering(not_found=(400, "BAD_REQUEST")):
-        await nodes.own.ask("authz.change", SourcesChanged, SourceChange("order", types=types))
+        await nodes.own.ask(AUTHZ_CHANGE(SourceChange("order", types=types)))
     return Response(status_code=204)
 
 
@@ -112,14 +117,14 @@ async def update_authorization_source(
 async def delete_authorization_source(type: str, nodes: NodesDep) -> Response:
     """Delete a source."""
     await _source(nodes.own, type)
-    await nodes.own.ask("authz.change", SourcesChanged, SourceChange("delete", type))
+    await nodes.own.ask(AUTHZ_CHANGE(SourceChange("delete", type)))
     return Response(status_code=204)
 
 
 @area.get("/authorization/sources/{type}/status", scope="authorization:read", response_class=Response, errors=_MISSING)
 async def get_authorization_source_status(type: str, nodes: NodesDep) -> Response:
     """The state and the counters of a source."""
-    row = next((one for one in await nodes.own.rows("authz.sources", Row) if one.type == type), None)
+    row = next((one for one in await nodes.own.rows(AUTHZ_SOURCES()) if one.type == type), None)
     if row is None:
         raise _missing(type)
     return json_response(status_of(nodes.own.name, *source_state(row)))
@@ -135,14 +140,14 @@ async def get_authorization_source_status(type: str, nodes: NodesDep) -> Respons
 async def move_authorization_source(type: str, nodes: NodesDep, body: SourceMove) -> Response:
     """Move a source in the order: `front`, `rear`, `before:TYPE` or `after:TYPE`."""
     await _source(nodes.own, type)
-    await nodes.own.ask("authz.change", SourcesChanged, SourceChange("move", type, position=body.position))
+    await nodes.own.ask(AUTHZ_CHANGE(SourceChange("move", type, position=body.position)))
     return Response(status_code=204)
 
 
 @area.delete("/authorization/cache", scope="authorization:write", response_class=Response)
 async def delete_all_authorization_caches(nodes: NodesDep) -> Response:
     """Forget the decisions that are cached for all clients."""
-    await nodes.own.ask("authz.cache_clean", CacheCleaned, CacheCleaning())
+    await nodes.own.ask(AUTHZ_CACHE_CLEAN(CacheCleaning()))
     return Response(status_code=204)
 
 
@@ -185,7 +190,7 @@ async def _change(node: Node, files: AclFiles, body: Settings, change: SourceCha
         settings["path"] = str(path)
     change = SourceChange(change.verb, change.type, json.dumps(settings))
     try:
-        await node.ask("authz.change", SourcesChanged, change)
+        await node.ask(AUTHZ_CHANGE(change))
     except RpcError as error:
         if path is not None:
             files.remove_new(path)

@@ -10,7 +10,18 @@ import orjson
 from fastapi import Query, Response
 from pydantic import Field
 
-from heliograph.control.proto_v1.bans import BanMade, BanName, BanRow, BansCleared, BansCount, BansWanted, NewBan
+from heliograph.control.proto_v1.bans import (
+    BANNED_ADD,
+    BANNED_CLEAR,
+    BANNED_COUNT,
+    BANNED_DELETE,
+    BANNED_LIST,
+    BANNED_SHOW,
+    BanName,
+    BanRow,
+    BansWanted,
+    NewBan,
+)
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -70,9 +81,9 @@ async def list_banned(
     node = nodes.own
     if not given or not given[0][2]:
         kind, who = given[0][:2] if given else ("", "")
-        rows = await node.rows("banned.list", BanRow, BansWanted(kind, page.limit + 1, "", who, page.skip))
+        rows = await node.rows(BANNED_LIST(BansWanted(kind, page.limit + 1, "", who, page.skip)))
         shown = [_shown(row) for row in rows[: page.limit]]
-        (counted,) = await node.rows("banned.count", BansCount, BansWanted(kind, who=who))
+        (counted,) = await node.rows(BANNED_COUNT(BansWanted(kind, who=who)))
         return page_response(shown, page, counted.count, len(rows) > page.limit)
     kind, text, _ = given[0]
     found, has_next = await take_page(_matching(node, kind, _search(text)), page)
@@ -88,10 +99,10 @@ async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> dict
         raise ApiError(400, "BAD_REQUEST", "until: it is in the past")
     new = NewBan(body.kind, body.who, body.reason, body.by, until, at=at, kicks=False)
     try:
-        made = await nodes.own.ask("banned.add", BanMade, new)
+        made = await nodes.own.ask(BANNED_ADD(new))
     except RpcError as error:
         if error.code == "already_exists":
-            held = await nodes.own.ask("banned.show", BanRow, BanName(body.kind, body.who))
+            held = await nodes.own.ask(BANNED_SHOW(BanName(body.kind, body.who)))
             raise ApiError(400, "ALREADY_EXISTS", orjson.dumps(_shown(held)).decode()) from error
         raise
     return _shown(made.ban)
@@ -101,7 +112,7 @@ async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> dict
 async def delete_banned(kind: Kind, who: str, nodes: NodesDep) -> None:
     """Lift a ban."""
     try:
-        await nodes.own.ask("banned.delete", BanRow, BanName(kind, who))
+        await nodes.own.ask(BANNED_DELETE(BanName(kind, who)))
     except RpcError as error:
         if error.code == "not_found":
             raise ApiError(404, "NOT_FOUND", f"{kind} {who[:200]} is not banned") from error
@@ -111,7 +122,7 @@ async def delete_banned(kind: Kind, who: str, nodes: NodesDep) -> None:
 @area.delete("/banned", scope="clients:write")
 async def delete_all_banned(nodes: NodesDep) -> None:
     """Lift all bans."""
-    await nodes.own.ask("banned.clear", BansCleared, BansWanted())
+    await nodes.own.ask(BANNED_CLEAR(BansWanted()))
 
 
 def _shown(row: BanRow) -> dict[str, Any]:
@@ -181,6 +192,6 @@ def _search(text: str) -> Callable[[str], bool]:
 
 
 async def _matching(node: Node, kind: str, found: Callable[[str], bool]) -> AsyncIterator[list[BanRow]]:
-    async with aclosing(node.slices("banned.list", BanRow, BansWanted(kind))) as slices:
+    async with aclosing(node.slices(BANNED_LIST(BansWanted(kind)))) as slices:
         async for rows in slices:
             yield [row for row in rows if found(row.who)]

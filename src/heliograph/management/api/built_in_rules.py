@@ -7,15 +7,19 @@ from fastapi import Query, Response
 from pydantic import Field
 
 from heliograph.control.proto_v1.acl import (
+    ACL_CHANGE,
+    ACL_CLEAR,
+    ACL_DELETE,
+    ACL_LIST,
+    ACL_SHOW,
     AclChange,
-    AclChanged,
     AclClearing,
     AclOwner,
     AclRemoval,
     AclRules,
     AclWanted,
 )
-from heliograph.control.proto_v1.authorization import SourceStatus
+from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
@@ -48,7 +52,7 @@ class RulesBody(Body):
 
 async def _list(kind: str, like: str, nodes: NodesDep, page: PageDep) -> Response:
     node = await _asked(nodes.own)
-    slices = node.slices("acl.list", AclRules, AclWanted(kind, like))
+    slices = node.slices(ACL_LIST(AclWanted(kind, like)))
     rows, has_next = await take_page(slices, page)
     return page_response([_entry(row) for row in rows], page, None, has_next)
 
@@ -68,7 +72,7 @@ async def _create(kind: str, bodies: list[RulesBody], nodes: NodesDep) -> Respon
 async def _get(kind: str, name: str, nodes: NodesDep) -> Response:
     node = await _asked(nodes.own)
     with answering():
-        return json_response(_entry(await node.ask("acl.show", AclRules, AclOwner(kind, name))))
+        return json_response(_entry(await node.ask(ACL_SHOW(AclOwner(kind, name)))))
 
 
 async def _put(kind: str, name: str, body: RulesBody, nodes: NodesDep) -> Response:
@@ -82,7 +86,7 @@ async def _put(kind: str, name: str, body: RulesBody, nodes: NodesDep) -> Respon
 async def _delete(kind: str, name: str, nodes: NodesDep) -> Response:
     node = await _asked(nodes.own)
     with answering():
-        await node.ask("acl.delete", AclChanged, AclRemoval(kind, name))
+        await node.ask(ACL_DELETE(AclRemoval(kind, name)))
     return Response(status_code=204)
 
 
@@ -168,7 +172,7 @@ async def delete_rules_of_client(clientid: str, nodes: NodesDep) -> Response:
 async def get_rules_of_all(nodes: NodesDep) -> Response:
     """The rules of all clients."""
     node = await _asked(nodes.own)
-    rows = await node.rows("acl.list", AclRules, AclWanted("all"))
+    rows = await node.rows(ACL_LIST(AclWanted("all")))
     return json_response({"rules": _filled(rows[0].rules) if rows else []})
 
 
@@ -182,7 +186,7 @@ async def put_rules_of_all(body: RulesBody, nodes: NodesDep) -> Response:
 @area.delete(f"{_RULES}/all", scope="authorization:write", response_class=Response, errors=_BAD)
 async def delete_rules_of_all(nodes: NodesDep) -> Response:
     """Delete the rules for all clients."""
-    await (await _asked(nodes.own)).ask("acl.clear", AclChanged, AclClearing("all"))
+    await (await _asked(nodes.own)).ask(ACL_CLEAR(AclClearing("all")))
     return Response(status_code=204)
 
 
@@ -192,12 +196,12 @@ async def delete_all_rules(nodes: NodesDep) -> Response:
     node = nodes.own
     if (await _source(node)).enable:
         raise ApiError(400, "BAD_REQUEST", f"the source {SOURCE} must be disabled first")
-    await node.ask("acl.clear", AclChanged, AclClearing())
+    await node.ask(ACL_CLEAR(AclClearing()))
     return Response(status_code=204)
 
 
 async def _source(node: Node) -> SourceStatus:
-    found = next((one for one in await node.rows("authz.sources", SourceStatus) if one.type == SOURCE), None)
+    found = next((one for one in await node.rows(AUTHZ_SOURCES()) if one.type == SOURCE), None)
     if found is None:
         raise ApiError(404, "NOT_FOUND", f"there is no source {SOURCE}")
     return found
@@ -216,7 +220,7 @@ async def _asked(node: Node) -> Node:
 async def _changed(node: Node, change: AclChange) -> None:
     try:
         with answering(already_exists=(409, "ALREADY_EXISTS")):
-            await node.ask("acl.change", AclChanged, change)
+            await node.ask(ACL_CHANGE(change))
     except RpcError as error:
         raise ApiError(400, "BAD_REQUEST", error.message) from None
 

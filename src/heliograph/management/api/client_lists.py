@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Query, Response
 
 from heliograph.control.proto_v1.client_pages import (
+    CLIENTS_DISCONNECTS,
+    CLIENTS_TOP,
     ClientsFilter,
-    DisconnectRow,
     DisconnectsWanted,
-    RankedClient,
     TopClients,
 )
 from heliograph.management.api.client_filters import WiderFilterDep
@@ -87,7 +87,7 @@ async def list_disconnects(
     """
     (before,) = read_cursor(cursor, _DISCONNECTS, 1)
     wanted = DisconnectsWanted(clientid, limit + 1, before)
-    rows = await nodes.own.rows("clients.disconnects", DisconnectRow, wanted)
+    rows = await nodes.own.rows(CLIENTS_DISCONNECTS(wanted))
     data = [
         {
             "at": rfc3339(row.at),
@@ -108,7 +108,7 @@ async def list_disconnects(
 async def _sorted_page(node: Node, wanted: ClientsFilter, sort: Sort, limit: int, cursor: str, fields: str) -> Response:
     names = field_names(fields)
     below = read_cursor(cursor, sort, 2)
-    slices = node.slices("clients.top", RankedClient, TopClients(sort, wanted, limit + 1, *below))
+    slices = node.slices(CLIENTS_TOP(TopClients(sort, wanted, limit + 1, *below)))
     with about_cursor(cursor):
         rows, has_next = await take_rows(slices, limit)
     meta: dict[str, Any] = {"limit": limit, "hasnext": has_next, "sort": sort}

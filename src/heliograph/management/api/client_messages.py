@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
 
-from heliograph.control.proto_v1.client_pages import QueuedMessage, QueueWanted
+from heliograph.control.proto_v1.client_pages import CLIENTS_QUEUE, QueuedMessage, QueueWanted
 from heliograph.management.api.client_objects import message_object
 from heliograph.management.api.clients import about_client
 from heliograph.management.asking.nodes import Node
@@ -77,7 +77,7 @@ async def _listed(node: Node, wanted: QueueWanted, shown: Callable[[QueuedMessag
 async def _rows(node: Node, wanted: QueueWanted) -> list[QueuedMessage]:
     try:
         async with about_client(wanted.clientid):
-            return await node.rows("clients.queue", QueuedMessage, wanted)
+            return await node.rows(CLIENTS_QUEUE(wanted))
     except RpcError as error:
         if error.code == "session_asleep":
             raise ApiError(501, "NOT_IMPLEMENTED", error.message) from error

@@ -10,9 +10,15 @@ from typing import Annotated, Any, Final
 from fastapi import Request, Response
 from pydantic import Field
 
-from heliograph.control.proto_v1.bans import ClientBans, ClientBansMade
-from heliograph.control.proto_v1.client_pages import ClientColumns, ClientIds, ClientsFilter, ClientsPage
-from heliograph.control.proto_v1.clients import Kicked
+from heliograph.control.proto_v1.bans import BANNED_ADD_CLIENTS, ClientBans
+from heliograph.control.proto_v1.client_pages import (
+    CLIENTS_KICK_ALL,
+    CLIENTS_PAGE,
+    ClientColumns,
+    ClientIds,
+    ClientsFilter,
+    ClientsPage,
+)
 from heliograph.management.api.banned import Moment, read_seconds
 from heliograph.management.api.client_filters import WiderFilterDep
 from heliograph.management.api.clients import BAD_FILTER
@@ -163,7 +169,7 @@ async def kick_planned(body: PlannedKick, request: Request, nodes: NodesDep) -> 
     kicked = gone = 0
     with _plans(request).carried_out(body.plan, request.state.caller) as plan:
         while share := plan.share():
-            found = len(await nodes.own.rows("clients.kick_all", Kicked, ClientIds(share)))
+            found = len(await nodes.own.rows(CLIENTS_KICK_ALL(ClientIds(share))))
             kicked, gone = kicked + found, gone + len(share) - found
             del plan.clientids[: len(share)]
     return {"kicked": kicked, "gone": gone}
@@ -179,7 +185,7 @@ async def ban_planned(body: PlannedBan, request: Request, nodes: NodesDep, now_s
     with _plans(request).carried_out(body.plan, request.state.caller) as plan:
         while share := plan.share():
             order = ClientBans(share, body.reason, request.state.caller.name, until, body.kick)
-            made = await nodes.own.ask("banned.add_clients", ClientBansMade, order)
+            made = await nodes.own.ask(BANNED_ADD_CLIENTS(order))
             banned, held, kicked = banned + made.banned, held + made.held, kicked + made.kicked
             del plan.clientids[: len(share)]
     return {"banned": banned, "banned_before": held, "kicked": kicked}
@@ -191,7 +197,7 @@ async def _matching(node: Node, wanted: ClientsFilter) -> tuple[list[str], list[
     first: list[ClientColumns] = []
     characters = 0
     page = ClientsPage(wanted, limit=CLIENTS_MAX + 1)
-    async with aclosing(node.slices("clients.page", ClientColumns, page)) as slices:
+    async with aclosing(node.slices(CLIENTS_PAGE(page))) as slices:
         async for rows in slices:
             first += rows[: _FIRST - len(first)]
             for row in rows:

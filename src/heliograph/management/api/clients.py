@@ -8,15 +8,19 @@ from fastapi import Query, Response
 from pydantic import Field
 
 from heliograph.control.proto_v1.client_pages import (
+    CLIENTS_COLUMNS,
+    CLIENTS_COUNT,
+    CLIENTS_DECISIONS,
+    CLIENTS_KEEPALIVE,
+    CLIENTS_KICK_ALL,
+    CLIENTS_PAGE,
     ClientColumns,
     ClientIds,
-    ClientsCount,
     ClientsFilter,
     ClientsPage,
-    DecisionRow,
     NewKeepalive,
 )
-from heliograph.control.proto_v1.clients import ClientId, Kicked
+from heliograph.control.proto_v1.clients import CLIENTS_FORGET_DECISIONS, CLIENTS_KICK, ClientId
 from heliograph.management.api.client_filters import FilterDep
 from heliograph.management.api.client_objects import KEYS, client_object
 from heliograph.management.asking.nodes import Node
@@ -93,7 +97,7 @@ async def list_clients(
     """A page of the clients that match, the newest first."""
     names = field_names(fields)
     (asked,) = nodes.chosen(node)
-    slices = asked.slices("clients.page", ClientColumns, ClientsPage(wanted, skip=page.skip, limit=page.limit + 1))
+    slices = asked.slices(CLIENTS_PAGE(ClientsPage(wanted, skip=page.skip, limit=page.limit + 1)))
     rows, has_next = await take_whole_page(slices, page.limit)
     count = None if _is_fuzzy(wanted) else await _count(asked, wanted)
     return page_response(shown_clients(rows, asked, names), page, count, has_next)
@@ -119,7 +123,7 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
     """
     names = field_names(fields)
     (before,) = read_cursor(cursor, _CURSOR, 1)
-    slices = node.slices("clients.page", ClientColumns, ClientsPage(wanted, before=before, limit=limit + 1))
+    slices = node.slices(CLIENTS_PAGE(ClientsPage(wanted, before=before, limit=limit + 1)))
     with about_cursor(cursor):
         rows, has_next = await take_rows(slices, limit)
     meta: dict[str, Any] = {"limit": limit, "hasnext": has_next}
@@ -140,20 +144,20 @@ async def get_client(clientid: str, nodes: NodesDep) -> Response:
 async def delete_client(clientid: str, nodes: NodesDep) -> None:
     """End the connection and the session of a client."""
     async with about_client(clientid):
-        await nodes.own.ask("clients.kick", Kicked, ClientId(clientid))
+        await nodes.own.ask(CLIENTS_KICK(ClientId(clientid)))
 
 
 @area.post("/clients/kickout/bulk", scope="clients:write", status=204)
 async def kickout_clients(clientids: list[str], nodes: NodesDep) -> None:
     """End the connections and sessions of clients; ids that no client has are ignored."""
-    await nodes.own.rows("clients.kick_all", Kicked, ClientIds(clientids))
+    await nodes.own.rows(CLIENTS_KICK_ALL(ClientIds(clientids)))
 
 
 @area.put("/clients/{clientid}/keepalive", scope="clients:write", errors=NOT_FOUND | {400: ("BAD_REQUEST",)})
 async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict[str, Any]:
     """Give a connected client another keepalive, until its connection ends."""
     async with about_client(clientid):
-        await nodes.own.ask("clients.keepalive", ClientId, NewKeepalive(clientid, body.interval))
+        await nodes.own.ask(CLIENTS_KEEPALIVE(NewKeepalive(clientid, body.interval)))
     return await _client(nodes.own, clientid)
 
 
@@ -161,7 +165,7 @@ async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict
 async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """The decisions of authorization that are cached for a client."""
     async with about_client(clientid):
-        rows = await nodes.own.rows("clients.decisions", DecisionRow, ClientId(clientid))
+        rows = await nodes.own.rows(CLIENTS_DECISIONS(ClientId(clientid)))
     return [
         {
             "access": row.access,
@@ -179,7 +183,7 @@ async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[s
 async def delete_authorization_cache(clientid: str, nodes: NodesDep) -> None:
     """Forget the decisions of authorization that are cached for a client."""
     async with about_client(clientid):
-        await nodes.own.ask("clients.forget_decisions", ClientId, ClientId(clientid))
+        await nodes.own.ask(CLIENTS_FORGET_DECISIONS(ClientId(clientid)))
 
 
 @area.get("/sessions_count", scope="clients:read", response_class=Response)
@@ -193,11 +197,11 @@ async def get_sessions_count(
 
 async def _client(node: Node, clientid: str) -> dict[str, Any]:
     async with about_client(clientid):
-        return client_object(await node.ask("clients.columns", ClientColumns, ClientId(clientid)), node.name)
+        return client_object(await node.ask(CLIENTS_COLUMNS(ClientId(clientid))), node.name)
 
 
 async def _count(node: Node, wanted: ClientsFilter) -> int:
-    (row,) = await node.rows("clients.count", ClientsCount, wanted)
+    (row,) = await node.rows(CLIENTS_COUNT(wanted))
     return row.count
 
 

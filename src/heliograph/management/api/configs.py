@@ -10,7 +10,13 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 from fastapi import Body, Query, Request, Response
 
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.control.proto_v1.conf import (
+    CONF_CHANGE,
+    CONF_SHOW,
+    ConfChangeArgs,
+    ConfSetting,
+    ConfShowArgs,
+)
 from heliograph.hocon.errors import HoconError
 from heliograph.hocon.values import Node as Tree
 from heliograph.hocon.values import to_json
@@ -54,7 +60,7 @@ async def get_configs(
     accept = request.headers.get("accept", "*/*")
     (asked,) = nodes.chosen(node)
     try:
-        rows = await asked.rows("conf.show", ConfSetting, ConfShowArgs(key or ""))
+        rows = await asked.rows(CONF_SHOW(ConfShowArgs(key or "")))
     except RpcError as error:
         raise ApiError(404, "NOT_FOUND", error.message) from None
     if "text/plain" in accept or "*/*" in accept:
@@ -95,7 +101,7 @@ async def put_configs(
     kept = Tree({name: value for name, value in tree.value.items() if name not in READ_ONLY}, tree.position)
     args = ConfChangeArgs(text=to_json(kept, None), mode=mode)
     try:
-        await nodes.own.ask("conf.change", ConfOutcome, args)
+        await nodes.own.ask(CONF_CHANGE(args))
     except RpcError as error:
         return _refused({"configuration": error.message})
     return Response(status_code=200)
@@ -117,7 +123,7 @@ async def put_global_zone(nodes: NodesDep, body: Annotated[dict[str, Any], Body(
     changed = {root: tree for root, tree in body.items() if tree != held.get(root)}
     if changed:
         args = ConfChangeArgs(text=json.dumps(changed))
-        await _changed(nodes.own.ask("conf.change", ConfOutcome, args))
+        await _changed(nodes.own.ask(CONF_CHANGE(args)))
     return json_response(await _global_zone(nodes))
 
 
@@ -158,7 +164,7 @@ async def reset_config(
         names = names_of(conf_path)
         path = conf_path if names and names[0] == root else f"{root}.{conf_path}"
     try:
-        await nodes.own.rows("conf.show", ConfSetting, ConfShowArgs(path))
+        await nodes.own.rows(CONF_SHOW(ConfShowArgs(path)))
     except RpcError as error:
         raise ApiError(400, "NO_DEFAULT_VALUE", error.message) from None
     try:

@@ -6,18 +6,24 @@ from fastapi import Path, Query
 from pydantic import ConfigDict, Field
 
 from heliograph.control.proto_v1.conf import (
+    CONF_CHANGE,
+    CONF_CONFIRM,
+    CONF_DIFF,
+    CONF_PLAN,
+    CONF_REVISION,
+    CONF_REVISIONS,
+    CONF_ROLLBACK,
+    CONF_SHOW,
+    CONF_STATE,
     ConfChangeArgs,
     ConfDiffArgs,
-    ConfDifference,
     ConfOutcome,
     ConfRevision,
     ConfRevisionArgs,
     ConfRollbackArgs,
-    ConfSetting,
     ConfShowArgs,
-    ConfState,
 )
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.asking.settings_trees import plain_value
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
@@ -83,7 +89,7 @@ async def show_configuration(
 ) -> list[dict[str, Any]]:
     """Each setting in effect, as text of a file and as JSON, with its origin and how it changes."""
     with answering(config_no_setting=(404, "NOT_FOUND")):
-        rows = await nodes.own.rows("conf.show", ConfSetting, ConfShowArgs(path))
+        rows = await nodes.own.rows(CONF_SHOW(ConfShowArgs(path)))
     return [
         {"path": row.path, "value": row.value, "plain": plain_value(row.value), "origin": row.origin, "how": row.how}
         for row in rows
@@ -93,8 +99,8 @@ async def show_configuration(
 @area.get("/heliograph/configuration/state", scope="config:read")
 async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
     """The revision in effect, until when it must be confirmed if it is on trial, and what waits for the next start."""
-    state = await nodes.own.ask("conf.state", ConfState)
-    status = await nodes.own.ask("node.status", NodeStatus)
+    state = await nodes.own.ask(CONF_STATE())
+    status = await nodes.own.ask(NODE_STATUS())
     until = rfc3339_or_none(state.confirm_until)
     return {"revision": state.revision, "confirm_until": until, "restart": list(status.waiting)}
 
@@ -103,21 +109,21 @@ async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
 async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
     """What a change would do, checked by every part of the node; nothing is changed."""
     with answering(config_change_conflict=_CONFLICT):
-        return _outcome(await nodes.own.ask("conf.plan", ConfOutcome, body.args()))
+        return _outcome(await nodes.own.ask(CONF_PLAN(body.args())))
 
 
 @area.post("/heliograph/configuration/change", scope="config:write", errors=_INVALID)
 async def change_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
     """Change the configuration, for good or on trial."""
     with answering(config_change_conflict=_CONFLICT):
-        return _outcome(await nodes.own.ask("conf.change", ConfOutcome, body.args()))
+        return _outcome(await nodes.own.ask(CONF_CHANGE(body.args())))
 
 
 @area.post("/heliograph/configuration/confirm", scope="config:write", errors={409: ("CONFLICT",)})
 async def confirm_configuration(nodes: NodesDep) -> dict[str, int]:
     """Confirm the change that is on trial."""
     with answering(config_change_conflict=_CONFLICT):
-        return {"revision": (await nodes.own.ask("conf.confirm", ConfOutcome)).revision}
+        return {"revision": (await nodes.own.ask(CONF_CONFIRM())).revision}
 
 
 @area.post("/heliograph/configuration/rollback", scope="config:write", errors={**_INVALID, **_MISSING})
@@ -125,13 +131,13 @@ async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[s
     """Apply an earlier revision again, as a new revision."""
     asked = ConfRollbackArgs(body.number, body.revision, float(body.confirm_s), body.comment)
     with answering(config_change_conflict=_CONFLICT, config_no_revision=_NO_REVISION):
-        return _outcome(await nodes.own.ask("conf.rollback", ConfOutcome, asked))
+        return _outcome(await nodes.own.ask(CONF_ROLLBACK(asked)))
 
 
 @area.get("/heliograph/configuration/revisions", scope="config:read")
 async def list_revisions(nodes: NodesDep) -> list[dict[str, Any]]:
     """The revisions that are kept, the newest first, without their texts."""
-    rows = await nodes.own.rows("conf.revisions", ConfRevision)
+    rows = await nodes.own.rows(CONF_REVISIONS())
     return [_revision(row) for row in sorted(rows, key=lambda row: row.number, reverse=True)]
 
 
@@ -139,7 +145,7 @@ async def list_revisions(nodes: NodesDep) -> list[dict[str, Any]]:
 async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> dict[str, Any]:
     """One revision, with its text."""
     with answering(config_no_revision=_NO_REVISION):
-        row = await nodes.own.ask("conf.revision", ConfRevision, ConfRevisionArgs(number))
+        row = await nodes.own.ask(CONF_REVISION(ConfRevisionArgs(number)))
     return {**_revision(row), "text": row.text}
 
 
@@ -151,7 +157,7 @@ async def diff_revisions(
 ) -> list[dict[str, str | None]]:
     """Each setting that differs between two revisions; null where one does not set it."""
     with answering(config_no_revision=_NO_REVISION):
-        rows = await nodes.own.rows("conf.diff", ConfDifference, ConfDiffArgs(old, new))
+        rows = await nodes.own.rows(CONF_DIFF(ConfDiffArgs(old, new)))
     return [{"path": row.path, "old": row.old or None, "new": row.new or None} for row in rows]
 
 

@@ -3,11 +3,10 @@
 from typing import Any, Literal
 
 from heliograph.control.proto_v1.actions import (
-    ActionChanged,
+    CONNECTORS,
     ActionDelete,
     ActionPut,
     ActionSwitch,
-    ActionTested,
     ConnectorRow,
 )
 from heliograph.management.api.integration import (
@@ -21,7 +20,6 @@ from heliograph.management.api.integration import (
     Shown,
     id_of,
     row_of,
-    rows_of,
     shown,
 )
 from heliograph.management.api.people import CallerDep
@@ -33,13 +31,11 @@ from heliograph.management.web.errors import ApiError
 
 area = Area("Connectors", "Servers and places to which actions bring the rows of rules.")
 
-_ROOT = "connectors"
-
 
 @area.get("/connectors", scope="connectors:read", response_model=list[Shown])
 async def list_connectors(nodes: NodesDep) -> list[dict[str, Any]]:
     """All connectors."""
-    return await _shown(nodes, await rows_of(nodes.own, _ROOT, ConnectorRow))
+    return await _shown(nodes, await nodes.own.rows(CONNECTORS.list()))
 
 
 @area.post("/connectors", scope="connectors:write", status=201, response_model=Shown, errors=NEW)
@@ -47,7 +43,7 @@ async def create_connector(body: NamedSettings, nodes: NodesDep) -> dict[str, An
     """Make a connector."""
     put = ActionPut(body.type, body.name, body.text(), is_new=True)
     with answering(already_exists=(400, "ALREADY_EXISTS")):
-        await nodes.own.ask("connectors.put", ActionChanged, put)
+        await nodes.own.ask(CONNECTORS.put(put))
     return await _one(nodes, f"{body.type}:{body.name}")
 
 
@@ -60,23 +56,23 @@ async def get_connector(id: str, nodes: NodesDep) -> dict[str, Any]:
 @area.put("/connectors/{id}", scope="connectors:write", response_model=Shown, errors={**MISSING, **INVALID})
 async def put_connector(id: str, body: Settings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Replace the settings of a connector."""
-    row = await row_of(nodes.own, _ROOT, ConnectorRow, id)
-    await check_secrets_stay(caller, nodes.own, (_ROOT, row.type, row.name), body.plain())
+    row = await row_of(nodes.own, CONNECTORS, id)
+    await check_secrets_stay(caller, nodes.own, (CONNECTORS.area, row.type, row.name), body.plain())
     with answering():
-        await nodes.own.ask("connectors.put", ActionChanged, ActionPut(row.type, row.name, body.text()))
+        await nodes.own.ask(CONNECTORS.put(ActionPut(row.type, row.name, body.text())))
     return await _one(nodes, id)
 
 
 @area.delete("/connectors/{id}", scope="connectors:write", errors={**MISSING, **INVALID})
 async def delete_connector(id: str, nodes: NodesDep, also_delete_dep_actions: bool = False) -> None:
     """Delete a connector."""
-    row = await row_of(nodes.own, _ROOT, ConnectorRow, id)
+    row = await row_of(nodes.own, CONNECTORS, id)
     if row.actions and not also_delete_dep_actions:
         told = f"actions use the connector {id}: {', '.join(row.actions)}"
         raise ApiError(400, "BAD_REQUEST", told, active_channels=[f"{row.type}:{one}" for one in row.actions])
     with answering():
         gone = ActionDelete(row.type, row.name, also_delete_dep_actions)
-        await nodes.own.ask("connectors.delete", ActionChanged, gone)
+        await nodes.own.ask(CONNECTORS.delete(gone))
 
 
 @area.put("/connectors/{id}/enable/{enable}", scope="connectors:write", status=204, errors={**MISSING, **INVALID})
@@ -85,7 +81,7 @@ async def enable_connector(id: str, enable: bool, nodes: NodesDep) -> None:
     wanted = id_of(id)
     with answering():
         switch = ActionSwitch(wanted.type, wanted.name, enable)
-        await nodes.own.ask("connectors.switch", ActionChanged, switch)
+        await nodes.own.ask(CONNECTORS.switch(switch))
 
 
 @area.post("/connectors/{id}/{operation}", scope="connectors:write", status=204, errors={**MISSING, **INVALID})
@@ -111,22 +107,22 @@ async def operate_connector_on_node(
 @area.post("/connectors_probe", scope="connectors:write", status=204, errors=TESTED)
 async def probe_connector(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> None:
     """Check that a server can be reached and accepts the login."""
-    await check_secrets_stay(caller, nodes.own, (_ROOT, body.type, body.name), body.plain())
+    await check_secrets_stay(caller, nodes.own, (CONNECTORS.area, body.type, body.name), body.plain())
     with answering(action_test_failed=(400, "TEST_FAILED")):
-        await nodes.own.ask("connectors.probe", ActionTested, ActionPut(body.type, body.name, body.text()), PROBE_S)
+        await nodes.own.ask(CONNECTORS.probe(ActionPut(body.type, body.name, body.text())), timeout_s=PROBE_S)
 
 
 async def _start(nodes: AskedNodes, text: str) -> None:
     with answering():
-        row = await nodes.own.ask("connectors.start", ConnectorRow, id_of(text))
+        row = await nodes.own.ask(CONNECTORS.start(id_of(text)))
     if row.status == "disconnected":
         raise ApiError(400, "BAD_REQUEST", row.reason)
 
 
 async def _one(nodes: AskedNodes, text: str) -> dict[str, Any]:
-    (found,) = await _shown(nodes, [await row_of(nodes.own, _ROOT, ConnectorRow, text)])
+    (found,) = await _shown(nodes, [await row_of(nodes.own, CONNECTORS, text)])
     return found
 
 
 async def _shown(nodes: AskedNodes, rows: list[ConnectorRow]) -> list[dict[str, Any]]:
-    return await shown(nodes, _ROOT, rows, lambda row: {"actions": row.actions, "sources": []})
+    return await shown(nodes, CONNECTORS.area, rows, lambda row: {"actions": row.actions, "sources": []})

@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 from starlette.datastructures import UploadFile
 
-from heliograph.control.proto_v1.conf import ConfKey
+from heliograph.control.proto_v1.conf import CONF_KEYS
 from heliograph.management.api.people import CallerDep
 from heliograph.management.backups.backups import Backups
 from heliograph.management.backups.errors import BackupError, RefusedTableError
@@ -82,7 +82,7 @@ async def export_data(
         others = sorted(TABLES.keys() - _NOT_FOR_KEYS)
         raise _not_for_keys(refused, f"log in as a user, or ask for others: table_sets of {', '.join(others)}")
     if body.root_keys is not None:
-        roots = {key.name for key in await nodes.own.rows("conf.keys", ConfKey)}
+        roots = {key.name for key in await nodes.own.rows(CONF_KEYS())}
         if unknown := [key for key in body.root_keys if key not in roots]:
             raise ApiError(400, "BAD_REQUEST", f"there is no root {', '.join(unknown)[:200]!r}")
     with _told():

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Final
 from fastapi import Body, Query, Response
 
 from heliograph.control.proto_v1.delayed import (
-    DelayedInfo,
-    DelayedMessageRow,
+    DELAYED_DELETE,
+    DELAYED_INFO,
+    DELAYED_LIST,
+    DELAYED_SHOW,
     DelayedNumber,
     DelayedPage,
     DelayedRow,
@@ -49,8 +51,8 @@ async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -
     """A page of the delayed messages, without payloads."""
     node = nodes.own
     wanted = DelayedPage(skip=page.skip, limit=page.limit + 1)
-    rows, has_next = await take_whole_page(node.slices("delayed.list", DelayedRow, wanted), page.limit)
-    info = await node.ask("delayed.info", DelayedInfo)
+    rows, has_next = await take_whole_page(node.slices(DELAYED_LIST(wanted)), page.limit)
+    info = await node.ask(DELAYED_INFO())
     return page_response(
         [_message(row, node, now_s) for row in rows], page, int(info.counts["delayed.count"]), has_next
     )
@@ -69,7 +71,7 @@ async def get_delayed_message(
     """One delayed message with its payload; of more than 2048 bytes only a beginning, on request."""
     asked, number = _place(nodes, node, msgid)
     try:
-        found = await asked.ask("delayed.show", DelayedMessageRow, DelayedNumber(number))
+        found = await asked.ask(DELAYED_SHOW(DelayedNumber(number)))
     except RpcError as error:
         raise _refused(error, msgid) from error
     is_too_large = max_payload_bytes is None and found.row.bytes > _SHOWN_BYTES_MAX
@@ -82,7 +84,7 @@ async def delete_delayed_message(node: str, msgid: str, nodes: NodesDep) -> None
     """Delete a delayed message; it is not published."""
     asked, number = _place(nodes, node, msgid)
     try:
-        await asked.ask("delayed.delete", DelayedRow, DelayedNumber(number))
+        await asked.ask(DELAYED_DELETE(DelayedNumber(number)))
     except RpcError as error:
         raise _refused(error, msgid) from error
 
@@ -97,12 +99,12 @@ async def delete_delayed_messages_of_topic(topic: str, nodes: NodesDep) -> None:
     fault = topic_name_fault(topic, _LEVELS_MAX)
     if fault is not None:
         raise ApiError(400, "INVALID_TOPIC_NAME", f"{topic[:200]!r} is no topic name: {fault}")
-    rows = await nodes.own.rows("delayed.list", DelayedRow, DelayedPage(topic=topic))
+    rows = await nodes.own.rows(DELAYED_LIST(DelayedPage(topic=topic)))
     if not rows:
         raise ApiError(404, "MESSAGE_NOT_FOUND", f"no delayed message is to {topic[:200]!r}")
     for row in rows:
         try:
-            await nodes.own.ask("delayed.delete", DelayedRow, DelayedNumber(row.id))
+            await nodes.own.ask(DELAYED_DELETE(DelayedNumber(row.id)))
         except RpcError as error:
             if error.code != "not_found":  # it may be published meanwhile
                 raise

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
 
-from heliograph.control.proto_v1.log import LogEntriesWanted, LogEntryRow
-from heliograph.control.proto_v1.vm import LongTurnRow, VmLoop, VmMemory
+from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted
+from heliograph.control.proto_v1.vm import VM_LOOP, VM_MEMORY, VM_TURNS
 from heliograph.management.live.log_entries import entry_object
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -63,7 +63,7 @@ class LogEntryList(Row):
 @area.get("/heliograph/nodes/{node}/memory", scope="metrics:read", errors=_NO_NODE)
 async def get_node_memory(node: str, nodes: NodesDep) -> HeldMemory:
     """Who holds the memory of a node: sessions, queues, retained messages, caches and others (docs/memory.md)."""
-    told = await nodes.named(node).ask("vm.memory", VmMemory)
+    told = await nodes.named(node).ask(VM_MEMORY())
     return HeldMemory(used=told.used, limit=told.limit or None, stage=told.stage, held=told.held)
 
 
@@ -71,8 +71,8 @@ async def get_node_memory(node: str, nodes: NodesDep) -> HeldMemory:
 async def get_long_turns(node: str, nodes: NodesDep) -> LongTurns:
     """The last hundred turns of the event loop that took 20 ms or more, the newest first, with what ran in them."""
     asked = nodes.named(node)
-    loop = await asked.ask("vm.loop", VmLoop)
-    rows = await asked.rows("vm.turns", LongTurnRow)
+    loop = await asked.ask(VM_LOOP())
+    rows = await asked.rows(VM_TURNS())
     turns = [LongTurnShown(ended_at=rfc3339(row.ended_at), seconds=row.seconds, ran=row.ran) for row in rows]
     return LongTurns(longest_lag_s=loop.longest_lag_s, turns=turns)
 
@@ -86,5 +86,5 @@ async def list_log_entries(
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> dict[str, Any]:
     """The newest of the last thousand log entries of a node, of the levels that `log` writes."""
-    rows = await nodes.named(node).rows("log.entries", LogEntryRow, LogEntriesWanted(level, after, limit))
+    rows = await nodes.named(node).rows(LOG_ENTRIES(LogEntriesWanted(level, after, limit)))
     return {"data": [entry_object(row) for row in rows]}

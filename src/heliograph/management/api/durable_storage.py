@@ -6,12 +6,13 @@ from fastapi import Body as JsonBody
 from fastapi import Response
 
 from heliograph.control.proto_v1.storage import (
+    DS_DATABASES,
+    DS_GENERATIONS,
+    DS_READER,
+    DS_SITE,
+    DS_STREAMS,
     DatabaseRow,
     DatabaseWanted,
-    GenerationRow,
-    ReaderState,
-    StorageSite,
-    StreamRow,
 )
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
@@ -99,9 +100,9 @@ async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
 @area.get("/heliograph/storage", scope="storage:read")
 async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
     """Every database of the node, its faults, and the damage that the storage reader found."""
-    reader = await nodes.own.ask("ds.reader", ReaderState)
-    site = await nodes.own.ask("ds.site", StorageSite)
-    rows = await nodes.own.rows("ds.databases", DatabaseRow)
+    reader = await nodes.own.ask(DS_READER())
+    site = await nodes.own.ask(DS_SITE())
+    rows = await nodes.own.rows(DS_DATABASES())
     return {
         "site": site.id,
         "databases": [
@@ -132,7 +133,7 @@ async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
 async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """The generations of a database of messages."""
     with answering():
-        rows = await nodes.own.rows("ds.generations", GenerationRow, DatabaseWanted(database))
+        rows = await nodes.own.rows(DS_GENERATIONS(DatabaseWanted(database)))
     return [
         {
             "shard": row.shard,
@@ -152,7 +153,7 @@ async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any
 async def list_streams(database: str, nodes: NodesDep, page: PageDep) -> Response:
     """The streams of a database of messages, each with the topic structure that it has learned."""
     with answering():
-        slices = nodes.own.slices("ds.streams", StreamRow, DatabaseWanted(database))
+        slices = nodes.own.slices(DS_STREAMS(DatabaseWanted(database)))
         rows, has_next = await take_page(slices, page)
     found = [
         {
@@ -170,7 +171,7 @@ async def list_streams(database: str, nodes: NodesDep, page: PageDep) -> Respons
 
 
 async def _site(nodes: AskedNodes) -> str:
-    site = await nodes.own.ask("ds.site", StorageSite)
+    site = await nodes.own.ask(DS_SITE())
     if not site.id:
         raise ApiError(404, "NOT_FOUND", "Durable storage is disabled")
     return site.id
@@ -178,7 +179,7 @@ async def _site(nodes: AskedNodes) -> str:
 
 async def _storages(nodes: AskedNodes) -> list[DatabaseRow]:
     await _site(nodes)
-    return [row for row in await nodes.own.rows("ds.databases", DatabaseRow) if row.kind == "messages"]
+    return [row for row in await nodes.own.rows(DS_DATABASES()) if row.kind == "messages"]
 
 
 async def _storage(nodes: AskedNodes, name: str) -> DatabaseRow:

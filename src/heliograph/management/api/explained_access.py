@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import Query
 
-from heliograph.control.proto_v1.authorization import ExplainWanted, Explanation
+from heliograph.control.proto_v1.authorization import AUTHZ_EXPLAIN, ExplainWanted
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -46,6 +46,6 @@ async def explain_access(
     asked = {"clientid": clientid, "action": action, "topic": topic, "qos": qos, "retain": retain, **described}
     wanted = msgspec.convert({**asked, "is_described": bool(described)}, ExplainWanted)
     with answering():
-        found = await nodes.own.ask("authz.explain", Explanation, wanted)
+        found = await nodes.own.ask(AUTHZ_EXPLAIN(wanted))
     answer: dict[str, Any] = msgspec.to_builtins(found)
     return answer

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.actions import ActionId, ActionRow, ConnectorRow
+from heliograph.control.proto_v1.actions import ActionId, ActionRow, ConnectorRow, IntegrationAsks
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import NO_SETTING, settings_tree
 from heliograph.management.asking.states import action_metrics
@@ -79,26 +79,18 @@ def id_of(text: str) -> ActionId:
     return ActionId(kind, name)
 
 
-async def rows_of(node: Node, root: str, row: type[AnyRow]) -> list[AnyRow]:
-    """All connectors or actions of a node.
-
-    Args:
-        root: `connectors` or `actions`.
-    """
-    return await node.rows(f"{root}.list", row)
-
-
-async def row_of(node: Node, root: str, row: type[AnyRow], text: str) -> AnyRow:
+async def row_of(node: Node, asks: IntegrationAsks[AnyRow], text: str) -> AnyRow:
     """One of them by its id.
 
     Raises:
         ApiError: 404, there is none; 400, it is no id.
     """
     wanted = id_of(text)
-    for one in await rows_of(node, root, row):
+    rows: list[AnyRow] = await node.rows(asks.list())
+    for one in rows:
         if (one.type, one.name) == (wanted.type, wanted.name):
             return one
-    raise ApiError(404, "NOT_FOUND", f"there is no {root.removesuffix('s')} {text[:200]!r}")
+    raise ApiError(404, "NOT_FOUND", f"there is no {asks.area.removesuffix('s')} {text[:200]!r}")
 
 
 async def shown(

@@ -7,8 +7,16 @@ from typing import Annotated, Any, Final
 import orjson
 from fastapi import Body, Query, Response
 
-from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
-from heliograph.control.proto_v1.listeners import ListenerChanged, ListenerName, ListenerRow
+from heliograph.control.proto_v1.groups import GroupSettings, NamedGroup
+from heliograph.control.proto_v1.listeners import (
+    LISTENERS_DELETE,
+    LISTENERS_LIST,
+    LISTENERS_PUT,
+    LISTENERS_RESTART,
+    LISTENERS_START,
+    ListenerName,
+    ListenerRow,
+)
 from heliograph.management.asking.nodes import ASK_S, Node
 from heliograph.management.asking.settings_trees import merge_settings, settings_tree
 from heliograph.management.asking.websockets import websocket_places
@@ -112,7 +120,7 @@ async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, An
 async def delete_listener(id: str, nodes: NodesDep) -> Response:
     """Delete a listener, and end its connections."""
     await _listener(nodes.own, id)
-    await _refusable(nodes.own.ask("listeners.delete", GroupChanged, NamedGroup(id)))
+    await _refusable(nodes.own.ask(LISTENERS_DELETE(NamedGroup(id))))
     return Response(status_code=204)
 
 
@@ -122,7 +130,7 @@ async def start_listener(id: str, nodes: NodesDep) -> Response:
     if not (await _listener(nodes.own, id))["settings"]["enable"]:
         await _refusable(merge_settings(nodes.own, _path(id), {"enable": True}, f"the listener {id} is started"))
     else:
-        await _refusable(nodes.own.ask("listeners.start", ListenerChanged, ListenerName(id)))
+        await _refusable(nodes.own.ask(LISTENERS_START(ListenerName(id))))
     return Response(status_code=200)
 
 
@@ -138,7 +146,7 @@ async def stop_listener(id: str, nodes: NodesDep) -> Response:
 async def restart_listener(id: str, nodes: NodesDep) -> Response:
     """Restart a listener; its connections end."""
     await _listener(nodes.own, id)
-    await _refusable(nodes.own.ask("listeners.restart", ListenerChanged, ListenerName(id)))
+    await _refusable(nodes.own.ask(LISTENERS_RESTART(ListenerName(id))))
     return Response(status_code=200)
 
 
@@ -151,14 +159,14 @@ async def _create(node: Node, name: str, body: dict[str, Any]) -> Response:
     if any(one["id"] == name for one in await _listeners(node)):
         raise ApiError(400, "BAD_LISTENER_ID", f"there is a listener {name} already")
     text = json.dumps(_settings(body))
-    await _refusable(node.ask("listeners.put", GroupChanged, GroupSettings(name, text, is_new=True)))
+    await _refusable(node.ask(LISTENERS_PUT(GroupSettings(name, text, is_new=True))))
     return json_response(_whole(await _listener(node, name)))
 
 
 async def _listeners(node: Node) -> list[dict[str, Any]]:
     """All of them: `id`, `type`, `name`, `settings`, `running`, `current_connections`, and what is `_KNOWN`."""
     tree = await settings_tree(node, "listeners")
-    running = {row.id: row for row in await node.rows("listeners.list", ListenerRow)}
+    running = {row.id: row for row in await node.rows(LISTENERS_LIST())}
     found = []
     for kind in KINDS:
         named = tree.get(kind)

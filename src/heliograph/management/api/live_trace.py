@@ -12,9 +12,10 @@ from fastapi import Query, Request
 from starlette.responses import StreamingResponse
 
 from heliograph.control.proto_v1.trace import (
-    TraceDeleted,
+    TRACE_DELETE,
+    TRACE_SHOW,
+    TRACE_START,
     TraceNameArgs,
-    TraceRow,
     TraceShowArgs,
     TraceStartArgs,
 )
@@ -24,7 +25,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.event_streams import event_of, event_stream
 from heliograph.management.web.places import place
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 area = Area("Live trace", "A trace that is watched while it is on.")
@@ -60,7 +61,7 @@ class LiveTrace:
             RpcError: It is refused.
         """
         try:
-            await self._node.ask("trace.start", TraceRow, self._order)
+            await self._node.ask(TRACE_START(self._order))
         except BaseException:
             self._alone.close()
             raise
@@ -90,7 +91,7 @@ class LiveTrace:
         name = self._order.name
         why = "the trace has ended"
         try:
-            async for lines in self._node.slices("trace.show", str, TraceShowArgs(name, follow=True), None):
+            async for lines in self._node.slices(TRACE_SHOW(TraceShowArgs(name, follow=True)), timeout_s=None):
                 self._put(lines)
         except (RpcError, UnreachableError) as error:
             why = str(error)
@@ -107,7 +108,7 @@ class LiveTrace:
 
     async def _delete(self) -> None:
         with suppress(RpcError, UnreachableError):  # it is gone already, or ends by itself
-            await self._node.ask("trace.delete", TraceDeleted, TraceNameArgs(self._order.name))
+            await self._node.ask(TRACE_DELETE(TraceNameArgs(self._order.name)))
 
 
 class LiveTraces:

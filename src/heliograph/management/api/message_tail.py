@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Query, Request
 from starlette.responses import StreamingResponse
 
-from heliograph.control.proto_v1.tail import TailRow, TailWanted
+from heliograph.control.proto_v1.tail import MESSAGES_TAIL, TailRow, TailWanted
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -18,7 +18,7 @@ from heliograph.management.web.event_streams import event_of, event_stream
 from heliograph.management.web.places import place
 from heliograph.management.web.times import rfc3339
 from heliograph.mqtt.topic import topic_filter_fault
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 area = Area("Live tail", "Messages as they come.")
@@ -81,7 +81,7 @@ async def _follow(node: Node, wanted: TailWanted, rows: asyncio.Queue[list[TailR
     why = "the node has ended it"
     try:
         with node.alone() as own:
-            async with aclosing(own.slices("messages.tail", TailRow, wanted, None)) as slices:
+            async with aclosing(own.slices(MESSAGES_TAIL(wanted), timeout_s=None)) as slices:
                 async for came in slices:
                     await rows.put(came)
     except (RpcError, UnreachableError) as error:

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.policies import MessageShown, PolicyTrial
+from heliograph.control.proto_v1.groups import TRANSFORMATIONS
+from heliograph.control.proto_v1.policies import TRANSFORMATIONS_DRY_RUN, PolicyTrial
 from heliograph.management.api.policies import (
     INVALID,
     MISSING,
@@ -30,7 +31,7 @@ _EXAMPLE: dict[str, Any] = {
     "operations": [{"key": "topic", "value": "concat([clientid, '/', topic])"}],
     "failure_action": "drop",
 }
-_family = PolicyFamily("transformations", lambda plain: with_defaults(plain, {**_DEFAULTS, "operations": []}))
+_family = PolicyFamily(TRANSFORMATIONS, lambda plain: with_defaults(plain, {**_DEFAULTS, "operations": []}))
 
 
 class OperationBody(Body):
@@ -102,7 +103,7 @@ async def dry_run_message_transformation(body: TransformationTrialBody, nodes: N
     """Try a transformation on a message; nothing is published."""
     message = body.message
     trial = PolicyTrial(body.transformation.text(), message.tried())
-    out = await nodes.own.ask("transformations.dry_run", MessageShown, trial)
+    out = await nodes.own.ask(TRANSFORMATIONS_DRY_RUN(trial))
     return {
         "clientid": message.clientid,
         "username": message.username,

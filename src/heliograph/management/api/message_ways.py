@@ -5,7 +5,14 @@ from typing import Annotated, Any, Final
 import msgspec
 from fastapi import Query
 
-from heliograph.control.proto_v1.message_ways import MessageWay, WayRow, WaysState, WaysWanted, WayWanted
+from heliograph.control.proto_v1.message_ways import (
+    MESSAGE_WAYS_LIST,
+    MESSAGE_WAYS_SHOW,
+    MESSAGE_WAYS_STATE,
+    WaysState,
+    WaysWanted,
+    WayWanted,
+)
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -35,8 +42,8 @@ async def list_message_ways(
     since_us = 0 if since is None else read_time_us(since, "since")
     with answering(storage_failed=_NOT_NOW):
         wanted = WaysWanted(topic, clientid, since_us, cursor, limit + 1)
-        rows, has_next = await take_rows(nodes.own.slices("message_ways.list", WayRow, wanted), limit)
-        state = await nodes.own.ask("message_ways.state", WaysState)
+        rows, has_next = await take_rows(nodes.own.slices(MESSAGE_WAYS_LIST(wanted)), limit)
+        state = await nodes.own.ask(MESSAGE_WAYS_STATE())
     meta: dict[str, Any] = {"count": len(rows), "recording": _recording(state)}
     if has_next:
         meta["cursor"] = rows[-1].message_id
@@ -51,7 +58,7 @@ async def get_message_way(
 ) -> dict[str, Any]:
     """The way of one message. Times are microseconds after its PUBLISH; -1 where something did not happen."""
     with answering(storage_failed=_NOT_NOW):
-        found = await nodes.own.ask("message_ways.show", MessageWay, WayWanted(id.lower(), clientid))
+        found = await nodes.own.ask(MESSAGE_WAYS_SHOW(WayWanted(id.lower(), clientid)))
     return _timed(found, found.at_us)
 
 

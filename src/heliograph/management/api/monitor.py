@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query, Request
 
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.asking.nodes import Node
 from heliograph.management.history.history import History
 from heliograph.management.web.area import Area
@@ -58,7 +58,7 @@ async def get_node_monitor_current(node: str, request: Request, nodes: NodesDep)
     """Rates and sizes of one node, now."""
     asked = nodes.named(node)
     found = await _history(request).current(asked)
-    status = await asked.ask("node.status", NodeStatus)
+    status = await asked.ask(NODE_STATUS())
     kept = {name: number for name, number in found.items() if name not in _CLUSTER_ONLY}
     return {**kept, "node_uptime": status.uptime_s}
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.asking.nodes import Node
 from heliograph.management.prometheus.machine import MachineMeter
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 
 area = Area("Nodes", "The nodes of the cluster.")
 
@@ -34,7 +34,7 @@ async def get_node(node: str, nodes: NodesDep) -> dict[str, Any]:
 
 async def _node(node: Node) -> dict[str, Any]:
     try:
-        status = await node.ask("node.status", NodeStatus)
+        status = await node.ask(NODE_STATUS())
     except UnreachableError:
         return {"node": node.name, "node_status": "stopped"}
     load1, load5, load15 = os.getloadavg()

@@ -4,7 +4,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Body, Response
 
-from heliograph.control.proto_v1.opentelemetry import NewWhitelistArgs, WhitelistArgs, WhitelistSet
+from heliograph.control.proto_v1.opentelemetry import (
+    OPENTELEMETRY_SET_WHITELIST,
+    OPENTELEMETRY_WHITELIST,
+    NewWhitelistArgs,
+    WhitelistArgs,
+)
 from heliograph.management.asking.settings_trees import replace_root, settings_tree
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -38,14 +43,14 @@ async def put_opentelemetry(nodes: NodesDep, body: Annotated[dict[str, Any], Bod
 @area.get("/opentelemetry/whitelist/{type}", scope="config:read", errors={400: ("BAD_REQUEST",)})
 async def get_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> list[str]:
     """The clients, or the topic filters, that are always traced."""
-    return await nodes.own.rows("opentelemetry.whitelist", str, WhitelistArgs(type))
+    return await nodes.own.rows(OPENTELEMETRY_WHITELIST(WhitelistArgs(type)))
 
 
 @area.post("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
 async def post_opentelemetry_whitelist(type: Kind, nodes: NodesDep, body: list[Str]) -> list[str]:
     """Replace the list."""
     await _set(nodes, type, body)
-    return await nodes.own.rows("opentelemetry.whitelist", str, WhitelistArgs(type))
+    return await nodes.own.rows(OPENTELEMETRY_WHITELIST(WhitelistArgs(type)))
 
 
 @area.delete("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
@@ -57,6 +62,6 @@ async def delete_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> Respons
 
 async def _set(nodes: NodesDep, type: Kind, values: list[str]) -> None:
     try:
-        await nodes.own.ask("opentelemetry.set_whitelist", WhitelistSet, NewWhitelistArgs(type, values))
+        await nodes.own.ask(OPENTELEMETRY_SET_WHITELIST(NewWhitelistArgs(type, values)))
     except RpcError as error:
         raise ApiError(400, "BAD_REQUEST", error.message) from None

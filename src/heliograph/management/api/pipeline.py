@@ -7,12 +7,16 @@ from fastapi import Query
 from pydantic import ConfigDict, Field
 
 from heliograph.control.proto_v1.pipeline import (
+    PIPELINE_DEAD_LETTERS,
+    PIPELINE_LATE_ROWS,
+    PIPELINE_PLAN,
+    PIPELINE_REPLAY,
+    PIPELINE_REPLAY_LATE_ROWS,
+    PIPELINE_STATUS,
     DeadLettersWanted,
     LateReplayWanted,
     LateRowsWanted,
     PipelineRule,
-    PipelineStatus,
-    PipelineTold,
 )
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
@@ -41,7 +45,7 @@ class LateReplayBody(Body):
 @area.get("/heliograph/pipeline", scope="pipeline:read")
 async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
     """The driver and its queries: state, lag, figures."""
-    status = await nodes.own.ask("pipeline.status", PipelineStatus)
+    status = await nodes.own.ask(PIPELINE_STATUS())
     return {
         "enable": status.is_enabled,
         "is_running": status.pid is not None,
@@ -100,7 +104,7 @@ async def list_late_rows(
 async def replay_dead_letters(rule: str, nodes: NodesDep) -> dict[str, Any]:
     """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask("pipeline.replay", PipelineTold, PipelineRule(rule), _SPARK_S)
+        told = await nodes.own.ask(PIPELINE_REPLAY(PipelineRule(rule)), timeout_s=_SPARK_S)
     figures: dict[str, Any] = json.loads(told.lines[-1]) if told.lines else {}
     return figures
 
@@ -113,7 +117,7 @@ async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) ->
     """
     wanted = LateReplayWanted(query, body.table, body.sink, body.view)
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask("pipeline.replay_late_rows", PipelineTold, wanted, _SPARK_S)
+        told = await nodes.own.ask(PIPELINE_REPLAY_LATE_ROWS(wanted), timeout_s=_SPARK_S)
     figures: dict[str, Any] = json.loads(told.lines[-1]) if told.lines else {}
     return figures
 
@@ -126,17 +130,17 @@ async def plan_pipeline(
 ) -> list[dict[str, Any]]:
     """Try each rule on the last stored messages; nothing is written. This starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask("pipeline.plan", PipelineTold, PipelineRule(rule, last), _SPARK_S)
+        told = await nodes.own.ask(PIPELINE_PLAN(PipelineRule(rule, last)), timeout_s=_SPARK_S)
     return [json.loads(line) for line in told.lines]
 
 
 async def _letters(nodes: AskedNodes, wanted: DeadLettersWanted) -> list[dict[str, Any]]:
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask("pipeline.dead_letters", PipelineTold, wanted, _LETTERS_S)
+        told = await nodes.own.ask(PIPELINE_DEAD_LETTERS(wanted), timeout_s=_LETTERS_S)
     return [json.loads(line) for line in told.lines]
 
 
 async def _late(nodes: AskedNodes, wanted: LateRowsWanted) -> list[dict[str, Any]]:
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask("pipeline.late_rows", PipelineTold, wanted, _LETTERS_S)
+        told = await nodes.own.ask(PIPELINE_LATE_ROWS(wanted), timeout_s=_LETTERS_S)
     return [json.loads(line) for line in told.lines]

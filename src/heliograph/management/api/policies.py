@@ -7,12 +7,12 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import BaseModel, Field, model_validator
 
 from heliograph.control.proto_v1.groups import (
-    GroupChanged,
     GroupOrder,
     GroupSettings,
     GroupShown,
     GroupSwitch,
     NamedGroup,
+    OrderedAsks,
 )
 from heliograph.control.proto_v1.messages import PublishProperties
 from heliograph.control.proto_v1.policies import TrialMessage
@@ -129,44 +129,44 @@ class PolicyFamily:
     """Asks a node about validations, or about transformations.
 
     Args:
-        area: What their methods begin with.
+        asks: What is asked of them.
         shown: What the API shows of settings, defaults included.
     """
 
-    def __init__(self, area: str, shown: Callable[[Settings], Settings]) -> None:
-        self._area = area
+    def __init__(self, asks: OrderedAsks, shown: Callable[[Settings], Settings]) -> None:
+        self._asks = asks
         self._shown = shown
 
     async def all(self, node: Node) -> list[Settings]:
         """All in their order."""
-        return [self._row(row) for row in await node.rows(f"{self._area}.list", GroupShown)]
+        return [self._row(row) for row in await node.rows(self._asks.list())]
 
     async def one(self, node: Node, name: str) -> Settings:
         """One of them."""
         with answering():
-            return self._row(await node.ask(f"{self._area}.show", GroupShown, NamedGroup(name)))
+            return self._row(await node.ask(self._asks.show(NamedGroup(name))))
 
     async def add(self, node: Node, body: PolicyBody) -> Settings:
         """Add one at the end."""
         with answering():
-            await node.ask(f"{self._area}.add", GroupChanged, body.settings())
+            await node.ask(self._asks.add(body.settings()))
         return await self.one(node, body.name)
 
     async def update(self, node: Node, body: PolicyBody) -> Settings:
         """Replace the settings of one."""
         with answering():
-            await node.ask(f"{self._area}.update", GroupChanged, body.settings())
+            await node.ask(self._asks.update(body.settings()))
         return await self.one(node, body.name)
 
     async def delete(self, node: Node, name: str) -> None:
         """Delete one."""
         with answering():
-            await node.ask(f"{self._area}.delete", GroupChanged, NamedGroup(name))
+            await node.ask(self._asks.delete(NamedGroup(name)))
 
     async def switch(self, node: Node, name: str, *, is_enabled: bool) -> None:
         """Enable or disable one."""
         with answering():
-            await node.ask(f"{self._area}.switch", GroupChanged, GroupSwitch(name, is_enabled))
+            await node.ask(self._asks.switch(GroupSwitch(name, is_enabled)))
 
     async def order(self, node: Node, names: list[str]) -> None:
         """Set the order of all.
@@ -174,7 +174,7 @@ class PolicyFamily:
         Raises:
             ApiError: 400, the order does not name each of them once.
         """
-        there = [row.name for row in await node.rows(f"{self._area}.list", GroupShown)]
+        there = [row.name for row in await node.rows(self._asks.list())]
         faults: dict[str, Any] = {
             "not_found": [name for name in names if name not in there],
             "not_reordered": [name for name in there if name not in names],
@@ -182,18 +182,18 @@ class PolicyFamily:
         }
         if any(faults.values()):
             raise ApiError(400, "BAD_REQUEST", "the order has to name each of them once", **faults)
-        await node.ask(f"{self._area}.order", GroupChanged, GroupOrder(tuple(names)))
+        await node.ask(self._asks.order(GroupOrder(tuple(names))))
 
     async def metrics(self, nodes: AskedNodes, name: str) -> dict[str, Any]:
         """What became of the messages that one was for."""
         with answering():
-            row = await nodes.own.ask(f"{self._area}.show", GroupShown, NamedGroup(name))
+            row = await nodes.own.ask(self._asks.show(NamedGroup(name)))
         return {"metrics": row.counts, "node_metrics": [{"node": nodes.own.name, "metrics": row.counts}]}
 
     async def reset(self, node: Node, name: str) -> None:
         """Reset the counters of one."""
         with answering():
-            await node.ask(f"{self._area}.reset", GroupShown, NamedGroup(name))
+            await node.ask(self._asks.reset(NamedGroup(name)))
 
     def _row(self, row: GroupShown) -> Settings:
         return self._shown(json.loads(row.text))

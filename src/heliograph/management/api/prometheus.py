@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Depends, Query, Request, Response
 
 from heliograph.config.prometheus import PrometheusConfig
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome
+from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
 from heliograph.management.prometheus.families import CONTENT_TYPE, text_of
 from heliograph.management.prometheus.json_form import lists_json, stats_json
 from heliograph.management.prometheus.scraping import STATS, UNAGGREGATED, Scrapes
@@ -119,7 +119,7 @@ async def update_prometheus(body: dict[str, Any], request: Request, nodes: Nodes
         body["headers"] = _headers(body["headers"], present.headers)
     text = json.dumps({"prometheus": body})
     args = ConfChangeArgs(text=text, mode="replace", name="<request>")
-    outcome = await nodes.own.ask("conf.change", ConfOutcome, args)
+    outcome = await nodes.own.ask(CONF_CHANGE(args))
     if outcome.settings:
         await _told_others(request, present)
     return _shown(request.app.state.settings.prometheus)

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Response
 from pydantic import Field
 
-from heliograph.control.proto_v1.messages import NewMessage, NewMessages, PublishedMessage, PublishProperties
+from heliograph.control.proto_v1.messages import (
+    MESSAGES_PUBLISH,
+    MESSAGES_PUBLISH_ALL,
+    NewMessage,
+    NewMessages,
+    PublishedMessage,
+    PublishProperties,
+)
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Bool, Str, Whole
@@ -78,7 +85,7 @@ async def publish(body: PublishMessage, nodes: NodesDep) -> Response:
     new = _new(body)
     if new is None:
         return json_response({"reason_code": _OTHER, "message": "payload: it is not valid base64"}, 400)
-    done = await nodes.own.ask("messages.publish", PublishedMessage, new)
+    done = await nodes.own.ask(MESSAGES_PUBLISH(new))
     return json_response(_answer(done), _status(done))
 
 
@@ -92,7 +99,7 @@ async def publish_bulk(body: list[PublishMessage], nodes: NodesDep) -> Response:
     """Publish messages in their order; the answer has one entry for each."""
     messages = [_new(one) for one in body]
     sendable = [one for one in messages if one is not None]
-    done = iter(await nodes.own.rows("messages.publish_all", PublishedMessage, NewMessages(sendable)))
+    done = iter(await nodes.own.rows(MESSAGES_PUBLISH_ALL(NewMessages(sendable))))
     refused = PublishedMessage("", 0, _OTHER, "payload: it is not valid base64")
     outcomes = [refused if one is None else next(done) for one in messages]
     statuses = {_status(one) for one in outcomes}

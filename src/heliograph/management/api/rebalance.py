@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 
 area = Area("Rebalance", "Connections that move from one node to another.")
 
@@ -15,7 +15,7 @@ area = Area("Rebalance", "Connections that move from one node to another.")
 async def check_availability(nodes: NodesDep) -> dict[str, Any]:
     """Whether load balancers may send clients here."""
     try:
-        await nodes.own.ask("node.status", NodeStatus, timeout_s=5.0)
+        await nodes.own.ask(NODE_STATUS(), timeout_s=5.0)
     except UnreachableError as error:
         raise ApiError(503, "SERVICE_UNAVAILABLE", f"the node does not answer: {error}") from None
     return {}

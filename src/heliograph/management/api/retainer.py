@@ -6,10 +6,11 @@ from typing import Annotated, Any, Final
 from fastapi import Body, Query, Response
 
 from heliograph.control.proto_v1.retained import (
+    RETAINER_CLEAN,
+    RETAINER_INFO,
+    RETAINER_SHOW,
+    RETAINER_TOPICS,
     RetainedClean,
-    RetainedCleaned,
-    RetainedInfo,
-    RetainedMessageRow,
     RetainedRow,
     RetainedTopic,
     RetainedTopics,
@@ -56,8 +57,8 @@ async def list_retained_messages(
     """A page of the retained messages, without payloads."""
     node, wanted = nodes.own, RetainedTopics(topic, page.limit + 1, page.skip)
     try:
-        rows, has_next = await take_whole_page(node.slices("retainer.topics", RetainedRow, wanted), page.limit)
-        count = None if topic else (await node.ask("retainer.info", RetainedInfo)).messages
+        rows, has_next = await take_whole_page(node.slices(RETAINER_TOPICS(wanted)), page.limit)
+        count = None if topic else (await node.ask(RETAINER_INFO())).messages
     except RpcError as error:
         raise _refused(error) from error
     return page_response([_message(row) for row in rows], page, count, has_next)
@@ -75,7 +76,7 @@ async def get_retained_message(topic: str, nodes: NodesDep) -> Response:
     """The retained message of a topic, with its payload up to 1 MiB."""
     args = RetainedTopic(topic, _SHOWN_BYTES_MAX)
     try:
-        found = await nodes.own.ask("retainer.show", RetainedMessageRow, args)
+        found = await nodes.own.ask(RETAINER_SHOW(args))
     except RpcError as error:
         raise _refused(error) from error
     shown = _message(found.row)
@@ -93,7 +94,7 @@ async def delete_retained_message(topic: str, nodes: NodesDep) -> None:
 
 async def _delete(nodes: NodesDep, topic_filter: str) -> int:
     try:
-        cleaned = await nodes.own.ask("retainer.clean", RetainedCleaned, RetainedClean(topic_filter), timeout_s=None)
+        cleaned = await nodes.own.ask(RETAINER_CLEAN(RetainedClean(topic_filter)), timeout_s=None)
     except RpcError as error:
         raise _refused(error) from error
     return cleaned.deleted

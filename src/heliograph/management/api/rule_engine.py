@@ -4,7 +4,12 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.control.proto_v1.conf import (
+    CONF_CHANGE,
+    CONF_SHOW,
+    ConfChangeArgs,
+    ConfShowArgs,
+)
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Bool, Str
@@ -38,14 +43,14 @@ async def put_rule_engine(body: RuleEngineBody, nodes: NodesDep) -> dict[str, An
     values = tuple((f"rule_engine.{name}", _text(value)) for name, value in given.items())
     if values:
         change = ConfChangeArgs(values=values, comment="settings of the rule engine are changed")
-        await nodes.own.ask("conf.change", ConfOutcome, change)
+        await nodes.own.ask(CONF_CHANGE(change))
     return await _settings(nodes)
 
 
 async def _settings(nodes: AskedNodes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in _SETTINGS:
-        for row in await nodes.own.rows("conf.show", ConfSetting, ConfShowArgs(f"rule_engine.{name}")):
+        for row in await nodes.own.rows(CONF_SHOW(ConfShowArgs(f"rule_engine.{name}"))):
             found[name] = row.value.strip('"')
     found["ignore_sys_message"] = found["ignore_sys_message"] == "true"
     return {**found, "jq_implementation_module": _JQ}

@@ -5,7 +5,11 @@ from typing import Any, Final
 import msgspec
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.rule_language import RuleExplained, RuleFunction, RuleText
+from heliograph.control.proto_v1.rule_language import (
+    RULES_EXPLAIN,
+    RULES_FUNCTIONS,
+    RuleText,
+)
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Str
@@ -26,12 +30,12 @@ class RuleTextBody(Body):
 @area.get("/heliograph/rule_functions", scope="rules:read")
 async def list_rule_functions(nodes: NodesDep) -> list[dict[str, Any]]:
     """The functions that rules can call, family by family."""
-    return [msgspec.structs.asdict(row) for row in await nodes.own.rows("rules.functions", RuleFunction)]
+    return [msgspec.structs.asdict(row) for row in await nodes.own.rows(RULES_FUNCTIONS())]
 
 
 @area.post("/heliograph/rule_explain", scope="rules:write", errors={400: ("BAD_REQUEST",)})
 async def explain_rule(body: RuleTextBody, nodes: NodesDep) -> dict[str, Any]:
     """The topics and columns of a rule, and the engine that evaluates it; `problem` has the place of a syntax error."""
-    told = await nodes.own.ask("rules.explain", RuleExplained, RuleText(body.sql))
+    told = await nodes.own.ask(RULES_EXPLAIN(RuleText(body.sql)))
     found: dict[str, Any] = msgspec.to_builtins(told)
     return found

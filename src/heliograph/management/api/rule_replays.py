@@ -8,7 +8,7 @@ from fastapi import Request
 from pydantic import ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from heliograph.control.proto_v1.replays import ReplaySettings, ReplaySettingsWanted
+from heliograph.control.proto_v1.replays import RULES_REPLAY_SETTINGS, ReplaySettings, ReplaySettingsWanted
 from heliograph.management.replays.jobs import FAILED, Jobs, Owner
 from heliograph.management.replays.rule_replay import RuleReplay
 from heliograph.management.web.area import Area
@@ -59,7 +59,7 @@ async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep,
     since, until = _stretch(body, now_s)
     access = await reader_access(request, nodes)
     names = [name.strip() for name in (body.rule, body.compare) if name]
-    settings = await nodes.own.ask("rules.replay_settings", ReplaySettings, ReplaySettingsWanted(names))
+    settings = await nodes.own.ask(RULES_REPLAY_SETTINGS(ReplaySettingsWanted(names)))
     replays = _replays(request)
     replays.check_room()
     order = {

@@ -7,8 +7,21 @@ from typing import Annotated, Any, Final
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field, model_validator
 
-from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
-from heliograph.control.proto_v1.rules import RuleEvent, RuleId, RuleShown, RuleTrial, RuleTried
+from heliograph.control.proto_v1.groups import GroupSettings, NamedGroup
+from heliograph.control.proto_v1.rules import (
+    RULES_ALL,
+    RULES_DELETE,
+    RULES_EVENTS,
+    RULES_ONE,
+    RULES_PUT,
+    RULES_RESET,
+    RULES_RUN,
+    RULES_TRY,
+    RuleId,
+    RuleShown,
+    RuleTrial,
+    RuleTried,
+)
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
@@ -129,7 +142,7 @@ async def list_rules(
     fault = None if match_from is None else topic_filter_fault(match_from, _LEVELS_MAX)
     if fault is not None:
         raise ApiError(400, "BAD_REQUEST", f"match_from is no topic filter: {fault}")
-    rows = await nodes.own.rows("rules.all", RuleShown)
+    rows = await nodes.own.rows(RULES_ALL())
     sources = None if source is None else [f"$bridges/{one}" for one in source]
     found = [
         row
@@ -154,7 +167,7 @@ async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
     """Make a rule."""
     rule_id = body.id or f"rule_{uuid.uuid4().hex[:8]}"
     with answering(already_exists=(400, "BAD_REQUEST")):
-        await nodes.own.ask("rules.put", GroupChanged, GroupSettings(rule_id, body.settings(), is_new=True))
+        await nodes.own.ask(RULES_PUT(GroupSettings(rule_id, body.settings(), is_new=True)))
     return await _shown(nodes, rule_id)
 
 
@@ -168,7 +181,7 @@ async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
 async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
     """Replace a rule, or create it if its id is new."""
     with answering():
-        await nodes.own.ask("rules.put", GroupChanged, GroupSettings(id, body.settings()))
+        await nodes.own.ask(RULES_PUT(GroupSettings(id, body.settings())))
     return await _shown(nodes, id)
 
 
@@ -176,7 +189,7 @@ async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
 async def delete_rule(id: str, nodes: NodesDep) -> None:
     """Delete a rule."""
     with answering():
-        await nodes.own.ask("rules.delete", GroupChanged, NamedGroup(id))
+        await nodes.own.ask(RULES_DELETE(NamedGroup(id)))
 
 
 @area.post(
@@ -184,16 +197,16 @@ async def delete_rule(id: str, nodes: NodesDep) -> None:
 )
 async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Any:
     """Try a rule of the node on columns, with its actions on request."""
-    method = "rules.try" if body.stop_action_after_template_rendering else "rules.run"
+    ask = RULES_TRY if body.stop_action_after_template_rendering else RULES_RUN
     with answering(not_found=(404, "RULE_NOT_FOUND")):
-        return _output(await nodes.own.ask(method, RuleTried, RuleTrial(json.dumps(body.context), id=id)))
+        return _output(await nodes.own.ask(ask(RuleTrial(json.dumps(body.context), id=id))))
 
 
 @area.get("/rules/{id}/metrics", scope="rules:read", errors=_MISSING)
 async def get_rule_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
     """The counters of a rule."""
     with answering():
-        row = await nodes.own.ask("rules.one", RuleShown, RuleId(id))
+        row = await nodes.own.ask(RULES_ONE(RuleId(id)))
     metrics = rule_metrics(row)
     return {"id": id, "metrics": metrics, "node_metrics": [{"node": nodes.own.name, "metrics": metrics}]}
 
@@ -202,14 +215,14 @@ async def get_rule_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
 async def reset_rule_metrics(id: str, nodes: NodesDep) -> None:
     """Reset the counters of a rule."""
     with answering():
-        await nodes.own.ask("rules.reset", RuleShown, RuleId(id))
+        await nodes.own.ask(RULES_RESET(RuleId(id)))
 
 
 @area.post("/rule_test", scope="rules:write", errors={412: ("NOT_MATCH",), **_NEEDS_JSON})
 async def test_sql(body: SqlTestBody, nodes: NodesDep) -> Any:
     """Try a text as a rule on columns; columns that are left out have sample values."""
     with answering():
-        return _output(await nodes.own.ask("rules.try", RuleTried, RuleTrial(json.dumps(body.context), sql=body.sql)))
+        return _output(await nodes.own.ask(RULES_TRY(RuleTrial(json.dumps(body.context), sql=body.sql))))
 
 
 @area.get("/rule_events", scope="rules:read")
@@ -224,7 +237,7 @@ async def list_rule_events(nodes: NodesDep) -> list[dict[str, Any]]:
             "test_columns": json.loads(row.test_columns),
             "sql_example": row.sql_example,
         }
-        for row in await nodes.own.rows("rules.events", RuleEvent)
+        for row in await nodes.own.rows(RULES_EVENTS())
     ]
 
 
@@ -236,7 +249,7 @@ def rule_metrics(row: RuleShown) -> dict[str, float]:
 
 async def _shown(nodes: AskedNodes, rule_id: str) -> dict[str, Any]:
     with answering():
-        return _rule(await nodes.own.ask("rules.one", RuleShown, RuleId(rule_id)))
+        return _rule(await nodes.own.ask(RULES_ONE(RuleId(rule_id))))
 
 
 def _rule(row: RuleShown) -> dict[str, Any]:

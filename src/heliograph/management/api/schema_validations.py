@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.policies import PolicyTrial, ValidationTried
+from heliograph.control.proto_v1.groups import VALIDATIONS
+from heliograph.control.proto_v1.policies import VALIDATIONS_DRY_RUN, PolicyTrial
 from heliograph.management.api.policies import (
     INVALID,
     MISSING,
@@ -29,7 +30,7 @@ _EXAMPLE: dict[str, Any] = {
     "failure_action": "drop",
     "checks": [{"type": "sql", "sql": "SELECT payload.temp AS temp WHERE temp < 100"}],
 }
-_family = PolicyFamily("validations", lambda plain: with_defaults(plain, _DEFAULTS))
+_family = PolicyFamily(VALIDATIONS, lambda plain: with_defaults(plain, _DEFAULTS))
 
 
 class ValidationBody(PolicyBody):
@@ -112,7 +113,7 @@ async def reorder_schema_validations(body: OrderBody, nodes: NodesDep) -> None:
 async def dry_run_schema_validation(body: ValidationTrialBody, nodes: NodesDep) -> dict[str, Any]:
     """Try a validation on a message; nothing is published, counted or logged."""
     trial = PolicyTrial(body.validation.text(), body.message.tried())
-    tried = await nodes.own.ask("validations.dry_run", ValidationTried, trial)
+    tried = await nodes.own.ask(VALIDATIONS_DRY_RUN(trial))
     checks = [{"type": one.type, "passes": not one.fault, "fault": one.fault} for one in tried.checks]
     return {"passes": not tried.fault, "fault": tried.fault, "outcome": tried.outcome, "checks": checks}
 

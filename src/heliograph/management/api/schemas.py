@@ -5,8 +5,14 @@ from typing import Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, GroupShown, NamedGroup
-from heliograph.control.proto_v1.rule_language import PayloadChecked, PayloadToCheck
+from heliograph.control.proto_v1.groups import (
+    SCHEMA_REGISTRIES,
+    SCHEMAS,
+    GroupSettings,
+    GroupShown,
+    NamedGroup,
+)
+from heliograph.control.proto_v1.rule_language import SCHEMAS_CHECK, PayloadToCheck
 from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.web.answering import answering
@@ -96,14 +102,14 @@ class NewRegistry(RegistryBody):
 @area.get("/schema_registry", scope="schemas:read")
 async def list_schemas(nodes: NodesDep) -> list[dict[str, Any]]:
     """All schemas."""
-    return [_schema(row) for row in await nodes.own.rows("schemas.list", GroupShown)]
+    return [_schema(row) for row in await nodes.own.rows(SCHEMAS.list())]
 
 
 @area.post("/schema_registry", scope="schemas:write", status=201, response_model=SchemaObject, errors=_INVALID)
 async def create_schema(body: NewSchema, nodes: NodesDep) -> dict[str, Any]:
     """Make a schema."""
     with answering():
-        await nodes.own.ask("schemas.put", GroupChanged, GroupSettings(body.name, body.settings(), is_new=True))
+        await nodes.own.ask(SCHEMAS.put(GroupSettings(body.name, body.settings(), is_new=True)))
     return await _shown(nodes, body.name)
 
 
@@ -123,7 +129,7 @@ async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: Calle
     """Change a schema."""
     await _shown(nodes, name)
     await check_secrets_stay(caller, nodes.own, (*_SCHEMAS, name), json.loads(body.settings()))
-    await nodes.own.ask("schemas.put", GroupChanged, GroupSettings(name, body.settings()))
+    await nodes.own.ask(SCHEMAS.put(GroupSettings(name, body.settings())))
     return await _shown(nodes, name)
 
 
@@ -131,7 +137,7 @@ async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: Calle
 async def delete_schema(name: str, nodes: NodesDep) -> None:
     """Delete a schema; refused while a validation or transformation uses it."""
     with answering():
-        await nodes.own.ask("schemas.delete", GroupChanged, NamedGroup(name))
+        await nodes.own.ask(SCHEMAS.delete(NamedGroup(name)))
 
 
 @area.post("/heliograph/schemas/{name}/check", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING})
@@ -139,14 +145,14 @@ async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[s
     """Decode a payload with a schema, or say why it does not fit."""
     await _shown(nodes, name)
     wanted = PayloadToCheck(name, payload_bytes(body.payload, body.encoding), body.message_type)
-    checked = await nodes.own.ask("schemas.check", PayloadChecked, wanted)
+    checked = await nodes.own.ask(SCHEMAS_CHECK(wanted))
     return {"fits": not checked.fault, "fault": checked.fault, "value": json.loads(checked.value or "null")}
 
 
 @area.get("/schema_registry_external", scope="schemas:read")
 async def list_external_registries(nodes: NodesDep) -> dict[str, Any]:
     """All external registries, by name."""
-    return {row.name: _registry(row) for row in await nodes.own.rows("schema_registries.list", GroupShown)}
+    return {row.name: _registry(row) for row in await nodes.own.rows(SCHEMA_REGISTRIES.list())}
 
 
 @area.post("/schema_registry_external", scope="schemas:write", status=201, errors=_INVALID)
@@ -154,7 +160,7 @@ async def create_external_registry(body: NewRegistry, nodes: NodesDep) -> dict[s
     """Add an external registry."""
     settings = GroupSettings(body.name, body.settings(), is_new=True)
     with answering():
-        await nodes.own.ask("schema_registries.put", GroupChanged, settings)
+        await nodes.own.ask(SCHEMA_REGISTRIES.put(settings))
     return {"name": body.name, **await _external(nodes, body.name)}
 
 
@@ -171,7 +177,7 @@ async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, 
     """Change an external registry."""
     await _external(nodes, name)
     await check_secrets_stay(caller, nodes.own, (*_REGISTRIES, name), json.loads(body.settings()))
-    await nodes.own.ask("schema_registries.put", GroupChanged, GroupSettings(name, body.settings()))
+    await nodes.own.ask(SCHEMA_REGISTRIES.put(GroupSettings(name, body.settings())))
     return await _external(nodes, name)
 
 
@@ -181,12 +187,12 @@ async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, 
 async def delete_external_registry(name: str, nodes: NodesDep) -> None:
     """Delete an external registry."""
     with answering():
-        await nodes.own.ask("schema_registries.delete", GroupChanged, NamedGroup(name))
+        await nodes.own.ask(SCHEMA_REGISTRIES.delete(NamedGroup(name)))
 
 
 async def _shown(nodes: AskedNodes, name: str) -> dict[str, Any]:
     with answering():
-        return _schema(await nodes.own.ask("schemas.show", GroupShown, NamedGroup(name)))
+        return _schema(await nodes.own.ask(SCHEMAS.show(NamedGroup(name))))
 
 
 def _schema(row: GroupShown) -> dict[str, Any]:
@@ -195,7 +201,7 @@ def _schema(row: GroupShown) -> dict[str, Any]:
 
 async def _external(nodes: AskedNodes, name: str) -> dict[str, Any]:
     with answering():
-        return _registry(await nodes.own.ask("schema_registries.show", GroupShown, NamedGroup(name)))
+        return _registry(await nodes.own.ask(SCHEMA_REGISTRIES.show(NamedGroup(name))))
 
 
 def _registry(row: GroupShown) -> dict[str, Any]:

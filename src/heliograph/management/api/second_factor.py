@@ -5,7 +5,11 @@ from typing import Annotated
 from fastapi import Request, Response
 from pydantic import Field
 
-from heliograph.control.proto_v1.people import ManagementUserRow, ManagementUserSecrets, SecondFactor
+from heliograph.control.proto_v1.people import (
+    PEOPLE_USER_SECOND_FACTOR,
+    ManagementUserSecrets,
+    SecondFactor,
+)
 from heliograph.management.api.people import CallerDep, PeopleDep, kept
 from heliograph.management.people import totp
 from heliograph.management.people.callers import address_of
@@ -107,7 +111,7 @@ async def remove_second_factor(
         people.logins.check_code(user, body.code, address_of(request))
     except ApiError as error:
         raise ApiError(400, "BAD_REQUEST", error.message) if error.code == "BAD_MFA_TOKEN" else error from None
-    await kept(nodes.own.ask("people.user_second_factor", ManagementUserRow, SecondFactor(caller.name)))
+    await kept(nodes.own.ask(PEOPLE_USER_SECOND_FACTOR(SecondFactor(caller.name))))
     return Response(status_code=204)
 
 
@@ -115,7 +119,7 @@ async def remove_second_factor(
 async def delete_second_factor(username: str, nodes: NodesDep) -> Response:
     """Turn the second factor of another user off, for one who has lost the app; its logins end."""
     wanted = SecondFactor(username)
-    await kept(nodes.own.ask("people.user_second_factor", ManagementUserRow, wanted), "USER_NOT_FOUND")
+    await kept(nodes.own.ask(PEOPLE_USER_SECOND_FACTOR(wanted)), "USER_NOT_FOUND")
     return Response(status_code=204)
 
 

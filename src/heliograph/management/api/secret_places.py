@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from heliograph.control.proto_v1.conf import ConfSetting, ConfShowArgs
+from heliograph.control.proto_v1.conf import CONF_SHOW, ConfShowArgs
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import NO_SETTING, names_of, plain_value
 from heliograph.management.web.callers import Caller
@@ -63,7 +63,7 @@ def _refusal(
 async def _settings(node: Node, place: _Path) -> dict[_Path, tuple[Any, str]]:
     """The settings that stand there now: value and layer of each, by their paths below it."""
     try:
-        rows = await node.rows("conf.show", ConfSetting, ConfShowArgs(place[0]))
+        rows = await node.rows(CONF_SHOW(ConfShowArgs(place[0])))
     except RpcError as error:
         if error.code != NO_SETTING:
             raise

@@ -5,8 +5,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
-from heliograph.control.proto_v1.slow_subscriptions import SlowSubscriptionRow, SlowSubscriptionsCleared
+from heliograph.control.proto_v1.conf import (
+    CONF_CHANGE,
+    CONF_SHOW,
+    ConfChangeArgs,
+    ConfShowArgs,
+)
+from heliograph.control.proto_v1.slow_subscriptions import (
+    SLOW_SUBSCRIPTIONS_CLEAR,
+    SLOW_SUBSCRIPTIONS_LIST,
+)
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -57,7 +65,7 @@ async def list_slow_subscriptions(nodes: NodesDep) -> SlowSubscriptionList:
             last_update_time=row.last_update_ms,
         )
         for node in nodes.all()
-        for row in await node.rows("slow_subscriptions.list", SlowSubscriptionRow)
+        for row in await node.rows(SLOW_SUBSCRIPTIONS_LIST())
     ]
     found.sort(key=lambda one: -one.timespan)
     return SlowSubscriptionList(data=found)
@@ -67,7 +75,7 @@ async def list_slow_subscriptions(nodes: NodesDep) -> SlowSubscriptionList:
 async def clear_slow_subscriptions(nodes: NodesDep) -> None:
     """Clear the list of slow subscriptions."""
     for node in nodes.all():
-        await node.ask("slow_subscriptions.clear", SlowSubscriptionsCleared)
+        await node.ask(SLOW_SUBSCRIPTIONS_CLEAR())
 
 
 @area.get("/slow_subscriptions/settings", scope="config:read")
@@ -82,12 +90,12 @@ async def update_slow_subscription_settings(
 ) -> SlowSubscriptionSettings:
     """Replace the settings, and clear the list."""
     text = json.dumps({_ROOT: body.model_dump()})
-    await nodes.own.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, name="<request>"))
+    await nodes.own.ask(CONF_CHANGE(ConfChangeArgs(text=text, name="<request>")))
     return await _settings(nodes.own)
 
 
 async def _settings(node: Node) -> SlowSubscriptionSettings:
-    rows = await node.rows("conf.show", ConfSetting, ConfShowArgs(_ROOT))
+    rows = await node.rows(CONF_SHOW(ConfShowArgs(_ROOT)))
     values: dict[str, Any] = {row.path.removeprefix(f"{_ROOT}."): row.value.strip('"') for row in rows}
     return SlowSubscriptionSettings(
         enable=values["enable"] == "true",

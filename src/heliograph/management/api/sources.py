@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from heliograph.control.proto_v1.actions import ActionRow
+from heliograph.control.proto_v1.actions import ACTIONS
 from heliograph.management.api.actions import get_action, list_actions
 from heliograph.management.api.integration import (
     INVALID,
@@ -76,4 +76,4 @@ async def get_bridge(id: str, nodes: NodesDep) -> dict[str, Any]:
 @area.get("/bridges/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})
 async def get_bridge_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
     """The counters of an action."""
-    return metrics_of(await row_of(nodes.own, "actions", ActionRow, id), nodes.own.name)
+    return metrics_of(await row_of(nodes.own, ACTIONS, id), nodes.own.name)

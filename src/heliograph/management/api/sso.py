@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import Query, Request, Response
 from pydantic import Field
 
-from heliograph.control.proto_v1.people import PeopleRevision, SsoLogin
+from heliograph.control.proto_v1.people import PEOPLE_SSO_LOGGED_IN, SsoLogin
 from heliograph.management.api.people import PeopleDep
 from heliograph.management.people.callers import address_of
 from heliograph.management.people.same_origin import is_over_tls, set_cookie
@@ -70,7 +70,7 @@ async def finish_sso(
         raise ApiError(400, "BAD_REQUEST", f"the provider has not logged the user in: {error or 'it sent no code'}")
     user = await sso.finish(state, code, request.cookies.get(_COOKIE, ""))
     login = SsoLogin(user.name, user.role, address_of(request))
-    await asked_for(Caller(user.name, "sso", ""), request).ask("people.sso_logged_in", PeopleRevision, login)
+    await asked_for(Caller(user.name, "sso", ""), request).ask(PEOPLE_SSO_LOGGED_IN(login))
     response = Response(status_code=302, headers={"location": f"{sso.base_path}/", "cache-control": "no-store"})
     token = people.logins.tokens.begin(user.name, sso.version, user.role)
     set_cookie(response, request, token, f"{sso.base_path}{BASE}", sso.page)

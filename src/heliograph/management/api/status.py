@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from heliograph import __version__
-from heliograph.control.proto_v1.node import NodeStatus
+from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.error_codes import DESCRIPTIONS
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import json_response
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 
 area = Area("Status", "Whether the node works, and what the codes of errors mean.")
 
@@ -21,7 +21,7 @@ area = Area("Status", "Whether the node works, and what the codes of errors mean
 async def get_status(nodes: NodesDep, format: Annotated[str | None, Query(description="`json`")] = None) -> Response:
     """Whether the node works, in two lines or as JSON."""
     try:
-        await nodes.own.ask("node.status", NodeStatus, timeout_s=5.0)
+        await nodes.own.ask(NODE_STATUS(), timeout_s=5.0)
         is_running = True
     except UnreachableError:
         is_running = False

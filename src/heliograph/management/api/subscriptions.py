@@ -7,11 +7,14 @@ from pydantic import Field
 
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.control.proto_v1.subscriptions import (
+    SUBSCRIPTIONS_ADD,
+    SUBSCRIPTIONS_COUNT,
+    SUBSCRIPTIONS_DEL,
+    SUBSCRIPTIONS_LIST,
+    SUBSCRIPTIONS_SHOW,
     NewSubscription,
-    Subscribed,
     SubscriptionName,
     SubscriptionRow,
-    SubscriptionsCount,
     SubscriptionsWanted,
 )
 from heliograph.management.api.clients import NOT_FOUND, about_client
@@ -68,11 +71,11 @@ async def list_subscriptions(
         topic = f"{_SHARE}{share_group}/{topic}"
     wanted = SubscriptionsWanted(clientid, topic, "", page.limit + 1, qos, share_group, durable, match_topic, page.skip)
     try:
-        slices = asked.slices("subscriptions.list", SubscriptionRow, wanted)
+        slices = asked.slices(SUBSCRIPTIONS_LIST(wanted))
         rows, has_next = await take_whole_page(slices, page.limit)
         count = None
         if not match_topic:
-            (counted,) = await asked.rows("subscriptions.count", SubscriptionsCount, wanted)
+            (counted,) = await asked.rows(SUBSCRIPTIONS_COUNT(wanted))
             count = counted.count
     except RpcError as error:
         if error.code == "bad_arguments":
@@ -101,7 +104,7 @@ async def list_receiving_subscriptions(
     if not receives:
         raise ApiError(400, "INVALID_PARAMETER", "receives: the name of a topic is needed, as room/1/temperature")
     try:
-        slices = nodes.own.slices("subscriptions.list", SubscriptionRow, wanted)
+        slices = nodes.own.slices(SUBSCRIPTIONS_LIST(wanted))
         rows, has_next = await take_whole_page(slices, page.limit)
     except RpcError as error:
         if error.code == "bad_arguments":
@@ -114,7 +117,7 @@ async def list_receiving_subscriptions(
 async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """All subscriptions of a client."""
     async with about_client(clientid):
-        rows = await nodes.own.rows("subscriptions.show", SubscriptionRow, ClientId(clientid))
+        rows = await nodes.own.rows(SUBSCRIPTIONS_SHOW(ClientId(clientid)))
     return [subscription_object(row, nodes.own.name) for row in rows]
 
 
@@ -163,7 +166,7 @@ async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> di
     new = NewSubscription(clientid, body.topic, body.qos, body.nl == 1, body.rap == 1, body.rh)
     try:
         async with about_client(clientid):
-            made = await node.ask("subscriptions.add", Subscribed, new)
+            made = await node.ask(SUBSCRIPTIONS_ADD(new))
     except RpcError as error:
         if error.code in ("bad_arguments", "subscription_refused"):
             raise ApiError(400, "INVALID_PARAMETER", error.message) from error
@@ -174,9 +177,9 @@ async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> di
 
 async def _unsubscribed(node: Node, clientid: str, topic: str) -> None:
     try:
-        await node.ask("subscriptions.del", SubscriptionName, SubscriptionName(clientid, topic))
+        await node.ask(SUBSCRIPTIONS_DEL(SubscriptionName(clientid, topic)))
     except RpcError as error:
         if error.code != "not_found":
             raise
         async with about_client(clientid):  # which of the two is not there?
-            await node.rows("subscriptions.show", SubscriptionRow, ClientId(clientid))
+            await node.rows(SUBSCRIPTIONS_SHOW(ClientId(clientid)))

@@ -4,12 +4,21 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from heliograph.control.proto_v1.topic_metrics import CountedTopicRow, TopicCounted, TopicToCount
+from heliograph.control.proto_v1.topic_metrics import (
+    TOPIC_METRICS_ADD,
+    TOPIC_METRICS_DELETE,
+    TOPIC_METRICS_LIST,
+    TOPIC_METRICS_RESET,
+    CountedTopicRow,
+    TopicCounted,
+    TopicToCount,
+)
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str
 from heliograph.management.web.times import rfc3339
+from heliograph.rpc.asks import Ask
 from heliograph.rpc.methods import RpcError
 
 area = Area("Topic metrics", "Topics whose messages are counted.")
@@ -44,7 +53,7 @@ async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> dict[str, A
     if "+" in topic or "#" in topic:
         raise ApiError(400, "BAD_TOPIC", "Wildcard topic is not supported")
     try:
-        await nodes.own.ask("topic_metrics.add", TopicCounted, TopicToCount(topic))
+        await nodes.own.ask(TOPIC_METRICS_ADD(TopicToCount(topic)))
     except RpcError as error:
         if error.code == "already_exists":
             raise ApiError(400, "BAD_TOPIC", "Topic already registered") from error
@@ -58,7 +67,7 @@ async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> dict[str, A
 async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[dict[str, Any]] | dict[str, Any]:
     """Reset the counters of one topic, or of all."""
     for node in nodes.all():
-        await _known(nodes, "topic_metrics.reset", body.topic or "", node.name)
+        await _known(nodes, TOPIC_METRICS_RESET, body.topic or "", node.name)
     return await _one(nodes, body.topic) if body.topic else list((await _all(nodes)).values())
 
 
@@ -71,12 +80,12 @@ async def get_topic_metrics(topic: str, nodes: NodesDep) -> dict[str, Any]:
 @area.delete("/mqtt/topic_metrics/{topic}", scope="metrics:write", errors=_MISSING)
 async def delete_topic_metrics(topic: str, nodes: NodesDep) -> None:
     """Stop counting a topic."""
-    await _known(nodes, "topic_metrics.delete", topic, nodes.own.name)
+    await _known(nodes, TOPIC_METRICS_DELETE, topic, nodes.own.name)
 
 
-async def _known(nodes: AskedNodes, method: str, topic: str, node: str) -> None:
+async def _known(nodes: AskedNodes, ask: Ask[TopicToCount, TopicCounted], topic: str, node: str) -> None:
     try:
-        await nodes.named(node).ask(method, TopicCounted, TopicToCount(topic))
+        await nodes.named(node).ask(ask(TopicToCount(topic)))
     except RpcError as error:
         if error.code == "not_found":
             raise _missing() from error
@@ -93,7 +102,7 @@ async def _one(nodes: AskedNodes, topic: str) -> dict[str, Any]:
 async def _all(nodes: AskedNodes) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for node in nodes.all():
-        for row in await node.rows("topic_metrics.list", CountedTopicRow):
+        for row in await node.rows(TOPIC_METRICS_LIST()):
             shown = found.setdefault(row.topic, {"topic": row.topic, "metrics": {}})
             shown["create_time"] = rfc3339(row.created_at_us)
             if row.reset_at_us:

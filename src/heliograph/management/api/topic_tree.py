@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Depends, Query, Request
 
 from heliograph.control.proto_v1.topic_tree import (
-    RoutedLevelRow,
+    TOPIC_TREE_ROUTED,
+    TOPIC_TREE_STATE,
+    TOPIC_TREE_STORED,
     RoutedLevelsWanted,
     StoredLevel,
-    StoredLevelRow,
-    StoredLevelState,
     StoredLevelsWanted,
 )
 from heliograph.management.web.answering import answering
@@ -115,7 +115,7 @@ async def list_topic_level(
 
 async def _best_source(nodes: AskedNodes, page: LevelPage) -> Source:
     try:
-        known = await nodes.own.ask("topic_tree.state", StoredLevelState, StoredLevel(page.database, page.levels))
+        known = await nodes.own.ask(TOPIC_TREE_STATE(StoredLevel(page.database, page.levels)))
     except RpcError as error:
         if error.code == "not_found" and page.database == "messages":
             return "routed"  # no messages are stored at all
@@ -130,7 +130,7 @@ async def _best_source(nodes: AskedNodes, page: LevelPage) -> Source:
 async def _stored(nodes: AskedNodes, page: LevelPage) -> Row:
     wanted = StoredLevelsWanted(page.database, page.levels, page.after, page.limit + 1, _RECENT_S)
     with answering():
-        rows, has_next = await take_rows(nodes.own.slices("topic_tree.stored", StoredLevelRow, wanted), page.limit)
+        rows, has_next = await take_rows(nodes.own.slices(TOPIC_TREE_STORED(wanted)), page.limit)
     found = [
         {
             **_named(page, row.name, row.has_children),
@@ -184,7 +184,7 @@ async def _seen(request: Request, nodes: AskedNodes, page: LevelPage, search: st
 
 async def _routed(nodes: AskedNodes, page: LevelPage) -> Row:
     wanted = RoutedLevelsWanted(page.levels, page.after, page.limit + 1)
-    rows, has_next = await take_rows(nodes.own.slices("topic_tree.routed", RoutedLevelRow, wanted), page.limit)
+    rows, has_next = await take_rows(nodes.own.slices(TOPIC_TREE_ROUTED(wanted)), page.limit)
     found = [
         {
             **_named(page, row.name, row.has_children),

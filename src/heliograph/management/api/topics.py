@@ -6,7 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 
-from heliograph.control.proto_v1.subscriptions import ExclusiveRow, TopicName, TopicRow, TopicsWanted
+from heliograph.control.proto_v1.subscriptions import (
+    EXCLUSIVE_DELETE,
+    EXCLUSIVE_LIST,
+    TOPICS_LIST,
+    TOPICS_SHOW,
+    TopicName,
+    TopicRow,
+    TopicsWanted,
+)
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -48,7 +56,7 @@ async def get_topic(topic: str, nodes: NodesDep) -> list[dict[str, Any]]:
 async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> dict[str, Any]:
     """A page of the exclusive topics that clients hold."""
     wanted = TopicsWanted(page.limit + 1, page.skip)
-    rows, has_next = await take_whole_page(nodes.own.slices("exclusive.list", ExclusiveRow, wanted), page.limit)
+    rows, has_next = await take_whole_page(nodes.own.slices(EXCLUSIVE_LIST(wanted)), page.limit)
     data = [{"topic": row.topic, "clientid": row.clientid, "node": nodes.own.name} for row in rows]
     return {"data": data, "meta": {"page": page.page, "limit": page.limit, "hasnext": has_next}}
 
@@ -57,7 +65,7 @@ async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> dict[str, Any
 async def delete_exclusive_topic(topic: str, nodes: NodesDep) -> None:
     """Drop the subscription that holds an exclusive topic."""
     try:
-        await nodes.own.ask("exclusive.delete", ExclusiveRow, TopicName(topic))
+        await nodes.own.ask(EXCLUSIVE_DELETE(TopicName(topic)))
     except RpcError as error:
         if error.code == "not_found":
             raise ApiError(404, "TOPIC_NOT_FOUND", error.message) from error
@@ -65,14 +73,14 @@ async def delete_exclusive_topic(topic: str, nodes: NodesDep) -> None:
 
 
 async def _all(node: Node) -> AsyncIterator[list[dict[str, Any]]]:
-    async with aclosing(node.slices("topics.list", TopicRow, TopicsWanted())) as slices:
+    async with aclosing(node.slices(TOPICS_LIST(TopicsWanted()))) as slices:
         async for rows in slices:
             yield [route for row in rows for route in _of_row(row, node)]
 
 
 async def _routes(node: Node, topic: str) -> list[dict[str, Any]]:
     try:
-        rows = await node.rows("topics.show", TopicRow, TopicName(topic))
+        rows = await node.rows(TOPICS_SHOW(TopicName(topic)))
     except RpcError as error:
         if error.code in ("not_found", "bad_arguments"):
             return []

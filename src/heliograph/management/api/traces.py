@@ -12,7 +12,11 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from heliograph.control.proto_v1.trace import (
-    TraceDeleted,
+    TRACE_DELETE,
+    TRACE_LIST,
+    TRACE_READ,
+    TRACE_START,
+    TRACE_STOP,
     TraceNameArgs,
     TraceReadArgs,
     TraceRecords,
@@ -84,7 +88,7 @@ class TraceBody(Body):
 @area.get("/trace", scope="traces:read")
 async def list_traces(nodes: NodesDep) -> list[dict[str, Any]]:
     """All traces, the newest first."""
-    rows = await nodes.own.rows("trace.list", TraceRow)
+    rows = await nodes.own.rows(TRACE_LIST())
     return [_trace(nodes.own, row) for row in sorted(rows, key=lambda row: row.started_at, reverse=True)]
 
 
@@ -100,14 +104,14 @@ async def create_trace(body: TraceBody, nodes: NodesDep, now_s: NowDep) -> dict[
         trace_exists=(409, "ALREADY_EXISTS"),
         trace_duplicate=(409, "DUPLICATE_CONDITION"),
     ):
-        row = await nodes.own.ask("trace.start", TraceRow, body.order(now_s))
+        row = await nodes.own.ask(TRACE_START(body.order(now_s)))
     return _trace(nodes.own, row)
 
 
 @area.delete("/trace", scope="traces:write")
 async def delete_traces(nodes: NodesDep) -> None:
     """End and delete all traces."""
-    for row in await nodes.own.rows("trace.list", TraceRow):
+    for row in await nodes.own.rows(TRACE_LIST()):
         await _delete(nodes.own, row.name, is_missing_ok=True)
 
 
@@ -123,7 +127,7 @@ async def stop_trace(name: str, nodes: NodesDep) -> dict[str, Any]:
     row = await _found(nodes.own, name)
     if row.state in ("running", "waiting"):
         with answering(trace_not_found=(404, "NOT_FOUND")):
-            await nodes.own.ask("trace.stop", TraceRow, TraceNameArgs(name))
+            await nodes.own.ask(TRACE_STOP(TraceNameArgs(name)))
     return {"name": name, "enable": False}
 
 
@@ -204,7 +208,7 @@ def _chosen(nodes: AskedNodes, name: str | None) -> Node:
 
 
 async def _found(node: Node, name: str) -> TraceRow:
-    for row in await node.rows("trace.list", TraceRow):
+    for row in await node.rows(TRACE_LIST()):
         if row.name == name:
             return row
     raise ApiError(404, "NOT_FOUND", f"there is no trace {name[:300]!r}")
@@ -212,13 +216,13 @@ async def _found(node: Node, name: str) -> TraceRow:
 
 async def _read(node: Node, name: str, position: int, size: int) -> TraceRecords:
     with answering(trace_not_found=(404, "NOT_FOUND")):
-        return await node.ask("trace.read", TraceRecords, TraceReadArgs(name, position, size))
+        return await node.ask(TRACE_READ(TraceReadArgs(name, position, size)))
 
 
 async def _delete(node: Node, name: str, *, is_missing_ok: bool) -> None:
     try:
         with answering(trace_not_found=(404, "NOT_FOUND")):
-            await node.ask("trace.delete", TraceDeleted, TraceNameArgs(name))
+            await node.ask(TRACE_DELETE(TraceNameArgs(name)))
     except ApiError:
         if not is_missing_ok:
             raise

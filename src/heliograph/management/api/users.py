@@ -8,6 +8,10 @@ from pydantic import Field
 from heliograph.access.people.names import ADMINISTRATOR, PeopleError
 from heliograph.access.people.passwords import check_password
 from heliograph.control.proto_v1.people import (
+    PEOPLE_USER_ADD,
+    PEOPLE_USER_DELETE,
+    PEOPLE_USER_SET,
+    PEOPLE_USERS,
     ManagementUserChange,
     ManagementUserName,
     ManagementUserRow,
@@ -64,7 +68,7 @@ class UserAnswer(Row):
 @area.get("/users", scope="users:read", response_model=list[UserAnswer])
 async def list_users(nodes: NodesDep) -> Response:
     """All users."""
-    return json_response([_shown(row) for row in await nodes.own.rows("people.users", ManagementUserRow)])
+    return json_response([_shown(row) for row in await nodes.own.rows(PEOPLE_USERS())])
 
 
 @area.post("/users", scope="users:write", errors={400: ("BAD_REQUEST",)}, response_model=UserAnswer)
@@ -73,7 +77,7 @@ async def add_user(body: NewManagementUserBody, nodes: NodesDep, people: PeopleD
     check_new_user(body.username, body.password)
     password_hash = await people.logins.hashed(body.password)
     wanted = NewManagementUser(body.username, password_hash, body.role, body.description)
-    return json_response(_shown(await kept(nodes.own.ask("people.user_add", ManagementUserRow, wanted))))
+    return json_response(_shown(await kept(nodes.own.ask(PEOPLE_USER_ADD(wanted)))))
 
 
 @area.put(
@@ -87,7 +91,7 @@ async def change_user(username: str, body: ManagementUserChangeBody, nodes: Node
     if body.role is not None and body.role != ADMINISTRATOR:
         await _check_not_last(username, people)
     wanted = ManagementUserChange(username, role=body.role, description=body.description)
-    row = await kept(nodes.own.ask("people.user_set", ManagementUserRow, wanted), "USER_NOT_FOUND")
+    row = await kept(nodes.own.ask(PEOPLE_USER_SET(wanted)), "USER_NOT_FOUND")
     return json_response(_shown(row))
 
 
@@ -101,7 +105,7 @@ async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller:
         raise ApiError(400, "NOT_ALLOWED", f"Cannot delete the default user {username!r}")
     if caller.kind == "user" and caller.name == username:
         raise ApiError(400, "NOT_ALLOWED", "Cannot delete yourself")
-    await kept(nodes.own.ask("people.user_delete", ManagementUserRow, ManagementUserName(username)), "USER_NOT_FOUND")
+    await kept(nodes.own.ask(PEOPLE_USER_DELETE(ManagementUserName(username))), "USER_NOT_FOUND")
     people.logins.tokens.end_all(username)
     return Response(status_code=204)
 
@@ -135,7 +139,7 @@ async def change_password(
             raise
         raise ApiError(400, "ERROR_PWD_NOT_MATCH", "Old password not match") from None
     wanted = ManagementUserChange(username, await people.logins.hashed(body.new_pwd))
-    await kept(nodes.own.ask("people.user_set", ManagementUserRow, wanted), "USER_NOT_FOUND")
+    await kept(nodes.own.ask(PEOPLE_USER_SET(wanted)), "USER_NOT_FOUND")
     people.logins.tokens.end_all(username)
     return Response(status_code=204)
 

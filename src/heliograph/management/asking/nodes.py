@@ -6,17 +6,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-import msgspec
-
+from heliograph.rpc.asks import ListQuestion, Question
 from heliograph.rpc.async_client import IN_FLIGHT_MAX, AsyncRpcClient
-from heliograph.rpc.methods import NoArgs
 from heliograph.rpc.socket_path import CONTROL_SOCKET
 
 T = TypeVar("T")
 
 ASK_S: Final = 30.0
 _CONNECTIONS_MAX: Final = 6
-_NOTHING: Final = NoArgs()
 
 
 class NodeConnections:
@@ -88,9 +85,7 @@ class Node:
         self._connections = connections
         self._on_behalf = on_behalf
 
-    async def ask(
-        self, method: str, kind: type[T], args: msgspec.Struct = _NOTHING, timeout_s: float | None = ASK_S
-    ) -> T:
+    async def ask(self, question: Question[T], timeout_s: float | None = ASK_S) -> T:
         """Ask for one struct.
 
         Raises:
@@ -99,13 +94,11 @@ class Node:
         """
         client = await self._connections.connection()
         try:
-            return await client.ask(method, kind, args, timeout_s, self._on_behalf)
+            return await client.ask(question, timeout_s, self._on_behalf)
         finally:
             self._connections.give_back(client)
 
-    async def slices(
-        self, method: str, kind: type[T], args: msgspec.Struct = _NOTHING, timeout_s: float | None = ASK_S
-    ) -> AsyncGenerator[list[T], None]:
+    async def slices(self, question: ListQuestion[T], timeout_s: float | None = ASK_S) -> AsyncGenerator[list[T], None]:
         """Ask for a list: its slices as they come. Close it (`contextlib.aclosing`) where it is left early.
 
         Raises:
@@ -114,7 +107,7 @@ class Node:
         """
         client = await self._connections.connection()
         try:
-            answers = client.slices(method, kind, args, timeout_s, self._on_behalf)
+            answers = client.slices(question, timeout_s, self._on_behalf)
             try:
                 async for rows in answers:
                     yield rows
@@ -123,16 +116,14 @@ class Node:
         finally:
             self._connections.give_back(client)
 
-    async def rows(
-        self, method: str, kind: type[T], args: msgspec.Struct = _NOTHING, timeout_s: float | None = ASK_S
-    ) -> list[T]:
+    async def rows(self, question: ListQuestion[T], timeout_s: float | None = ASK_S) -> list[T]:
         """Ask for a list, which is known to be short: all of its rows.
 
         Raises:
             RpcError: It was refused, or failed.
             UnreachableError: The node does not answer.
         """
-        return [row async for rows in self.slices(method, kind, args, timeout_s) for row in rows]
+        return [row async for rows in self.slices(question, timeout_s) for row in rows]
 
     @contextmanager
     def alone(self) -> Iterator["Node"]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from heliograph.control.proto_v1.live import LiveNumbers, LiveWanted
-from heliograph.control.proto_v1.metrics import MetricSample, MetricsWanted
+from heliograph.control.proto_v1.live import LIVE_NUMBERS, LiveNumbers, LiveWanted
+from heliograph.control.proto_v1.metrics import METRICS_SAMPLES, MetricsWanted
 from heliograph.management.asking.nodes import Node
 
 
@@ -14,7 +14,7 @@ async def numbers_of(node: Node, names: Iterable[str]) -> dict[str, float]:
         RpcError: The node does not give them now.
         UnreachableError: It does not answer.
     """
-    rows = await node.rows("metrics.samples", MetricSample, MetricsWanted(tuple(names)))
+    rows = await node.rows(METRICS_SAMPLES(MetricsWanted(tuple(names))))
     return {row.name: row.value for row in rows if not row.labels}
 
 
@@ -25,5 +25,5 @@ async def numbers_now(node: Node, names: Iterable[str], turns_s: int) -> tuple[d
         RpcError: The node does not give them now.
         UnreachableError: It does not answer.
     """
-    told = await node.ask("live.numbers", LiveNumbers, LiveWanted(tuple(names), turns_s))
+    told = await node.ask(LIVE_NUMBERS(LiveWanted(tuple(names), turns_s)))
     return {one.name: one.value for one in told.samples if not one.labels}, told

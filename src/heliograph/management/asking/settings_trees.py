@@ -6,7 +6,14 @@ from typing import Any, Final
 
 import orjson
 
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.control.proto_v1.conf import (
+    CONF_CHANGE,
+    CONF_SHOW,
+    ConfChangeArgs,
+    ConfOutcome,
+    ConfSetting,
+    ConfShowArgs,
+)
 from heliograph.management.asking.nodes import Node
 
 NO_SETTING: Final = "config_no_setting"  # what a node says of a path; all else it says is no answer to that
@@ -22,7 +29,7 @@ async def settings_tree(node: Node, path: str = "") -> dict[str, Any]:
     Raises:
         RpcError: There is no such setting.
     """
-    rows = await node.rows("conf.show", ConfSetting, ConfShowArgs(path))
+    rows = await node.rows(CONF_SHOW(ConfShowArgs(path)))
     return tree_of(rows, path)
 
 
@@ -88,7 +95,7 @@ async def merge_settings(node: Node, path: str, values: object, comment: str = "
         RpcError: It was refused.
     """
     args = ConfChangeArgs(values=((path, json.dumps(values)),), comment=comment)
-    return await node.ask("conf.change", ConfOutcome, args)
+    return await node.ask(CONF_CHANGE(args))
 
 
 async def replace_root(node: Node, root: str, values: object) -> ConfOutcome:
@@ -98,4 +105,4 @@ async def replace_root(node: Node, root: str, values: object) -> ConfOutcome:
         RpcError: It was refused.
     """
     text = json.dumps({root: values})
-    return await node.ask("conf.change", ConfOutcome, ConfChangeArgs(text=text, mode="replace"))
+    return await node.ask(CONF_CHANGE(ConfChangeArgs(text=text, mode="replace")))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from heliograph.control.proto_v1.listeners import ListenerRow
+from heliograph.control.proto_v1.listeners import LISTENERS_LIST
 from heliograph.management.asking.nodes import Node
 
 
@@ -32,7 +32,7 @@ async def websocket_places(node: Node, timeout_s: float) -> list[WebSocketPlace]
         RpcError: The node refuses, or takes too long.
         UnreachableError: The node does not answer.
     """
-    rows = await node.rows("listeners.list", ListenerRow, timeout_s=timeout_s)
+    rows = await node.rows(LISTENERS_LIST(), timeout_s=timeout_s)
     found = [(row.id, urlsplit(row.address)) for row in rows if row.is_listening]
     return [
         WebSocketPlace(name, url.scheme, url.hostname or "", url.port, url.path)

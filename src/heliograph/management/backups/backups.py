@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from heliograph import __version__
-from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome
+from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
 from heliograph.hocon.errors import HoconError
 from heliograph.hocon.values import Node, to_json
 from heliograph.management.asking.nodes import Node as AskedNode
@@ -176,7 +176,7 @@ class Backups:
             if kept:
                 said = to_json(Node(kept, tree.position), None)
                 args = ConfChangeArgs(text=said, name="cluster.hocon of the archive", comment="import of an archive")
-                await self._node.ask("conf.change", ConfOutcome, args, None)
+                await self._node.ask(CONF_CHANGE(args), timeout_s=None)
         except (RpcError, HoconError, UnicodeDecodeError) as error:
             for path in new:
                 path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from heliograph.control.proto_v1 import acl, bans, people, retained, users
-from heliograph.control.proto_v1.authn import AuthnRow
+from heliograph.control.proto_v1.authn import AUTHN_LIST
 from heliograph.management.asking.nodes import Node
 from heliograph.rpc.methods import RpcError
 
@@ -41,11 +41,11 @@ class Table:
 
 
 async def _users(node: Node) -> AsyncIterator[list[OwnedUser]]:
-    for row in await node.rows("authn.list", AuthnRow):
+    for row in await node.rows(AUTHN_LIST()):
         if row.id not in _WITH_USERS:
             continue
         chain, mechanism = "" if row.chain == _GLOBAL else row.chain, row.id.partition(":")[0]
-        async for found in node.slices("users.export", users.UserData, users.UsersWanted(chain, mechanism), None):
+        async for found in node.slices(users.USERS_EXPORT(users.UsersWanted(chain, mechanism)), timeout_s=None):
             yield [OwnedUser(chain, mechanism, one) for one in found]
 
 
@@ -54,28 +54,28 @@ async def _take_users(node: Node, rows: list[OwnedUser]) -> int:
     for row in rows:
         owners.setdefault((row.chain, row.mechanism), []).append(row.user)
     for (chain, mechanism), found in owners.items():
-        await node.ask("users.import", users.UsersImported, users.UsersImport(chain, mechanism, tuple(found)))
+        await node.ask(users.USERS_IMPORT(users.UsersImport(chain, mechanism, tuple(found))))
     return 0
 
 
 def _rules(node: Node) -> AsyncIterator[list[acl.AclRules]]:
-    return node.slices("acl.list", acl.AclRules, acl.AclWanted(), None)
+    return node.slices(acl.ACL_LIST(acl.AclWanted()), timeout_s=None)
 
 
 async def _take_rules(node: Node, rows: list[acl.AclRules]) -> int:
-    await node.ask("acl.change", acl.AclChanged, acl.AclChange(rows))
+    await node.ask(acl.ACL_CHANGE(acl.AclChange(rows)))
     return 0
 
 
 def _bans(node: Node) -> AsyncIterator[list[bans.BanRow]]:
-    return node.slices("banned.list", bans.BanRow, bans.BansWanted(), None)
+    return node.slices(bans.BANNED_LIST(bans.BansWanted()), timeout_s=None)
 
 
 async def _take_bans(node: Node, rows: list[bans.BanRow]) -> int:
     for row in rows:
         ban = bans.NewBan(row.kind, row.who, row.reason, row.by, row.until, at=row.at, kicks=False, replaces=True)
         try:
-            await node.ask("banned.add", bans.BanMade, ban)
+            await node.ask(bans.BANNED_ADD(ban))
         except RpcError:
             if row.until is None or row.until > time.time():
                 raise
@@ -84,7 +84,7 @@ async def _take_bans(node: Node, rows: list[bans.BanRow]) -> int:
 
 
 def _retained(node: Node) -> AsyncIterator[list[retained.RetainedRecord]]:
-    return node.slices("retainer.export", retained.RetainedRecord, retained.RetainedTopics(), None)
+    return node.slices(retained.RETAINER_EXPORT(retained.RetainedTopics()), timeout_s=None)
 
 
 async def _take_retained(node: Node, rows: list[retained.RetainedRecord]) -> int:
@@ -93,9 +93,7 @@ async def _take_retained(node: Node, rows: list[retained.RetainedRecord]) -> int
     for row in [*rows, None]:
         if row is None or size + len(row.payload) > _RETAINED_BYTES:
             if part:
-                done = await node.ask(
-                    "retainer.import", retained.RetainedImported, retained.RetainedImport(tuple(part)), None
-                )
+                done = await node.ask(retained.RETAINER_IMPORT(retained.RetainedImport(tuple(part))), timeout_s=None)
                 refused += done.refused
             size, part = 0, []
         if row is not None:
@@ -105,7 +103,7 @@ async def _take_retained(node: Node, rows: list[retained.RetainedRecord]) -> int
 
 
 def _api_keys(node: Node) -> AsyncIterator[list[people.ApiKeySecrets]]:
-    return node.slices("people.key_secrets", people.ApiKeySecrets)
+    return node.slices(people.PEOPLE_KEY_SECRETS())
 
 
 async def _take_api_keys(node: Node, rows: list[people.ApiKeySecrets]) -> int:
@@ -114,26 +112,26 @@ async def _take_api_keys(node: Node, rows: list[people.ApiKeySecrets]) -> int:
         new = people.NewApiKey(
             key.name, key.api_key, row.secret_hash, key.role, key.description, key.enable, key.expires, replaces=True
         )
-        await node.ask("people.key_add", people.ApiKeyRow, new)
+        await node.ask(people.PEOPLE_KEY_ADD(new))
     return 0
 
 
 def _people(node: Node) -> AsyncIterator[list[people.ManagementUserSecrets]]:
-    return node.slices("people.user_secrets", people.ManagementUserSecrets)
+    return node.slices(people.PEOPLE_USER_SECRETS())
 
 
 async def _take_people(node: Node, rows: list[people.ManagementUserSecrets]) -> int:
-    held = {row.username for row in await node.rows("people.users", people.ManagementUserRow)}
+    held = {row.username for row in await node.rows(people.PEOPLE_USERS())}
     for row in rows:
         name, shown = row.user.username, row.user
         if name in held:
             change = people.ManagementUserChange(name, row.password_hash, shown.role, shown.description)
-            await node.ask("people.user_set", people.ManagementUserRow, change)
+            await node.ask(people.PEOPLE_USER_SET(change))
         else:
             new = people.NewManagementUser(name, row.password_hash, shown.role, shown.description)
-            await node.ask("people.user_add", people.ManagementUserRow, new)
+            await node.ask(people.PEOPLE_USER_ADD(new))
         factor = people.SecondFactor(name, row.totp_secret, row.recovery, row.totp_step)
-        await node.ask("people.user_second_factor", people.ManagementUserRow, factor)
+        await node.ask(people.PEOPLE_USER_SECOND_FACTOR(factor))
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.asking.websockets import WebSocketPlace, websocket_places
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _KEPT_S: Final = 5.0

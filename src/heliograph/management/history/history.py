@@ -23,7 +23,7 @@ from heliograph.management.history.sample import (
 )
 from heliograph.management.history.series import GAP_MS, NodePoints, series, step_of
 from heliograph.management.history.store import HistoryStore
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _log = logging.getLogger(__name__)

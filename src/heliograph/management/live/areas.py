@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from heliograph.control.proto_v1.alarms import AlarmRow, AlarmsWanted
-from heliograph.control.proto_v1.conf import ConfState
-from heliograph.control.proto_v1.log import LogEntriesWanted, LogEntryRow
-from heliograph.control.proto_v1.pipeline import PipelineStatus
-from heliograph.control.proto_v1.rules import RuleRow
+from heliograph.control.proto_v1.alarms import ALARMS_LIST, AlarmsWanted
+from heliograph.control.proto_v1.conf import CONF_STATE
+from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted
+from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS
+from heliograph.control.proto_v1.rules import RULES_LIST, RuleRow
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.live.log_entries import entry_object
 from heliograph.management.live.rates import GrowingCounts
@@ -25,7 +25,7 @@ def _rules(nodes: Nodes) -> Look:
     counts = GrowingCounts()
 
     async def take() -> dict[str, Any]:
-        rows = await nodes.own().rows("rules.list", RuleRow)
+        rows = await nodes.own().rows(RULES_LIST())
         counted = counts.with_rates({row.id: _counts(row) for row in rows})
         return {"count": len(rows), "rules": {row.id: {**_state(row), **counted[row.id]} for row in rows[:_SHOWN_MAX]}}
 
@@ -51,7 +51,7 @@ def _alarms(nodes: Nodes) -> Look:
                 "activate_at": row.activate_at,
             }
             for node in nodes.all()
-            for row in await node.rows("alarms.list", AlarmRow, AlarmsWanted())
+            for row in await node.rows(ALARMS_LIST(AlarmsWanted()))
         ]
         found.sort(key=lambda one: -int(str(one["activate_at"])))
         return {"count": len(found), "alarms": found[:_SHOWN_MAX]}
@@ -61,7 +61,7 @@ def _alarms(nodes: Nodes) -> Look:
 
 def _pipeline(nodes: Nodes) -> Look:
     async def take() -> dict[str, Any]:
-        status = await nodes.own().ask("pipeline.status", PipelineStatus)
+        status = await nodes.own().ask(PIPELINE_STATUS())
         return {
             "enable": status.is_enabled,
             "is_running": status.pid is not None,
@@ -82,7 +82,7 @@ def _log(nodes: Nodes) -> Look:
 
     async def take() -> dict[str, Any]:
         nonlocal last
-        rows = await nodes.own().rows("log.entries", LogEntryRow, LogEntriesWanted(after=last, limit=_ENTRIES_MAX))
+        rows = await nodes.own().rows(LOG_ENTRIES(LogEntriesWanted(after=last, limit=_ENTRIES_MAX)))
         last = rows[-1].number if rows else last
         return {"last": last, "entries": [entry_object(row) for row in rows]}
 
@@ -91,7 +91,7 @@ def _log(nodes: Nodes) -> Look:
 
 def _configuration(nodes: Nodes) -> Look:
     async def take() -> dict[str, Any]:
-        state = await nodes.own().ask("conf.state", ConfState)
+        state = await nodes.own().ask(CONF_STATE())
         return {"revision": state.revision, "confirm_until": rfc3339_or_none(state.confirm_until)}
 
     return take

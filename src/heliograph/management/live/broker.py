@@ -8,7 +8,7 @@ from heliograph.management.asking.broker_numbers import COUNTS, DROPS, RATES
 from heliograph.management.asking.nodes import Node, Nodes
 from heliograph.management.live.numbers import Numbers, NumbersLook
 from heliograph.management.live.subject import LiveSubject, Look
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _OF_BOTH: Final = (*COUNTS.values(), *RATES.values(), *DROPS.values())

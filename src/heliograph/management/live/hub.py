@@ -10,7 +10,7 @@ from heliograph.management.live.stream import LiveStream
 from heliograph.management.live.subject import LiveSubject, Look
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.event_streams import CHECK_S, event_of, refusal_of
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _log = logging.getLogger(__name__)

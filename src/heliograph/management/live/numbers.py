@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from heliograph.control.proto_v1.live import LiveNumbers, LiveWanted
+from heliograph.control.proto_v1.live import LIVE_NUMBERS, LiveNumbers, LiveWanted
 from heliograph.management.asking.nodes import Node
 
 Key = tuple[str, ...]
@@ -64,6 +64,6 @@ class NumbersLook:
             RpcError: It does not give them now.
             UnreachableError: It does not answer.
         """
-        told = await node.ask("live.numbers", LiveNumbers, self._wanted)
+        told = await node.ask(LIVE_NUMBERS(self._wanted))
         self._last = Numbers(told, self._last)
         return self._last

@@ -5,14 +5,16 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow
-from heliograph.control.proto_v1.authn import AuthnRow
-from heliograph.control.proto_v1.authorization import SourceStatus
-from heliograph.control.proto_v1.groups import GroupShown
+from heliograph.control.proto_v1.actions import ACTIONS, CONNECTORS, ActionRow, ConnectorRow
+from heliograph.control.proto_v1.authn import AUTHN_LIST, AuthnRow
+from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
+from heliograph.control.proto_v1.groups import TRANSFORMATIONS, VALIDATIONS, GroupShown, OrderedAsks
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.asking.states import GLOBAL, action_metrics, authenticator_state, source_state
 from heliograph.management.live.rates import GrowingCounts
 from heliograph.management.live.subject import LiveSubject, Look
+from heliograph.rpc.asks import ListAsk
+from heliograph.rpc.methods import NoArgs
 
 T = TypeVar("T")
 Facts = dict[str, Any]
@@ -21,19 +23,19 @@ _SHOWN_MAX: Final = 500  # of an event
 _PERIOD_S: Final = 2.0
 
 
-def _subject(name: str, area: str, method: str, kind: type[T], shown: Callable[[T], tuple[str, Facts]]) -> LiveSubject:
+def _subject(name: str, area: str, rows: ListAsk[NoArgs, T], shown: Callable[[T], tuple[str, Facts]]) -> LiveSubject:
     """A subject of rows.
 
     Args:
         name: Of the subject, and of its rows in an event.
         area: Of the scope.
-        method: What the node is asked.
+        rows: What the node is asked.
         shown: The id of a row, empty where it is left out, and what an event has of it.
     """
 
     def begin(nodes: Nodes) -> Look:
         async def take() -> Facts:
-            found = dict(map(shown, await nodes.own().rows(method, kind)))
+            found = dict(map(shown, await nodes.own().rows(rows())))
             found.pop("", None)
             return {"count": len(found), name: dict(list(found.items())[:_SHOWN_MAX])}
 
@@ -63,14 +65,14 @@ def _source(row: SourceStatus) -> tuple[str, Facts]:
     return row.type, {"enable": row.enable, "status": status, "metrics": metrics}
 
 
-def _policies(name: str, area: str) -> LiveSubject:
+def _policies(name: str, asks: OrderedAsks) -> LiveSubject:
     """A subject of validations or transformations, in their order."""
 
     def begin(nodes: Nodes) -> Look:
         counts = GrowingCounts()
 
         async def take() -> Facts:
-            rows = await nodes.own().rows(f"{area}.list", GroupShown)
+            rows = await nodes.own().rows(asks.list())
             counted = counts.with_rates({row.name: row.counts for row in rows})
             shown = {row.name: {"enable": _is_enabled(row), **counted[row.name]} for row in rows[:_SHOWN_MAX]}
             return {"count": len(rows), name: shown}
@@ -85,10 +87,10 @@ def _is_enabled(row: GroupShown) -> bool:
 
 
 SUBJECTS: Final = (
-    _subject("connectors", "connectors", "connectors.list", ConnectorRow, _connector),
-    _subject("actions", "actions", "actions.list", ActionRow, _action),
-    _subject("authentication", "authentication", "authn.list", AuthnRow, _authenticator),
-    _subject("authorization", "authorization", "authz.sources", SourceStatus, _source),
-    _policies("schema_validations", "validations"),
-    _policies("message_transformations", "transformations"),
+    _subject("connectors", "connectors", CONNECTORS.list, _connector),
+    _subject("actions", "actions", ACTIONS.list, _action),
+    _subject("authentication", "authentication", AUTHN_LIST, _authenticator),
+    _subject("authorization", "authorization", AUTHZ_SOURCES, _source),
+    _policies("schema_validations", VALIDATIONS),
+    _policies("message_transformations", TRANSFORMATIONS),
 )

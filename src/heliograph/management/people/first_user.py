@@ -15,13 +15,13 @@ from typing import Final
 from heliograph.access.people.names import PeopleError, check_username
 from heliograph.access.people.passwords import check_length, check_password
 from heliograph.config.management import DashboardConfig
-from heliograph.control.proto_v1.people import ManagementUserRow, NewManagementUser
+from heliograph.control.proto_v1.people import PEOPLE_USER_ADD, ManagementUserRow, NewManagementUser
 from heliograph.management.asking.nodes import Node
 from heliograph.management.people.known import KnownPeople
 from heliograph.management.people.logins import Logins
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc import codes
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 from heliograph.settings.secrets import SecretError
 
@@ -180,7 +180,7 @@ class FirstUser:
             check_password(password)
         password_hash = await self._logins.hashed(password)
         wanted = NewManagementUser(username, password_hash, is_default=is_default, is_first=True)
-        return await node.ask("people.user_add", ManagementUserRow, wanted)
+        return await node.ask(PEOPLE_USER_ADD(wanted))
 
 
 def _is_weak(password: str) -> bool:

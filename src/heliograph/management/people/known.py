@@ -4,7 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from heliograph.control.proto_v1.people import ApiKeySecrets, ManagementUserSecrets, PeopleRevision
+from heliograph.control.proto_v1.people import (
+    PEOPLE_KEY_SECRETS,
+    PEOPLE_REVISION,
+    PEOPLE_USER_SECRETS,
+    ApiKeySecrets,
+    ManagementUserSecrets,
+)
 from heliograph.management.asking.nodes import Node
 
 
@@ -56,10 +62,10 @@ class KnownPeople:
         if before is not None and not before.done():
             await asyncio.wait([before])
         self._asking, self._next = self._next, None
-        revision = (await self._node.ask("people.revision", PeopleRevision)).revision
+        revision = (await self._node.ask(PEOPLE_REVISION())).revision
         if revision != self._people.revision:
-            users = await self._node.rows("people.user_secrets", ManagementUserSecrets)
-            keys = await self._node.rows("people.key_secrets", ApiKeySecrets)
+            users = await self._node.rows(PEOPLE_USER_SECRETS())
+            keys = await self._node.rows(PEOPLE_KEY_SECRETS())
             self._people = People(
                 revision, {one.user.username: one for one in users}, {one.key.api_key: one for one in keys}
             )

@@ -10,7 +10,11 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from heliograph.access.people.passwords import NO_PASSWORD, hash_of, is_password
-from heliograph.control.proto_v1.people import ManagementLogin, ManagementUserSecrets, PeopleRevision
+from heliograph.control.proto_v1.people import (
+    PEOPLE_USER_LOGGED_IN,
+    ManagementLogin,
+    ManagementUserSecrets,
+)
 from heliograph.management.asking.nodes import Node
 from heliograph.management.people import refusals, totp
 from heliograph.management.people.back_off import CODES, EVERYWHERE, LOGINS, BackOff
@@ -184,7 +188,7 @@ class Logins:
 
 async def _tell(node: Node, login: ManagementLogin) -> None:
     try:
-        await node.ask("people.user_logged_in", PeopleRevision, login)
+        await node.ask(PEOPLE_USER_LOGGED_IN(login))
     except RpcError as error:
         if error.code == "code_used":
             raise refusals.bad_code(error.message) from None

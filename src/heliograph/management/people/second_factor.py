@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from heliograph.control.proto_v1.people import ManagementUserRow, SecondFactor
+from heliograph.control.proto_v1.people import PEOPLE_USER_SECOND_FACTOR, SecondFactor
 from heliograph.management.asking.nodes import Node
 from heliograph.management.people import refusals, totp
 from heliograph.management.people.back_off import CODES, EVERYWHERE, BackOff
@@ -57,7 +57,7 @@ class Enrolments:
         wanted = SecondFactor(username, secret, hashes, step)
         self._waiting.pop(username, None)  # one that is confirmed at the same time would have other recovery codes
         try:
-            await node.ask("people.user_second_factor", ManagementUserRow, wanted)
+            await node.ask(PEOPLE_USER_SECOND_FACTOR(wanted))
         except BaseException:
             self._waiting.setdefault(username, (secret, until_s))
             raise

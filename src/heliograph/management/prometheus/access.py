@@ -1,7 +1,7 @@
 """The families of `/prometheus/auth`: authenticators, sources of authorization, bans."""
 
-from heliograph.control.proto_v1.authn import AuthnRow
-from heliograph.control.proto_v1.authorization import SourceStatus
+from heliograph.control.proto_v1.authn import AUTHN_LIST, AuthnRow
+from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.numbers import numbers_of
 from heliograph.management.prometheus.families import COUNTER, GAUGE, MetricFamilies
@@ -14,10 +14,10 @@ _WORKS = ("works", "no rules")
 async def access_families(node: Node) -> MetricFamilies:
     """All of them, of one node."""
     found = MetricFamilies()
-    for authenticator in await node.rows("authn.list", AuthnRow):
+    for authenticator in await node.rows(AUTHN_LIST()):
         if authenticator.chain == "global":
             _put_authenticator(found, authenticator)
-    for source in await node.rows("authz.sources", SourceStatus):
+    for source in await node.rows(AUTHZ_SOURCES()):
         _put_source(found, source)
     banned = await numbers_of(node, ["banned.count"])
     found.put("emqx_banned_count", GAUGE, banned.get("banned.count", 0), "Bans that hold.")

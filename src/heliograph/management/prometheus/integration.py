@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow
-from heliograph.control.proto_v1.groups import GroupShown
-from heliograph.control.proto_v1.rules import RuleRow
+from heliograph.control.proto_v1.actions import ACTIONS, CONNECTORS, ActionRow
+from heliograph.control.proto_v1.groups import SCHEMAS, TRANSFORMATIONS, VALIDATIONS, OrderedAsks
+from heliograph.control.proto_v1.rules import RULES_LIST
 from heliograph.management.asking.nodes import Node
 from heliograph.management.prometheus.families import COUNTER, GAUGE, MetricFamilies
 
@@ -30,18 +30,21 @@ _ACTION_COUNTS: Final = (
 )
 _ACTION_GAUGES: Final = ("inflight", "queuing")
 _CONNECTED: Final = "connected"
-POLICIES: Final[Mapping[str, str]] = {"schema_validation": "validations", "message_transformation": "transformations"}
-"""Areas of methods, by the families that they give."""
+POLICIES: Final[Mapping[str, OrderedAsks]] = {
+    "schema_validation": VALIDATIONS,
+    "message_transformation": TRANSFORMATIONS,
+}
+"""What is asked, by the families that it gives."""
 
 
 async def integration_families(node: Node) -> MetricFamilies:
     """Rules, and how many of a thing there are, of one node."""
     found = MetricFamilies()
-    rules = await node.rows("rules.list", RuleRow)
-    schemas = await node.rows("schemas.list", GroupShown)
+    rules = await node.rows(RULES_LIST())
+    schemas = await node.rows(SCHEMAS.list())
     found.put("emqx_rules_count", GAUGE, len(rules), "Rules.")
-    connectors = await node.rows("connectors.list", ConnectorRow)
-    actions = await node.rows("actions.list", ActionRow)
+    connectors = await node.rows(CONNECTORS.list())
+    actions = await node.rows(ACTIONS.list())
     found.put("emqx_connectors_count", GAUGE, len(connectors), "Connectors.")
     found.put("emqx_actions_count", GAUGE, len(actions), "Actions.")
     found.put("emqx_schema_registrys_count", GAUGE, len(schemas), "Schemas.")
@@ -76,7 +79,7 @@ async def policy_families(node: Node, kind: str) -> MetricFamilies:
         kind: Of `POLICIES`.
     """
     found = MetricFamilies()
-    for policy in await node.rows(f"{POLICIES[kind]}.list", GroupShown):
+    for policy in await node.rows(POLICIES[kind].list()):
         label = {"validation_name": policy.name}  # the label of both
         is_enabled = json.loads(policy.text).get("enable", True)
         found.put(f"emqx_{kind}_enable", GAUGE, bool(is_enabled), "Whether it is enabled.", **label)

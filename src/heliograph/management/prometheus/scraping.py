@@ -12,7 +12,7 @@ from heliograph.management.prometheus.integration import POLICIES, integration_f
 from heliograph.management.prometheus.machine import MachineMeter
 from heliograph.management.prometheus.ours import our_families
 from heliograph.management.prometheus.snapshot import Snapshots
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 
 NODE: Final = "node"
 AGGREGATED: Final = "all_nodes_aggregated"

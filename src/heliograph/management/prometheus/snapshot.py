@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from heliograph.control.proto_v1.metrics import DeclaredMetric, MetricSample, MetricsWanted
+from heliograph.control.proto_v1.metrics import (
+    METRICS_DECLARED,
+    METRICS_SAMPLES,
+    DeclaredMetric,
+    MetricSample,
+    MetricsWanted,
+)
 from heliograph.management.asking.nodes import Node
 
 
@@ -41,10 +47,10 @@ class Snapshots:
             RpcError: It does not give them now.
             UnreachableError: It does not answer.
         """
-        samples = await node.rows("metrics.samples", MetricSample, MetricsWanted())
+        samples = await node.rows(METRICS_SAMPLES(MetricsWanted()))
         declared = self._declared.get(node.name, {})
         if any(sample.name not in declared for sample in samples):
-            declared = {row.name: row for row in await node.rows("metrics.declared", DeclaredMetric)}
+            declared = {row.name: row for row in await node.rows(METRICS_DECLARED())}
             self._declared[node.name] = declared
         return snapshot_of(node.name, declared.values(), samples)
 

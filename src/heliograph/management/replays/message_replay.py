@@ -11,9 +11,11 @@ from typing import Final
 import orjson
 
 from heliograph.control.proto_v1.message_replays import (
+    MESSAGE_REPLAYS_BEGIN,
+    MESSAGE_REPLAYS_END,
+    MESSAGE_REPLAYS_PUBLISH,
     MessageReplayEnd,
     MessageReplayOrder,
-    MessageReplayTold,
     ReplayedMessages,
 )
 from heliograph.control.proto_v1.messages import NewMessage, PublishedMessage, PublishProperties
@@ -22,7 +24,7 @@ from heliograph.management.replays.jobs import FINISHED, Job, Owner, State
 from heliograph.management.web.reader_processes import MESSAGE_LINES
 from heliograph.management.web.times import rfc3339
 from heliograph.processes.programs import Programs
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 #: Stands for the topic that a message had.
@@ -78,7 +80,7 @@ class MessageReplay(Job):
             RpcError: The node refuses it.
         """
         wanted = self._wanted
-        await self._node.ask("message_replays.begin", MessageReplayTold, wanted)
+        await self._node.ask(MESSAGE_REPLAYS_BEGIN(wanted))
         asked = {
             "database": wanted.database,
             "topic": wanted.topic,
@@ -112,7 +114,7 @@ class MessageReplay(Job):
         counts = self._counts
         said = MessageReplayEnd(self.id, self.state, counts.published, counts.refused + counts.too_large)
         with suppress(RpcError, UnreachableError):  # the node is gone, and so is what it would have kept
-            await self._node.ask("message_replays.end", MessageReplayTold, said)
+            await self._node.ask(MESSAGE_REPLAYS_END(said))
 
     async def _publish(self, rows: Sequence[State]) -> None:
         await self._wait_for(len(rows))
@@ -121,7 +123,7 @@ class MessageReplay(Job):
         messages = [_again(row, self._wanted) for row in whole]
         try:
             asked = ReplayedMessages(self.id, messages)
-            told = await self._node.rows("message_replays.publish", PublishedMessage, asked)
+            told = await self._node.rows(MESSAGE_REPLAYS_PUBLISH(asked))
         except (RpcError, UnreachableError) as error:
             raise ValueError(f"the node does not publish: {error}") from error
         for one in told:

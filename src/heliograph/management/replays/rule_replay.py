@@ -7,10 +7,10 @@ from typing import Final
 
 import orjson
 
-from heliograph.control.proto_v1.pipeline import BackfillWanted, PipelineTold
+from heliograph.control.proto_v1.pipeline import PIPELINE_BACKFILL, BackfillWanted
 from heliograph.management.asking.nodes import Node
 from heliograph.management.replays.jobs import CANCELLED, FAILED, FINISHED, RUNNING, Job, Owner, State
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _MODULE: Final = "heliograph.pipeline.replay"  # which needs pyarrow or Spark, and ends with its input
@@ -98,7 +98,7 @@ class RuleReplay(Job):
         wanted = BackfillWanted(self._began["rule"]["name"], self.order["from_us"])
         try:
             with node.alone() as alone:
-                told = await alone.ask("pipeline.backfill", PipelineTold, wanted, _BACKFILL_S)
+                told = await alone.ask(PIPELINE_BACKFILL(wanted), timeout_s=_BACKFILL_S)
             self._start = {"state": FINISHED, "figures": [orjson.loads(line) for line in told.lines]}
         except (RpcError, UnreachableError) as error:
             self._start = {"state": FAILED, "message": str(error)}

@@ -6,11 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from heliograph.config.opentelemetry import OpenTelemetryConfig
-from heliograph.control.proto_v1.metrics import DeclaredMetric, MetricSample
-from heliograph.control.proto_v1.node import NodeStatus
-from heliograph.control.proto_v1.opentelemetry import ExportArgs, ExportNoted, LogRow, SpanRow, WaitingArgs
+from heliograph.control.proto_v1.metrics import METRICS_DECLARED, METRICS_SAMPLES, MetricsWanted
+from heliograph.control.proto_v1.node import NODE_STATUS
+from heliograph.control.proto_v1.opentelemetry import (
+    OPENTELEMETRY_EXPORTED,
+    OPENTELEMETRY_LOGS,
+    OPENTELEMETRY_SPANS,
+    ExportArgs,
+    WaitingArgs,
+)
 from heliograph.management.asking.nodes import Node
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 if TYPE_CHECKING:
@@ -105,7 +111,7 @@ class Exporter:
         from heliograph.management.telemetry.spans import trace_request
 
         args = WaitingArgs(self._after.get("traces", 0), _ITEMS_MAX)
-        rows = await self._node.rows("opentelemetry.spans", SpanRow, args)
+        rows = await self._node.rows(OPENTELEMETRY_SPANS(args))
         if rows:
             request, timeout_s = trace_request(self._node.name, rows), self._settings.traces.exporting_timeout
             await self._send(Signal.TRACES, request, len(rows), timeout_s, rows[-1].number)
@@ -116,7 +122,7 @@ class Exporter:
         from heliograph.management.telemetry.logs import logs_request
 
         args = WaitingArgs(self._after.get("logs", 0), _ITEMS_MAX)
-        rows = await self._node.rows("opentelemetry.logs", LogRow, args)
+        rows = await self._node.rows(OPENTELEMETRY_LOGS(args))
         if rows:
             request, timeout_s = logs_request(self._node.name, rows), self._settings.logs.exporting_timeout
             await self._send(Signal.LOGS, request, len(rows), timeout_s, rows[-1].number)
@@ -133,7 +139,7 @@ class Exporter:
             nonlocal form
             if form is None:
                 form = await self._metrics_form()
-            samples = await self._node.rows("metrics.samples", MetricSample)
+            samples = await self._node.rows(METRICS_SAMPLES(MetricsWanted()))
             request, timeout_s = form.request(samples, machine.gauges()), self._settings.metrics.interval
             await self._send(Signal.METRICS, request, len(samples), max(timeout_s, 1.0))
             return False
@@ -144,8 +150,8 @@ class Exporter:
         from heliograph.management.telemetry.machine import since_ns
         from heliograph.management.telemetry.metrics import MetricsForm
 
-        status = await self._node.ask("node.status", NodeStatus)
-        declared = await self._node.rows("metrics.declared", DeclaredMetric)
+        status = await self._node.ask(NODE_STATUS())
+        declared = await self._node.rows(METRICS_DECLARED())
         return MetricsForm(self._node.name, since_ns(status.uptime_s), declared)
 
     async def _send(self, signal: "Signal", request: object, count: int, timeout_s: float, number: int = 0) -> None:
@@ -182,7 +188,7 @@ class Exporter:
                 return
             self._told = None  # this may be cancelled when the node has heard it
             try:
-                await self._node.ask("opentelemetry.exported", ExportNoted, said)
+                await self._node.ask(OPENTELEMETRY_EXPORTED(said))
             except (RpcError, UnreachableError) as error:
                 _log.warning("the node cannot be told how the export goes: %s", error)
             else:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from heliograph.management.web.callers import authorize
 from heliograph.management.web.errors import ApiError
-from heliograph.rpc.asked_frames import UnreachableError
+from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
 _log = logging.getLogger(__name__)

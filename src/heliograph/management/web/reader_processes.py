@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastapi import Request
 
-from heliograph.control.proto_v1.storage import ReaderState
+from heliograph.control.proto_v1.storage import DS_READER
 from heliograph.management.web.asked_nodes import AskedNodes
 from heliograph.management.web.errors import ApiError
 from heliograph.processes.programs import Programs
@@ -63,7 +63,7 @@ async def reader_access(request: Request, nodes: AskedNodes) -> dict[str, str]:
     Raises:
         ApiError: 503, there is no reader.
     """
-    reader = await nodes.own.ask("ds.reader", ReaderState)
+    reader = await nodes.own.ask(DS_READER())
     if reader.pid is None:
         raise ApiError(503, "SERVICE_UNAVAILABLE", "the storage reader does not run (durable_storage.flight.enable)")
     data_dir = Path(request.app.state.settings.data_dir)
