@@ -7,8 +7,7 @@ import pytest
 
 from heliograph.broker import hooks
 from heliograph.control import client_actions
-from heliograph.control.proto_v1.client_pages import ClientIds, NewKeepalive, QueuedMessage, QueueWanted
-from heliograph.control.proto_v1.clients import ClientId
+from heliograph.control.proto_v1.clients import ClientId, ClientIds, NewKeepalive, QueuedMessage, QueueWanted
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import RpcError
 from support.asking import Asker

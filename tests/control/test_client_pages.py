@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from heliograph.control import client_pages
-from heliograph.control.proto_v1.client_pages import ClientColumns, ClientsFilter, ClientsPage
-from heliograph.control.proto_v1.clients import ClientId
+from heliograph.control import clients
+from heliograph.control.proto_v1.clients import ClientId, ClientRow, ClientsFilter, ClientsPage
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import SLICE, RpcError
 from support.asking import Asker
@@ -19,14 +18,14 @@ from support.options import SESSION
 
 
 def asker_of(kernel: Kernel) -> Asker:
-    return Asker(client_pages.methods(kernel.context), kernel.run)
+    return Asker(clients.methods(kernel.context), kernel.run)
 
 
-def rows_of(asker: Asker, page: ClientsPage) -> list[ClientColumns]:
-    slices = list(asker.slices("clients.page", page))
+def rows_of(asker: Asker, page: ClientsPage) -> list[ClientRow]:
+    slices = list(asker.slices("clients.list", page))
     assert all(len(rows) <= SLICE for rows in slices)
     encoded = [msgspec.msgpack.encode(row) for rows in slices for row in rows]
-    return [msgspec.msgpack.decode(row, type=ClientColumns) for row in encoded]
+    return [msgspec.msgpack.decode(row, type=ClientRow) for row in encoded]
 
 
 def listed(asker: Asker, **named: object) -> list[str]:
@@ -43,24 +42,17 @@ def test_every_column_of_a_client_says_what_it_did() -> None:
     for qos in (0, 1, 1):
         peer.publish("t", b"x", qos)
     (row,) = rows_of(asker_of(kernel), ClientsPage())
-    assert (row.clientid, row.life.expiry_interval, row.life.disconnected_at, row.life.durable) == (
-        "c",
-        60,
-        None,
-        False,
-    )
-    connection, traffic, sizes = row.connection, row.traffic, row.sizes
-    assert connection is not None
-    assert traffic is not None
-    assert sizes is not None
-    assert (connection.username, connection.ip_address, connection.port) == ("u", "192.0.2.1", 50000)
-    assert (connection.proto_ver, connection.keepalive, connection.clean_start) == (5, 30, True)
-    assert (connection.listener, connection.enable_authn) == ("tcp:default", True)
-    assert (traffic.recv_pkt, traffic.recv_qos0, traffic.recv_qos1, traffic.recv_qos2) == (5, 1, 2, 0)
-    assert (traffic.send_pkt, traffic.send_qos0, traffic.send_qos1) == (1 + 1 + 2 + 3, 1, 2)
-    assert min(traffic.recv_oct, traffic.send_oct, traffic.recv_cnt, traffic.send_cnt) > 0
-    assert (sizes.subscriptions_cnt, sizes.inflight_cnt, sizes.mqueue_max, sizes.awaiting_rel_max) == (1, 2, 2, 1000)
-    assert asker_of(kernel).ask("clients.columns", ClientId("c")).clientid == "c"
+    assert (row.clientid, row.expiry_interval, row.disconnected_at, row.durable) == ("c", 60, None, False)
+    assert (row.username, row.ip_address, row.port, row.listener) == ("u", "192.0.2.1", 50000, "tcp:default")
+    assert (row.proto_ver, row.keepalive, row.clean_start, row.enable_authn) == (5, 30, True, True)
+    assert (row.recv_pkt, row.recv_qos0, row.recv_qos1, row.recv_qos2) == (5, 1, 2, 0)
+    assert (row.send_pkt, row.send_qos0, row.send_qos1) == (1 + 1 + 2 + 3, 1, 2)
+    assert min(row.recv_oct or 0, row.send_oct or 0, row.recv_cnt or 0, row.send_cnt or 0) > 0
+    assert (row.subscriptions_cnt, row.inflight_cnt, row.mqueue_max, row.awaiting_rel_max) == (1, 2, 2, 1000)
+    assert row.created_at == row.connected_at
+    (columns,) = next(asker_of(kernel).slices("clients.list", ClientsPage()))
+    assert len(columns) == len(ClientRow.__struct_fields__)
+    assert asker_of(kernel).ask("clients.row", ClientId("c")).clientid == "c"
 
 
 def test_filters_leave_out_the_others() -> None:
@@ -138,9 +130,7 @@ def test_a_session_on_the_disk_only_is_listed_with_what_is_known_and_read_when_i
     kernel = kernel.crash()
     asker = asker_of(kernel)
     (row,) = rows_of(asker, ClientsPage())
-    assert (row.life.asleep, row.life.durable, row.sizes, row.connection) == (True, True, None, None)
+    assert (row.asleep, row.durable, row.mqueue_len, row.connected_at) == (True, True, None, None)
     assert listed(asker, connected=False, clientid_like="sleep") == ["sleeper"]
     assert listed(asker, usernames=["x"]) == []
-    sizes = asker.ask("clients.columns", ClientId("sleeper")).sizes
-    assert sizes is not None
-    assert sizes.subscriptions_cnt == 2
+    assert asker.ask("clients.row", ClientId("sleeper")).subscriptions_cnt == 2

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from heliograph.control import client_ranks
-from heliograph.control.proto_v1.client_pages import RankedClient, TopClients
+from heliograph.control.proto_v1.clients import RankedClient, TopClients
 from heliograph.events.disconnects import DisconnectHistory
 from heliograph.rpc.methods import SLICE, RpcError
 from support.asking import Asker
@@ -91,14 +91,14 @@ def test_durable_sessions_that_may_have_messages_in_storage_are_found(tmp_path: 
     kernel.run()
     rows = rows_of(asker, TopClients("behind"))
     assert ids(rows) == ["early", "late"]
-    since = [row.client.life.behind_since for row in rows if row.client is not None]
+    since = [row.client.behind_since for row in rows if row.client is not None]
     assert since == sorted(since, key=lambda at_us: at_us or 0)
     assert ids(rows_of(asker, TopClients("behind", below_count=rows[0].count, below_at=rows[0].at))) == ["late"]
     assert ids(rows_of(asker, TopClients("backlog"))) == []
     assert got(kernel, "early") == ["y"]
     assert behind(asker) == ["late"]
     asleep = rows_of(asker_of(kernel.crash()), TopClients("behind"))
-    assert ("late", True) in [(row.client.clientid, row.client.life.asleep) for row in asleep if row.client is not None]
+    assert ("late", True) in [(row.client.clientid, row.client.asleep) for row in asleep if row.client is not None]
 
 
 @cases(

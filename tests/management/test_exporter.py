@@ -8,6 +8,7 @@ from heliograph.config.opentelemetry import OpenTelemetryConfig, OtelLogsConfig,
 from heliograph.control.proto_v1.opentelemetry import ExportArgs, ExportNoted
 from heliograph.management.asking.nodes import Node
 from heliograph.management.telemetry.exporter import Exporter
+from heliograph.rpc.asks import ListQuestion, Question
 from support.waiting import until
 
 TRACES = OpenTelemetryConfig(traces=OtelTracesConfig(enable=True, scheduled_delay=0.001))
@@ -24,16 +25,17 @@ class _Node:
         self.answers.set()
         self.telling = self.telling_max = 0
 
-    async def rows(self, method: str, *args: object) -> list[object]:
+    async def rows(self, question: ListQuestion[object]) -> list[object]:
         """Nothing, or a fault as of files of TLS."""
-        self.asked.add(method)
-        if method in self.faults:
-            raise OSError(self.faults[method])
+        self.asked.add(question.name)
+        if question.name in self.faults:
+            raise OSError(self.faults[question.name])
         return []
 
-    async def ask(self, method: str, kind: object, said: ExportArgs) -> ExportNoted:
+    async def ask(self, question: Question[ExportNoted]) -> ExportNoted:
         """Hear how the export goes."""
-        self.told.append(said.fault)
+        assert isinstance(question.args, ExportArgs)
+        self.told.append(question.args.fault)
         self.telling += 1
         self.telling_max = max(self.telling_max, self.telling)
         try:

@@ -15,6 +15,7 @@ from heliograph.management.people import refusals
 from heliograph.management.people.first_user import FirstUser
 from heliograph.management.people.known import KnownPeople, People
 from heliograph.management.people.logins import Logins
+from heliograph.rpc.asks import ListQuestion, Question
 from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 from heliograph.settings.secrets import Secret
@@ -41,13 +42,13 @@ class SlowNode:
         await self.go_on.wait()
         return f"hash of {password}"
 
-    async def ask(self, method: str, kind: type[ManagementUserRow], args: object) -> None:
-        self.added.append(args)
+    async def ask(self, question: Question[ManagementUserRow]) -> None:
+        self.added.append(question.args)
 
     def own(self) -> "SlowNode":
         return self
 
-    async def rows(self, method: str, kind: type[ListenerRow], timeout_s: float) -> list[ListenerRow]:
+    async def rows(self, question: ListQuestion[ListenerRow], timeout_s: float) -> list[ListenerRow]:
         self.asked += 1
         self._fail()
         await self.go_on.wait()

@@ -3,12 +3,12 @@
 import time
 from typing import cast
 
-import msgspec
 import pytest
 
 from heliograph.control.proto_v1 import bans
 from heliograph.management.asking.nodes import Node
 from heliograph.management.backups.tables import TABLES
+from heliograph.rpc.asks import Question
 from heliograph.rpc.methods import RpcError
 
 
@@ -18,10 +18,10 @@ class Refusing:
     def __init__(self) -> None:
         self.asked: list[bans.NewBan] = []
 
-    async def ask(self, _method: str, _kind: object, args: msgspec.Struct) -> None:
+    async def ask(self, question: Question[bans.BanMade]) -> None:
         """Refuse it."""
-        assert isinstance(args, bans.NewBan)
-        self.asked.append(args)
+        assert isinstance(question.args, bans.NewBan)
+        self.asked.append(question.args)
         raise RpcError("ban_invalid", "it is none")
 
 

@@ -16,6 +16,7 @@ import pytest
 from heliograph.control.proto_v1.trace import TraceStartArgs
 from heliograph.management.api.live_trace import LiveTrace
 from heliograph.management.asking.nodes import Node
+from heliograph.rpc.asks import ListQuestion, Question
 from support.managed_clients import connected
 from support.management import KEY, SECRET, Served
 from support.waiting import wait_until
@@ -147,10 +148,10 @@ class Talkative:
     def alone(self) -> Iterator["Talkative"]:
         yield self
 
-    async def ask(self, method: str, *args: object) -> None:
+    async def ask(self, question: Question[object], timeout_s: float | None = None) -> None:
         return None
 
-    async def slices(self, method: str, *args: object) -> AsyncIterator[list[str]]:
+    async def slices(self, question: ListQuestion[str], timeout_s: float | None = None) -> AsyncIterator[list[str]]:
         for number in range(100):
             yield [f'{{"record": {number * 30 + one}}}' for one in range(30)]
 

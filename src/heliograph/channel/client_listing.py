@@ -194,45 +194,52 @@ class ClientListing:
 
 
 def columns(context: ChannelContext, entry: Listed) -> Columns:
-    """What is told of a client, as `control.proto_v1.clients.ClientColumns` names it."""
+    """A client in the order of `control.proto_v1.clients.ClientRow`, but for `at` and `behind_since`."""
     if isinstance(entry, Session):
         return _of_session(context, entry)
     assert isinstance(entry, Asleep)
-    return (entry.serial, entry.clientid, (entry.expiry_s, None, entry.left_us, True, True))
+    return (entry.serial, None, entry.clientid, entry.expiry_s, None, entry.left_us, True, True)
 
 
 def _of_session(context: ChannelContext, session: Session) -> Columns:
     channel = context.channels.find(session.clientid)
     client = None if channel is None else channel.client_info()
-    left_us: object = session.left_us if session.left_us > 0 else None
+    left_us: object = session.left_us if session.left_us > 0 and client is None else None
     durable = isinstance(session, DurableSession)
-    life = (session.expiry_interval_s, session.created_at_us, None if client is not None else left_us, durable, False)
     lost = isinstance(session, DurableSession) and session.has_lost
-    window, options, unreleased = session.window, session.options, session.unreleased
-    awaiting: i64 = 0 if unreleased is None else len(unreleased)
-    given_up: i64 = 0 if unreleased is None else unreleased.given_up_count
-    queue_bytes: i64 = 0 if session.queue is None else session.queue.size_bytes
-    sizes = (
+    window, options, unreleased, drops = session.window, session.options, session.unreleased, session.drops
+    held = (
+        session.serial,
+        None,
+        session.clientid,
+        session.expiry_interval_s,
+        session.created_at_us,
+        left_us,
+        durable,
+        False,
+        session.mountpoint,
         len(session.subscriptions),
         session.shared_count,
         None if lost else len(window.deliveries),
         window.size,
         session.queued_count,
         options.max_mqueue_len,
-        awaiting,
+        0 if session.queue is None else session.queue.size_bytes,
+        options.max_mqueue_bytes,
+        0 if unreleased is None else len(unreleased),
         options.max_awaiting_rel,
-        given_up,
-        queue_bytes,
+        0 if unreleased is None else unreleased.given_up_count,
+        0 if drops is None else drops.expired,
+        0 if drops is None else drops.queue_full,
+        0 if drops is None else drops.too_large,
+        0 if drops is None else drops.qos0_msg,
+        0 if drops is None else drops.not_authorized,
     )
-    drops = session.drops
-    dropped: object = None
-    if drops is not None:
-        dropped = (drops.expired, drops.queue_full, drops.too_large, drops.qos0_msg, drops.not_authorized)
     if client is None:
-        return (session.serial, session.clientid, life, sizes, dropped)
+        return held
     outbox = session.outbox
-    traffic = None if outbox is None else _traffic(outbox)
-    return (session.serial, session.clientid, life, sizes, dropped, _connection(client, session), traffic)
+    connection = _connection(client, session)
+    return held + connection if outbox is None else held + connection + _traffic(outbox)
 
 
 def _connection(client: ClientInfo, session: Session) -> Columns:
@@ -253,7 +260,6 @@ def _connection(client: ClientInfo, session: Session) -> Columns:
         client.connected_at_us,
         client.listener,
         client.zone,
-        client.mountpoint,
         is_authenticated,
         subscriptions_max,
         client.is_superuser,

@@ -8,8 +8,8 @@ from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.keepalive import set_keepalive
 from heliograph.channel.kicking import kick
-from heliograph.control.proto_v1 import client_pages as proto
-from heliograph.control.proto_v1.clients import CLIENTS_FORGET_DECISIONS, ClientId, Kicked
+from heliograph.control.proto_v1 import clients as proto
+from heliograph.control.proto_v1.clients import ClientId, Kicked
 from heliograph.control.sessions import held_session, no_client
 from heliograph.control.slices import in_slices
 from heliograph.rpc.codes import BAD_ARGUMENTS
@@ -31,7 +31,7 @@ def methods(context: ChannelContext) -> list[Method]:
         proto.CLIENTS_KEEPALIVE.by(answers.keepalive),
         proto.CLIENTS_QUEUE.by(answers.queue),
         proto.CLIENTS_DECISIONS.by(answers.decisions),
-        CLIENTS_FORGET_DECISIONS.by(answers.forget_decisions),
+        proto.CLIENTS_FORGET_DECISIONS.by(answers.forget_decisions),
     ]
 
 

@@ -9,8 +9,8 @@ from typing import Final
 from heliograph.broker.walkable import Listed
 from heliograph.channel.client_listing import Columns, WantedClients, columns
 from heliograph.channel.context import ChannelContext
-from heliograph.control.client_pages import ClientMarks, wanted_clients
-from heliograph.control.proto_v1 import client_pages as proto
+from heliograph.control.clients import ClientMarks, wanted_clients
+from heliograph.control.proto_v1 import clients as proto
 from heliograph.control.sessions import behind_since_us
 from heliograph.control.slices import in_slices
 from heliograph.events.disconnects import DisconnectHistory

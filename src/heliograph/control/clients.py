@@ -1,28 +1,31 @@
-"""What can be asked of the clients of a node, connected or away, and done with them."""
+"""What can be asked of the clients of a node, connected or away: lists of them, page by page, one, and its end."""
 
+import time
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from heliograph.broker.walkable import Listed
-from heliograph.channel.client_listing import WantedClients
+import msgspec
+
+from heliograph.channel.client_listing import ANY, ClientListing, Columns, WantedClients, columns
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.kicking import kick
-from heliograph.control.client_pages import wanted_clients
+from heliograph.control.checks import plain_address
 from heliograph.control.proto_v1 import clients as proto
-from heliograph.control.proto_v1.client_pages import ClientsFilter
-from heliograph.control.sessions import behind_since_us, every_session, held_session, no_client
-from heliograph.control.slices import in_slices
-from heliograph.rpc.methods import Call, Method
-from heliograph.session.durable import DurableSession
-from heliograph.session.known import Asleep
-from heliograph.session.outbox import Outbox
-from heliograph.session.session import Session
+from heliograph.control.sessions import behind_since_us, held_session, no_client
+from heliograph.rpc.codes import BAD_ARGUMENTS
+from heliograph.rpc.methods import SLICE, Call, Method, RpcError
+
+_SLICE_S: Final = 0.0001
+_SLICE_CHARACTERS: Final = 256 << 10
 
 
 def methods(context: ChannelContext) -> list[Method]:
-    """What can be asked: `clients.list`, `clients.show`, `clients.kick`."""
+    """`clients.list`, `clients.count`, `clients.row`, `clients.show` and `clients.kick`."""
     answers = ClientsAnswers(context)
     return [
-        proto.CLIENTS_LIST.by(answers.list),
+        proto.CLIENTS_LIST.by_columns(answers.list),
+        proto.CLIENTS_COUNT.by(answers.count),
+        proto.CLIENTS_ROW.by(answers.row),
         proto.CLIENTS_SHOW.by(answers.show),
         proto.CLIENTS_KICK.by(answers.kick),
     ]
@@ -33,129 +36,130 @@ class ClientsAnswers:
 
     def __init__(self, context: ChannelContext) -> None:
         self._context = context
-        self._channels = context.channels
+        self._marks = ClientMarks(context)
 
-    def list(self, args: proto.ClientsWanted, call: Call) -> Iterator[Sequence[proto.ClientRow]]:
-        """Answer `clients.list`: every session that matches, those that are on the disk only among them."""
-        return in_slices(self._rows(_wanted(args), args.limit), _length)
+    def list(self, args: proto.ClientsPage, call: Call) -> Iterator[Sequence[Columns]]:
+        """Those on the disk only among them; a deep page costs as many rows as the first."""
+        wanted = wanted_clients(args.wanted)
+        listing = ClientListing(self._context, wanted, self._marks.serial(args.before), args.limit, args.skip)
+        return self._slices(listing)
+
+    def count(self, args: proto.ClientsFilter, call: Call) -> Iterator[Sequence[proto.ClientsCount]]:
+        """In one row, after slices without one."""
+        wanted = wanted_clients(args)
+        if wanted.is_anything:
+            return iter([[proto.ClientsCount(len(self._context.sessions))]])
+        return _counted(ClientListing(self._context, wanted, 0, 0, 0))
+
+    async def row(self, args: proto.ClientId, call: Call) -> proto.ClientRow:
+        """One client as it is listed; a session that is on the disk only is read for it."""
+        await held_session(self._context, args.clientid)
+        return self._row(args.clientid)
 
     async def show(self, args: proto.ClientId, call: Call) -> proto.ClientDetails:
-        """Answer `clients.show`; a session that is on the disk only is read for it."""
-        return self._details(await held_session(self._context, args.clientid))
+        """One client with what no list has."""
+        await held_session(self._context, args.clientid)
+        channel = self._context.channels.find(args.clientid)
+        client = None if channel is None else channel.client_info()
+        return proto.ClientDetails(
+            self._row(args.clientid),
+            sockname="" if client is None else client.sockname,
+            common_name=None if client is None else client.common_name,
+            subject=None if client is None else client.subject,
+            will_topic=None if client is None else client.will_topic,
+            will_is_delayed=self._context.sessions.wills.has_delayed(args.clientid),
+        )
 
     async def kick(self, args: proto.ClientId, call: Call) -> proto.Kicked:
-        """Answer `clients.kick`: end the connection and the session, wherever it is."""
+        """End the connection and the session, wherever it is."""
         if not self._context.sessions.knows(args.clientid):
             await held_session(self._context, args.clientid)  # it may be on the disk, and not discovered yet
-        was_connected = self._channels.find(args.clientid) is not None
+        was_connected = self._context.channels.find(args.clientid) is not None
         self._context.begin_turn()
         if not kick(self._context, args.clientid):
             raise no_client(args.clientid)
         return proto.Kicked(args.clientid, was_connected)
 
-    def _rows(self, wanted: WantedClients, limit: int) -> Iterator[proto.ClientRow | None]:
-        count = 0
-        for entry in every_session(self._context):
-            if not wanted.matches(self._context, entry):
-                yield None
-                continue
-            yield self._row(entry)
-            count += 1
-            if count == limit:
-                return
+    def _row(self, clientid: str) -> proto.ClientRow:
+        entry = self._context.sessions.known.entry(clientid)
+        assert entry is not None
+        return msgspec.convert(self._marks.marked(columns(self._context, entry)), proto.ClientRow)
 
-    def _row(self, entry: Listed) -> proto.ClientRow | None:
-        behind_us = behind_since_us(self._context.sessions, entry)
-        if isinstance(entry, Asleep):
-            return proto.ClientRow(
-                entry.clientid,
-                expiry_interval=entry.expiry_s,
-                disconnected_at=entry.left_us,
-                durable=True,
-                asleep=True,
-                behind_since=behind_us or None,
-            )
-        if not isinstance(entry, Session):
-            return None
-        session = entry
-        channel = self._channels.find(session.clientid)
-        client = None if channel is None else channel.client_info()
-        queue, unreleased = session.queue, session.unreleased
-        is_durable = isinstance(session, DurableSession)
-        sizes = (
-            len(session.subscriptions),
-            None if isinstance(session, DurableSession) and session.has_lost else len(session.window.deliveries),
-            session.queued_count,
-            0 if queue is None else queue.size_bytes,
-            session.dropped_count,
-            0 if unreleased is None else len(unreleased),
-            is_durable,
-        )
-        if client is None:
-            left_us = session.left_us or None
-            return proto.ClientRow(
-                session.clientid, None, False, "", None, "", "", session.mountpoint, None, None, None,
-                session.expiry_interval_s, session.created_at_us, None, left_us, *sizes,
-                behind_since=behind_us or None,
-            )  # fmt: skip
-        peerhost, port = client.peerhost, client.peername.rpartition(":")[2]
-        return proto.ClientRow(
-            session.clientid, client.username, True, peerhost, int(port) if port.isdigit() else None, client.listener,
-            client.zone, client.mountpoint, client.version, client.keepalive_s, client.clean_start,
-            session.expiry_interval_s, session.created_at_us, client.connected_at_us, None, *sizes, False,
-            *_messages(session.outbox), behind_since=behind_us or None,
-        )  # fmt: skip
-
-    def _details(self, session: Session) -> proto.ClientDetails:
-        row = self._row(session)
-        if row is None:
-            raise no_client(session.clientid)
-        channel, outbox, sizes = self._channels.find(session.clientid), session.outbox, session.statistics()
-        client = None if channel is None else channel.client_info()
-        return proto.ClientDetails(
-            row,
-            sockname="" if client is None else client.sockname,
-            common_name=None if client is None else client.common_name,
-            subject=None if client is None else client.subject,
-            is_superuser=client is not None and client.is_superuser,
-            client_attrs={} if client is None else dict(client.client_attrs),
-            will_topic=None if client is None else client.will_topic,
-            will_is_delayed=self._context.sessions.wills.has_delayed(session.clientid),
-            inflight_max=sizes["inflight_max"],
-            mqueue_max=sizes["mqueue_max"],
-            mqueue_bytes_max=sizes["mqueue_bytes_max"],
-            dropped={} if session.drops is None else session.drops.counts(),
-            shared_subscriptions_cnt=session.shared_count,
-            recv_oct=None if outbox is None else outbox.received_bytes,
-            send_oct=None if outbox is None else outbox.sent_bytes,
-            unsent_bytes=None if outbox is None else outbox.waiting_bytes,
-        )
+    def _slices(self, listing: ClientListing) -> Iterator[Sequence[Columns]]:
+        while not listing.is_done:
+            rows: list[Columns] = []
+            listing.characters = 0
+            end = time.perf_counter() + _SLICE_S
+            while not listing.is_done and len(rows) < SLICE and listing.characters < _SLICE_CHARACTERS:
+                listing.next_rows(rows, min(8, SLICE - len(rows)))
+                if time.perf_counter() >= end:
+                    break
+            yield [self._marks.marked(row) for row in rows]
 
 
-def _messages(outbox: Outbox | None) -> tuple[int | None, int | None]:
-    if outbox is None:
-        return None, None
-    return (
-        outbox.received_qos0 + outbox.received_qos1 + outbox.received_qos2,
-        outbox.sent_qos0 + outbox.sent_qos1 + outbox.sent_qos2,
-    )
+class ClientMarks:
+    """Cursors of pages that never match a client of an earlier process; owned by what answers with them.
+
+    A mark is the serial number of a client added to the time at which this was made.
+    """
+
+    def __init__(self, context: ChannelContext) -> None:
+        self._sessions = context.sessions
+        self._base = int(context.broker.now_us)
+
+    def mark(self, serial: int) -> int:
+        """The mark of the client of that serial number."""
+        return serial + self._base
+
+    def marked(self, row: Columns) -> Columns:
+        """A row with its mark, and since when its session is behind."""
+        serial, _, clientid, *rest = row
+        assert isinstance(serial, int)
+        assert isinstance(clientid, str)
+        entry = self._sessions.known.entry(clientid)
+        since_us = 0 if entry is None else behind_since_us(self._sessions, entry)
+        return (self.mark(serial), since_us or None, clientid, *rest)
+
+    def serial(self, mark: int) -> int:
+        """The serial number of the client that has the mark; 0 if the mark is 0.
+
+        Raises:
+            RpcError: No client of this process had it.
+        """
+        if mark == 0:
+            return 0
+        serial = mark - self._base
+        if not 0 < serial <= self._sessions.walk().before:
+            raise RpcError(BAD_ARGUMENTS, f"{mark} is not the place of a client since this node started; begin again")
+        return serial
 
 
-def _wanted(args: proto.ClientsWanted) -> WantedClients:
-    return wanted_clients(
-        ClientsFilter(
-            usernames=None if args.username is None else [args.username],
-            clientid_like=args.clientid_like,
-            username_like=args.username_like,
-            ip=args.ip,
-            listener=args.listener,
-            zone=args.zone,
-            connected=args.connected,
-            min_queue=args.min_queue,
-            min_dropped=args.min_dropped,
-        )
-    )
+def wanted_clients(args: proto.ClientsFilter) -> WantedClients:
+    """Which clients a filter wants."""
+    wanted = WantedClients()
+    wanted.clientids = None if args.clientids is None else list(dict.fromkeys(args.clientids))
+    wanted.usernames = None if args.usernames is None else set(args.usernames)
+    wanted.clientid_like, wanted.username_like = args.clientid_like, args.username_like
+    wanted.ip = plain_address(args.ip) if args.ip else ""
+    wanted.listener, wanted.zone = args.listener, args.zone
+    wanted.connected = _number(args.connected)
+    wanted.clean_start = _number(args.clean_start)
+    wanted.version = ANY if args.proto_ver is None else args.proto_ver
+    wanted.created_from_us, wanted.created_until_us = args.created_from, args.created_until
+    wanted.connected_from_us, wanted.connected_until_us = args.connected_from, args.connected_until
+    wanted.queue_min, wanted.dropped_min = args.min_queue, args.min_dropped
+    wanted.settle()
+    return wanted
 
 
-def _length(row: proto.ClientRow) -> int:
-    return len(row.clientid) + len(row.username or "") + len(row.mountpoint)
+def _counted(listing: ClientListing) -> Iterator[Sequence[proto.ClientsCount]]:
+    while not listing.is_done:
+        end = time.perf_counter() + _SLICE_S
+        while not listing.is_done and time.perf_counter() < end:
+            listing.count_some()
+        yield ()
+    yield [proto.ClientsCount(int(listing.matched))]
+
+
+def _number(flag: bool | None) -> int:
+    return ANY if flag is None else int(flag)

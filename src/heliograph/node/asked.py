@@ -20,7 +20,6 @@ from heliograph.control import (
     bans,
     broker,
     client_actions,
-    client_pages,
     client_ranks,
     clients,
     conf,
@@ -218,7 +217,6 @@ def _of_clients(parts: Parts, context: ChannelContext) -> list[Method]:
     publishing = messages.MessagesAnswers(context, lambda: _limits(parts))
     return [
         *clients.methods(context),
-        *client_pages.methods(context),
         *client_ranks.methods(context, parts.get(DisconnectsPart).history),
         *client_actions.methods(context),
         *messages.methods(publishing),

@@ -57,7 +57,7 @@ class RpcConversation:
 
         Args:
             timeout_s: For how long it may take altogether; None for as long as it takes.
-            on_behalf: Whom it is asked for; empty for the process itself.
+            on_behalf: The caller that it is asked for; empty for the process itself.
 
         Raises:
             RpcError: No node takes its arguments.
@@ -82,7 +82,7 @@ class RpcConversation:
         """The replies in what has come, each by the id of its request; the greeting has the id 0.
 
         Raises:
-            FrameError: What has come is no frame; the connection is of no more use.
+            FrameError: What has come is not a frame; the connection is useless.
         """
         self._frames.receive(data)
         while (frame := self._frames.next()) is not None:
@@ -101,7 +101,7 @@ class RpcConversation:
         """Take the first reply.
 
         Raises:
-            RpcError: The other side speaks none of our versions, or takes no more connections.
+            RpcError: The other side speaks none of our versions, or has too many connections.
             UnreachableError: It does not speak this protocol.
         """
         if isinstance(reply, proto.Failure):

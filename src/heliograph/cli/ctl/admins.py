@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import people as proto
@@ -85,8 +85,8 @@ def _list(args: argparse.Namespace) -> int:
     columns = (
         "username",
         "role",
-        Column("second_factor", lambda row: "yes" if row.has_second_factor else "no"),
-        Column("created", lambda row: time_of(row.created_at * _SECOND_US)),
+        TableColumn("second_factor", lambda row: "yes" if row.has_second_factor else "no"),
+        TableColumn("created", lambda row: time_of(row.created_at * _SECOND_US)),
         "description",
     )
     with asked(args) as node:

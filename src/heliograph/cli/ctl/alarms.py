@@ -3,7 +3,7 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import alarms as proto
@@ -11,12 +11,12 @@ from heliograph.control.proto_v1 import alarms as proto
 _MILLISECOND_US = 1000
 _ACTIVE = (
     "name",
-    Column("since", lambda row: time_of(row.activate_at * _MILLISECOND_US)),
+    TableColumn("since", lambda row: time_of(row.activate_at * _MILLISECOND_US)),
     "message",
 )
 _ENDED = (
     *_ACTIVE[:2],
-    Column("until", lambda row: time_of(row.deactivate_at * _MILLISECOND_US)),
+    TableColumn("until", lambda row: time_of(row.deactivate_at * _MILLISECOND_US)),
     "message",
 )
 

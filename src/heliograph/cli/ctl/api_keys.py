@@ -5,7 +5,7 @@ import time
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import people as proto
@@ -65,8 +65,8 @@ def _list(args: argparse.Namespace) -> int:
         "name",
         "api_key",
         "role",
-        Column("state", _state),
-        Column("expires", lambda row: time_of(row.expires * _SECOND_US) if row.expires else "never"),
+        TableColumn("state", _state),
+        TableColumn("expires", lambda row: time_of(row.expires * _SECOND_US) if row.expires else "never"),
         "description",
     )
     with asked(args) as node:

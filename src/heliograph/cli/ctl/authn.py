@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_json, print_rows
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import authn as proto
 
@@ -18,11 +18,11 @@ def _count(name: str, row: proto.AuthnRow) -> object:
 
 
 _COUNTS: Final = ("total", "success", "failed", "nomatch", "ignored", "error")
-_COLUMNS: Final[tuple[str | Column, ...]] = (
+_COLUMNS: Final[tuple[str | TableColumn, ...]] = (
     "chain",
     "id",
     "state",
-    *(Column(name, partial(_count, name)) for name in _COUNTS),
+    *(TableColumn(name, partial(_count, name)) for name in _COUNTS),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_facts, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_facts, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import authorization as proto
 
@@ -215,9 +215,9 @@ def _print_explanation(found: proto.Explanation) -> None:
               f" (authorization.deny_action = {found.deny_action})")  # fmt: skip
     print()
     columns = (
-        Column("asked", lambda step: step.source),
+        TableColumn("asked", lambda step: step.source),
         "said",
-        Column("because", lambda step: "; ".join(part for part in (step.rule, step.place, step.why) if part)),
+        TableColumn("because", lambda step: "; ".join(part for part in (step.rule, step.place, step.why) if part)),
     )
     print_rows(found.steps, columns, as_json=False)
 
@@ -236,7 +236,7 @@ def _sources(args: argparse.Namespace) -> int:
         rows = node.rows(proto.AUTHZ_SOURCES())
         columns = (
             *("type", "state", "total", "allow", "deny", "nomatch", "ignore", "error"),
-            Column("mean ms", lambda row: None if row.mean_s is None else round(row.mean_s * 1000, 3)),
+            TableColumn("mean ms", lambda row: None if row.mean_s is None else round(row.mean_s * 1000, 3)),
         )
         print_rows(rows, columns, args.json)
     return 0

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import bans as proto
@@ -118,10 +118,10 @@ def _clear(args: argparse.Namespace) -> int:
 
 def _print(rows: Iterable[proto.BanRow], as_json: bool) -> None:
     columns = (
-        Column("as", lambda row: row.kind),
+        TableColumn("as", lambda row: row.kind),
         "who",
-        Column("until", lambda row: time_of(row.until * _SECOND_US) if row.until else "for ever"),
-        Column("since", lambda row: time_of(row.at * _SECOND_US)),
+        TableColumn("until", lambda row: time_of(row.until * _SECOND_US) if row.until else "for ever"),
+        TableColumn("since", lambda row: time_of(row.at * _SECOND_US)),
         "by",
         "reason",
     )

@@ -3,7 +3,7 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, asked
-from heliograph.cli.ctl.printing import Column, print_facts, print_rows
+from heliograph.cli.ctl.printing import TableColumn, print_facts, print_rows
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1.broker import BROKER_INFO, BROKER_METRICS, BROKER_STATS
 
@@ -33,5 +33,5 @@ def _broker(args: argparse.Namespace) -> int:
         wanted = BROKER_STATS if args.what == "stats" else BROKER_METRICS
         numbers = sorted(node.rows(wanted()), key=lambda number: number.name)
     shown = [number for number in numbers if number.value or not args.nonzero]
-    print_rows(shown, ("name", Column("value", lambda number: number.value), "unit"), args.json)
+    print_rows(shown, ("name", TableColumn("value", lambda number: number.value), "unit"), args.json)
     return 0

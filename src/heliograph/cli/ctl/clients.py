@@ -7,26 +7,14 @@ import msgspec
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import print_facts, print_json, print_rows, text_of
-from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
+from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
+from heliograph.control.columns import FactKind, In, columns_in
 from heliograph.control.proto_v1 import clients as proto
 
-_COLUMNS: Final = proto.ClientRow.__struct_fields__
-_TIMES: Final = ("created_at", "connected_at", "disconnected_at", "behind_since")
-_SHOWN: Final = (
-    "clientid",
-    "username",
-    "connected",
-    "ip_address",
-    "listener",
-    "proto_ver",
-    "subscriptions_cnt",
-    "inflight_cnt",
-    "mqueue_len",
-    "mqueue_dropped",
-    "durable",
-)
+_LISTED: Final = listed_columns(proto.CLIENT)
+_DETAILS: Final = columns_in(proto.CLIENT, In.DETAILS)
 
 
 def add_parser(actions: Actions) -> None:
@@ -81,20 +69,20 @@ def _add_list(group: Actions) -> None:
     parser.add_argument(
         "--min-dropped", metavar="N", type=int, default=0, help="for which at least N messages were dropped"
     )
-    add_table_options(parser, _COLUMNS, _SHOWN)
+    add_table_options(parser, _LISTED)
     parser.set_defaults(act=_list)
 
 
 def _list(args: argparse.Namespace) -> int:
-    columns = table_columns(args, _COLUMNS, _TIMES)
+    columns = table_columns(args, _LISTED)
     for name in ("min_queue", "min_dropped"):
         if getattr(args, name) < 0:
             raise UsageError(f"--{name.replace('_', '-')} is {getattr(args, name)}; 0 or more is valid")
     if args.listener and ":" not in args.listener:
         raise UsageError(f"--listener is {args.listener!r}; valid is KIND:NAME, such as tcp:default")
-    wanted = proto.ClientsWanted(
+    wanted = proto.ClientsFilter(
+        usernames=None if args.username is None else [args.username],
         clientid_like=args.clientid_like,
-        username=args.username,
         username_like=args.username_like,
         ip=args.ip,
         listener=args.listener,
@@ -102,28 +90,33 @@ def _list(args: argparse.Namespace) -> int:
         connected=args.connected,
         min_queue=args.min_queue,
         min_dropped=args.min_dropped,
-        limit=0 if args.sort else args.limit,
     )
+    page = proto.ClientsPage(wanted, limit=0 if args.sort else args.limit)
     with asked(args) as node:
-        rows = sorted_rows(node.rows(proto.CLIENTS_LIST(wanted)), args)
-        print_rows(map(msgspec.structs.asdict, rows) if args.json else rows, columns, args.json)
+        rows = sorted_rows(node.rows(proto.CLIENTS_LIST(page)), args, _LISTED)
+        print_rows(map(_plain, rows) if args.json else rows, columns, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
         found = node.ask(proto.CLIENTS_SHOW(proto.ClientId(args.clientid)))
-    facts = msgspec.structs.asdict(found.client) | msgspec.structs.asdict(found)
-    del facts["client"]
+    facts = {name: column.of(found.client) for name, column in _DETAILS.items()}
+    facts |= {name: value for name, value in msgspec.structs.asdict(found).items() if name != "client"}
     if args.json:
         print_json(facts)
         return 0
-    for name in _TIMES:
-        facts[name] = time_of(facts[name] or 0)
-    for name in ("dropped", "client_attrs"):
-        facts[name] = [f"{key}: {value}" for key, value in facts[name].items()]
+    for name, column in _DETAILS.items():
+        if column.kind is FactKind.TIME:
+            facts[name] = time_of(facts[name] or 0)
+        elif column.kind is FactKind.MAP:
+            facts[name] = [f"{key}: {value}" for key, value in facts[name].items()]
     print_facts(facts, as_json=False)
     return 0
+
+
+def _plain(row: proto.ClientRow) -> dict[str, object]:
+    return {name: column.of(row) for name, column in _LISTED.items()}
 
 
 def _kick(args: argparse.Namespace) -> int:

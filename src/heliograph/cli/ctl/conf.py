@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import conf as proto
@@ -201,7 +201,7 @@ def _rollback(args: argparse.Namespace) -> int:
 
 
 def _revisions(args: argparse.Namespace) -> int:
-    columns = ("number", Column("time", lambda one: _time(one.time)), "who", "origin", "comment")
+    columns = ("number", TableColumn("time", lambda one: _time(one.time)), "who", "origin", "comment")
     with asked(args) as node:
         print_rows(node.rows(proto.CONF_REVISIONS()), columns, args.json)
     return 0

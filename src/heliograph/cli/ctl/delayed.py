@@ -7,13 +7,11 @@ from typing import Final
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.payloads import print_message
 from heliograph.cli.ctl.printing import print_done, print_json, print_rows
-from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
+from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import delayed as proto
 
-_COLUMNS: Final = proto.DelayedRow.__struct_fields__
-_SHOWN: Final = tuple(name for name in _COLUMNS if name != "username")
-_TIMES: Final = ("received_at", "expected_at")
+_COLUMNS: Final = listed_columns(proto.DELAYED)
 
 
 def add_parser(actions: Actions) -> None:
@@ -35,7 +33,7 @@ def add_parser(actions: Actions) -> None:
     listing = add_command(
         group, "list", "list them", "List them in the order in which they came.", "heliograph ctl delayed list"
     )
-    add_table_options(listing, _COLUMNS, _SHOWN)
+    add_table_options(listing, _COLUMNS)
     listing.set_defaults(act=_list)
     show = add_command(
         group, "show", "show one with its payload", "Show one with its payload.", "heliograph ctl delayed show 17"
@@ -68,10 +66,10 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    columns = table_columns(args, _COLUMNS, _TIMES)
+    columns = table_columns(args, _COLUMNS)
     with asked(args) as node:
         rows = node.rows(proto.DELAYED_LIST(proto.DelayedPage()))
-        found = sorted_rows(rows, args) if args.sort or not args.limit else islice(rows, args.limit)
+        found = sorted_rows(rows, args, _COLUMNS) if args.sort or not args.limit else islice(rows, args.limit)
         print_rows(found, columns, args.json)
     return 0
 

@@ -3,31 +3,31 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import size_of, time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import storage as proto
 
 _MESSAGES = "messages"
 _DATABASES = (
-    Column("database", lambda row: row.name),
+    TableColumn("database", lambda row: row.name),
     "kind",
-    Column("state", lambda row: row.problem or ("open" if row.is_open else "closed")),
-    Column("on disk", lambda row: size_of(row.disk_bytes)),
+    TableColumn("state", lambda row: row.problem or ("open" if row.is_open else "closed")),
+    TableColumn("on disk", lambda row: size_of(row.disk_bytes)),
     "shards",
     "generations",
     "streams",
-    Column("in memory", lambda row: size_of(row.counts.get("memory_bytes", -1))),
-    Column("waiting", lambda row: size_of(row.counts.get("buffered_bytes", -1))),
+    TableColumn("in memory", lambda row: size_of(row.counts.get("memory_bytes", -1))),
+    TableColumn("waiting", lambda row: size_of(row.counts.get("buffered_bytes", -1))),
 )
 _GENERATIONS = (
     "shard",
     "generation",
-    Column("since", lambda row: time_of(row.since)),
-    Column("until", lambda row: time_of(row.until or 0) or "now"),
+    TableColumn("since", lambda row: time_of(row.since)),
+    TableColumn("until", lambda row: time_of(row.until or 0) or "now"),
     "streams",
     "messages",
-    Column("size", lambda row: size_of(row.bytes)),
+    TableColumn("size", lambda row: size_of(row.bytes)),
 )
 
 

@@ -3,7 +3,7 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import listeners as proto
 from heliograph.control.proto_v1.conf import (
@@ -15,14 +15,14 @@ from heliograph.control.proto_v1.conf import (
 from heliograph.hocon.writing import key_text
 
 _COLUMNS = (
-    Column("listener", lambda row: row.id),
+    TableColumn("listener", lambda row: row.id),
     "address",
-    Column("state", lambda row: "listening" if row.is_listening else "stopped"),
+    TableColumn("state", lambda row: "listening" if row.is_listening else "stopped"),
     "connections",
-    Column("of at most", lambda row: row.max_connections or "no limit"),
+    TableColumn("of at most", lambda row: row.max_connections or "no limit"),
     "zone",
-    Column("refused", lambda row: row.counts["refused_connections"]),
-    Column("broken handshakes", lambda row: row.counts["handshake_failures"]),
+    TableColumn("refused", lambda row: row.counts["refused_connections"]),
+    TableColumn("broken handshakes", lambda row: row.counts["handshake_failures"]),
 )
 _CHANGES = {
     "start": proto.LISTENERS_START,

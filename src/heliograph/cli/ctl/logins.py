@@ -3,7 +3,7 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import logins as proto
 
@@ -34,8 +34,8 @@ def add_parser(actions: Actions) -> None:
 def _list(args: argparse.Namespace) -> int:
     columns = (
         "address",
-        Column("name", lambda row: row.name or "(all others)"),
-        Column("waits", lambda row: f"{row.wait_s:.1f} s"),
+        TableColumn("name", lambda row: row.name or "(all others)"),
+        TableColumn("waits", lambda row: f"{row.wait_s:.1f} s"),
     )
     with asked(args) as node:
         print_rows(node.rows(proto.LOGINS_LIST()), columns, args.json)

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1.message_ways import (
@@ -78,7 +78,7 @@ def _list(args: argparse.Namespace) -> int:
     with asked(args) as node:
         wanted = WaysWanted(args.topic, args.client, since_us, "", args.limit)
         rows = node.rows(MESSAGE_WAYS_LIST(wanted))
-        at = Column("at", lambda row: time_of(row.at_us))
+        at = TableColumn("at", lambda row: time_of(row.at_us))
         count = print_rows(rows, (at, *_COLUMNS), args.json)
         if not count and not args.json:
             _tell_nothing(node.ask(MESSAGE_WAYS_STATE()))

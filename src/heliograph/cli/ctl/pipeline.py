@@ -3,17 +3,17 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import pipeline as proto
 
 
-def _figure(heading: str, name: str) -> Column:
-    return Column(heading, lambda row: row.figures.get(name))
+def _figure(heading: str, name: str) -> TableColumn:
+    return TableColumn(heading, lambda row: row.figures.get(name))
 
 
 _COLUMNS = (
-    Column("query", lambda row: row.name),
+    TableColumn("query", lambda row: row.name),
     "state",
     _figure("batches", "batches"),
     _figure("read", "rows_read"),
@@ -22,7 +22,7 @@ _COLUMNS = (
     _figure("dead letters", "dead_letters"),
     "lag",
     _figure("restarts", "restarts"),
-    Column("last error", lambda row: row.last_error.partition("\n")[0]),
+    TableColumn("last error", lambda row: row.last_error.partition("\n")[0]),
 )
 
 

@@ -13,7 +13,7 @@ _WIDTH_MAX: Final = 60  # of a column that is not the last one
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Attributes:
@@ -29,7 +29,7 @@ class Column:
         return text_of(self.of(row) if self.of is not None else getattr(row, self.heading))
 
 
-def print_rows(rows: Iterable[object], columns: Sequence[str | Column], as_json: bool) -> int:
+def print_rows(rows: Iterable[object], columns: Sequence[str | TableColumn], as_json: bool) -> int:
     """Print a list: a table, or one JSON object a line; how many rows it has.
 
     Args:
@@ -41,7 +41,7 @@ def print_rows(rows: Iterable[object], columns: Sequence[str | Column], as_json:
             print_json(row)
             count += 1
         return count
-    shown = [one if isinstance(one, Column) else Column(one) for one in columns]
+    shown = [one if isinstance(one, TableColumn) else TableColumn(one) for one in columns]
     table = [[column.heading.upper() for column in shown]]
     table += [[column.text(row) for column in shown] for row in rows]
     widths = [min(_WIDTH_MAX, max(map(len, column))) for column in zip(*table, strict=True)]

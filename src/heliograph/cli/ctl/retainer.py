@@ -6,13 +6,11 @@ from typing import Final
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.payloads import print_message
 from heliograph.cli.ctl.printing import print_facts, print_json, print_rows
-from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
+from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
 
-_COLUMNS: Final = proto.RetainedRow.__struct_fields__
-_SHOWN: Final = ("topic", "qos", "bytes", "clientid", "received_at", "expires_at")
-_TIMES: Final = ("received_at", "expires_at")
+_COLUMNS: Final = listed_columns(proto.RETAINED)
 
 
 def add_parser(actions: Actions) -> None:
@@ -40,7 +38,7 @@ def add_parser(actions: Actions) -> None:
         "heliograph ctl retainer topics --sort bytes --limit 20",
     )
     topics.add_argument("filter", nargs="?", default="", metavar="FILTER", help="a topic filter; without one, all")
-    add_table_options(topics, _COLUMNS, _SHOWN)
+    add_table_options(topics, _COLUMNS)
     topics.set_defaults(act=_topics)
     show = add_command(
         group,
@@ -91,10 +89,10 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _topics(args: argparse.Namespace) -> int:
-    columns = table_columns(args, _COLUMNS, _TIMES)
+    columns = table_columns(args, _COLUMNS)
     wanted = proto.RetainedTopics(args.filter, 0 if args.sort else args.limit)
     with asked(args) as node:
-        print_rows(sorted_rows(node.rows(proto.RETAINER_TOPICS(wanted)), args), columns, args.json)
+        print_rows(sorted_rows(node.rows(proto.RETAINER_TOPICS(wanted)), args, _COLUMNS), columns, args.json)
     return 0
 
 

@@ -3,27 +3,27 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import rules as proto
 
 
-def _count(heading: str, name: str) -> Column:
-    return Column(heading, lambda row: row.counts[name])
+def _count(heading: str, name: str) -> TableColumn:
+    return TableColumn(heading, lambda row: row.counts[name])
 
 
 _COLUMNS = (
     "id",
-    Column("enabled", lambda row: row.enable),
+    TableColumn("enabled", lambda row: row.enable),
     _count("matched", "matched"),
     _count("passed", "passed"),
     _count("failed", "failed.exception"),
     _count("no rows", "failed.no_result"),
     _count("actions done", "actions.success"),
     _count("actions failed", "actions.failed"),
-    Column("from", lambda row: row.topics),
-    Column("last error", lambda row: row.last_error.partition("\n")[0]),
+    TableColumn("from", lambda row: row.topics),
+    TableColumn("last error", lambda row: row.last_error.partition("\n")[0]),
 )
 
 

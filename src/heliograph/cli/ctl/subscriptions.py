@@ -5,12 +5,12 @@ from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import print_done, print_rows, text_of
-from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
+from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import subscriptions as proto
 from heliograph.control.proto_v1.clients import ClientId
 
-_COLUMNS: Final = proto.SubscriptionRow.__struct_fields__
+_COLUMNS: Final = listed_columns(proto.SUBSCRIPTION)
 
 
 def add_parser(actions: Actions) -> None:
@@ -33,7 +33,7 @@ def add_parser(actions: Actions) -> None:
     listing.add_argument("--clientid", metavar="ID", default="", help="of this client")
     listing.add_argument("--topic", metavar="FILTER", default="", help="to exactly this filter, as the client wrote it")
     listing.add_argument("--matches", metavar="TOPIC", default="", help="whose filter matches this topic name")
-    add_table_options(listing, _COLUMNS, _COLUMNS)
+    add_table_options(listing, _COLUMNS)
     listing.set_defaults(act=_list)
     show = add_command(
         group,
@@ -76,14 +76,14 @@ def _list(args: argparse.Namespace) -> int:
     wanted = proto.SubscriptionsWanted(args.clientid, args.topic, args.matches, limit)
     with asked(args) as node:
         rows = node.rows(proto.SUBSCRIPTIONS_LIST(wanted))
-        print_rows(sorted_rows(rows, args), columns, args.json)
+        print_rows(sorted_rows(rows, args, _COLUMNS), columns, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
         rows = node.rows(proto.SUBSCRIPTIONS_SHOW(ClientId(args.clientid)))
-        print_rows(rows, _COLUMNS, args.json)
+        print_rows(rows, tuple(_COLUMNS), args.json)
     return 0
 
 

@@ -1,29 +1,32 @@
 """The options `--columns` and `--sort` of commands that list much; rows are sorted here, not in the node."""
 
 import argparse
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
-import msgspec
-
-from heliograph.cli.ctl.printing import Column
+from heliograph.cli.ctl.printing import TableColumn
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import UsageError
+from heliograph.control import columns as declared
+
+RowT = TypeVar("RowT")
+Columns = Mapping[str, declared.Column[Any]]
 
 
-def add_table_options(parser: argparse.ArgumentParser, columns: Iterable[str], shown: Iterable[str]) -> None:
-    """Add `--limit`, `--sort` and `--columns`.
+def listed_columns(columns: Iterable[declared.Column[Any]]) -> Columns:
+    """Those that a list has, by their names."""
+    return declared.columns_in(columns, declared.In.LIST)
 
-    Args:
-        columns: Those that there are.
-        shown: Those that a table has unless it is told otherwise.
-    """
+
+def add_table_options(parser: argparse.ArgumentParser, columns: Columns) -> None:
+    """Add `--limit`, `--sort` and `--columns`."""
     parser.add_argument(
         "--limit", metavar="N", type=int, default=0, help="at most so many, the first ones if sorted; 0: all"
     )
     parser.add_argument(
         "--sort", metavar="COLUMN", help="sort by a column: numbers and times from the largest, texts from A"
     )
-    shown = list(shown)
+    shown = declared.columns_in(columns.values(), declared.In.TABLE)
     parser.add_argument(
         "--columns",
         metavar="A,B,...",
@@ -32,36 +35,36 @@ def add_table_options(parser: argparse.ArgumentParser, columns: Iterable[str], s
     )
 
 
-def table_columns(args: argparse.Namespace, valid: Collection[str], times: Collection[str] = ()) -> list[Column]:
+def table_columns(args: argparse.Namespace, columns: Columns) -> list[TableColumn]:
     """The columns that `--columns` names.
 
-    Args:
-        times: Those that have microseconds since the epoch.
-
     Raises:
-        UsageError: There is no such column, or none to sort by, or the limit is none.
+        UsageError: There is no such column, or none to sort by, or the limit is negative.
     """
     wanted = [name for name in (name.strip() for name in args.columns.split(",")) if name]
     for name in (*wanted, *([args.sort] if args.sort else [])):
-        if name not in valid:
-            raise UsageError(f"there is no column {name!r}; there are: {', '.join(valid)}")
+        if name not in columns:
+            raise UsageError(f"there is no column {name!r}; there are: {', '.join(columns)}")
     if not wanted:
-        raise UsageError(f"--columns names no column; there are: {', '.join(valid)}")
+        raise UsageError(f"--columns names no column; there are: {', '.join(columns)}")
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
-    return [_time_column(name) if name in times else Column(name) for name in wanted]
+    return [shown_column(columns[name]) for name in wanted]
 
 
-def sorted_rows(rows: Iterable[msgspec.Struct], args: argparse.Namespace) -> Iterable[msgspec.Struct]:
+def shown_column(column: declared.Column[Any]) -> TableColumn:
+    """A column as a table shows it: times in the time zone of the terminal."""
+    if column.kind is declared.FactKind.TIME:
+        return TableColumn(column.name, lambda row: time_of(column.of(row) or 0))
+    return TableColumn(column.name, column.of)
+
+
+def sorted_rows(rows: Iterable[RowT], args: argparse.Namespace, columns: Columns) -> Iterable[RowT]:
     """The rows as `--sort` and `--limit` want them; without `--sort` as they come."""
     if args.sort is None:
         return rows
-    found = sorted(rows, key=lambda row: _rank(getattr(row, args.sort)))
+    found = sorted(rows, key=lambda row: _rank(columns[args.sort].of(row)))
     return found[: args.limit] if args.limit else found
-
-
-def _time_column(name: str) -> Column:
-    return Column(name, lambda row: time_of(getattr(row, name) or 0))
 
 
 def _rank(value: object) -> tuple[int, float, str]:

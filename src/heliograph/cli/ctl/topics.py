@@ -4,13 +4,13 @@ import argparse
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
-from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
+from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import subscriptions as proto
 
-_COLUMNS: Final = ("topic", "subscriptions_cnt")
-_HOLDERS: Final = proto.ExclusiveRow.__struct_fields__
+_COLUMNS: Final = listed_columns(proto.TOPIC)
+_HOLDERS: Final = listed_columns(proto.EXCLUSIVE)
 
 
 def add_parser(actions: Actions) -> None:
@@ -30,7 +30,7 @@ def add_parser(actions: Actions) -> None:
         "List those that are taken, and by whom.",
         "heliograph ctl exclusive list",
     )
-    add_table_options(listing, _HOLDERS, _HOLDERS)
+    add_table_options(listing, _HOLDERS)
     listing.set_defaults(act=_taken)
     delete = add_command(
         group,
@@ -59,7 +59,7 @@ def _add_topics(actions: Actions) -> None:
         "List all filters that have subscriptions.",
         "heliograph ctl topics list --sort subscriptions_cnt --limit 20",
     )
-    add_table_options(listing, _COLUMNS, _COLUMNS)
+    add_table_options(listing, _COLUMNS)
     listing.set_defaults(act=_list)
     show = add_command(
         group,
@@ -77,14 +77,14 @@ def _list(args: argparse.Namespace) -> int:
     columns = table_columns(args, _COLUMNS)
     with asked(args) as node:
         rows = node.rows(proto.TOPICS_LIST(proto.TopicsWanted(0 if args.sort else args.limit)))
-        print_rows(sorted_rows(rows, args), columns, args.json)
+        print_rows(sorted_rows(rows, args, _COLUMNS), columns, args.json)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
         rows = node.rows(proto.TOPICS_SHOW(proto.TopicName(args.topic)))
-        print_rows(rows, (*_COLUMNS, Column("shared groups", _groups)), args.json)
+        print_rows(rows, ("topic", "subscriptions_cnt", TableColumn("shared groups", _groups)), args.json)
     return 0
 
 
@@ -98,7 +98,7 @@ def _taken(args: argparse.Namespace) -> int:
     columns = table_columns(args, _HOLDERS)
     with asked(args) as node:
         rows = node.rows(proto.EXCLUSIVE_LIST(proto.TopicsWanted(0 if args.sort else args.limit)))
-        print_rows(sorted_rows(rows, args), columns, args.json)
+        print_rows(sorted_rows(rows, args, _HOLDERS), columns, args.json)
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from heliograph.cli.ctl.asking import add_command, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_facts, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_facts, print_rows, text_of
 from heliograph.cli.ctl.status import duration
 from heliograph.cli.usage import Actions, example_of
 from heliograph.control.proto_v1.trace import (
@@ -136,8 +136,8 @@ def _start(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     with asked(args) as node:
         rows = sorted(node.rows(TRACE_LIST()), key=lambda row: row.name)
-    left = Column("left", lambda row: duration(row.left_s) if row.state == _RUNNING else "")
-    size = Column("size", lambda row: format_size(row.size))
+    left = TableColumn("left", lambda row: duration(row.left_s) if row.state == _RUNNING else "")
+    size = TableColumn("size", lambda row: format_size(row.size))
     print_rows(rows, ("name", "about", "value", "state", left, size, "dropped", "file"), args.json)
     return 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_done, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import users as proto
 
@@ -215,4 +215,4 @@ def _ended(count: int) -> str:
 
 
 def _print(rows: Iterable[proto.UserRow], args: argparse.Namespace) -> None:
-    print_rows(rows, ("user_id", Column("superuser", lambda row: "yes" if row.is_superuser else "no")), args.json)
+    print_rows(rows, ("user_id", TableColumn("superuser", lambda row: "yes" if row.is_superuser else "no")), args.json)

@@ -1,36 +1,15 @@
 """Clients: what is asked of them, and answers. Names are EMQX's; times are microseconds since the epoch."""
 
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
 import msgspec
 
-from heliograph.rpc.asks import ACTS, LISTED, OWNER, Ask, ListAsk
+from heliograph.control.columns import DETAILED, EVERYWHERE, Column, FactKind, In, or_infinity, or_none
+from heliograph.control.columns import LISTED as SHOWN
+from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args
-
-
-class ClientsWanted(Args, frozen=True):
-    """Which clients to list; what is empty or None does not matter.
-
-    Attributes:
-        clientid_like: A part of the client id.
-        username: The whole user name.
-        username_like: A part of it.
-        ip: The address that it connects from.
-        listener: The listener, as `tcp:default`.
-        connected: Whether it is connected, or away.
-        min_queue: At least so many messages wait for it.
-        min_dropped: At least so many it did not get.
-        limit: The most that are listed; 0 for all.
-    """
-
-    clientid_like: str = ""
-    username: str | None = None
-    username_like: str = ""
-    ip: str = ""
-    listener: str = ""
-    zone: str = ""
-    connected: bool | None = None
-    min_queue: int = 0
-    min_dropped: int = 0
-    limit: int = 0
 
 
 class ClientId(Args, frozen=True):
@@ -39,50 +18,210 @@ class ClientId(Args, frozen=True):
     clientid: str
 
 
-class ClientRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A client with a session. What its connection had is not known any more while it is away.
+class ClientsFilter(Args, frozen=True):
+    """Which clients are wanted; what is empty, 0 or None does not matter. Of a client that is away less is known.
 
     Attributes:
-        clean_start: Whether it asked for a new session.
-        expiry_interval: Seconds that its session outlives its connection; 4294967295 for ever.
-        disconnected_at: Since when it is away; None while it is connected.
-        inflight_cnt: Messages that are on their way to it; None, as the others, if its session is on the disk only.
-        mqueue_len: Messages that wait for it in memory; those that are read from the disk for it are not among them.
-        mqueue_dropped: Messages that it did not get.
-        awaiting_rel_cnt: Messages at QoS 2 that it has not released.
-        durable: Whether its session survives the broker.
-        asleep: Whether its session is on the disk only at present.
-        recv_msg: Messages that it published on this connection; None, as the next one, while it is away.
-        send_msg: Messages that it was sent on this connection.
-        behind_since: Since when messages for it may wait in storage; None if none are known to.
+        clientids: One of these.
+        usernames: One of these.
+        clientid_like: A part of the client id.
+        username_like: A part of the user name.
+        ip: The address that it connects from.
+        listener: The listener, as `tcp:default`.
+        created_from: Whose session began then or later; the others alike.
+        min_queue: For which at least so many messages wait.
+        min_dropped: That did not get at least so many.
+    """
+
+    clientids: list[str] | None = None
+    usernames: list[str] | None = None
+    clientid_like: str = ""
+    username_like: str = ""
+    ip: str = ""
+    listener: str = ""
+    zone: str = ""
+    connected: bool | None = None
+    clean_start: bool | None = None
+    proto_ver: int | None = None
+    created_from: int = 0
+    created_until: int = 0
+    connected_from: int = 0
+    connected_until: int = 0
+    min_queue: int = 0
+    min_dropped: int = 0
+
+
+class ClientsPage(Args, frozen=True):
+    """A page of clients, the newest first.
+
+    Attributes:
+        before: The `at` of the client that the last page ended with; 0 to begin. It stays valid while the node runs.
+        skip: Pass over so many that are wanted.
+        limit: The most that are listed; 0 for all.
+    """
+
+    wanted: ClientsFilter = ClientsFilter()
+    before: int = 0
+    skip: int = 0
+    limit: int = 0
+
+
+class TopClients(Args, frozen=True):
+    """The clients that have most of something, the one with the most first; clients that have none of it are left out.
+
+    Attributes:
+        by: What is counted: `backlog` (messages that wait), `backlog_bytes`, `behind` (for how long some may wait in
+            storage), `drops`, `inflight`, `subscriptions` or `unsent_bytes`.
+        below_count: The `count` of the row that the last page ended with, and
+        below_at: its `at`: what stands behind it is listed. 0 to begin. They stay valid while the node runs.
+    """
+
+    by: str
+    wanted: ClientsFilter = ClientsFilter()
+    limit: int = 100
+    below_count: int = 0
+    below_at: int = 0
+
+
+class DisconnectsWanted(Args, frozen=True):
+    """The newest disconnects of a client, so many at the most.
+
+    Attributes:
+        before: The `number` of the row that the last page ended with; 0 to begin.
     """
 
     clientid: str
+    limit: int = 100
+    before: int = 0
+
+
+class DisconnectRow(msgspec.Struct, frozen=True):
+    """The end of a connection.
+
+    Attributes:
+        reason: As the hook point `client.disconnected` has it.
+        peername: The address and port from where it was connected.
+        number: Where it stands among those of all clients since the node started.
+    """
+
+    at: int
+    reason: str
+    connected_at: int
+    peername: str
+    listener: str
+    proto_ver: int
+    number: int = 0
+
+
+class ClientRow(msgspec.Struct, frozen=True, array_like=True):
+    """A client with a session, connected or away, in the order of `channel.client_listing.columns`.
+
+    A session that is on the disk only ends after `asleep`, one whose client is away after the drops.
+
+    Attributes:
+        at: Where it stands among the clients; a page may begin after it.
+        behind_since: Since when messages for it may wait in storage; None if none are known to.
+        expiry_interval: Seconds that its session outlives its connection; 4294967295 for ever.
+        disconnected_at: Since when it is away; None while it is connected.
+        durable: Whether its session survives the broker.
+        asleep: Whether its session is on the disk only at present.
+        inflight_cnt: Messages that are on their way to it; None if its session has to be read for that.
+        mqueue_len: Messages that wait for it in memory; those that are read from the disk for it are not among them.
+        mqueue_max: 0 for any number, as for `mqueue_bytes_max` and `awaiting_rel_max`.
+        awaiting_rel_cnt: Messages at QoS 2 that it has not released.
+        await_rel_given_up: Messages at QoS 2 that were not released in time.
+        dropped_expired: Messages that it did not get since its session began, because they had expired; the next four
+            for other reasons.
+        clean_start: Whether it asked for a new session.
+        subscriptions_max: A large number for no limit; -1 if it is not known.
+        recv_oct: What came over this connection, and the next twelve: see `session.traffic.Traffic`.
+        unsent_bytes: What waits for it to read.
+    """
+
+    at: int
+    behind_since: int | None
+    clientid: str
+    expiry_interval: int
+    created_at: int | None
+    disconnected_at: int | None
+    durable: bool
+    asleep: bool
+    mountpoint: str = ""
+    subscriptions_cnt: int | None = None
+    shared_subscriptions_cnt: int = 0
+    inflight_cnt: int | None = None
+    inflight_max: int = 0
+    mqueue_len: int | None = None
+    mqueue_max: int = 0
+    mqueue_bytes: int | None = None
+    mqueue_bytes_max: int = 0
+    awaiting_rel_cnt: int | None = None
+    awaiting_rel_max: int = 0
+    await_rel_given_up: int = 0
+    dropped_expired: int = 0
+    dropped_queue_full: int = 0
+    dropped_too_large: int = 0
+    dropped_qos0_msg: int = 0
+    dropped_not_authorized: int = 0
     username: str | None = None
-    connected: bool = False
     ip_address: str = ""
     port: int | None = None
-    listener: str = ""
-    zone: str = ""
-    mountpoint: str = ""
+    proto_name: str | None = None
     proto_ver: int | None = None
     keepalive: int | None = None
     clean_start: bool | None = None
-    expiry_interval: int = 0
-    created_at: int | None = None
     connected_at: int | None = None
-    disconnected_at: int | None = None
-    subscriptions_cnt: int | None = None
-    inflight_cnt: int | None = None
-    mqueue_len: int | None = None
-    mqueue_bytes: int | None = None
-    mqueue_dropped: int | None = None
-    awaiting_rel_cnt: int | None = None
-    durable: bool = False
-    asleep: bool = False
-    recv_msg: int | None = None
-    send_msg: int | None = None
-    behind_since: int | None = None
+    listener: str = ""
+    zone: str = ""
+    enable_authn: bool | None = None
+    subscriptions_max: int = -1
+    is_superuser: bool = False
+    client_attrs: dict[str, str] | None = None
+    recv_oct: int | None = None
+    recv_cnt: int | None = None
+    recv_pkt: int | None = None
+    recv_qos0: int = 0
+    recv_qos1: int = 0
+    recv_qos2: int = 0
+    send_oct: int | None = None
+    send_cnt: int | None = None
+    send_pkt: int | None = None
+    send_qos0: int = 0
+    send_qos1: int = 0
+    send_qos2: int = 0
+    unsent_bytes: int | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """True while it has a connection."""
+        return self.connected_at is not None
+
+    @property
+    def dropped_total(self) -> int | None:
+        """Messages that it did not get; None if its session is on the disk only."""
+        return None if self.asleep else sum(self.dropped.values())
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Messages that it did not get, by reason; empty if there are none."""
+        found = {
+            "queue_full": self.dropped_queue_full,
+            "qos0_msg": self.dropped_qos0_msg,
+            "expired": self.dropped_expired,
+            "too_large": self.dropped_too_large,
+            "not_authorized": self.dropped_not_authorized,
+        }
+        return found if any(found.values()) else {}
+
+    @property
+    def received(self) -> int | None:
+        """Messages that it published on this connection; None while it is away."""
+        return None if self.recv_oct is None else self.recv_qos0 + self.recv_qos1 + self.recv_qos2
+
+    @property
+    def sent(self) -> int | None:
+        """Messages that it was sent on this connection; None while it is away."""
+        return None if self.send_oct is None else self.send_qos0 + self.send_qos1 + self.send_qos2
 
 
 class ClientDetails(msgspec.Struct, frozen=True):
@@ -93,35 +232,108 @@ class ClientDetails(msgspec.Struct, frozen=True):
         sockname: Our address that it is connected to.
         common_name: Of its certificate.
         subject: Of its certificate.
-        client_attrs: What the operator or an authenticator made of it.
         will_topic: The topic of its will, if it has one.
         will_is_delayed: It has left, and its will is yet to be published.
-        inflight_max: So many messages may be on their way to it.
-        mqueue_max: So many may wait; 0 for any number.
-        mqueue_bytes_max: Of so many bytes; 0 for any number.
-        dropped: Messages that it did not get, by reason.
-        shared_subscriptions_cnt: How many of its subscriptions are shared.
-        recv_oct: Bytes that came on this connection.
-        send_oct: Bytes that were sent on it.
-        unsent_bytes: Bytes that wait for it to read.
     """
 
     client: ClientRow
     sockname: str = ""
     common_name: str | None = None
     subject: str | None = None
-    is_superuser: bool = False
-    client_attrs: dict[str, str] = msgspec.field(default_factory=dict)
     will_topic: str | None = None
     will_is_delayed: bool = False
-    inflight_max: int = 0
-    mqueue_max: int = 0
-    mqueue_bytes_max: int = 0
-    dropped: dict[str, int] = msgspec.field(default_factory=dict)
-    shared_subscriptions_cnt: int = 0
-    recv_oct: int | None = None
-    send_oct: int | None = None
-    unsent_bytes: int | None = None
+
+
+class RankedClient(msgspec.Struct, frozen=True, array_like=True):
+    """A client in a list that is sorted by how much it has of something.
+
+    Attributes:
+        count: How much that was when the list was made; of `behind`, a number that is higher the longer that is.
+        at: Where it stands among the clients.
+        client: None if its session has ended since, or is on the disk only.
+    """
+
+    count: int
+    at: int
+    client: "ClientRow | None"
+
+
+class ClientsCount(msgspec.Struct, frozen=True):
+    """How many clients are wanted."""
+
+    count: int
+
+
+class ClientIds(Args, frozen=True):
+    """Several clients."""
+
+    clientids: list[str]
+
+
+class NewKeepalive(Args, frozen=True):
+    """A keepalive for a connected client, in seconds; 0 for none."""
+
+    clientid: str
+    interval: int
+
+
+class DecisionRow(msgspec.Struct, frozen=True):
+    """A decision about a client that its connection remembers.
+
+    Attributes:
+        access: `publish` or `subscribe`.
+        result: `allow` or `deny`.
+        updated_at: When it was made.
+    """
+
+    access: str
+    qos: int
+    retain: bool
+    topic: str
+    result: str
+    updated_at: int
+
+
+class QueueWanted(Args, frozen=True):
+    """Messages of a client that wait for it, or are on their way to it.
+
+    Attributes:
+        inflight: Those on their way, in the order in which they were sent.
+        position: The one of the last row that was read; empty to begin.
+        limit: How many at most.
+        payload_max: Bytes of payloads altogether after which the list ends early; a longer payload is cut. So it does
+            after some megabytes of topics.
+    """
+
+    clientid: str
+    inflight: bool = False
+    position: str = ""
+    limit: int = 100
+    payload_max: int = 1 << 20
+
+
+class QueuedMessage(msgspec.Struct, frozen=True):
+    """A message of a client that it has not acknowledged, or not got.
+
+    Attributes:
+        position: Where it stands.
+        msgid: In hexadecimal digits.
+        inserted_at: Since when it waits, or when it was sent.
+        priority: Of its queue.
+        payload_bytes: How long its payload is, of which `payload` may be the beginning.
+    """
+
+    position: str
+    msgid: str
+    topic: str
+    qos: int
+    publish_at: int
+    from_clientid: str
+    from_username: str | None
+    inserted_at: int
+    priority: int
+    payload: bytes
+    payload_bytes: int = 0
 
 
 class Kicked(msgspec.Struct, frozen=True):
@@ -136,6 +348,107 @@ class Kicked(msgspec.Struct, frozen=True):
 
 
 CLIENTS_FORGET_DECISIONS = Ask("clients.forget_decisions", ClientId, ClientId, OWNER, ACTS)
-CLIENTS_LIST = ListAsk("clients.list", ClientsWanted, ClientRow, LISTED)
 CLIENTS_SHOW = Ask("clients.show", ClientId, ClientDetails, OWNER)
 CLIENTS_KICK = Ask("clients.kick", ClientId, Kicked, OWNER, ACTS)
+CLIENTS_KICK_ALL = ListAsk("clients.kick_all", ClientIds, Kicked, SUMMED, ACTS)
+CLIENTS_KEEPALIVE = Ask("clients.keepalive", NewKeepalive, ClientId, OWNER, ACTS)
+CLIENTS_QUEUE = ListAsk("clients.queue", QueueWanted, QueuedMessage, OWNER)
+CLIENTS_DECISIONS = ListAsk("clients.decisions", ClientId, DecisionRow, OWNER)
+CLIENTS_LIST = ListAsk("clients.list", ClientsPage, ClientRow, LISTED)
+CLIENTS_COUNT = ListAsk("clients.count", ClientsFilter, ClientsCount, SUMMED)
+CLIENTS_ROW = Ask("clients.row", ClientId, ClientRow, OWNER)
+CLIENTS_TOP = ListAsk("clients.top", TopClients, RankedClient, LISTED)
+CLIENTS_DISCONNECTS = ListAsk("clients.disconnects", DisconnectsWanted, DisconnectRow, LISTED)
+
+
+_NO_LIMIT: Final = 0x7FFFFFFF
+
+
+def _bounded(number: int) -> object:
+    return number if 0 <= number < _NO_LIMIT else "infinity"
+
+
+def _column(name: str, label: str, unit: str, shown: In = In.API, field: str = "") -> Column[ClientRow]:
+    return Column(name, label, attrgetter(field or name), unit=unit, shown=shown, unknown=0)
+
+
+# In the order in which `ctl` lists them.
+CLIENT: Final[Sequence[Column[ClientRow]]] = (
+    Column("clientid", "Client id", lambda row: row.clientid, FactKind.TEXT, shown=EVERYWHERE),
+    Column("username", "User", lambda row: row.username, FactKind.TEXT, shown=EVERYWHERE),
+    Column("connected", "Connected", lambda row: row.is_connected, FactKind.FLAG, shown=EVERYWHERE),
+    Column("ip_address", "Address", lambda row: row.ip_address, FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
+    Column("port", "Port", lambda row: row.port, shown=SHOWN, answered=or_none),
+    Column("listener", "Listener", lambda row: row.listener, FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
+    Column("zone", "Zone", lambda row: row.zone, FactKind.TEXT, shown=SHOWN, answered=or_none),
+    Column("mountpoint", "Mount point", lambda row: row.mountpoint, FactKind.TEXT, shown=SHOWN),
+    Column("proto_name", "Protocol", lambda row: row.proto_name, FactKind.TEXT, unknown="MQTT"),
+    Column("proto_ver", "MQTT", lambda row: row.proto_ver, shown=EVERYWHERE, answered=or_none),
+    Column("keepalive", "Keepalive", lambda row: row.keepalive, unit="s", shown=SHOWN, unknown=0),
+    Column("clean_start", "Clean start", lambda row: row.clean_start, FactKind.FLAG, shown=SHOWN, unknown=False),
+    Column("expiry_interval", "Expiry", lambda row: row.expiry_interval, unit="s", shown=SHOWN),
+    Column("created_at", "Created", lambda row: row.created_at, FactKind.TIME, shown=SHOWN),
+    Column("connected_at", "Connected since", lambda row: row.connected_at, FactKind.TIME, shown=SHOWN),
+    Column("disconnected_at", "Away since", lambda row: row.disconnected_at, FactKind.TIME, shown=SHOWN),
+    _column("subscriptions_cnt", "Subscriptions", "", EVERYWHERE),
+    _column("inflight_cnt", "In flight", "messages", EVERYWHERE),
+    _column("mqueue_len", "Backlog", "messages", EVERYWHERE),
+    _column("mqueue_bytes", "Size of the backlog", "bytes", In.LIST | In.DETAILS),
+    Column("mqueue_dropped", "Drops", lambda row: row.dropped_total, unit="messages", shown=EVERYWHERE, unknown=0),
+    _column("awaiting_rel_cnt", "Awaiting PUBREL", "messages", SHOWN),
+    Column("durable", "Durable", lambda row: row.durable, FactKind.FLAG, shown=EVERYWHERE),
+    Column("asleep", "On the disk only", lambda row: row.asleep, FactKind.FLAG, shown=SHOWN),
+    Column("recv_msg", "Received", lambda row: row.received, unit="messages", shown=SHOWN, unknown=0),
+    Column("send_msg", "Sent", lambda row: row.sent, unit="messages", shown=SHOWN, unknown=0),
+    Column("behind_since", "Behind since", lambda row: row.behind_since, FactKind.TIME, shown=SHOWN),
+    Column("is_superuser", "Superuser", lambda row: row.is_superuser, FactKind.FLAG, shown=DETAILED),
+    Column("client_attrs", "Attributes", lambda row: row.client_attrs or {}, FactKind.MAP, shown=DETAILED),
+    _column("inflight_max", "In flight at most", "messages", DETAILED),
+    Column(
+        "mqueue_max",
+        "Backlog at most",
+        lambda row: row.mqueue_max,
+        unit="messages",
+        shown=DETAILED,
+        answered=or_infinity,
+    ),
+    _column("mqueue_bytes_max", "Size of the backlog at most", "bytes", In.DETAILS),
+    Column("dropped", "Drops by reason", lambda row: row.dropped, FactKind.MAP, "messages", In.DETAILS),
+    _column("shared_subscriptions_cnt", "Shared subscriptions", "", In.DETAILS),
+    Column(
+        "awaiting_rel_max",
+        "Awaiting PUBREL at most",
+        lambda row: row.awaiting_rel_max,
+        unit="messages",
+        answered=or_infinity,
+    ),
+    Column("subscriptions_max", "Subscriptions at most", lambda row: row.subscriptions_max, answered=_bounded),
+    Column("enable_authn", "Authenticated", lambda row: row.enable_authn, FactKind.FLAG, unknown=True),
+    Column("heap_size", "Size of the backlog", lambda row: row.mqueue_bytes, unit="bytes", unknown=0),
+    Column("send_msg.dropped", "Drops", lambda row: row.dropped_total, unit="messages", unknown=0),
+    _column("send_msg.dropped.expired", "Expired", "messages", field="dropped_expired"),
+    _column("send_msg.dropped.queue_full", "Queue full", "messages", field="dropped_queue_full"),
+    _column("send_msg.dropped.too_large", "Too large", "messages", field="dropped_too_large"),
+    _column("recv_msg.dropped", "Not released", "messages", field="await_rel_given_up"),
+    _column("recv_msg.dropped.await_pubrel_timeout", "Not released in time", "messages", field="await_rel_given_up"),
+    _column("recv_oct", "Bytes received", "bytes", DETAILED),
+    _column("recv_cnt", "Packets received", "packets"),
+    _column("recv_pkt", "MQTT packets received", "packets"),
+    _column("recv_msg.qos0", "Received at QoS 0", "messages", field="recv_qos0"),
+    _column("recv_msg.qos1", "Received at QoS 1", "messages", field="recv_qos1"),
+    _column("recv_msg.qos2", "Received at QoS 2", "messages", field="recv_qos2"),
+    _column("send_oct", "Bytes sent", "bytes", DETAILED),
+    _column("send_cnt", "Packets sent", "packets"),
+    _column("send_pkt", "MQTT packets sent", "packets"),
+    _column("send_msg.qos0", "Sent at QoS 0", "messages", field="send_qos0"),
+    _column("send_msg.qos1", "Sent at QoS 1", "messages", field="send_qos1"),
+    _column("send_msg.qos2", "Sent at QoS 2", "messages", field="send_qos2"),
+    _column("unsent_bytes", "Unsent", "bytes", In.DETAILS),
+    # EMQX has these. Bridges and expired sessions are no clients here; an Erlang process has a mailbox and counts
+    # reductions, which a session here does not.
+    Column("is_persistent", "Durable", lambda row: row.durable, FactKind.FLAG),
+    Column("is_bridge", "Bridge", lambda row: False, FactKind.FLAG),
+    Column("is_expired", "Expired", lambda row: False, FactKind.FLAG),
+    Column("mailbox_len", "Mailbox", lambda row: 0),
+    Column("reductions", "Reductions", lambda row: 0),
+)

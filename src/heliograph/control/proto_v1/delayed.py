@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.control.columns import columns_of
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -66,3 +67,9 @@ DELAYED_INFO = Ask("delayed.info", NoArgs, DelayedInfo, SUMMED)
 DELAYED_LIST = ListAsk("delayed.list", DelayedPage, DelayedRow, LISTED)
 DELAYED_SHOW = Ask("delayed.show", DelayedNumber, DelayedMessageRow, OWNER)
 DELAYED_DELETE = Ask("delayed.delete", DelayedNumber, DelayedRow, OWNER, ACTS)
+
+DELAYED = columns_of(
+    DelayedRow,
+    times=("received_at", "expected_at"),
+    table=[name for name in DelayedRow.__struct_fields__ if name != "username"],
+)

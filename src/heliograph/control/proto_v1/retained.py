@@ -2,6 +2,7 @@
 
 import msgspec
 
+from heliograph.control.columns import columns_of
 from heliograph.rpc.asks import ACTS, EQUAL, ONE, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
@@ -144,3 +145,9 @@ RETAINER_REINDEX = Ask("retainer.reindex", NoArgs, RetainedIndex, EQUAL, ACTS)
 RETAINER_INDEX = Ask("retainer.index", NoArgs, RetainedIndex, ONE)
 RETAINER_EXPORT = ListAsk("retainer.export", RetainedTopics, RetainedRecord, STATE, ACTS)
 RETAINER_IMPORT = Ask("retainer.import", RetainedImport, RetainedImported, STATE, ACTS, secrets=frozenset({"messages"}))
+
+RETAINED = columns_of(
+    RetainedRow,
+    times=("received_at", "expires_at"),
+    table=("topic", "qos", "bytes", "clientid", "received_at", "expires_at"),
+)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from heliograph.control.columns import columns_of
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, STATE, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
@@ -138,3 +139,7 @@ TOPICS_COUNT = Ask("topics.count", NoArgs, SubscriptionsCount, SUMMED)
 TOPICS_SHOW = ListAsk("topics.show", TopicName, TopicRow, LISTED)
 EXCLUSIVE_LIST = ListAsk("exclusive.list", TopicsWanted, ExclusiveRow, STATE)
 EXCLUSIVE_DELETE = Ask("exclusive.delete", TopicName, ExclusiveRow, STATE, ACTS)
+
+SUBSCRIPTION = columns_of(SubscriptionRow)
+TOPIC = tuple(one for one in columns_of(TopicRow) if one.name != "groups")
+EXCLUSIVE = columns_of(ExclusiveRow)

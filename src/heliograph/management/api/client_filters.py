@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from fastapi import Depends, Query
 from msgspec.structs import replace
 
-from heliograph.control.proto_v1.client_pages import ClientsFilter
+from heliograph.control.proto_v1.clients import ClientsFilter
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.times import read_time_us
 

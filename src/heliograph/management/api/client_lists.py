@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query, Response
 
-from heliograph.control.proto_v1.client_pages import (
+from heliograph.control.proto_v1.clients import (
     CLIENTS_DISCONNECTS,
     CLIENTS_TOP,
     ClientsFilter,

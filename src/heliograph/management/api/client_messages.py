@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
 
-from heliograph.control.proto_v1.client_pages import CLIENTS_QUEUE, QueuedMessage, QueueWanted
+from heliograph.control.proto_v1.clients import CLIENTS_QUEUE, QueuedMessage, QueueWanted
 from heliograph.management.api.client_objects import message_object
 from heliograph.management.api.clients import about_client
 from heliograph.management.asking.nodes import Node

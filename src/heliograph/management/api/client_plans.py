@@ -11,11 +11,11 @@ from fastapi import Request, Response
 from pydantic import Field
 
 from heliograph.control.proto_v1.bans import BANNED_ADD_CLIENTS, ClientBans
-from heliograph.control.proto_v1.client_pages import (
+from heliograph.control.proto_v1.clients import (
     CLIENTS_KICK_ALL,
-    CLIENTS_PAGE,
-    ClientColumns,
+    CLIENTS_LIST,
     ClientIds,
+    ClientRow,
     ClientsFilter,
     ClientsPage,
 )
@@ -191,13 +191,13 @@ async def ban_planned(body: PlannedBan, request: Request, nodes: NodesDep, now_s
     return {"banned": banned, "banned_before": held, "kicked": kicked}
 
 
-async def _matching(node: Node, wanted: ClientsFilter) -> tuple[list[str], list[ClientColumns], bool]:
+async def _matching(node: Node, wanted: ClientsFilter) -> tuple[list[str], list[ClientRow], bool]:
     """The ids of those that match, as many as a plan has; the first of them; whether there are more."""
     clientids: list[str] = []
-    first: list[ClientColumns] = []
+    first: list[ClientRow] = []
     characters = 0
     page = ClientsPage(wanted, limit=CLIENTS_MAX + 1)
-    async with aclosing(node.slices(CLIENTS_PAGE(page))) as slices:
+    async with aclosing(node.slices(CLIENTS_LIST(page))) as slices:
         async for rows in slices:
             first += rows[: _FIRST - len(first)]
             for row in rows:

@@ -5,24 +5,26 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.client_pages import (
-    CLIENTS_COLUMNS,
+from heliograph.control.proto_v1.clients import (
     CLIENTS_COUNT,
     CLIENTS_DECISIONS,
+    CLIENTS_FORGET_DECISIONS,
     CLIENTS_KEEPALIVE,
+    CLIENTS_KICK,
     CLIENTS_KICK_ALL,
-    CLIENTS_PAGE,
-    ClientColumns,
+    CLIENTS_LIST,
+    CLIENTS_ROW,
+    ClientId,
     ClientIds,
+    ClientRow,
     ClientsFilter,
     ClientsPage,
     NewKeepalive,
 )
-from heliograph.control.proto_v1.clients import CLIENTS_FORGET_DECISIONS, CLIENTS_KICK, ClientId
 from heliograph.management.api.client_filters import FilterDep
-from heliograph.management.api.client_objects import KEYS, client_object
+from heliograph.management.api.client_objects import KEYS, SCHEMA, client_object
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -53,12 +55,11 @@ class Keepalive(Body):
 
 
 class ClientObject(Row):
-    """A client; docs/http_api.md names all keys."""
+    """A client."""
 
-    clientid: str
-    username: str | None
+    model_config = ConfigDict(extra="allow", json_schema_extra=lambda schema: schema.update(SCHEMA))
+
     node: str
-    connected: bool
 
 
 class ClientPage(Row):
@@ -97,7 +98,7 @@ async def list_clients(
     """A page of the clients that match, the newest first."""
     names = field_names(fields)
     (asked,) = nodes.chosen(node)
-    slices = asked.slices(CLIENTS_PAGE(ClientsPage(wanted, skip=page.skip, limit=page.limit + 1)))
+    slices = asked.slices(CLIENTS_LIST(ClientsPage(wanted, skip=page.skip, limit=page.limit + 1)))
     rows, has_next = await take_whole_page(slices, page.limit)
     count = None if _is_fuzzy(wanted) else await _count(asked, wanted)
     return page_response(shown_clients(rows, asked, names), page, count, has_next)
@@ -123,7 +124,7 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
     """
     names = field_names(fields)
     (before,) = read_cursor(cursor, _CURSOR, 1)
-    slices = node.slices(CLIENTS_PAGE(ClientsPage(wanted, before=before, limit=limit + 1)))
+    slices = node.slices(CLIENTS_LIST(ClientsPage(wanted, before=before, limit=limit + 1)))
     with about_cursor(cursor):
         rows, has_next = await take_rows(slices, limit)
     meta: dict[str, Any] = {"limit": limit, "hasnext": has_next}
@@ -134,7 +135,13 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
     return json_response({"data": shown_clients(rows, node, names), "meta": meta})
 
 
-@area.get("/clients/{clientid}", scope="clients:read", errors=NOT_FOUND, response_class=Response)
+@area.get(
+    "/clients/{clientid}",
+    scope="clients:read",
+    errors=NOT_FOUND,
+    response_class=Response,
+    responses={200: {"model": ClientObject}},
+)
 async def get_client(clientid: str, nodes: NodesDep) -> Response:
     """One client."""
     return json_response(await _client(nodes.own, clientid))
@@ -197,7 +204,7 @@ async def get_sessions_count(
 
 async def _client(node: Node, clientid: str) -> dict[str, Any]:
     async with about_client(clientid):
-        return client_object(await node.ask(CLIENTS_COLUMNS(ClientId(clientid))), node.name)
+        return client_object(await node.ask(CLIENTS_ROW(ClientId(clientid))), node.name)
 
 
 async def _count(node: Node, wanted: ClientsFilter) -> int:
@@ -209,12 +216,11 @@ def _is_fuzzy(wanted: ClientsFilter) -> bool:
     return bool(wanted.clientid_like or wanted.username_like)
 
 
-def shown_clients(rows: list[ClientColumns], node: Node, names: list[str] | None) -> list[dict[str, Any]]:
+def shown_clients(rows: list[ClientRow], node: Node, names: list[str] | None) -> list[dict[str, Any]]:
     """Clients as objects, with these keys or all."""
-    objects = [client_object(row, node.name) for row in rows]
     if names is None:
-        return objects
-    return [{name: found[name] for name in names if name in found} for found in objects]
+        return [client_object(row, node.name) for row in rows]
+    return [client_object(row, node.name, names) for row in rows]
 
 
 def field_names(text: str) -> list[str] | None:
