@@ -240,7 +240,7 @@ async def test_listeners_are_listed_stopped_and_started(one: Asked) -> None:
     assert "stopped" in await one.ctl("listeners", "list")
     assert "[listener_bind]" in await one.refused("listeners", "restart", "tcp:default")
     assert await one.ctl("listeners", "start", "tcp:default") == "the listener tcp:default accepts connections\n"
-    assert await one.ctl("listeners", "restart", "tcp:default") == "the listener tcp:default has begun anew\n"
+    assert await one.ctl("listeners", "restart", "tcp:default") == "the listener tcp:default has been restarted\n"
     await one.publish()
     assert "there are tcp:default" in await one.refused("listeners", "stop", "tcp:other")
     assert "is not enabled any more" in await one.ctl("listeners", "enable", "tcp:default", "false")

@@ -37,7 +37,7 @@ def status(driver: Driver | None) -> PipelineStatus:
 
 def test_queries_are_told_with_their_lag(tmp_path: Path) -> None:
     driver = Driver(tmp_path, 4711)
-    assert "has not told anything" in status(driver).told
+    assert "has not reported" in status(driver).told
     driver.status_file.write_text(json.dumps({"pid": 4711, "queries": [QUERY], "reload_error": None}))
     found = status(driver)
     assert (found.is_enabled, found.pid, found.restarts, found.failures, found.told) == (True, 4711, 2, 3, "")

@@ -114,7 +114,7 @@ def test_authenticators_and_sources_are_made_ordered_and_changed(admin: Dashboar
     theirs = {**managed.api.get("/authentication/jwt").json(), "from": "username"}
     assert managed.api.put("/authentication/jwt", json=theirs).status_code == 204
     dialog.get_by_role("button", name="Save").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("Somebody else has changed from")
+    expect(dialog.get_by_role("alert")).to_contain_text("Another user has changed from")
     dialog.get_by_role("button", name="Save").click()
     expect(page.get_by_role("row").filter(has_text="jwt")).to_contain_text("switched off")
     held = managed.api.get("/authentication/jwt").json()
@@ -126,7 +126,7 @@ def test_authenticators_and_sources_are_made_ordered_and_changed(admin: Dashboar
     expect(page.get_by_text("No authenticator: everybody may connect.")).to_be_visible()
 
     admin.open("authorization/rules")
-    page.get_by_role("button", name="Have the node keep rules").click()
+    page.get_by_role("button", name="Let the node keep rules").click()
     expect(page.get_by_text("No rules here.")).to_be_visible()
     page.get_by_role("link", name="Sources").click()
     page.get_by_role("button", name="Move built_in_database down").click()
@@ -166,5 +166,5 @@ def test_a_ban_holds_until_it_is_lifted(admin: Dashboard, peers: Peers) -> None:
     assert peers.refused("meter-9") == BANNED
     page.get_by_role("button", name="Lift the ban of meter-9").click()
     dialog.get_by_role("button", name="Lift the ban of meter-9").click()
-    expect(page.get_by_text("Nobody is banned.")).to_be_visible()
+    expect(page.get_by_text("There are no bans.")).to_be_visible()
     assert peers.refused("meter-9") == 0

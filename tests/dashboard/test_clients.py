@@ -123,7 +123,7 @@ def test_a_long_list_goes_on_with_cursors_and_begins_anew_after_a_restart(
     page.route("**/heliograph/clients?*cursor=*", lambda route: route.fulfill(status=400, json=refusal))
     admin.expected_errors.append("400")
     page.get_by_role("button", name="Next").click()
-    expect(page.get_by_text("the list begins anew")).to_be_visible()
+    expect(page.get_by_text("the list begins again")).to_be_visible()
     expect(ids(page)).to_have_count(100)
     page.unroute_all()
 

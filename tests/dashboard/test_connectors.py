@@ -59,7 +59,7 @@ def _save_behind_another(admin: Dashboard, managed: ManagedNode, page: Page) -> 
     assert managed.api.put("/connectors/http:web", json=settings).status_code == 200
     url.fill(ours)
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("Somebody else has changed description")
+    expect(page.get_by_role("alert")).to_contain_text("Another user has changed description")
     assert managed.api.get("/connectors/http:web").json()["description"] == "theirs"
     with page.expect_response(lambda answer: answer.request.method == "PUT") as saved:
         page.get_by_role("button", name="Save").click()

@@ -49,7 +49,7 @@ PAGES = {
     "mqtt_users": ("MQTT users", "The node keeps no users yet."),
     "authorization": ("Authorization", "file"),
     "explain": ("May a client …", "Ask"),
-    "bans": ("Bans", "Nobody is banned."),
+    "bans": ("Bans", "There are no bans."),
     "listeners": ("Listeners", "tcp:default"),
     "configuration": ("Configuration", "Search all settings"),
     "mqtt_client": ("MQTT client", "Connect"),

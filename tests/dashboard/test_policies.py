@@ -56,7 +56,7 @@ def test_a_schema_checks_payloads_and_a_validation_messages(
     assert managed.api.put("/schema_validations", json={**theirs, "description": "theirs"}).status_code == 200
     page.get_by_label("Description").fill("ours")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("Somebody else has changed description")
+    expect(page.get_by_role("alert")).to_contain_text("Another user has changed description")
     with page.expect_response(lambda answer: answer.request.method == "PUT") as saved:
         page.get_by_role("button", name="Save").click()
     assert saved.value.ok

@@ -56,7 +56,7 @@ def test_a_rule_is_written_tried_made_and_changed(admin: Dashboard, managed: Man
     assert managed.api.put("/rules/warm", json={**theirs, "description": "theirs"}).status_code == 200
     page.get_by_label("SQL").fill('SELECT payload.temp * 10 AS t, clientid AS c FROM "halls/+/climate"')
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Somebody else has changed description")).to_be_visible()
+    expect(page.get_by_text("Another user has changed description")).to_be_visible()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("The rule warm is saved.")).to_be_visible()
     station.publish("halls/1/climate", b'{"temp": 2}', 1)

@@ -27,7 +27,7 @@ def run_batch(
     """Answer every line; the exit code, 1 if a line was no case at all.
 
     Args:
-        answer: Makes the answer of a case, or its line where it is JSON already; raises `CaseError` where it is none.
+        answer: Makes the answer of a case, or its line where it is JSON already; raises `CaseError` otherwise.
         source: Where the lines come from; standard input by default.
         refusal: What the answer to a line that is no case holds beside its error.
     """
@@ -100,7 +100,7 @@ def texts_of_case(case: Case, name: str) -> dict[str, str]:
 
 
 def content_of_case(case: Case, name: str) -> str | bytes:
-    """A text of a case, or bytes that are none.
+    """A text of a case, or bytes that are not text.
 
     Raises:
         CaseError: It is not there, or something else.
@@ -110,7 +110,7 @@ def content_of_case(case: Case, name: str) -> str | bytes:
 
 
 def contents_of_case(case: Case, name: str) -> dict[str, str | bytes]:
-    """A map of texts, or of bytes that are none; empty where it is left out.
+    """A map of texts, or of bytes that are not text; empty where it is left out.
 
     Raises:
         CaseError: It is something else.
@@ -121,6 +121,6 @@ def contents_of_case(case: Case, name: str) -> dict[str, str | bytes]:
     contents: dict[str, str | bytes] = {}
     for key, content in value.items():
         if not isinstance(content, str | bytes):
-            raise CaseError(f'"{name}" must be an object of texts, and "{key}" is none')
+            raise CaseError(f'"{name}" must be an object of texts, and "{key}" is not one')
         contents[key] = content
     return contents

@@ -1,4 +1,4 @@
-"""Options that `publish` and `subscribe` share, with mosquitto's names: where to connect, as whom, with what will."""
+"""Options that `publish` and `subscribe` share, with mosquitto's names: server, login, will."""
 
 import argparse
 import os
@@ -181,7 +181,7 @@ def check_topic(topic: str) -> None:
     """Refuse what is no topic name.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one.
     """
     fault = topic_name_fault(topic, MAX_TOPIC_BYTES) if topic else "it is empty"
     if fault is not None:

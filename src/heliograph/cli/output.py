@@ -39,7 +39,7 @@ def drop_output() -> None:
 
 
 def open_closed_output() -> None:
-    """Have what is printed go nowhere where the standard output or error was closed before the start (`>&-`)."""
+    """Discard what is printed where the standard output or error was closed before the start (`>&-`)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives

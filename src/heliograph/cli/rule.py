@@ -85,9 +85,9 @@ def _add_replay(actions: Actions) -> None:
     parser = actions.add_parser(
         "replay",
         help="run a rule over the stored messages of a node",
-        description="Run a rule over what a running node stored within a stretch of time, without doing anything with "
-        "its rows: their number, failures and rates, and the first of them. With --compare, another rule runs over the "
-        "same messages, and the rows that are added, gone and changed are told. Ctrl-C ends it.",
+        description="Run a rule over what a running node stored within a stretch of time, and print the number of its "
+        "rows, failures and rates, and the first rows. The rows go nowhere else. With --compare, another rule runs "
+        "over the same messages, and the rows that are added, gone and changed are printed. Ctrl-C ends it.",
     )
     parser.add_argument(
         "rule", metavar="RULE_OR_SQL", help="a rule of the broker, one of the pipeline (pipeline:NAME), or SQL"
@@ -111,7 +111,7 @@ def _add_replay(actions: Actions) -> None:
         "--seconds", type=_count, default=600, metavar="S", help="when it ends by itself (default: 600)"
     )
     parser.add_argument(
-        "--start", action="store_true", help="then have the pipeline bring all rows since --from to the rule's sink"
+        "--start", action="store_true", help="then the pipeline brings all rows since --from to the rule's sink"
     )
     add_node_options(parser)
 

@@ -41,7 +41,7 @@ def run_replay_command(args: argparse.Namespace) -> int:
     from heliograph.pipeline.replay.running import run_replay
 
     if args.engine == "spark":
-        logging.getLogger().setLevel(logging.CRITICAL)  # py4j tells of Ctrl-C there, with its stack
+        logging.getLogger().setLevel(logging.CRITICAL)  # py4j logs Ctrl-C there, with its stack
     progress = _Progress()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -179,7 +179,7 @@ def _summary(result: Mapping[str, Any]) -> str:
 
 
 def _start(args: argparse.Namespace, rule: Mapping[str, Any], since: int) -> int:
-    """Have the pipeline bring the rows of the stretch, and of what was stored since, to the rule's sink."""
+    """Make the pipeline bring the rows of the stretch, and of what was stored since, to the rule's sink."""
     if rule["of"] != "pipeline":
         raise UsageError(
             f"{rule['name'] or 'this SQL'} is no rule of the pipeline, so it cannot be started from then on: a rule in "

@@ -19,8 +19,8 @@ def add_parser(subparsers: Actions) -> None:
     """Add `service` and its actions to the command line."""
     parser = subparsers.add_parser(
         "service",
-        help="have systemd run a node",
-        description="Have systemd start a node with the machine, and start it again when it fails.",
+        help="run a node by systemd",
+        description="Make systemd start a node with the machine, and start it again when it fails.",
         epilog=example_of("heliograph service install --print"),
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

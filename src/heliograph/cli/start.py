@@ -37,7 +37,7 @@ def add_parser(subparsers: Actions) -> None:
         help="run a node in the foreground",
         description=(
             "Run a node in the foreground until SIGTERM or Ctrl-C. SIGUSR1 writes its counters into the log; SIGHUP "
-            "has it read its configuration and certificates again, and apply what it can while it runs."
+            "makes it read its configuration and certificates again, and apply what it can while it runs."
         ),
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a HOCON file; without it every default holds")
@@ -82,7 +82,7 @@ def _fail(error: Exception) -> int:
 
 
 def _single(error: Exception) -> list[Exception]:
-    """The exceptions in a group, or the one that is none."""
+    """The exceptions of a group, or the exception itself."""
     if isinstance(error, ExceptionGroup):
         return [one for inner in error.exceptions for one in _single(inner)]
     return [error]
@@ -120,7 +120,7 @@ class _Signals:
         loop.add_signal_handler(signal.SIGHUP, self.reload.set)  # parts that have yet to start would not hear of it
 
     def begin(self, node: "Node") -> asyncio.Task[None]:
-        """Have a node start, and stop it where that was asked for meanwhile."""
+        """Start a node, and stop it where that was asked for meanwhile."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, node.log_statistics)
         self._starting = asyncio.create_task(node.start(), name="start")
         if self.stop.is_set():

@@ -203,7 +203,7 @@ def _answer_case(line: bytes) -> dict[str, object]:
     """The answer to one case.
 
     Raises:
-        CaseError: It is none.
+        CaseError: It is not one.
     """
     case = _case(line)
     subscription = case.get("subscription", case.get("want") == "parse")

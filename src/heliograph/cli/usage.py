@@ -35,7 +35,7 @@ class CommandParser(argparse.ArgumentParser):
             self.epilog = "\n\n".join(text for text in (self.epilog, example_of(*lines)) if text)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """What the arguments say; what a command does not know is told with the usage of that command."""
+        """The parsed arguments; an unknown one is an error with the usage of its command."""
         known, unknown = super().parse_known_args(args, namespace)
         if unknown and self.description and not commands_of(self):  # one without is only named, not loaded
             self.error(f"unrecognized arguments: {' '.join(unknown)}")

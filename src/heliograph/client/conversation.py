@@ -99,7 +99,7 @@ class ClientConversation:
 
     @property
     def held_back_count(self) -> int:
-        """How many messages wait to be sent, since the broker takes no more at once."""
+        """How many messages wait to be sent, since the broker takes only so many at once."""
         return len(self._held_back)
 
     def take(self) -> bytes:

@@ -173,7 +173,7 @@ class ActionChanges:
         return changed
 
     async def delete(self, args: proto.ActionDelete, call: Call) -> proto.ActionChanged:
-        """Answer `*.delete`: have one no more."""
+        """Answer `*.delete`: delete one."""
         revision = self._manager.revision
         await self._there(args.type, args.name)
         actions = self._users_of(args) if self._root == CONNECTORS else [f"{args.type}:{args.name}"]

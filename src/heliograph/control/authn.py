@@ -72,13 +72,13 @@ class AuthnAnswers:
         return await self._change(args.chain, call, "an authenticator is deleted", lambda chain: chain.delete(args.id))
 
     async def enable(self, args: proto.AuthnName, call: Call) -> proto.AuthnChanged:
-        """Answer `authn.enable`: have one asked."""
+        """Answer `authn.enable`: enable one."""
         return await self._change(
             args.chain, call, "an authenticator is enabled", lambda chain: chain.enable(args.id, is_enabled=True)
         )
 
     async def disable(self, args: proto.AuthnName, call: Call) -> proto.AuthnChanged:
-        """Answer `authn.disable`: have one asked no more; its users stay."""
+        """Answer `authn.disable`: disable one; its users stay."""
         return await self._change(
             args.chain, call, "an authenticator is disabled", lambda chain: chain.enable(args.id, is_enabled=False)
         )

@@ -44,7 +44,7 @@ def plain_address(text: str) -> str:
     """An IP address as rows show it.
 
     Raises:
-        RpcError: It is none.
+        RpcError: It is not one.
     """
     try:
         return str(ip_address(text))

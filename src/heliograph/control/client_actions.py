@@ -84,7 +84,7 @@ class ClientActions:
         return in_slices(self._remembered(self._authorizer(args.clientid)), lambda row: len(row.topic))
 
     def forget_decisions(self, args: ClientId, call: Call) -> ClientId:
-        """Answer `clients.forget_decisions`: have a client's rights asked for again, what was fetched for it too."""
+        """Answer `clients.forget_decisions`: forget a client's rights, also what was fetched for it."""
         authorizer = self._authorizer(args.clientid)
         if authorizer is not None:
             authorizer.forget_rights()

@@ -109,7 +109,7 @@ class _Asked:
         return _answered(await told(self._manager.reload(author_of(call))))
 
     async def confirm(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
-        """Have what is on trial stay."""
+        """Confirm what is on trial."""
         return proto.ConfOutcome(await told(self._manager.confirm(author_of(call))))
 
     async def rollback(self, args: proto.ConfRollbackArgs, call: Call) -> proto.ConfOutcome:
@@ -164,7 +164,7 @@ def _edit(args: proto.ConfChangeArgs) -> Edit:
 
 
 def author_of(call: Call) -> Author:
-    """Who asks for a change."""
+    """The author of a change."""
     return Author(call.who, call.origin)
 
 

@@ -66,7 +66,7 @@ class ConfiguredGroups(_Configured):
         return proto.GroupShown(args.name, _json(groups.plain(args.name)))
 
     async def put(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
-        """Have one with these settings, and no others."""
+        """Create one, or replace its settings."""
         revision, groups = self._manager.revision, await self._groups()
         is_there = args.name in groups.names
         if args.is_new and is_there:
@@ -75,7 +75,7 @@ class ConfiguredGroups(_Configured):
         return await self._change(args.name, call, "changed" if is_there else "made", edit, revision)
 
     async def delete(self, args: proto.NamedGroup, call: Call) -> proto.GroupChanged:
-        """Have one no more."""
+        """Delete one."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -115,7 +115,7 @@ class ConfiguredList(_Configured):
         return self._row(args.name, groups.plain()[groups.names.index(args.name)])
 
     async def add(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
-        """Have one behind all others."""
+        """Add one at the end."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name in groups.names:
             raise self._there(args.name)
@@ -123,7 +123,7 @@ class ConfiguredList(_Configured):
         return await self._change(args.name, call, "made", groups.edit(), revision)
 
     async def update(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
-        """Have other settings in the place of those of one."""
+        """Replace the settings of one."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -131,7 +131,7 @@ class ConfiguredList(_Configured):
         return await self._change(args.name, call, "changed", groups.edit(), revision)
 
     async def delete(self, args: proto.NamedGroup, call: Call) -> proto.GroupChanged:
-        """Have one no more."""
+        """Delete one."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -139,7 +139,7 @@ class ConfiguredList(_Configured):
         return await self._change(args.name, call, "deleted", groups.edit(), revision)
 
     async def switch(self, args: proto.GroupSwitch, call: Call) -> proto.GroupChanged:
-        """Have one take part, or not."""
+        """Enable or disable one."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -149,7 +149,7 @@ class ConfiguredList(_Configured):
         )
 
     async def order(self, args: proto.GroupOrder, call: Call) -> proto.GroupChanged:
-        """Have all of them in another order."""
+        """Set the order of all."""
         revision, groups = self._manager.revision, await self._groups()
         await told(asyncio.to_thread(groups.order, args.names))
         return await self._change(", ".join(args.names), call, "put in order", groups.edit(), revision)

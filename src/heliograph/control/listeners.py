@@ -25,13 +25,13 @@ class AskedListeners(Protocol):
         """Those that are enabled, also while they do not listen."""
 
     async def start_listener(self, name: str) -> bool:
-        """Have one accept again that was stopped; False if it accepts."""
+        """Start one that was stopped; False if it accepts connections."""
 
     def stop_listener(self, name: str) -> bool:
-        """Have one accept no more, and end its connections; False if it does not accept."""
+        """Stop one, and end its connections; False if it was stopped."""
 
     def restart_listener(self, name: str) -> None:
-        """Have one begin anew, and end its connections."""
+        """Restart one, and end its connections."""
 
 
 def methods(listeners: AskedListeners, manager: ConfigManager | None) -> list[Method]:
@@ -73,7 +73,7 @@ class ConfiguredListeners:
         return await self._groups[kind].put(GroupSettings(name, args.text, args.is_new), call)
 
     async def delete(self, args: NamedGroup, call: Call) -> GroupChanged:
-        """Answer `listeners.delete`: have one no more. `tcp:default`, which is always there, is disabled."""
+        """Answer `listeners.delete`: delete one. `tcp:default`, which is always there, is disabled."""
         kind, name = _kind_and_name(args.name)
         if args.name == ALWAYS:
             return await self._groups[kind].put(GroupSettings(name, "enable = false"), call)
@@ -107,11 +107,11 @@ class ListenersAnswers:
         return proto.ListenerChanged(args.id, True, await self._listeners.start_listener(args.id))
 
     def stop(self, args: proto.ListenerName, call: Call) -> proto.ListenerChanged:
-        """Answer `listeners.stop`: accept no more, and end connections."""
+        """Answer `listeners.stop`: stop accepting, and end connections."""
         return proto.ListenerChanged(args.id, False, self._listeners.stop_listener(args.id))
 
     def restart(self, args: proto.ListenerName, call: Call) -> proto.ListenerChanged:
-        """Answer `listeners.restart`: begin anew, without the connections that there are."""
+        """Answer `listeners.restart`: restart a listener, and end its connections."""
         self._listeners.restart_listener(args.id)
         return proto.ListenerChanged(args.id, True, True)
 

@@ -1,4 +1,4 @@
-"""Publishes stored messages again, some at a time, as whoever reads them sends them.
+"""Republishes stored messages in batches sent by the reader.
 
 The audit has the beginning and the end of a replay, not each of its messages.
 """

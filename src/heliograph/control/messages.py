@@ -46,7 +46,7 @@ class Committed(CommitWaiter):
             self.code.set_result(self._context.commits.joined_code if self._is_joined else code)
 
     def abort(self) -> None:
-        """It could not be told."""
+        """The answer could not be delivered."""
         if not self.code.done():
             self.code.set_result(rc.UNSPECIFIED_ERROR)
 

@@ -41,7 +41,7 @@ class Telemetry(Protocol):
         """A list of what is always traced."""
 
     async def set_whitelist(self, kind: str, values: Sequence[str]) -> None:
-        """Have another list; raises ValueError and OSError."""
+        """Replace a list; raises ValueError and OSError."""
 
     def note_export(self, fault: str, sent: int, dropped: int) -> None:
         """How the export goes."""

@@ -1,7 +1,7 @@
 """What can be asked of the API keys of a node and of the users who log in to manage it, and done with them.
 
-Passwords and secrets never come here, only their hashes; those are told to the node's own user alone, as whom its
-management process runs.
+Passwords and secrets never come here, only their hashes; those go to processes of the node's own user only, such as its
+management process.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -134,7 +134,7 @@ class UserAnswers:
         return _user_row(args.username, await written(self._store.put_user(args.username, record)))
 
     async def logged_in(self, args: proto.ManagementLogin, call: Call) -> proto.PeopleRevision:
-        """Answer `people.user_logged_in`: a login counts, and the code that it was made with counts no more.
+        """Answer `people.user_logged_in`: a login counts, and the code that it was made with is used up.
 
         Raises:
             RpcError: The user was changed since, or its code was used before.
@@ -264,7 +264,7 @@ def _with_used_code(record: ManagementUser, login: proto.ManagementLogin) -> Man
     """The user after a code of its second factor was used.
 
     Raises:
-        RpcError: It was used before, or is none.
+        RpcError: It was used before, or is not one.
     """
     if login.recovery:
         left = tuple(one for one in record.recovery if one != login.recovery)
@@ -286,12 +286,12 @@ def _checked(*checks: Callable[[], None]) -> None:
 
 def _check_hash(password_hash: str) -> None:
     if not is_hash(password_hash):
-        raise _invalid("the hash of the password is none of argon2id with 19 MiB, 2 passes and 1 lane")
+        raise _invalid("the hash of the password is not one of argon2id with 19 MiB, 2 passes and 1 lane")
 
 
 def _only_the_node(call: Call) -> None:
     if not call.is_ours:
-        raise RpcError("not_permitted", "hashes are told to the user alone that the node runs as")
+        raise RpcError("not_permitted", "hashes are for the user only that the node runs as")
 
 
 def _invalid(message: str) -> RpcError:

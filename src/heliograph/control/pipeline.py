@@ -127,11 +127,11 @@ def _queries(path: Path, pid: int | None) -> tuple[list[proto.PipelineQuery], st
         document = json.loads(path.read_bytes())
         found = [_query(one) for one in document["queries"]]
     except FileNotFoundError:
-        return [], "its driver has not told anything of its queries yet"
+        return [], "its driver has not reported its queries yet"
     except (OSError, ValueError, KeyError, TypeError) as error:
         return [], f"{path} cannot be read: {error}"
     if document.get("pid") != pid:
-        return found, "these are the figures of an earlier driver; the present one has not told any yet"
+        return found, "these are the figures of an earlier driver; the present one has not reported any yet"
     return found, str(document.get("reload_error") or "")
 
 

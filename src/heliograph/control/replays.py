@@ -41,7 +41,7 @@ def methods(config: Callable[[], Config], rules: RuleEngine, files: Callable[[],
 
 
 def _absolute(files: Sequence[str]) -> list[str]:
-    """The same for who works in another directory."""
+    """The same files for a process with another working directory."""
     return [str(Path(file).absolute()) for file in files]
 
 

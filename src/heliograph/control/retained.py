@@ -106,7 +106,7 @@ class RetainedAnswers:
         return proto.RetainedCleaned(found, deleted)
 
     def reindex(self, args: NoArgs, call: Call) -> proto.RetainedIndex:
-        """Answer `retainer.reindex`: begin to make the index anew."""
+        """Answer `retainer.reindex`: begin to rebuild the index."""
         retainer = self._there()
         retainer.reindex()
         return self.index(args, call)
@@ -223,7 +223,7 @@ def _message(record: proto.RetainedRecord) -> Message:
     """The message of a record.
 
     Raises:
-        RpcError: It is none.
+        RpcError: It is not one.
     """
     fault = topic_name_fault(record.topic, _LEVELS_MAX)
     try:

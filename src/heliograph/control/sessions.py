@@ -73,7 +73,7 @@ def _unreadable(clientid: str) -> RpcError:
 def every_session(context: ChannelContext) -> Iterator[Listed]:
     """All sessions that there are now, the newest first: a `Session` each, or an `Asleep`."""
     walk = context.sessions.walk()
-    while found := walk.take(1):  # what is taken and not told yet might end meanwhile
+    while found := walk.take(1):  # a session that is taken and not sent yet might end meanwhile
         yield found[0]
 
 

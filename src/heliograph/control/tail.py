@@ -1,4 +1,4 @@
-"""Messages as they come, for as long as somebody looks on."""
+"""Messages as they come, for as long as a caller reads them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +16,7 @@ _PAYLOAD_MAX: Final = 64 << 10
 _AT_ONCE_MAX: Final = 8
 _TAKEN: Final = 10  # messages of one slice
 _PAUSE_S: Final = 0.05  # between slices, so that a row for each message is no turn of its own
-_TOLD_S: Final = 1.0  # when nothing is taken, what was left out is told after so long
+_TOLD_S: Final = 1.0  # when nothing is taken, what was left out is reported after so long
 
 
 def methods(context: ChannelContext) -> list[Method]:

@@ -72,14 +72,14 @@ class ToldReceiver:
             self.state, self.acknowledged = "acknowledged", after_us
 
     def row(self) -> WayReceiver:
-        """What is told of it."""
+        """The row of an answer."""
         times = (self.queued, self.sent, self.received, self.acknowledged, self.dropped)
         told = (self.clientid, self.filter, self.state, self.qos, self.sent_count)
         return WayReceiver(*told, *times, self.reason, self.why)
 
 
 class ToldWay:
-    """What a record means; made when somebody asks."""
+    """What a record means; made for an answer."""
 
     def __init__(self, record: WayRecord) -> None:
         self.record = record

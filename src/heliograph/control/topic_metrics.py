@@ -61,7 +61,7 @@ class _Answers:
         return await self._change([*topics, args.topic], call, f"the topic {args.topic} is counted")
 
     async def delete(self, args: proto.TopicToCount, call: Call) -> proto.TopicCounted:
-        """Count a topic no more."""
+        """Stop counting a topic."""
         topics = list(self._topics())
         if args.topic not in topics:
             raise _missing(args.topic)

@@ -53,7 +53,7 @@ class TopicTreeAnswers:
         return in_slices((None if one is None else _row(one) for one in rows), lambda row: len(row.name))
 
     def state(self, args: proto.StoredLevel, call: Call) -> proto.StoredLevelState:
-        """Answer `topic_tree.state`: whether a level is told apart from others."""
+        """Answer `topic_tree.state`: whether a level has streams of its own."""
         _check_depth(args.below)
         _, catalog = self._database(args.database).contents()
         has_messages = any(generation.structure.stream_count for generation in catalog.generations())

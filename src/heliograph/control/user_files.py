@@ -1,4 +1,4 @@
-"""The users of a file as a node takes them: read, checked and hashed by whoever asks, and kept by the node."""
+"""The users of a file as a node takes them: read, checked and hashed by the caller, and kept by the node."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -87,7 +87,7 @@ class UserTargets:
             terms = Terms(revision=self._manager.revision, comment="an authenticator for the first user")
             outcome = await self._manager.change(chain.edit(), author_of(call), terms)
         except ConfigChangeError as error:
-            if any(found for _, found in self._chains()):  # another one who asked was faster
+            if any(found for _, found in self._chains()):  # another caller was faster
                 return self.find(args)
             raise RpcError(
                 error.code, f"there is no authenticator with users, and none can be added: {error}"

@@ -219,7 +219,7 @@ def _record(user: proto.UserData, target: UserTarget) -> UserRecord:
     """The record of a user to import.
 
     Raises:
-        RpcError: It is none of this authenticator.
+        RpcError: It does not fit this authenticator.
     """
     _check_id(user.user_id)
     if isinstance(target.settings, BuiltInDatabaseConfig):

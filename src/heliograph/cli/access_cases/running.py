@@ -17,7 +17,7 @@ def run_access_cases(answer: Callable[[AccessCase], AccessAnswer], source: Binar
     """Answer every line that is not blank; the exit code, 0 since each is answered.
 
     Args:
-        answer: Makes the answer of a case; raises `CaseError` where it is none.
+        answer: Makes the answer of a case; raises `CaseError` where it is not one.
         source: Where the lines come from; standard input by default.
     """
     for number, line in enumerate(source or sys.stdin.buffer, 1):

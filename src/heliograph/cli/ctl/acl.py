@@ -230,7 +230,7 @@ def rule_of(text: str) -> dict[str, Any]:
     """The rule object that an argument means.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not one.
     """
     if text.lstrip().startswith("{"):
         try:

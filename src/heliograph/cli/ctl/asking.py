@@ -57,7 +57,7 @@ def asked(args: argparse.Namespace) -> Iterator[RpcClient]:
 
     Raises:
         UnreachableError: No node answers there.
-        RpcError: It takes no more connections, or is of another time.
+        RpcError: It takes no further connections, or speaks another version.
     """
     path = data_dir(args) / CONTROL_SOCKET
     try:

@@ -81,7 +81,7 @@ def _add_changing(group: Actions) -> None:
         group,
         "update",
         "change the settings of one",
-        "Have other settings in the place of those of an authenticator. ****** keeps a secret as it is.",
+        "Replace the settings of an authenticator. ****** keeps a secret as it is.",
         "heliograph ctl authn update jwt '{ mechanism = jwt, secret = \"******\", from = username }'",
     )
     _add_id(update)
@@ -94,8 +94,8 @@ def _add_changing(group: Actions) -> None:
             "delete one",
             "Take an authenticator out of its chain; users of a built-in database go with it.",
         ),
-        ("enable", "have one asked again", "Have an authenticator asked."),
-        ("disable", "have one asked no more", "Have an authenticator asked no more; its settings and users stay."),
+        ("enable", "enable one", "Enable an authenticator."),
+        ("disable", "disable one", "Disable an authenticator; its settings and users stay."),
     ):
         one = add_command(group, name, summary, description, f"heliograph ctl authn {name} jwt")
         _add_id(one)

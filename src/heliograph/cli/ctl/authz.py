@@ -110,7 +110,7 @@ def _add_changing(group: Actions) -> None:
         parser.add_argument("settings", metavar="SETTINGS", help=_SETTINGS)
     for name, summary in (
         ("delete", "remove a source"),
-        ("enable", "have a source asked"),
+        ("enable", "enable a source"),
         ("disable", "skip a source"),
     ):
         one = add_command(

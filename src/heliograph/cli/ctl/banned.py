@@ -44,7 +44,7 @@ def add_parser(actions: Actions) -> None:
         "heliograph ctl banned add peerhost_net 198.51.100.0/24 --until 2030-01-01T00:00:00Z",
     )
     add.add_argument("--reason", metavar="TEXT", default="", help="why")
-    add.add_argument("--by", metavar="NAME", default="", help="who decided it; default: the user who asks")
+    add.add_argument("--by", metavar="NAME", default="", help="who decided it; default: the user who runs the command")
     end = add.add_mutually_exclusive_group()
     end.add_argument("--until", metavar="TIME", type=_time, help="as 2030-01-31T12:00:00Z, or seconds since the epoch")
     end.add_argument(

@@ -51,7 +51,7 @@ def _add_changing(within: Actions) -> None:
         within,
         "set",
         "set single values",
-        f"Set values; PATH=null unsets one, so that what lies below holds. {_CHANGE}",
+        f"Set values; PATH=null unsets one, so that the layers below count. {_CHANGE}",
         "heliograph ctl conf set mqtt.max_inflight=64 log.console.level=debug",
     )
     set_.add_argument(
@@ -121,7 +121,7 @@ def _add_revisions(within: Actions) -> None:
         within,
         "rollback",
         "go back to a revision",
-        "Have the text of an earlier revision hold, as a new one. Secrets stay as they are; 0 is before all changes.",
+        "Apply an earlier revision again, as a new one. Secrets stay as they are; 0 is before all changes.",
         "heliograph ctl conf rollback 3",
     )
     rollback.add_argument("number", metavar="N", type=int, help="the revision")

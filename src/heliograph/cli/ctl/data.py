@@ -1,4 +1,4 @@
-"""`ctl data`: export of what a node was told, and import into another one."""
+"""`ctl data`: export of configuration, users, rules and bans of a node, and import into another one."""
 
 import argparse
 import asyncio
@@ -34,7 +34,7 @@ def add_parser(actions: Actions) -> None:
     group = add_group(
         actions,
         "data",
-        "export what this node was told into an archive, and import one",
+        "export configuration, users, rules and bans into an archive, and import one",
         "Export the configuration that was changed while the node ran, users, rules, bans, retained messages and API "
         "keys into one archive, and import such an archive into another installation.",
         "heliograph ctl data export --passphrase-file passphrase.txt",
@@ -45,7 +45,7 @@ def add_parser(actions: Actions) -> None:
         "export",
         "make an archive",
         "Make an archive in `backup` in the data directory. It has secrets and hashes of passwords: give a passphrase "
-        "to encrypt it, or keep it where nobody else reads it.",
+        "to encrypt it, or keep it where no one else can read it.",
         "heliograph ctl data export --table-sets banned,builtin_authn --dir /var/backups",
     )
     export.add_argument("--root-keys", metavar="A,B", help="roots of the configuration (default: all)")

@@ -29,7 +29,7 @@ _CHANGES = {
     "stop": proto.LISTENERS_STOP,
     "restart": proto.LISTENERS_RESTART,
 }
-_DONE = {"start": "accepts connections", "stop": "is stopped", "restart": "has begun anew"}
+_DONE = {"start": "accepts connections", "stop": "is stopped", "restart": "has been restarted"}
 _SAME = {"start": "accepted connections already", "stop": "was stopped already"}
 
 
@@ -50,21 +50,18 @@ def add_parser(actions: Actions) -> None:
         "heliograph ctl listeners list",
     )
     listing.set_defaults(act=_list)
-    _add_action(
-        group, "start", "accept connections again", "Have a listener accept connections again that was stopped."
-    )
+    _add_action(group, "start", "accept connections again", "Start a listener that was stopped.")
     _add_action(
         group,
         "stop",
-        "accept no more connections",
-        "Have a listener accept no more connections, and end those that it has. It stays stopped until it, or the "
-        "node, is started.",
+        "stop accepting connections",
+        "Stop a listener and end its connections. It stays stopped until it, or the node, is started.",
     )
     _add_action(
         group,
         "restart",
-        "begin anew, without the connections",
-        "Have a listener begin anew: its certificates are read again, and the connections that it has end.",
+        "restart; its connections end",
+        "Restart a listener: its certificates are read again, and its connections end.",
     )
     _add_enable(group)
     certs = add_group(

@@ -23,8 +23,8 @@ def add_parser(actions: Actions) -> None:
     lift = add_command(
         group,
         "lift",
-        "have an address wait no more",
-        "Have the logins from an address tried again at once, and begin to count anew.",
+        "let an address try again at once",
+        "Allow logins from an address at once, and count its failures from 0.",
         "heliograph ctl logins lift 198.51.100.7",
     )
     lift.add_argument("address", metavar="ADDRESS", help="as `list` shows it")

@@ -31,7 +31,7 @@ def add_parser(actions: Actions) -> None:
             group,
             word,
             f"{does} while the node is overloaded",
-            f"Have the node {does} while it is overloaded: sets overload_protection.enable, which zones may override. "
+            f"Makes the node {does} while it is overloaded: sets overload_protection.enable, which zones may override. "
             "The node need not be started again.",
             f"heliograph ctl olp {word}",
         ).set_defaults(act=_enable if word == "enable" else _disable)

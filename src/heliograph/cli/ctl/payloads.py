@@ -36,7 +36,7 @@ def print_message(facts: Mapping[str, object], payload: bytes, size: int, as_jso
 
 
 def _text(payload: bytes) -> str | None:
-    """A payload as text; None where it is none."""
+    """A payload as text; None where it is not text."""
     try:
         return payload.decode("utf-8")
     except UnicodeDecodeError:

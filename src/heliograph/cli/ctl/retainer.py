@@ -54,7 +54,7 @@ def add_parser(actions: Actions) -> None:
         "clean",
         "delete some, or all",
         "Delete the retained messages of a topic filter; without one, all whose topics do not begin with '$'. It ends "
-        "when the disk has done it. Subscribers are not told.",
+        "when the disk has done it. Subscribers are not notified.",
         "heliograph ctl retainer clean 'site/7/#' --dry-run",
     )
     clean.add_argument("filter", nargs="?", default="#", metavar="FILTER", help="a topic filter; default #")
@@ -63,9 +63,9 @@ def add_parser(actions: Actions) -> None:
     reindex = add_command(
         group,
         "reindex",
-        "make anew what is remembered of topics on the disk",
+        "rebuild the index of topics on the disk",
         "A node with retained messages on its disk remembers which topics there are, so that a lookup in vain does "
-        "not ask the disk. Deleted topics are remembered until that is made anew, which happens by itself when they "
+        "not ask the disk. Deleted topics are remembered until it is rebuilt, which happens by itself when they "
         "are many. `start` begins it now, and it goes on while the node serves; `status` says how far it is.",
         "heliograph ctl retainer reindex start",
     )

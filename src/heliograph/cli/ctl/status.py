@@ -19,7 +19,7 @@ def add_parser(actions: Actions) -> None:
         "status",
         "say whether the node is ready, and if not, why",
         "Say whether the node is ready. Exit code 0: it is; 1: it is degraded, for the reasons that are printed (parts "
-        "that cannot do their work, and alarms of that; being busy is none); 3: no node answers. Settings that were "
+        "that cannot do their work, and alarms of that, but not being busy); 3: no node answers. Settings that were "
         "changed and hold from the next start on are listed; a node that has some is ready.",
         "heliograph ctl status --data-dir /var/lib/heliograph || systemctl restart heliograph",
     )

@@ -56,7 +56,7 @@ def add_parser(actions: Actions) -> None:
         group,
         "del",
         "drop a subscription of a client",
-        "Drop a subscription of a client, whether it is connected or away. The client is not told.",
+        "Drop a subscription of a client, whether it is connected or away. The client is not notified.",
         "heliograph ctl subscriptions del sensor-17 'commands/sensor-17/#'",
     )
     delete.set_defaults(act=_delete)

@@ -27,7 +27,7 @@ def add_parser(actions: Actions) -> None:
         group,
         "list",
         "list those that are taken",
-        "List those that are taken, and by whom.",
+        "List those that are taken, with the clients that hold them.",
         "heliograph ctl exclusive list",
     )
     add_table_options(listing, _HOLDERS)
@@ -36,7 +36,7 @@ def add_parser(actions: Actions) -> None:
         group,
         "delete",
         "free one",
-        "Free an exclusive topic: the client that has it loses its subscription and is not told.",
+        "Free an exclusive topic: the client that holds it loses its subscription and is not notified.",
         "heliograph ctl exclusive delete plant/1/commands",
     )
     delete.add_argument("topic", metavar="TOPIC", help="as `exclusive list` shows it")

@@ -10,7 +10,7 @@ class AuditWanted(Args, frozen=True):
     """Which lines are wanted; what is empty or None allows all.
 
     Attributes:
-        who: What the name of who asked holds somewhere.
+        who: A part of the name of the caller.
         method: What the method begins with.
         is_done: Those that were carried out, or those that were not.
         since: The first time, as ISO 8601 in UTC with milliseconds.
@@ -29,7 +29,7 @@ class AuditRow(msgspec.Struct, frozen=True):
 
     Attributes:
         at: When, as ISO 8601 in UTC.
-        who: Who asked; for a caller of the HTTP API with the id of the request.
+        who: The caller; for one of the HTTP API with the id of the request.
         origin: From where.
         method: What was asked for.
         outcome: `done`, or the code of what went wrong.

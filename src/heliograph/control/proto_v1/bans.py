@@ -38,7 +38,7 @@ class NewBan(Args, frozen=True):
 
     Attributes:
         kind: As in `BanName`.
-        by: Who decided it; who asks, if empty.
+        by: Who decided it; the caller, if empty.
         until: Until when; None for ever.
         for_s: For so many seconds, instead.
         at: Since when; None for now.
@@ -61,7 +61,7 @@ class ClientBans(Args, frozen=True):
     """Bans of clients by their ids.
 
     Attributes:
-        by: Who decided it; who asks, if empty.
+        by: Who decided it; the caller, if empty.
         until: Until when; None for ever.
         kicks: Whether they lose their connections and sessions.
     """

@@ -97,7 +97,7 @@ class ConfOutcome(msgspec.Struct, frozen=True):
         revision: The revision that holds now.
         settings: What differs.
         restart: Paths of all settings that wait for the next start.
-        failed: Parts that could not have it hold, with what they raised.
+        failed: Parts that could not apply it, with what they raised.
         confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; 0: it stays.
     """
 

@@ -1,4 +1,4 @@
-"""Stored messages that are published again: what is told of it, and the messages."""
+"""Stored messages that are published again: the state of a replay, and the messages."""
 
 import msgspec
 

@@ -29,7 +29,7 @@ class WayWanted(Args, frozen=True):
 
     Attributes:
         message_id: Its id, 32 hexadecimal digits.
-        clientid: A client of which it is told why it did not get the message; empty for none.
+        clientid: A client for which the answer says why it did not get the message; empty for none.
     """
 
     message_id: str

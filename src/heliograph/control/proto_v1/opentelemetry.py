@@ -1,4 +1,4 @@
-"""What an OpenTelemetry collector is told: spans and log entries that wait, and the lists of what is always traced."""
+"""What an OpenTelemetry collector gets: spans and log entries that wait, and the lists of what is always traced."""
 
 import msgspec
 

@@ -48,7 +48,7 @@ class SecondFactor(Args, frozen=True):
     Attributes:
         totp_secret: The secret that its codes are made of; empty for no second factor any more.
         recovery: SHA-256 of the recovery codes.
-        totp_step: The time step of the code that it was enrolled with, which counts no more.
+        totp_step: The time step of the code that it was enrolled with, which is used up.
     """
 
     username: str

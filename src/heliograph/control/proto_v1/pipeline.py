@@ -29,7 +29,7 @@ class PipelineStatus(msgspec.Struct, frozen=True):
         pid: Of the driver; None while it does not run.
         restarts: How often it was started again.
         failures: How often it ended by itself.
-        told: What cannot be told now, and why; empty for nothing.
+        told: What is missing in the answer, and why; empty for nothing.
     """
 
     is_enabled: bool

@@ -24,7 +24,7 @@ class TailRow(msgspec.Struct, frozen=True):
     """A message that was published, or only how many were left out where there is none to tell.
 
     Attributes:
-        left_out: Messages of the filter since the row before that are not told.
+        left_out: Messages of the filter since the row before that were left out.
         msgid: In hexadecimal digits; empty where the row is about no message.
         received_at: In microseconds since the epoch.
         payload: Its beginning.

@@ -54,7 +54,7 @@ class StoredLevelState(msgspec.Struct, frozen=True):
     """What is known of a level.
 
     Attributes:
-        is_shared: Whether it is one of many that are not told apart: `+` has the sums over all of them.
+        is_shared: Whether it stands for many names that share a stream: `+` has the sums over all of them.
         has_messages: Whether the database has any.
     """
 

@@ -33,7 +33,7 @@ class NodeConnections:
 
         Raises:
             UnreachableError: The node does not answer.
-            RpcError: It takes no more connections.
+            RpcError: It takes no further connections.
         """
         await self._room.acquire()
         try:

@@ -19,7 +19,7 @@ async def numbers_of(node: Node, names: Iterable[str]) -> dict[str, float]:
 
 
 async def numbers_now(node: Node, names: Iterable[str], turns_s: int) -> tuple[dict[str, float], LiveNumbers]:
-    """The same with what the node tells of its process, the longest turn of so many seconds included.
+    """The same with the figures of the node's process, the longest turn of so many seconds included.
 
     Raises:
         RpcError: The node does not give them now.

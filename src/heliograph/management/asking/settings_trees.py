@@ -86,7 +86,7 @@ def _parsed(text: str) -> Any:
 
 
 async def merge_settings(node: Node, path: str, values: object, comment: str = "") -> ConfOutcome:
-    """Have settings below a path have these values; others stay.
+    """Set these values below a path; others stay.
 
     Args:
         values: Plain values; None unsets.
@@ -99,7 +99,7 @@ async def merge_settings(node: Node, path: str, values: object, comment: str = "
 
 
 async def replace_root(node: Node, root: str, values: object) -> ConfOutcome:
-    """Have a root of the configuration say this, and nothing else.
+    """Replace a root of the configuration.
 
     Raises:
         RpcError: It was refused.

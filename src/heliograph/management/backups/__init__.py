@@ -1,1 +1,1 @@
-"""Data export and import: one archive with what an installation was told, for another one."""
+"""Data export and import: an archive with configuration, users, rules and bans of an installation, for another one."""

@@ -154,7 +154,7 @@ def read_rows(file: Path) -> Iterator[bytes]:
 
 
 class _BoundedGzip(gzip.GzipFile):
-    """An archive that is unpacked while it is read, and no more of it at once than a limit."""
+    """An archive that is unpacked while it is read, in pieces below a limit."""
 
     def read(self, size: int | None = -1) -> bytes:
         """The next bytes."""

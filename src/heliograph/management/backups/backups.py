@@ -1,4 +1,4 @@
-"""Exports what a node was told into an archive, and has another node take it."""
+"""Exports configuration and records of a node into an archive, and imports one."""
 
 import asyncio
 import shutil
@@ -29,7 +29,7 @@ _EDITION: Final = "Opensource"
 
 
 class Backups:
-    """The archives of one node; owned by who exports and imports.
+    """The archives of one node; owned by the routes that export and import.
 
     Args:
         node: The node.
@@ -52,7 +52,7 @@ class Backups:
             passphrase: What it is encrypted with; empty for not at all.
 
         Raises:
-            BackupError: A name is none, or the disk does not take it.
+            BackupError: A name is not valid, or the disk does not take it.
             RpcError: The node refuses.
         """
         tables = _chosen(table_sets)
@@ -70,7 +70,7 @@ class Backups:
             return await asyncio.to_thread(self._pack, directory, name, meta, passphrase)
 
     async def take(self, file: Path, passphrase: str = "", refused: Collection[str] = ()) -> dict[str, int]:
-        """Have the node take an archive: how many rows of each table it did not take.
+        """Import an archive into the node; return how many rows of each table it refused.
 
         The configuration comes first; where it is refused, nothing is taken.
 
@@ -105,7 +105,7 @@ class Backups:
         """An archive that is there.
 
         Raises:
-            BackupError: The name is none.
+            BackupError: The name is not valid.
             FileNotFoundError: There is none of that name.
         """
         path = self.directory / archive.checked_name(name)
@@ -240,7 +240,7 @@ def _check(file: Path, table: Table) -> None:
         for row in archive.read_rows(file):
             decoder.decode(row)
     except msgspec.DecodeError as error:
-        raise BackupError(f"the table {file.name} has a row that is none: {error}") from None
+        raise BackupError(f"the table {file.name} has a row that is not valid: {error}") from None
 
 
 def _some(rows: Iterator[bytes]) -> list[bytes]:

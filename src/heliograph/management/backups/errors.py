@@ -8,7 +8,7 @@ class BackupError(Exception):
 
 
 class RefusedTableError(BackupError):
-    """An archive has a table that who asks may not have.
+    """The role of the caller does not allow a table of an archive.
 
     Attributes:
         table: Its name.

@@ -49,7 +49,7 @@ class ListedWebSockets:
         self._asking = asyncio.Lock()
 
     async def get(self) -> list[WebSocketPlace]:
-        """Those of the last answer, as long as the node is away. Who asks meanwhile waits for the same answer."""
+        """Those of the last answer, as long as the node is away. Calls meanwhile wait for the same answer."""
         async with self._asking:
             if self._now_s() >= self._until_s:
                 kept_s = _AWAY_S

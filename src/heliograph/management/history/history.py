@@ -194,7 +194,7 @@ class History:
             _log.error("there is no history: its file cannot be used: %s", error)
 
     async def _opened(self) -> None:
-        """Wait until the file is open, or cannot be: who asks at the start finds what there is."""
+        """Wait until the file is open, or cannot be: a request at the start finds what there is."""
         if self._opening is not None:
             await asyncio.wait({self._opening})
 

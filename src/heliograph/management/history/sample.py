@@ -62,7 +62,7 @@ class HistorySample:
 
 
 def gauges_of(numbers: Mapping[str, float]) -> dict[str, int]:
-    """How many there are, of what a node told."""
+    """The gauges, from the numbers of a node."""
     found = {name: int(numbers.get(metric, 0)) for name, metric in GAUGES.items()}
     if GAUGES[_DURABLE] in numbers:  # sessions are durable: those without a client are asleep, or still in memory
         found[_DURABLE] += int(numbers.get(_AWAY, 0))
@@ -80,7 +80,7 @@ def own_totals_of(numbers: Mapping[str, float]) -> dict[str, int]:
 
 
 def deltas(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """What has happened between two looks; a counter that fell began anew with its node."""
+    """What has happened between two looks; a counter that fell has begun again with its node."""
     return {name: count - before[name] if count >= before.get(name, 0) else count for name, count in now.items()}
 
 

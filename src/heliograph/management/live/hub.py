@@ -15,7 +15,7 @@ from heliograph.rpc.methods import RpcError
 
 _log = logging.getLogger(__name__)
 
-_LOOK_S: Final = 5.0  # so long a look may take: a node that hangs is told of
+_LOOK_S: Final = 5.0  # so long a look may take: a node that hangs is reported
 _SOON_S: Final = 0.25  # after the first look the second follows so soon: rates need two
 
 
@@ -40,7 +40,7 @@ class Watch:
             reader.put(self._subject.name, self._last)
 
     def stop(self) -> asyncio.Task[None]:
-        """Take no more looks."""
+        """Stop looking."""
         self._task.cancel()
         return self._task
 

@@ -9,10 +9,10 @@ Key = tuple[str, ...]
 
 
 class Numbers:
-    """What a node told at one look, and since the look before.
+    """What a node reported at one look, and since the look before.
 
     Attributes:
-        told: All that it told.
+        told: All that it reported.
         cpu_percent: Processor time since the look before, 100 is one core; None at the first look.
     """
 
@@ -23,7 +23,7 @@ class Numbers:
         self._before: dict[Key, float] = {}
         self._passed_s = 0.0
         self.cpu_percent: float | None = None
-        if before is not None and passed_us > 0 and told.cpu_s >= before.told.cpu_s:  # the node did not begin anew
+        if before is not None and passed_us > 0 and told.cpu_s >= before.told.cpu_s:  # the node was not restarted
             self._before, self._passed_s = before._values, passed_us / 1e6
             self.cpu_percent = round(100 * (told.cpu_s - before.told.cpu_s) / self._passed_s, 1)
 

@@ -25,7 +25,7 @@ class LiveStream:
         self._end = b""
 
     def put(self, name: str, event: bytes) -> None:
-        """Have an event sent, in the place of an older one of the same subject."""
+        """Send an event, in the place of an older one of the same subject."""
         self._waiting.pop(name, None)
         self._waiting[name] = event
         self._came.set()

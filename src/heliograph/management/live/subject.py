@@ -1,4 +1,4 @@
-"""What can be watched: an object of JSON that is made anew every so often."""
+"""What can be watched: an object of JSON that is renewed every so often."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class LiveSubject:
     Attributes:
         name: What streams ask for, and what its events are called.
         scope: What a caller must be allowed to do.
-        period_s: How often a look is taken while anybody watches.
+        period_s: How often a look is taken while there are streams.
         begin: Makes a look that remembers what it saw before; called when the first stream wants the subject.
     """
 

@@ -8,7 +8,7 @@ from heliograph.access.bans.failed_logins import FailedLogins
 from heliograph.config.address_limits import LoginBackoff
 from heliograph.management.web.addresses import place_of
 
-# Passwords are few and guessable; wrong keys come from programs that were not told the new one.
+# Passwords are few and guessable; wrong keys come from programs that do not have the new one.
 LOGINS: Final = LoginBackoff(max_failures=5, max_failures_of_address=30, min_wait=1.0, max_wait=60.0)
 CODES: Final = LoginBackoff(max_failures=5, max_failures_of_address=1_000_000, min_wait=1.0, max_wait=300.0)
 KEYS: Final = LoginBackoff(max_failures=100, max_failures_of_address=300, min_wait=1.0, max_wait=10.0)
@@ -42,5 +42,5 @@ class BackOff:
         self._failed.failed_login(place_of(address), address, name, now_us)
 
     def succeeded(self, address: str, name: str) -> None:
-        """A try succeeded: this name begins anew there."""
+        """A try succeeded: this name's failures there are forgotten."""
         self._failed.succeeded(place_of(address), name, self._clock())

@@ -60,11 +60,11 @@ class PeopleCallers:
         self._use_sso(settings.dashboard.sso.oidc)
 
     def start(self) -> None:
-        """Have the first user made, or say how to make it."""
+        """Make the first user, or say how to make it."""
         self.first.begin(self._settings.dashboard)
 
     def use(self, settings: ManagementSettings) -> None:
-        """Have other settings from now on."""
+        """Use other settings from now on."""
         self._settings = settings
         self.logins.tokens.life_s = settings.dashboard.token_expired_time
         self._use_sso(settings.dashboard.sso.oidc)
@@ -137,7 +137,7 @@ class PeopleCallers:
 
 
 def address_of(request: Request) -> str:
-    """From where a request came; behind a proxy that is not told of, from there."""
+    """The address of a request; that of the proxy, if it is behind one that is not configured."""
     return request.client.host if request.client is not None else ""
 
 

@@ -1,6 +1,6 @@
-"""The first user: made of the configuration, or by whoever reads the log and has the one-time set-up token from there.
+"""The first user: made of the configuration, or with the one-time set-up token from the log.
 
-There is no default password: a node that was never set up lets nobody in.
+There is no default password: a node that was never set up refuses all logins.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _AGAIN_S: Final = 1.0
 
 
 class FirstUser:
-    """Has the first user made; owned by `PeopleCallers`.
+    """Makes the first user; owned by `PeopleCallers`.
 
     A set-up token is in the log while there is no user. It ends when it is used, after an hour, or when there is one.
 
@@ -63,7 +63,7 @@ class FirstUser:
         self._is_settled = asyncio.Event()
 
     def begin(self, settings: DashboardConfig) -> None:
-        """Have the user of the configuration made, or say how to make one, as soon as the node answers."""
+        """Make the user of the configuration, or say how to make one, as soon as the node answers."""
         self._beginning = asyncio.create_task(self._begin(settings), name="first user")
 
     async def stop(self) -> None:
@@ -75,7 +75,7 @@ class FirstUser:
     async def settled(self) -> None:
         """Wait until the user of the configuration is made, or is not to be: who logs in at once finds it.
 
-        It is not waited for where the node does not answer: who logs in is told so.
+        Nothing waits for it where the node does not answer: logins then get that error.
         """
         if self._beginning is not None:
             await self._is_settled.wait()
@@ -104,7 +104,7 @@ class FirstUser:
         """Add the first user, an administrator; the set-up token ends.
 
         Args:
-            node: The node, on behalf of who has the token.
+            node: The node, on behalf of the holder of the token.
 
         Raises:
             PeopleError: The name or the password cannot be so.
@@ -167,7 +167,7 @@ class FirstUser:
         self._hash = hashlib.sha256(token.encode()).digest()
         self._until_s = self._clock() + TOKEN_LIFE_S
         _log.warning(
-            "nobody can log in yet: add the first user with `heliograph ctl admins add NAME`, or within an hour in "
+            "there is no user yet: add the first one with `heliograph ctl admins add NAME`, or within an hour in "
             "the dashboard, or over the HTTP API, with the set-up token %s",
             token,
         )

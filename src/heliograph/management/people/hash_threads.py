@@ -26,7 +26,7 @@ class HashThreads:
         self._waiting = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Have a thread do it.
+        """Do it in a thread.
 
         Raises:
             HashesBusyError: Too many wait.

@@ -38,7 +38,7 @@ class KeyCheck:
             address: Of the caller.
 
         Raises:
-            ApiError: It is none that counts, or too many tries of it failed.
+            ApiError: It is not valid, or too many tries of it failed.
         """
         api_key, secret = _decoded(encoded)
         if not self._back_off.may_try(address, api_key):
@@ -61,7 +61,7 @@ def _decoded(encoded: str) -> tuple[str, str]:
     """A key and its secret.
 
     Raises:
-        ApiError: It is none.
+        ApiError: It is not one.
     """
     try:
         if len(encoded) > _HEADER_MAX:

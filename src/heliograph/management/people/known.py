@@ -26,7 +26,7 @@ class People:
 class KnownPeople:
     """Asks the node for them; owned by `PeopleCallers`.
 
-    What `fresh` returns is no older than its call: a key that was deleted before a request came counts no more. So each
+    What `fresh` returns is no older than its call: a key that was deleted before a request came is not valid. So each
     request waits for the node to say its revision; many that come meanwhile wait for one and the same answer.
 
     Args:
@@ -73,6 +73,6 @@ class KnownPeople:
 
 
 def _retrieved(task: asyncio.Task[People]) -> None:
-    """What went wrong is told to those who wait; they may all be gone."""
+    """Take a failure, which goes to those that wait; they may all be gone."""
     if not task.cancelled():
         task.exception()

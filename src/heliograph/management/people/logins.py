@@ -128,7 +128,7 @@ class Logins:
             raise refusals.too_busy() from None
 
     async def user_of(self, token: str) -> tuple[LoggedIn, ManagementUserSecrets | None]:
-        """The login of a token, and its user; None for one of single sign-on. The token's life begins anew.
+        """The login of a token, and its user; None for one of single sign-on. The token's life begins again.
 
         Raises:
             ApiError: There is no such token, it has ended, or its user was changed or deleted.
@@ -162,7 +162,7 @@ class Logins:
         """What a code of a second factor is: its time step, or which recovery code; the node says if it was used.
 
         Raises:
-            ApiError: It is none of that user, or too many were wrong.
+            ApiError: It is not one of that user, or too many were wrong.
         """
         name = user.user.username
         if not self._by_code.may_try(EVERYWHERE, name):

@@ -28,7 +28,7 @@ class Enrolments:
         self._back_off = BackOff(CODES)
 
     def begin(self, username: str) -> bytes:
-        """A new secret for a user; one that waited counts no more."""
+        """A new secret for a user, in the place of one that waited."""
         self._waiting.pop(username, None)
         secret = totp.new_totp_secret()
         self._waiting[username] = secret, self._now_s() + _LIFE_S
@@ -37,10 +37,10 @@ class Enrolments:
         return secret
 
     async def confirm(self, username: str, code: str, node: Node) -> list[str]:
-        """Have the secret count from now on, and the user's logins end; the recovery codes, which are told once.
+        """Turn the secret on, and end the user's logins; return the recovery codes, which are shown once.
 
         Raises:
-            ApiError: There is none that waits, or the code is none of it.
+            ApiError: No secret waits, or the code is not one of it.
             RpcError: The node does not keep it.
         """
         secret, until_s = self._waiting.get(username, (b"", 0.0))
@@ -51,7 +51,7 @@ class Enrolments:
         step = totp.step_of(secret, code, self._now_s())
         if not step:
             self._back_off.failed(EVERYWHERE, username)
-            raise ApiError(400, "BAD_REQUEST", "the code is none of this secret; is the clock of the device right?")
+            raise ApiError(400, "BAD_REQUEST", "the code is not one of this secret; is the clock of the device right?")
         codes = totp.new_recovery_codes()
         hashes = tuple(totp.recovery_hash_of(one) for one in codes)
         wanted = SecondFactor(username, secret, hashes, step)

@@ -53,7 +53,7 @@ class SsoUser:
 
 
 class SingleSignOn:
-    """Logs users in who are known to a provider; owned by `PeopleCallers`, and made anew when its settings change.
+    """Logs users in who are known to a provider; owned by `PeopleCallers`, and replaced when its settings change.
 
     Args:
         settings: The provider.
@@ -136,7 +136,7 @@ class SingleSignOn:
 
         Raises:
             ApiError: They do not hold.
-            UnknownKeyError: It is signed with a key that is none of these.
+            UnknownKeyError: It is signed with another key than these.
         """
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt

@@ -99,7 +99,7 @@ class Tokens:
         return login
 
     def use(self, token: str) -> None:
-        """Begin the life of a token anew."""
+        """Begin the life of a token again."""
         key = _hash_of(token)
         login = self._logins.get(key)
         if login is None:
@@ -139,7 +139,7 @@ class Tokens:
             self._load()
         except (sqlite3.Error, OSError) as error:
             if isinstance(error, sqlite3.Error) and is_damaged(error):
-                _log.warning("%s is damaged and begun anew, logins of before have ended: %s", self._file, error)
+                _log.warning("%s is damaged and replaced by an empty file, logins have ended: %s", self._file, error)
                 self._begin_anew()
             else:
                 _log.warning("%s cannot be used, logins end with this process: %s", self._file, error)

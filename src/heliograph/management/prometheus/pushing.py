@@ -49,7 +49,7 @@ class Pusher:
             self._task = asyncio.create_task(self._run(gateway), name="push gateway")
 
     async def stop(self) -> None:
-        """Push no more."""
+        """Stop pushing."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

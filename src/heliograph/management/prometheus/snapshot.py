@@ -35,7 +35,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """Takes snapshots; it remembers what nodes declare, which a node of another version does anew."""
+    """Takes snapshots, and caches the declarations of metrics of each version of a node."""
 
     def __init__(self) -> None:
         self._declared: dict[str, dict[str, DeclaredMetric]] = {}
@@ -56,6 +56,6 @@ class Snapshots:
 
 
 def snapshot_of(node: str, declared: Iterable[DeclaredMetric], samples: list[MetricSample]) -> Snapshot:
-    """A snapshot of what a node has told."""
+    """A snapshot of the samples of a node."""
     numbers = {sample.name: sample.value for sample in samples if not sample.labels}
     return Snapshot(node, {row.name: row for row in declared}, samples, numbers)

@@ -1,1 +1,1 @@
-"""Jobs that read stored messages, to publish them again or to run a rule over them, and what they have told."""
+"""Jobs that read stored messages, to publish them again or to run a rule over them, and their state."""

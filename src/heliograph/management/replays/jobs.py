@@ -1,4 +1,4 @@
-"""Jobs: processes that read stored messages for a while, and what they have told, until they are forgotten."""
+"""Jobs: processes that read stored messages for a while, and their state, until they are forgotten."""
 
 import asyncio
 import uuid
@@ -28,7 +28,7 @@ class Owner:
     """Who began a job, and may see and end it, as administrators may.
 
     Attributes:
-        check: Raises `ApiError` when it may not have it go on.
+        check: Raises `ApiError` when its caller may not go on with it.
     """
 
     caller: Caller
@@ -63,14 +63,14 @@ class Job(ABC):
 
     @abstractmethod
     async def take(self, told: State) -> None:
-        """Its process has told a line; the next one is read behind this."""
+        """Take a line of its process; the next one is read after this."""
 
     @abstractmethod
     async def ended(self) -> None:
         """It has ended, whatever came of it."""
 
     def run(self, request: bytes, programs: Programs) -> None:
-        """Have it begin.
+        """Begin it.
 
         Args:
             programs: Starts its process.
@@ -124,7 +124,7 @@ class Job(ABC):
         check: Callable[[], Awaitable[None]],
         refuse: Callable[[str], None],
     ) -> None:
-        """Have something done for it, as long as that is allowed.
+        """Do something for it, as long as that is allowed.
 
         Args:
             check: Raises `ApiError` when it is not.
@@ -186,7 +186,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
 
     def check_room(self) -> None:
-        """Have another one be allowed to run.
+        """Make room for another one.
 
         Raises:
             ApiError: 503, as many run as there may.

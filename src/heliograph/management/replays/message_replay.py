@@ -70,7 +70,7 @@ class MessageReplay(Job):
         self._due = 0.0
 
     async def begin(self, access: State, clientids: Sequence[str] | None, programs: Programs) -> None:
-        """Have it begin.
+        """Begin it.
 
         Args:
             access: Where the storage reader is, and its token.
@@ -110,7 +110,7 @@ class MessageReplay(Job):
             self._show(told["share"])
 
     async def ended(self) -> None:
-        """Have the audit know."""
+        """Write it into the audit log."""
         counts = self._counts
         said = MessageReplayEnd(self.id, self.state, counts.published, counts.refused + counts.too_large)
         with suppress(RpcError, UnreachableError):  # the node is gone, and so is what it would have kept

@@ -11,7 +11,7 @@ import orjson
 
 from heliograph.processes.programs import Programs
 
-_READ_AHEAD: Final = 64 << 10  # of a process whose lines nobody takes; twice that, where it stops to write
+_READ_AHEAD: Final = 64 << 10  # of a process whose lines are not taken; twice that, where it stops to write
 _LINE_MAX: Final = 16 << 20
 _END_S: Final = 15.0  # Spark takes some seconds to end in order
 

@@ -1,4 +1,4 @@
-"""A rule that is run over stored messages: what its process has told, and the rule's start from then on."""
+"""A rule that is run over stored messages: the state of its process, and the rule's start from then on."""
 
 import asyncio
 import zlib
@@ -60,7 +60,7 @@ class RuleReplay(Job):
             self.progress = {**self.progress, "share": 1.0}
 
     async def ended(self) -> None:
-        """There is nobody else to tell."""
+        """Nothing: only streams need to know."""
 
     def why_not_started(self) -> str:
         """Why its rule cannot be started from then on; empty where it can."""

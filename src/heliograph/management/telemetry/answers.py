@@ -11,7 +11,7 @@ def taken_of(signal: Signal, answer: bytes) -> Taken:
     """The answer to a request.
 
     Raises:
-        DecodeError: It is none.
+        DecodeError: It is not one.
     """
     if signal is Signal.TRACES:
         spans = ExportTraceServiceResponse.FromString(answer).partial_success

@@ -36,7 +36,7 @@ class Exporter:
     What was not taken stays in the node, where the oldest gives way to new: nothing waits here.
 
     Args:
-        node: The node, asked on nobody's behalf.
+        node: The node, asked without a caller.
     """
 
     def __init__(self, node: Node) -> None:
@@ -190,6 +190,6 @@ class Exporter:
             try:
                 await self._node.ask(OPENTELEMETRY_EXPORTED(said))
             except (RpcError, UnreachableError) as error:
-                _log.warning("the node cannot be told how the export goes: %s", error)
+                _log.warning("the state of the export cannot be sent to the node: %s", error)
             else:
                 self._told = said

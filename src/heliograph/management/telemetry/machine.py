@@ -1,4 +1,4 @@
-"""What EMQX tells of the machine: processor and memory."""
+"""What EMQX reports of the machine: processor and memory."""
 
 import os
 import time

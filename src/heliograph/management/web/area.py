@@ -120,7 +120,7 @@ class LaterRoute(BaseRoute):
 
 
 async def _short_body(request: Request) -> Receive:
-    """The body of somebody who is not known, for the route to receive.
+    """The body of an unknown caller, for the route to receive.
 
     Raises:
         ApiError: 413, it is longer than what such routes take; 400, it comes too slowly.

@@ -66,7 +66,7 @@ def asked_for(caller: Caller, request: Request) -> Node:
 
 
 def on_behalf_of(caller: Caller, request: Request) -> str:
-    """What the audit of a node says of a caller; empty for nobody."""
+    """What the audit of a node says of a caller; empty without one."""
     if not caller.name:
         return ""
     address = request.client.host if request.client is not None else "nowhere"

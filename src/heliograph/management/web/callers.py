@@ -51,12 +51,12 @@ class Callers(Protocol):
 
 
 async def authorize(request: Request, scope: str) -> None:
-    """Have a request's caller found, who may do what the scope of its route says.
+    """Find the caller of a request, and check that it may do what the scope of the route says.
 
     It is done before anything of the body is read. The caller is then in `request.state.caller`.
 
     Raises:
-        ApiError: 401, nobody knows who calls; 403, its role does not allow it.
+        ApiError: 401, the caller is not known; 403, its role does not allow it.
     """
     callers: Callers = request.app.state.callers
     caller = await callers.identify(request)
@@ -83,7 +83,7 @@ def still_may(request: Request, *scopes: str) -> Callable[[], Awaitable[None]]:
 
 
 def require(caller: Caller, scope: str, method: str) -> None:
-    """Have a caller be one who may do what a scope says.
+    """Check that a caller may do what a scope says.
 
     Raises:
         ApiError: 403, its role does not allow it.

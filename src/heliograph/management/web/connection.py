@@ -43,7 +43,7 @@ class CallerConnection(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Have the first head come in time; where there is no place, take that of a connection that asks nothing."""
+        """Limit the time of the first head; where there is no place, take that of a connection that asks nothing."""
         if len(self.connections) >= connections_max():
             others = (one for one in self.connections if isinstance(one, CallerConnection) and one.is_idle)
             evicted = next((one for one in others if not one._is_evicted), None)

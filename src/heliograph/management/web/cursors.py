@@ -22,7 +22,7 @@ def read_cursor(cursor: str, kind: str, count: int) -> list[int]:
     """The numbers of a cursor, so many; zeros where there is none.
 
     Raises:
-        ApiError: 400, it is none of a list of this kind.
+        ApiError: 400, it is not one of a list of this kind.
     """
     if not cursor:
         return [0] * count
@@ -31,7 +31,7 @@ def read_cursor(cursor: str, kind: str, count: int) -> list[int]:
     except (binascii.Error, ValueError):
         found, numbers = "", ""
     if found != kind or not _NUMBERS.fullmatch(numbers) or numbers.count(":") + 1 != count:
-        detail = "it is none of this list; give the meta.cursor of the page before as it is"
+        detail = "it is not one of this list; give the meta.cursor of the page before as it is"
         raise ApiError(400, "INVALID_PARAMETER", f"cursor: {detail}")
     return [int(number) for number in numbers.split(":")]
 

@@ -79,7 +79,7 @@ def error_response(
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Have everything that goes wrong in an application be answered in the form of errors."""
+    """Answer everything that goes wrong in an application in the form of errors."""
 
     async def of_api(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)

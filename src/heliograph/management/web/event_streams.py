@@ -118,7 +118,7 @@ async def while_allowed(
 
 
 async def _make(parts: AsyncGenerator[bytes, None], made: asyncio.Queue[bytes | Exception | None]) -> None:
-    """Close the parts in the task that has them made: a server cancels what waits in its own again and again."""
+    """Close the parts in the task that makes them: a server cancels what waits in its own again and again."""
     try:
         async with aclosing(parts):
             async for part in parts:
@@ -140,7 +140,7 @@ async def refusal_of(check: Callable[[], Awaitable[None]]) -> ApiError | None:
             await check()
     except ApiError as error:
         return error
-    except Exception:  # noqa: BLE001 - whoever cannot be known gets no more
+    except Exception:  # noqa: BLE001 - a caller that cannot be known gets nothing
         _log.exception("a caller cannot be checked")
         return ApiError(500, "INTERNAL_ERROR", "an error of ours; the log has more of it")
     return None

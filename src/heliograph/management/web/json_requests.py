@@ -15,8 +15,8 @@ class JsonRequest(Request):
     """A request whose JSON has no `NaN`, no half of a surrogate pair, and no more than `DEPTH_MAX` levels.
 
     Attributes:
-        may_name_secret_files: Whether texts of it may begin with `file://`, as secrets in files of the node do. Whoever
-            gives such a one could have any file sent to any server.
+        may_name_secret_files: Whether texts of it may begin with `file://`, as secrets in files of the node do. A
+            caller that names one could make the node send any file to any server.
         refusal: Why it was refused; the framework raises another error in its place.
     """
 

@@ -18,7 +18,7 @@ class Row(BaseModel):
 
 
 def _whole(value: Any) -> Any:
-    """An integer as JSON Schema has it: 1.0 is one, true and "1" are none."""
+    """An integer as JSON Schema has it: 1.0 is one, true and "1" are not."""
     if isinstance(value, bool | str):
         raise ValueError("an integer is expected")
     if isinstance(value, float):

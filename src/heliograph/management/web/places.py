@@ -42,7 +42,7 @@ class Places:
 
     @contextmanager
     def taken(self, owner: Hashable | None) -> Iterator[None]:
-        """Have one within the block, where `may_take` allows it."""
+        """Take one within the block, where `may_take` allows it."""
         self._taken += 1
         if owner is not None:
             self._taken_by[owner] += 1
@@ -61,7 +61,7 @@ class Places:
 
 @contextmanager
 def place(request: Request, what: str, count: int) -> Iterator[None]:
-    """Have the caller of a request take a place within the block.
+    """Take a place for the caller of a request within the block.
 
     Args:
         what: What the places are for, as `live tails`.

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADER: Final = b"x-request-id"
-# Unless a route says otherwise: what a user has seen is gone for who uses the browser next, and is what it is called.
+# Unless a route says otherwise: nothing stays in a shared browser, and types are as declared.
 _OF_ALL: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 

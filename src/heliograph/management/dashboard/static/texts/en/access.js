@@ -57,11 +57,11 @@ export default {
     fileRulesHint: "One a line, as {allow, all, publish, [\"up/#\"]}. They are written to a new file.",
     noMatch: (/** @type {string} */ word) => `Where no rule fits: ${word}`,
     clean: "Forget remembered decisions",
-    cleaned: "Remembered decisions are forgotten: each is made anew.",
+    cleaned: "Remembered decisions are forgotten: each is made again.",
     settingsSaved: "The settings of authorization are changed.",
     settingsTitle: "What holds beside the sources",
     noSource: "The node keeps no rules: there is no source built_in_database.",
-    makeSource: "Have the node keep rules",
+    makeSource: "Let the node keep rules",
   },
   rules: {
     of: "Rules of",

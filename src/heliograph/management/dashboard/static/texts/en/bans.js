@@ -27,7 +27,7 @@ export default {
   liftNamed: (/** @type {string} */ who) => `Lift the ban of ${who}`,
   liftText: (/** @type {string} */ who) => `${who} may connect again.`,
   lifted: (/** @type {string} */ who) => `${who} may connect again.`,
-  none: "Nobody is banned.",
+  none: "There are no bans.",
   search: "Search",
   exists: (/** @type {string} */ who) => `${who} is banned already.`,
   found: (/** @type {string} */ many) => `${many} bans`,

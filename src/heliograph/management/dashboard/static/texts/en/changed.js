@@ -1,7 +1,7 @@
 // @ts-check
-/** English: somebody else has changed what is saved. */
+/** English: another user has changed what is saved. */
 export default {
   changed: (/** @type {string[]} */ names) =>
-    `Somebody else has changed ${names.join(", ")} meanwhile, and nothing is saved yet. Saving again replaces what ` +
+    `Another user has changed ${names.join(", ")} meanwhile, and nothing is saved yet. Saving again replaces what ` +
     "they made; to see it, open this page in another window.",
 };

@@ -41,7 +41,7 @@ export default {
   found: (/** @type {number} */ many) => `${count(many)} found`,
   most: (/** @type {string} */ by) => `Those with most first: ${by.toLowerCase()}`,
   newest: "Newest first",
-  beginsAnew: "The node has restarted: the list begins anew.",
+  beginsAnew: "The node has restarted: the list begins again.",
   // The selection, and what is done with many.
   chosen: (/** @type {number} */ many) => `${count(many)} chosen`,
   clear: "Choose none",

@@ -47,7 +47,7 @@ export default {
     removeTitle: "Delete a connector",
     removeText: () => "Nothing uses it.",
     removeUsed: (/** @type {string[]} */ actions) =>
-      "These actions use it and are deleted with it; rules that name them bring their rows there no more: " +
+      "These actions use it and are deleted with it; rules that name them no longer bring their rows there: " +
       `${actions.join(", ")}.`,
   },
   actions: {

@@ -33,7 +33,7 @@ export default {
     `Recorded are messages to ${topics.join(", ")}${clients.length ? ` of ${clients.join(", ")}` : ""}, `
       + `and kept for ${duration(retention_s)}.`,
   end: "Stop recording",
-  ended: "No more messages are recorded; what was recorded stays for its time.",
+  ended: "Recording has stopped; what was recorded stays for its time.",
   missed: (/** @type {number} */ many) =>
     `${count(many)} messages were not recorded: there were more than diagnose.messages.rate or max_memory allows.`,
   columns: {
@@ -46,7 +46,7 @@ export default {
     partly_delivered: { label: "partly delivered", sign: "warn" },
     waiting: { label: "waits", sign: "warn" },
     not_delivered: { label: "not delivered", sign: "bad" },
-    no_receiver: { label: "nobody received it", sign: "warn" },
+    no_receiver: { label: "no receiver", sign: "warn" },
     stored: { label: "stored", sign: "" },
     kept: { label: "retained", sign: "" },
     refused: { label: "refused", sign: "bad" },

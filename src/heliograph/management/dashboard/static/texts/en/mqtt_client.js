@@ -78,7 +78,7 @@ export default {
   loadOf: (/** @type {string} */ name) => `Load ${name}`,
   removeOf: (/** @type {string} */ name) => `Delete ${name}`,
   saved: (/** @type {string} */ name) => `Saved as ${name}, without the password`,
-  full: "This browser keeps no more: delete one first.",
+  full: "This browser has no room for another one: delete one first.",
   notConnected: "The client is not connected.",
   lost: "The connection was lost.",
   reason: "reason",

@@ -23,7 +23,7 @@ export default {
       "Nothing is stored: these are the filters that are subscribed " +
       `to${meta.is_partial ? " (of the first 100,000)" : ""}.`,
   },
-  none: "There are no topics yet: nothing is stored, and nobody has subscribed.",
+  none: "There are no topics yet: nothing is stored, and there are no subscriptions.",
   many: "+ (many names)",
   rest: "# (further topics)",
   messages: (/** @type {number} */ many) => `${count(many)} ${many === 1 ? "message" : "messages"}`,

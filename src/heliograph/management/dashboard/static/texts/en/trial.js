@@ -3,7 +3,7 @@
 export default {
   onTrial: (/** @type {number} */ revision) => `Revision ${revision} of the configuration is on trial.`,
   goesBackIn: (/** @type {string} */ left) =>
-    `It goes back in ${left} unless somebody keeps it. Until then nothing else can be changed.`,
+    `It goes back in ${left} unless it is kept. Until then nothing else can be changed.`,
   goesBack: "The time is over: it goes back now.",
   keep: "Keep it",
   kept: (/** @type {number} */ revision) => `Revision ${revision} stays.`,
