@@ -23,7 +23,7 @@ _COMMANDS: Final = {
     "subscribe": "print messages, as mosquitto_sub does",
     "ctl": "ask a running node, and change what it does",
     "conf": "show or check a configuration file",
-    "service": "have systemd run a node",
+    "service": "run a node by systemd",
     "storage": "show, check and mend stored messages",
     "retainer": "show and delete retained messages",
     "rule": "test and explain rules",

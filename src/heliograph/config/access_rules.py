@@ -28,7 +28,7 @@ def parse_access_rule(text: str) -> AccessRule:
     """The rule that a text means.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     action, _, addresses = text.partition(" ")
     addresses = addresses.strip()

@@ -186,7 +186,7 @@ class BrokerConfig:
     """Routing."""
 
     route_cache_size: int = setting(
-        Integer(1), 100_000, "Topics whose routes are remembered; when there are more, the cache starts anew."
+        Integer(1), 100_000, "Topics whose routes are remembered; when there are more, the cache starts again."
     )
     max_disconnected_sessions: int | None = setting(
         Unless(Integer(1), "infinity"),

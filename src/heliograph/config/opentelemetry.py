@@ -1,4 +1,4 @@
-"""Settings of `opentelemetry`: what is told to an OpenTelemetry collector, and what is traced."""
+"""Settings of `opentelemetry`: what is sent to an OpenTelemetry collector, and what is traced."""
 
 import re
 from collections.abc import Mapping
@@ -166,7 +166,7 @@ class OtelTracesConfig:
 
 @dataclass(frozen=True, slots=True)
 class OpenTelemetryConfig:
-    """What is told to an OpenTelemetry collector."""
+    """What is sent to an OpenTelemetry collector."""
 
     exporter: OtelExporterConfig = section(OtelExporterConfig, "The collector.")
     metrics: OtelMetricsConfig = section(OtelMetricsConfig, "Metrics.")

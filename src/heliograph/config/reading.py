@@ -47,7 +47,7 @@ class ConfigReader(GroupReader):
         config = self._with_overlays(config, node)
         # A refused setting has its default here, which contradicts no other.
         refused = {problem.path.partition(".")[0] for problem in self.problems}
-        refused |= {"listeners"} if "authentication" in refused else set()  # whom they let in is not known
+        refused |= {"listeners"} if "authentication" in refused else set()  # their authentication is not known
         for check in self._checks if refused else (contradictions, *self._checks):
             for path, fault in check(config):
                 if path[0] not in refused:

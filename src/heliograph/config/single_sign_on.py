@@ -1,4 +1,4 @@
-"""Settings of `dashboard.sso`: users whom a provider of OpenID Connect knows log in there."""
+"""Settings of `dashboard.sso`: users log in at a provider of OpenID Connect."""
 
 from dataclasses import dataclass
 from typing import Final

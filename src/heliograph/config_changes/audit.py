@@ -30,7 +30,7 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         at: When, as ISO 8601 in UTC.
-        who: Who asked, for example `alice (uid 1000)`.
+        who: The author, for example `alice (uid 1000)`.
         origin: From where.
         method: What was asked for, for example `clients.kick`.
         outcome: `done`, or the code of what went wrong.
@@ -55,7 +55,7 @@ class AuditLog:
     Args:
         file: The newest file.
         settings: Its limits.
-        alarms: Told when the disk does not take a line.
+        alarms: Where an alarm stands while the disk does not take a line.
         now_s: The time, in seconds since the epoch.
 
     Attributes:
@@ -73,13 +73,13 @@ class AuditLog:
         self._writing: asyncio.Task[None] | None = None
 
     def use(self, settings: AuditLogConfig) -> None:
-        """Have other limits; where nothing is written any more, nothing fails either."""
+        """Use other limits; where nothing is written any more, nothing fails either."""
         self.settings = settings
         if not settings.enable:
             self._alarms.deactivate(ALARM)
 
     def record(self, action: Action) -> None:
-        """Have a line written, some time after this returns."""
+        """Write a line, some time after this returns."""
         if not self.settings.enable:
             return
         if len(self._waiting) >= _WAITING_MAX:

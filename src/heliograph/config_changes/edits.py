@@ -44,7 +44,7 @@ def edited(layers: Layers, edit: Edit) -> Node:
     """The layer of the cluster as an edit leaves it.
 
     Raises:
-        ConfigRefusedError: The text is not HOCON, a path is none, or stars stand for no secret.
+        ConfigRefusedError: The text is not HOCON, a path is not valid, or stars stand for no secret.
         ConfigSyntaxError: It sets what this layer cannot set.
     """
     own = layers.files[CLUSTER]

@@ -66,7 +66,7 @@ class ConfigFiles:
         return int(found[1]) if found else max(self._numbers(), default=FIRST)
 
     def write(self, revision: Revision, content: str, unconfirmed: Unconfirmed | None = None) -> None:
-        """Have a revision hold.
+        """Write a revision, which holds then.
 
         Args:
             content: What the file is to have; see `document`.
@@ -119,7 +119,7 @@ class ConfigFiles:
         return found if found.revision == self.number() else None
 
     def confirm(self) -> None:
-        """Have the change on trial stay.
+        """Confirm the change on trial.
 
         Raises:
             OSError: The disk does not take that; it goes back.

@@ -4,7 +4,7 @@
     prepare     every part makes ready what can fail: binds, reads certificates, compiles
     plan        what differs, how each setting changes, and what a higher layer hides
     write       the revision, then `cluster.hocon`, each forced to the disk
-    commit      every part has it hold, in one turn of the event loop; then the hook point `config.changed` is run
+    commit      every part applies it, in one turn of the event loop; then the hook point `config.changed` is run
 
 Whatever fails before the commit, everything is as it was. One configuration is made at a time, which `manager` sees to.
 """
@@ -78,10 +78,10 @@ class HeldConfig:
     Args:
         layers: What the node was started with.
         files: Where the layer of the cluster is written.
-        parts: What has a configuration hold.
+        parts: What applies a configuration.
         read: What layers say, with the checks of all languages in them; raises `ConfigError`.
-        alarms: Told of a change that a part did not make.
-        changed: Told the revision and what changed, in the turn of the change.
+        alarms: Where an alarm stands after a change that a part did not make.
+        changed: Called with the revision and what changed, in the turn of the change.
         now_s: The time, in seconds since the epoch.
 
     Attributes:
@@ -173,7 +173,7 @@ class HeldConfig:
         if to_hocon(present) != self.text:
             raise ChangeConflictError(
                 f"{file} was changed by another program than this node, and is not overwritten: "
-                "have it read with `heliograph ctl conf reload`, or put it back"
+                "read it with `heliograph ctl conf reload`, or put it back"
             )
 
     async def _prepared(self, wanted: WantedConfig) -> Plan:
@@ -193,7 +193,7 @@ class HeldConfig:
         return self._outcome(plan, await self._planned(wanted, plan))
 
     async def make(self, wanted: WantedConfig, author: Author, terms: Terms) -> ChangeOutcome:
-        """Have it hold: prepare, write, commit.
+        """Make the change: prepare, write, commit.
 
         Raises:
             ConfigChangeError: It does not; everything is as it was.

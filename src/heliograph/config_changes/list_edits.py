@@ -1,7 +1,7 @@
 """Changes of one list of groups, such as `authorization.sources`, or `schema_validation.validations`, whose groups have
 `name`: a group is added, changed, removed, moved.
 
-A layer has a list as a whole. So the list that holds now is written anew, with stars for secrets, which keep them.
+A layer has a list as a whole. So the list that holds now is written again, with stars for secrets, which keep them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class GroupList:
         """Add a group; its name.
 
         Raises:
-            ConfigRefusedError: The text is none, or there is such a group.
+            ConfigRefusedError: The text is not valid, or there is such a group.
         """
         group = self._read(text)
         name = _name_of(self._kind, group)
@@ -80,10 +80,10 @@ class GroupList:
         return name
 
     def update(self, text: str) -> str:
-        """Have a group in the place of the one of its name; its name.
+        """Replace the group of the same name; return its name.
 
         Raises:
-            ConfigRefusedError: The text is none, or there is no such group.
+            ConfigRefusedError: The text is not valid, or there is no such group.
         """
         group = self._read(text)
         name = _name_of(self._kind, group)

@@ -41,8 +41,8 @@ class ConfigManager:
     Args:
         held: What holds.
         files: What is written of it.
-        audit: Told of every change, and of every attempt that is refused.
-        alarms: Told of a change that cannot be taken back.
+        audit: Records every change, and every attempt that is refused.
+        alarms: Where an alarm stands after a change that cannot be taken back.
         now_s: The time, in seconds since the epoch.
     """
 
@@ -71,7 +71,7 @@ class ConfigManager:
         return self._held.revision
 
     async def stop(self) -> None:
-        """Take no more changes, and wait for the one that is made."""
+        """Stop taking changes, and wait for the one that is made."""
         self._is_stopped = True
         await self.settled()
 
@@ -123,7 +123,7 @@ class ConfigManager:
         return await self._asked(author, "config.reload", terms, lambda: self._reload(author, terms))
 
     async def roll_back(self, number: int, author: Author, terms: Terms = ANY_TERMS) -> ChangeOutcome:
-        """Have the text of an earlier revision hold, as a new revision.
+        """Apply an earlier revision again, as a new revision.
 
         Raises:
             ConfigChangeError: Nothing was changed, and why.
@@ -131,7 +131,7 @@ class ConfigManager:
         return await self._asked(author, "config.rollback", terms, lambda: self._roll_back(number, author, terms))
 
     async def confirm(self, author: Author) -> int:
-        """Have the revision that is on trial stay; its number.
+        """Confirm the revision that is on trial; return its number.
 
         Raises:
             ConfigChangeError: None is on trial, or the disk does not take it.

@@ -84,7 +84,7 @@ def group_in(text: str, what: str) -> Node:
     """The group of settings that a text is, in HOCON or JSON.
 
     Raises:
-        ConfigRefusedError: It is none.
+        ConfigRefusedError: It is not valid.
     """
     try:
         # Askers may not see the node's files.

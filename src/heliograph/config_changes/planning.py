@@ -73,7 +73,7 @@ def hidden(before: Layers, after: Layers) -> Iterator[tuple[KeyPath, Origin]]:
 
 
 def _is_merged(node: Node, found: Node) -> bool:
-    """Whether a group that sets nothing lies below one that does: layers merge, so nothing of it is hidden."""
+    """Whether a group that sets nothing is in a layer below one that does: layers merge, so nothing of it is hidden."""
     return node.value == {} and isinstance(found.value, dict)
 
 

@@ -14,7 +14,7 @@ _CONFIRM_S_MAX: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who asks for something, as revisions and the audit log have it.
+    """The author of a change, as revisions and the audit log have it.
 
     Attributes:
         who: For example `alice (uid 1000)`.
@@ -74,7 +74,7 @@ class ChangeOutcome:
         revision: The revision that holds now.
         settings: Each setting that differs or was to differ.
         restart: Paths of all settings that wait for the next start, from this change or an earlier one.
-        failed: The parts that could not have it hold, which is a fault of the program, each with what it raised.
+        failed: The parts that could not apply it, which is a fault of the program, each with what it raised.
         confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; None: it stays.
     """
 

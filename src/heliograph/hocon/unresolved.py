@@ -1,4 +1,4 @@
-"""What people are told of substitutions that have no value."""
+"""The errors of substitutions that have no value."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -52,7 +52,7 @@ class ActionsPart(Part):
         self._use(self._config)
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._reading is not None:
             await asyncio.wait([self._reading])
         await self._reachability.stop()

@@ -56,7 +56,7 @@ def tell_listeners(listeners: Sequence[Listener], config: Config, chains: Hooks)
 
 def tell_stop_begins(connections: int) -> None:
     """A node begins to stop."""
-    _log.info("stopping: no connection is accepted any more, %d clients are told goodbye", connections)
+    _log.info("stopping: no connection is accepted any more, %d clients are disconnected", connections)
 
 
 def tell_stopped(seconds: float, failed: Sequence[str]) -> None:

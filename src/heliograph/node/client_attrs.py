@@ -28,7 +28,7 @@ class ZoneAttributes:
         counted: What was counted before, where this takes the place of another.
 
     Raises:
-        VariformError: An expression is none, or calls what does not exist.
+        VariformError: An expression is not valid, or calls what does not exist.
     """
 
     def __init__(

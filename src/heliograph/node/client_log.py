@@ -18,7 +18,7 @@ _log: Final = logging.getLogger("heliograph.clients")
 
 
 class ClientLogPart(HookedPart):
-    """Tells of clients that come and go, fight over a client id, or do not get their messages; owned by the node."""
+    """Logs clients that come and go, fight over a client id, or do not get their messages; owned by the node."""
 
     name = "client_log"
     metrics = (
@@ -55,7 +55,7 @@ class ClientLogPart(HookedPart):
         return None if level_of(new.log) == self._level else Change(self.hook_in)
 
     def tick(self, uptime_us: int) -> None:
-        """Look at those that drop, end alarms, and see whether somebody has set another level for a while."""
+        """Look at those that drop, end alarms, and see whether another level is set for a while."""
         if _log.getEffectiveLevel() != self._level:
             self.hook_in()
         each((self._conflicts.tick, self._drops.tick), lambda tick: tick())

@@ -100,7 +100,7 @@ class CommitJoin:
         return any(follower.is_full() for follower in self._followers)
 
     def follow(self, name: str, is_full: Callable[[], bool] = lambda: False) -> Follower:
-        """Have acknowledgements wait for another database too.
+        """Make acknowledgements wait for another database too.
 
         Args:
             is_full: Whether so much waits for its commit that publishers must wait; for one whose sink does not say so.

@@ -1,6 +1,6 @@
 """Changes of the configuration, and the audit log, as a part of a node.
 
-What makes them is loaded by the first who asks: a start does not need it.
+What makes them is loaded at the first request: a start does not need it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ConfigChangesPart(Part):
             self._manager = self._made(self._layers)
 
     async def stop(self) -> None:
-        """Take no more changes; the one that is made comes to its end."""
+        """Stop taking changes; the one that is made comes to its end."""
         if self._manager is not None:
             await self._manager.stop()
         if self._audit is not None:

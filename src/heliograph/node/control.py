@@ -123,7 +123,7 @@ class ControlPart(Part):
             asked = await asyncio.to_thread(importlib.import_module, _ASKED)
             server: RpcServer = asked.make_server(self._parts(), self._config.node.name, self._ready_us)
             await server.start(listening)
-        except Exception as error:  # noqa: BLE001 - a fault of what can be asked is none of the node's clients
+        except Exception as error:  # noqa: BLE001 - a fault of what can be asked does not concern clients
             self._kernel.broker.faults.contain("control", error)
             self._tell_closed(f"{type(error).__name__}: {error}")
             return

@@ -46,7 +46,7 @@ class Databases(Part):
     """The databases of messages of one node; owned by the node.
 
     They are opened with the first setting that has anything stored, and stay open then, but for those beside `messages`
-    that are configured no more.
+    that are no longer configured.
 
     Attributes:
         messages: The main one, `messages`.
@@ -55,7 +55,7 @@ class Databases(Part):
         refusals: Which databases of the node refuse messages now.
         on_stored: Called when `messages` has a ticket, or refuses it: replays may go on.
         on_done: Called when everything that was tied to a ticket is durable or refused: with the ticket, whether
-            `messages` refused what only it keeps, and whether any database did. Channels were told before.
+            `messages` refused what only it keeps, and whether any database did. Channels were called before.
     """
 
     name = "databases"
@@ -127,7 +127,7 @@ class Databases(Part):
         return Change(apply, lambda: self._close_copies(opened, made))
 
     def _use(self, config: Config) -> None:
-        """Have the settings of databases that are open hold, and close those that are configured no more."""
+        """Apply new settings to open databases; close removed ones."""
         self._config, storage = config, config.durable_storage
         if not self.is_open:
             return

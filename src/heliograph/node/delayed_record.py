@@ -41,7 +41,7 @@ def decode(value: bytes) -> DelayedRecord:
     """Read a record.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if len(value) < _HEAD.size:
         raise ValueError("it is too short")

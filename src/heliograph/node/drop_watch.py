@@ -1,4 +1,4 @@
-"""Tells of receivers that do not get their messages: a line for each client and reason, an alarm for full queues.
+"""Reports receivers that do not get their messages: a line for each client and reason, an alarm for full queues.
 
 Looks twice a second at the list of receivers that began to drop (`broker.drops`); nothing is done for each message.
 """

@@ -124,7 +124,7 @@ class KernelPart(Part):
             self._standing.change(changes)
 
     def _limit(self, config: Config) -> None:
-        """Have the broker keep to the limits of the whole node."""
+        """Set the limits of the whole node in the broker."""
         broker, router = self.broker, self.broker.router
         broker.clock.jump_max_us = microseconds(config.node.max_clock_jump)
         self.context.rechecks.period_us = microseconds(config.authorization.cache.ttl)

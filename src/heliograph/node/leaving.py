@@ -1,4 +1,4 @@
-"""Listeners that have left: their clients are told so, some in each turn, and have a while to read it."""
+"""Listeners that have left: their clients get a DISCONNECT, some in each turn, and have a while to read it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _ENDED_AT_ONCE: Final = 16
 
 
 class LeavingListeners:
-    """Ends the connections of listeners that accept no more while the node runs on; owned by the part of the listeners.
+    """Ends the connections of listeners that have stopped while the node runs on; owned by the part of the listeners.
 
     Args:
         context: What the channels of the node share.

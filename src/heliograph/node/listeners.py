@@ -118,7 +118,7 @@ class ListenersPart(Part):
         return attributes, changes
 
     async def start_listener(self, name: str) -> bool:
-        """Have a listener accept again that was stopped; False if it accepts.
+        """Start a listener that was stopped; False if it accepts connections.
 
         Args:
             name: Its kind and name, as `tcp:default`.
@@ -137,7 +137,7 @@ class ListenersPart(Part):
         return True
 
     def stop_listener(self, name: str) -> bool:
-        """Have a listener accept no more, until it or the node is started again, and end its connections.
+        """Stop a listener, until it or the node is started again, and end its connections.
 
         Returns:
             False if it does not accept.
@@ -153,7 +153,7 @@ class ListenersPart(Part):
         return True
 
     def restart_listener(self, name: str) -> None:
-        """Have a listener begin anew, with certificates that are read again, and end its connections.
+        """Restart a listener, with certificates that are read again, and end its connections.
 
         Raises:
             ListenerError: There is none of that name, it was stopped, its certificate cannot be used, or a change of

@@ -62,7 +62,7 @@ class LogPart(Part):
         return Change(apply, undo)
 
     def tick(self, uptime_us: int) -> None:
-        """Begin a file anew that is gone."""
+        """Create a file again that is gone."""
         output = LogOutput.installed()
         if output is not None:
             output.tick()

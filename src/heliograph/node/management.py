@@ -1,4 +1,4 @@
-"""The management process as a part of a node: started when the node is ready, watched, and told its settings."""
+"""The management process as a part of a node: started when the node is ready, watched, and given its settings."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ class ManagementProcess(SupervisedProcess):
         self._failures = 0
 
     def start(self) -> None:
-        """Start it; nobody waits for it."""
+        """Start it, without waiting for it."""
         self._watch()
 
     def tell(self, line: bytes) -> None:
@@ -115,7 +115,7 @@ class ManagementProcess(SupervisedProcess):
 
 
 class ManagementPart(Part):
-    """The management process beside a node; owned by the node. It is told of each change of its settings.
+    """The management process beside a node; owned by the node. It gets each change of its settings.
 
     Args:
         make: Makes the process, of its settings, the data directory and the alarms.
@@ -149,7 +149,7 @@ class ManagementPart(Part):
             self._process.start()
 
     async def check(self, new: Config) -> Change | None:
-        """Other settings: the process is told, started or ended."""
+        """Other settings: the process gets them, is started or ended."""
         if self._line(new) == self._line(self._config):
             return None
         return Change(lambda: self._use(new))

@@ -112,7 +112,7 @@ class MemoryContract:
         self._tell_refused_at_us = 0  # and when more may be logged
 
     def limit_to(self, limit: int | None) -> None:
-        """Have another limit from now on, and do what it asks for; None for no limit."""
+        """Set another limit, and do what it asks for; None for no limit."""
         self._limit = limit
         if limit is None and self.stage:
             self._enter(0)
@@ -262,7 +262,7 @@ class MemoryContract:
                      state, most, _WHAT_HAPPENS[stage], advice)  # fmt: skip
 
     def _tell_refused(self) -> None:
-        """Tell the log what was refused: MQTT 3 has no word for it, so that nothing else tells of messages."""
+        """Tell the log what was refused: MQTT 3 has no word for it, so that nothing else reports messages."""
         pressure, now = self._broker.pressure, int(self._broker.uptime_us)
         count = int(pressure.growth_refused) - self._refused_told
         if count == 0 or now < self._tell_refused_at_us:
@@ -272,7 +272,7 @@ class MemoryContract:
         most = heapq.nlargest(_TOLD_CLIENTS, pressure.heavy.items(), key=lambda holding: holding[1])
         _log.warning(
             "memory is short: %d sessions, subscriptions, delayed and retained messages were refused; those of MQTT 3 "
-            "are told that their messages were taken. Most is held by the clients %s",
+            "get acknowledgements all the same. Most is held by the clients %s",
             count,
             ", ".join(f"{clientid[:60]!r} ({size // _MIB} MiB)" for clientid, size in most) or "(none stands out)",
         )

@@ -1,14 +1,14 @@
 """Decides what to do as memory fills: numbers in, a stage and names out. `memory` performs it.
 
-The stages add up: caches shrink; QoS 0 messages are not queued; the clients that hold most get no more; connections
-that buffer most are closed; new connections are refused.
+The stages add up: caches shrink; QoS 0 messages are not queued; the clients that hold most get nothing;
+connections that buffer most are closed; new connections are refused.
 """
 
 import heapq
 from collections.abc import Mapping
 from typing import Final
 
-# The stages, by number; 0 is none.
+# The stages, by number; 0 is no stage.
 CACHES: Final = 1
 QOS0: Final = 2
 GROWTH: Final = 3

@@ -1,4 +1,4 @@
-"""What an OpenTelemetry collector is told, as a part of a node: spans and the log wait here until they are fetched."""
+"""What an OpenTelemetry collector gets, as a part of a node: spans and the log wait here until they are fetched."""
 
 import asyncio
 import logging
@@ -88,7 +88,7 @@ class OpenTelemetryPart(Part):
         return self._whitelists().values[kind]
 
     async def set_whitelist(self, kind: str, values: Sequence[str]) -> None:
-        """Have another list.
+        """Replace a list.
 
         Raises:
             ValueError: It is too long, or one of the values is wrong.
@@ -106,7 +106,7 @@ class OpenTelemetryPart(Part):
         if self.spans is not None:
             self.spans.list_only(wanted["clientid"], wanted["topic"])
 
-    # --- told by the process that exports
+    # --- from the process that exports
 
     def note_export(self, fault: str, sent: int, dropped: int) -> None:
         """How the export goes: an alarm stands while the collector takes nothing that it is to have."""

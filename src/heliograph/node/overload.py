@@ -1,4 +1,4 @@
-"""Protection against overload as a part of a node: measures it, sheds what `overload_policy` says, and tells of it."""
+"""Protection against overload as a part of a node: measures it, sheds what `overload_policy` says, and reports it."""
 
 import gc
 from collections.abc import Mapping
@@ -167,7 +167,7 @@ class OverloadPart(Part):
         return found
 
     def _shed(self) -> None:
-        """Have the kernel do what the stage asks for."""
+        """Make the kernel do what the stage asks for."""
         stage = self.stage if self.is_enabled else 0
         pressure, settings = self._kernel.broker.pressure, [one for one in self._settings() if one.enable]
         pressure.holds_connections = stage >= policy.CONNECTIONS

@@ -7,7 +7,7 @@ leave memory, full garbage collections).
 from collections.abc import Mapping
 from typing import Final
 
-# The stages, by number; 0 is none.
+# The stages, by number; 0 is no stage.
 MANAGEMENT: Final = 1
 CONNECTIONS: Final = 2
 QOS0: Final = 3

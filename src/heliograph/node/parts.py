@@ -200,7 +200,7 @@ def make_policies(
     numbers: Numbers,
     clock: Callable[[], int] = uptime_us,
 ) -> list[Part]:
-    """What operators lay over topics and clients, and what the node tells of them: parts that are callbacks.
+    """What operators lay over topics and clients, and what the node reports about them: parts that are callbacks.
 
     Args:
         numbers: The values of some metrics by their names.

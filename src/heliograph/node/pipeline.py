@@ -86,7 +86,7 @@ class PipelineProcess(SupervisedProcess):
         self._watch()
 
     def look_again(self) -> None:
-        """Have it start again at once what waits after a failure; its driver must run, as its status tells."""
+        """Start again at once what waits after a failure; its driver must run, as its status says."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGHUP)
@@ -268,7 +268,7 @@ class PipelinePart(Part):
         earlier: asyncio.Task[None] | None,
         actions: str,
     ) -> None:
-        """Have a process take the place of another, when that has left the checkpoint; or take over another file."""
+        """Replace a process by another, when that has left the checkpoint; or take over another file."""
         if earlier is not None:
             await asyncio.wait([earlier])
         if before is not None and before is not process:
@@ -304,7 +304,7 @@ class PipelinePart(Part):
         return self._process
 
     async def stop(self) -> None:
-        """Have it end in order."""
+        """End it in order."""
         process, self._process = self._process, None
         if self._replacing is not None:
             await asyncio.wait([self._replacing])
@@ -340,7 +340,7 @@ def _actions_text(config: Config) -> str:
 
 
 def file_arguments(files: Sequence[str]) -> list[str]:
-    """How the command `heliograph pipeline` is told one or two pipeline files."""
+    """The arguments of `heliograph pipeline` for one or two pipeline files."""
     return [files[0], *(f"--actions={file}" for file in files[1:])]
 
 

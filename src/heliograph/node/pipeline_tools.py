@@ -1,6 +1,6 @@
 """Commands about the pipeline of a node: its dead letters, what its rules would make of the last messages.
 
-Each is the command that people have, in a process of its own with what the node has told the pipeline; one at a time,
+Each is the command that people have, in a process of its own with the settings of the node's pipeline; one at a time,
 since some of them start Spark.
 """
 

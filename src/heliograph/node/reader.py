@@ -92,7 +92,7 @@ class ReaderPart(Part):
         return None if self._process is None else self._process.pid
 
     async def launch(self) -> None:
-        """Have its process load its modules, if there is to be one."""
+        """Make its process load its modules, if there is to be one."""
         if self._settings.enable:
             self._process = self._make(self._settings, str(self._settings.bind), self._launched)
             await self._process.launch()
@@ -110,7 +110,7 @@ class ReaderPart(Part):
             self.tick(uptime_us())
 
     async def check(self, new: Config) -> Change | None:
-        """Have another process ready, where the settings have changed, or what tokens and certificates are in files.
+        """Start another process, where the settings have changed, or what tokens and certificates are in files.
 
         Raises:
             StorageError: A file that the settings name cannot be used, or nothing can be served at the new address.
@@ -171,7 +171,7 @@ class ReaderPart(Part):
         )
 
     async def _look_at_rights(self) -> None:
-        """Have the reader know what users may read now."""
+        """Send the reader what users may read now."""
         users = {token.user for token in self._settings.tokens if token.user}
         found: dict[str, Rights | None] = {}
         for user in sorted(users):
@@ -260,7 +260,7 @@ class ReaderLaunch(Part):
         self._reader = reader
 
     async def start(self) -> None:
-        """Have it load its modules; it does nothing else yet."""
+        """Make it load its modules; it does nothing else yet."""
         await self._reader.launch()
 
     async def stop(self) -> None:

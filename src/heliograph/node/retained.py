@@ -62,7 +62,7 @@ class RetainedCommit(RetainedCommits):
     Args:
         table: The messages. It may be out of order: changes are refused until it works.
         join: What acknowledgements wait for.
-        refusals: Told while it refuses messages.
+        refusals: What publishers get while it refuses messages.
         alarms: Where alarms stand while it refuses them, and when they cannot be read.
 
     Attributes:
@@ -76,7 +76,7 @@ class RetainedCommit(RetainedCommits):
         self._table = table
         self._refusals = refusals
         self._log = BoundedLog(_log, lambda: time.monotonic_ns() // 1000)
-        self.store: RetainedStore | None = None  # what the broker asks, told too
+        self.store: RetainedStore | None = None  # what the broker asks
         self._alarms = alarms
         self.health = Health(
             _log, alarms, _ALARM, "retained messages are refused", "retained messages are taken again", self._changed
@@ -134,12 +134,12 @@ class RetainedCommit(RetainedCommits):
         self._table.close()
 
     def join(self, store: RetainedStore) -> None:
-        """Have the broker refuse what is to be retained while that is so."""
+        """Make the broker refuse what is to be retained while that is so."""
         self.store = store
         store.refusal = self._refusals.code(RETAINED)
 
     def use(self, settings: StateConfig) -> None:
-        """Have other settings, from the next commit on."""
+        """Use other settings, from the next commit on."""
         self._queue.use(fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes)
 
     def try_again(self) -> None:
@@ -184,7 +184,7 @@ class RetainedMessages:
         self._again: asyncio.TimerHandle | None = None
 
     def use(self, settings: RetainerConfig, database: StateConfig) -> None:
-        """Have other limits, and write in another way."""
+        """Use other limits, and write in another way."""
         self.retainer.use(retainer_options(settings))
         if self.commit is not None:
             self.commit.use(database)
@@ -282,7 +282,7 @@ class RetainedPart(Part):
         self._lie_before()
 
     def _lie_before(self) -> None:
-        """Have the broker retain messages, or not, as the settings say."""
+        """Make the broker retain messages, or not, as the settings say."""
         self._kernel.voice.publisher.states.lie_before(self.retainer)
 
     def _open(self, config: Config) -> RetainedMessages:

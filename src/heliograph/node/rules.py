@@ -46,7 +46,7 @@ class RulesPart(Part):
         self._look_at_us = 0
 
     async def start(self) -> None:
-        """Have the configured rules.
+        """Add the configured rules.
 
         Raises:
             RuleError: A rule cannot be used.

@@ -36,7 +36,7 @@ class MessageDatabase(GroupMessages, Protocol):
     """The methods of the database of messages that are used here."""
 
     def subscribe(self, on_grown: OnGrown) -> Callable[[], None]:
-        """Be told which streams have grown."""
+        """Call `on_grown` with the streams that have grown."""
 
     def newest_commit_us(self) -> int:
         """The time of the newest commit.
@@ -84,12 +84,12 @@ class NodeGroups:
         self._unsubscribe = messages.subscribe(groups.on_grown)
 
     def use(self, settings: SharedGroupsConfig) -> None:
-        """Have other timeouts from now on."""
+        """Use other timeouts from now on."""
         set_timers(self._groups.timers, settings)
         self._groups.turns.report_s = settings.checkpoint_interval
 
     def join(self, sessions: DurableSessions) -> None:
-        """Have durable sessions be members; called before they are read."""
+        """Let durable sessions be members; called before they are read."""
         self._sessions = sessions
         self._groups.roster.sessions = sessions.saver
         sessions.saver.on_saved = self._groups.members.on_sessions_saved
@@ -119,7 +119,7 @@ class NodeGroups:
             self._groups.turns.on_committed(self._messages.newest_commit_us())
 
     def tick(self) -> None:
-        """Time has passed; `DurableSessions` was told before."""
+        """Time has passed; called after the tick of `DurableSessions`."""
         if not self._groups.is_started and self._table is not None and self._broker.uptime_us >= self._retry_due_us:
             self._start(self._table)
         self._groups.tick()
@@ -181,7 +181,7 @@ def open_shared_groups(
 
 
 def set_timers(timers: Timers, settings: SharedGroupsConfig) -> None:
-    """Have the timeouts of some settings."""
+    """Set the timeouts of some settings."""
     timers.checkpoint_us = int(settings.checkpoint_interval * 1_000_000)
     timers.stall_us = int(settings.stall_timeout * 1_000_000)
     timers.revoke_timeout_us = int(settings.revoke_timeout * 1_000_000)

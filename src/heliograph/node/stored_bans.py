@@ -34,7 +34,7 @@ class StoredBansPart(Part):
         self._stored: StoredBans | None = None
 
     async def start(self) -> None:
-        """Have the bans that an earlier process held, and keep those that come."""
+        """Load the bans of an earlier process, and keep those that come."""
         bans, path = self._bans.bans, self._directory.path
         self._kernel.context.sessions.wills.is_banned = bans.may_not_publish
 

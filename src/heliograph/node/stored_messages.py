@@ -35,7 +35,7 @@ class StoredMessages:
 
     Args:
         on_committed: Called for each ticket of its group commit, in order.
-        refusals: Told while it refuses messages.
+        refusals: What publishers get while it refuses messages.
         alarms: Where an alarm stands while it refuses them.
 
     Attributes:
@@ -83,7 +83,7 @@ class StoredMessages:
         )
 
     def use(self, settings: MessagesConfig) -> None:
-        """Have other settings, but for those of a new database: which topics it is for is its owner's to know."""
+        """Use other settings, but for those of a new database: which topics it is for is its owner's to know."""
         before, self.settings = self.settings, settings
         if retention_options(settings) != retention_options(before):
             self._retention.use(retention_options(settings))
@@ -123,7 +123,7 @@ class StoredMessages:
         await every((self.commit, self._close), lambda step: step())
 
     def end_alarms(self) -> None:
-        """It is closed while the node goes on: what refused it does so no more."""
+        """It is closed while the node goes on: it refuses nothing any more."""
         for health in (self.health, self._offload_health):
             health.tell(None)
 

@@ -1,6 +1,6 @@
 """The longest turns of the event loop, with what ran in them where that could be seen.
 
-A thread looks at the loop's thread while a turn takes long: compiled code that gives the interpreter to nobody is not
+A thread looks at the loop's thread while a turn takes long: compiled code that keeps the interpreter to itself is not
 seen, only who called it. Nothing is looked at while turns are short.
 """
 

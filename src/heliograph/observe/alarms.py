@@ -98,7 +98,7 @@ class Alarms:
         node_name: The name of the node.
         outgoing: Where messages go.
         now_us: The time, in microseconds since the epoch.
-        tell: Told each alarm when it begins, and again when it ends.
+        tell: Called with each alarm when it begins, and again when it ends.
         retained: Where alarms are while they go on; None for nowhere.
     """
 
@@ -122,7 +122,7 @@ class Alarms:
         self._dropped = 0
 
     def use(self, options: AlarmOptions) -> None:
-        """Have other options from now on, also for the alarms that there are."""
+        """Use other options from now on, also for the alarms that there are."""
         before, self._options = self._options, options
         self._history = deque(self._history, options.ended_max)
         self.tick()
@@ -180,7 +180,7 @@ class Alarms:
         return True
 
     def update(self, name: str, message: str, details: Mapping[str, object]) -> bool:
-        """Have an active alarm say something else from now on; False if none of that name is active."""
+        """Change the text of an active alarm; False if none of that name is active."""
         name = short_text(name)
         before = self._active.get(name)
         if before is None:

@@ -16,7 +16,7 @@ class BoundedLog:
         logger: Where lines go.
         clock: Microseconds on the monotonic clock.
         lines_max: Lines that are written in a minute.
-        whole: A log that several share: where it takes no more lines, none of them is written.
+        whole: A log that several share: where it is full, none of them is written.
 
     Attributes:
         last_line: The newest line that was written; empty for none.

@@ -23,7 +23,7 @@ class LastingAlarms:
         degrades: Whether the node does not do its work meanwhile.
 
     Attributes:
-        quiet_us: The same; it may be set anew.
+        quiet_us: The same; it may be set again.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ class FileTarget(LogTarget):
             raise LogFileError(f"log.file.path: {self.path} cannot be opened: {error.strerror}") from None
 
     def tick(self) -> None:
-        """Begin the file anew where another program has renamed or deleted it."""
+        """Open the file again where another program has renamed or deleted it."""
         try:
             is_ours = self._file >= 0 and os.path.samestat(os.fstat(self._file), self.path.stat())
         except OSError:

@@ -33,7 +33,7 @@ class CountRate:
 
     def look(self, count: int) -> None:
         """Take the count as it is now."""
-        if count < self._count:  # it began anew
+        if count < self._count:  # it has begun again
             self._begin(0)
         self.now = (count - self._count) / LOOK_S
         self.max = max(self.max, self.now)

@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 class Ring(Generic[Item]):
-    """Numbers what is put into it, from 1 on, and keeps the newest until whoever fetches them says that it has them.
+    """Numbers what is put into it, from 1 on, and keeps the newest until their reader confirms them.
 
     Any thread may put items into it.
 

@@ -19,7 +19,7 @@ class Change:
     One of `apply` and `undo` is called, once, in this or a later turn.
 
     Attributes:
-        apply: Has it hold, beginning with what the part has then. It cannot fail and does not wait.
+        apply: Makes it hold, beginning with what the part has then. It cannot fail and does not wait.
         undo: Gives up what was made ready.
         settle: Gives up for good what the configuration before had, such as data of what is gone: called when the
             change will not go back by itself any more, which is at once unless it is on trial. Other changes, back

@@ -117,7 +117,7 @@ class Parts:
         return failed
 
     async def check(self, new: Config) -> Plan:
-        """Have every part make ready for another configuration; nothing of it is applied yet.
+        """Make every part ready for another configuration; nothing of it is applied yet.
 
         Returns:
             What it changes, for `apply` or `undo`, before anything else is checked.

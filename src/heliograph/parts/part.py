@@ -18,7 +18,7 @@ class Part:
     Attributes:
         name: What logs, alarms and other parts know it by.
         needs: Names of the parts that start before it and stop after it; those that a node lacks are passed over.
-        roots: The paths of the configuration that it is made of, with all that lies below them; `*` is any name.
+        roots: The paths of the configuration that it is made of, with all below them; `*` is any name.
         metrics: What the numbers of `samples` are.
     """
 
@@ -64,7 +64,7 @@ class Part:
         return ()
 
     def sample_pieces(self) -> Iterator[Sample | None]:
-        """The same piece by piece, for who leaves the event loop to others in between; None: more work, no number.
+        """The same piece by piece, for callers that yield in between; None: more work, no number.
 
         A part whose numbers take long to count brings its own.
         """

@@ -29,7 +29,7 @@ class Threads:
         self._stopped = False
 
     def run(self, step: Callable[[], None]) -> None:
-        """Have a thread call `step`, behind those that wait already."""
+        """Call `step` in a thread, after those that wait already."""
         with self._changed:
             if self._stopped:
                 return
@@ -41,7 +41,7 @@ class Threads:
         self._start()
 
     def limit(self, threads_max: int) -> None:
-        """Have so many threads at most from now on; those that are too many end when they have nothing to do."""
+        """Limit the number of threads; those that are too many end when they have nothing to do."""
         with self._changed:
             self._threads_max = threads_max
             missing = max(0, min(len(self._ready), threads_max - self._running))

@@ -26,7 +26,7 @@ class ChildProcess:
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def stop(self) -> None:
-        """Have it end in order, and wait until it is gone."""
+        """End it in order, and wait until it is gone."""
         process, self._process = self._process, None
         if process is not None:
             await self._end(process)
@@ -70,7 +70,7 @@ class SupervisedProcess(ChildProcess):
         self._hurried = asyncio.Event()
 
     async def stop(self) -> None:
-        """Have it end in order, and wait until it is gone."""
+        """End it in order, and wait until it is gone."""
         if self._supervisor is not None:
             self._supervisor.cancel()
             with contextlib.suppress(asyncio.CancelledError):

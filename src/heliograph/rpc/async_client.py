@@ -84,7 +84,7 @@ class AsyncRpcClient(asyncio.Protocol):
 
         Raises:
             UnreachableError: Nothing answers there.
-            RpcError: The other side speaks none of our versions, or takes no more connections.
+            RpcError: The other side speaks none of our versions, or takes no further connections.
         """
         client = AsyncRpcClient()
         loop = asyncio.get_running_loop()
@@ -129,7 +129,7 @@ class AsyncRpcClient(asyncio.Protocol):
 
         Args:
             timeout_s: For how long it may take; None for as long as it takes.
-            on_behalf: Whom it is asked for.
+            on_behalf: The caller that it is asked for.
 
         Raises:
             RpcError: It was refused, or failed.
@@ -146,7 +146,7 @@ class AsyncRpcClient(asyncio.Protocol):
 
         Args:
             timeout_s: For how long it may take altogether; None for as long as it takes.
-            on_behalf: Whom it is asked for.
+            on_behalf: The caller that it is asked for.
 
         Raises:
             RpcError: It was refused, or failed.
@@ -168,7 +168,7 @@ class AsyncRpcClient(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop when the connection is open."""
-        self._transport = cast("asyncio.Transport", transport)  # that of uvloop is none by its class
+        self._transport = cast("asyncio.Transport", transport)  # uvloop has a class of its own
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop with what has come."""

@@ -41,7 +41,7 @@ class RpcClient:
 
     Raises:
         UnreachableError: Nothing answers there.
-        RpcError: The other side speaks none of our versions, or takes no more connections.
+        RpcError: The other side speaks none of our versions, or takes no further connections.
     """
 
     def __init__(self, path: Path, name: str = "heliograph") -> None:

@@ -83,7 +83,7 @@ class RpcConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
-        self._transport = cast("asyncio.Transport", transport)  # that of uvloop is none by its class
+        self._transport = cast("asyncio.Transport", transport)  # uvloop has a class of its own
         peer = peer_of(transport.get_extra_info("socket"))
         self._call = Call(peer.user, f"{self._host.place}, pid {peer.pid}", peer.is_ours)
         self._is_open = True
@@ -227,7 +227,7 @@ class RpcConnection(asyncio.Protocol):
         )
 
     def _call_of(self, asked: proto.Request) -> Call:
-        """Who asks: the peer, or whom it names, where it may name others."""
+        """The caller: the peer, or the one that it names, where it may name others."""
         if not asked.on_behalf:
             return self._call
         if not self._call.is_ours:

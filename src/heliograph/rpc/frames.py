@@ -13,7 +13,7 @@ _LENGTH_BYTES: Final = 4
 
 
 class FrameError(Exception):
-    """The other side did not send a frame that is valid; the connection is of no more use."""
+    """The other side did not send a frame that is valid; the connection cannot be used any further."""
 
 
 class RpcFrameReader:

@@ -1,4 +1,4 @@
-"""What can be asked: methods by their names, the call that they are given, and who is told of actions."""
+"""What can be asked: methods by their names, the call that they get, and the audit of actions."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Call:
     """One request.
 
     Attributes:
-        who: Who asks, as `alice (uid 1000)`.
+        who: The caller, as `alice (uid 1000)`.
         origin: From where, as `control socket, pid 4711`.
         is_ours: Whether a process of the node's own user asks, which could do anyhow what the node can.
     """
@@ -76,7 +76,7 @@ class Method:
         name: `area.verb`.
         args: The struct of its arguments.
         handler: What answers.
-        is_action: Whether it changes anything: the audit is told of it, also where it was refused.
+        is_action: Whether it changes anything: it is in the audit, also where it was refused.
         is_vital: Whether it is answered also while the node has more to do than it can.
         secrets: The fields of its arguments that the audit does not get.
     """
@@ -94,7 +94,7 @@ class Action:
     """An action that was asked for, for the audit.
 
     Attributes:
-        who: Who asked.
+        who: The caller.
         origin: From where.
         method: What for.
         args: Its arguments, with `HIDDEN` for secrets; empty where they could not be read.
@@ -111,7 +111,7 @@ class Action:
 
 
 class Audit(Protocol):
-    """Who is told of actions."""
+    """Records actions."""
 
     def record(self, action: Action) -> None:
         """Take one, when it has ended or was refused; called in the event loop, and must not wait long."""

@@ -45,7 +45,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True, tag=2):
         method: Its name, as `clients.list`.
         args: The struct of its arguments.
         deadline_ms: Milliseconds from its arrival until it is given up; 0 for never.
-        on_behalf: Whom the asker asks for, as a caller of the HTTP API; empty for itself.
+        on_behalf: The caller behind the request, as one of the HTTP API; empty for the peer itself.
     """
 
     id: int

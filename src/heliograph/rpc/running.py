@@ -41,7 +41,7 @@ class Services:
 
     Attributes:
         turns: Where requests get their turns.
-        audit: Who is told of actions.
+        audit: Records actions.
         on_fault: Called with the name of a method and what it raised, where that was a fault of the program.
     """
 
@@ -185,7 +185,7 @@ class RunningRequest:
         self._end(Failure(self.number, code, message), code, message)
 
     def _said(self, error: Exception) -> tuple[str, str]:
-        """The code and the message of what was raised; a fault of the program is reported here and told nothing of."""
+        """The code and the message of what was raised; a fault of the program is reported here only."""
         code = codes.ANSWER_TOO_LARGE if isinstance(error, FrameError) else getattr(error, "code", None)
         if isinstance(code, str):
             # It may name a file whose name is no UTF-8, which no frame takes.

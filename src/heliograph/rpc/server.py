@@ -29,7 +29,7 @@ class RpcServer:
         methods: What can be asked.
         name: What answers, with its version.
         place: Where it is asked, for the audit: `control socket`.
-        audit: Who is told of actions.
+        audit: Records actions.
         on_fault: Called with the name of a method and what it raised, where that was a fault of the program.
         overload: Says why only what is vital is answered now; empty where everything is.
         patience: How long connections wait for their peers.

@@ -41,7 +41,7 @@ class RequestTurns:
         self._owed_s = 0.0  # rest that the loop has yet to get
 
     def add(self, work: Steps) -> None:
-        """Give it turns until it has no more to do; it must not be among those that get some."""
+        """Give it turns until it is done; it must not be among those that get some."""
         self._waiting.append(work)
         if not self._is_scheduled:
             self._schedule()

@@ -42,7 +42,7 @@ class Section:
 
     Attributes:
         model: The dataclass.
-        has_switch: Whether the group is None where the file does not have it, says `enable = false` in it, or `none` in
+        has_switch: Whether the group is None where the file lacks it, says `enable = false` in it, or `none` in
             its place.
     """
 
@@ -146,7 +146,7 @@ class Setting:
         default: Its value where a file does not say; `dataclasses.MISSING` where a file must.
         description: What it means, for people.
         is_secret: Whether its value is never shown.
-        how: How it changes while the program runs, and what lies below it; None: as the group that it belongs to.
+        how: How it and all below it change while the program runs; None: as the group that it belongs to.
     """
 
     name: str

@@ -51,7 +51,7 @@ class RedisPlace:
     sentinel: str | None = optional(
         Text("a name"), "Of `sentinel`: the name under which the sentinels know the primary."
     )
-    sentinel_username: str | None = optional(Text("a user name"), "Who asks the sentinels.")
+    sentinel_username: str | None = optional(Text("a user name"), "The user at the sentinels.")
     sentinel_password: Secret | None = optional(SecretText(), "The password for it.")
     database: int = setting(Integer(0, 1023), 0, "Number of the database; a cluster has none.")
 
@@ -89,7 +89,7 @@ class RedisPlace:
 
 
 def connection_arguments(username: str | None, password: str | None, tls: ClientTls | None) -> dict[str, Any]:
-    """How the library `redis` is told who connects, and with which TLS; for its blocking and asynchronous classes."""
+    """Login and TLS as arguments of the library `redis`; for its blocking and asynchronous classes."""
     arguments: dict[str, Any] = {"username": username, "password": password}
     if tls is not None:
         arguments |= {

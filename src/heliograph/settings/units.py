@@ -182,7 +182,7 @@ def parse_address(text: str) -> Address:
     """The address that `host:port`, `[IPv6]:port` or a bare port means.
 
     Raises:
-        ValueError: It is none of them.
+        ValueError: It is not one of them.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host:
@@ -208,7 +208,7 @@ def parse_listener_address(text: str) -> Address | UnixAddress:
     """The address that `host:port`, `[IPv6]:port`, `:port`, a bare port or `unix:/path` means.
 
     Raises:
-        ValueError: It is none of them.
+        ValueError: It is not one of them.
     """
     if not text.startswith(UNIX_PREFIX):
         return parse_address(text)
@@ -230,7 +230,7 @@ def check_topic_filter(text: str) -> str:
     """Give back a topic filter that MQTT allows for an ordinary (not shared) subscription.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if text.startswith(SHARE_PREFIX):
         raise ValueError("a shared subscription has no meaning here: leave out $share/GROUP/")

@@ -16,7 +16,7 @@ class GssapiConfig(AuthenticatorConfig):
     backend: str = setting(Choice("kerberos"), "kerberos", "Which system gives the tickets.")
     principal: str = required(
         Text("a principal, as in mqtt/host.example.com@EXAMPLE.COM", r"[^/@\s]+/[^/@\s]+@[^/@\s]+"),
-        "Who the node is, for whom clients get their tickets.",
+        "The name of the node, for which clients get their tickets.",
     )
     keytab_file: str = setting(AnyText("a file"), "", "The file with its keys; empty for the system's keytab.")
     request_timeout: float = setting(Duration(0.001), 5.0, "How long a step of the exchange may take.")

@@ -30,6 +30,6 @@ class AuthenticationSettings:
     hide_reasons: bool = setting(
         Boolean(),
         False,
-        "Whether a client with a wrong password is told the same as one that nobody knows (`not_authorized`), so that "
-        "nobody finds out which users there are.",
+        "Whether a client with a wrong password gets the same answer as an unknown one (`not_authorized`), so that it "
+        "does not find out which users there are.",
     )

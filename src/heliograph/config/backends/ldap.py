@@ -23,7 +23,7 @@ class LdapConnection:
     """Where an LDAP server is, and which entry is searched for a client."""
 
     server: Address = required(ServerAddress(_PORT), "Where the server is.")
-    username: str | None = optional(Text("a distinguished name"), "Who searches; nobody without.")
+    username: str | None = optional(Text("a distinguished name"), "Who searches; without it, an anonymous search.")
     password: Secret | None = optional(SecretText(), "The password for it.")
     pool_size: int = setting(Integer(1, 1000), 8, "Connections at most.")
     query_timeout: float = setting(Duration(0.001), 5.0, "How long an answer may take.")

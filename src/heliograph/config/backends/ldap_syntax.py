@@ -1,4 +1,4 @@
-"""Filters and names of LDAP as kinds of settings: a mistake in one is told when the configuration is read."""
+"""Filters and names of LDAP as kinds of settings: a mistake in one is found when the configuration is read."""
 
 from __future__ import annotations
 

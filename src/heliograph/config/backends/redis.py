@@ -57,7 +57,7 @@ class RedisCommand:
         command = _read(text, ("HGET", "HMGET"))
         for field in command.fields:
             if field not in _USER_FIELDS:
-                raise RedisCommandError(f"{field!r} is none of the fields {', '.join(_USER_FIELDS)}")
+                raise RedisCommandError(f"{field!r} is not one of the fields {', '.join(_USER_FIELDS)}")
         if not set(_HASH_FIELDS) & set(command.fields):
             raise RedisCommandError("it asks for neither password_hash nor password")
         if command.name == "HGET" and len(command.fields) != 1:

@@ -40,7 +40,7 @@ def command_words(text: str) -> list[str]:
 
 
 def checked_name(words: Sequence[str], names: Collection[str]) -> str:
-    """The name of a command, in capitals; refused if it is none of `names`, or has no key.
+    """The name of a command, in capitals; refused if it is not one of `names`, or has no key.
 
     Raises:
         RedisCommandError: See above.

@@ -18,7 +18,7 @@ QUERY: Final = Text('a query, as in "SELECT ... FROM ... WHERE username = ${user
 
 @dataclass(frozen=True, kw_only=True)
 class SqlConnection:
-    """Where a database is, who asks it, and how long it may take; each kind of database has a class of its own.
+    """Address, credentials and timeout of a database; each kind of database has a class of its own.
 
     Attributes:
         dialect: What the placeholders of a query become; see `access.templates.sql`.

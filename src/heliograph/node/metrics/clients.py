@@ -21,7 +21,7 @@ SESSIONS: Final[tuple[Metric, ...]] = (
     gauge("durable_sessions.pending", "Batches of session state that wait for their commit."),
     counter("durable_sessions.discovered", "Sessions that were found on the disk since the start."),
     counter("durable_sessions.expired", "Of these, those that had expired."),
-    counter("durable_sessions.orphaned", "Records of sessions that are no more."),
+    counter("durable_sessions.orphaned", "Records of sessions that no longer exist."),
     counter("durable_sessions.removed", "Sessions that were removed from the disk."),
     gauge("durable_sessions.to_remove", "Sessions that are still to be removed."),
     gauge("shared_groups.durable", "Durable shared groups."),

@@ -61,7 +61,7 @@ KERNEL: Final[tuple[Metric, ...]] = (
     counter("packets.publish.dropped", "PUBLISH packets that found no room for another QoS 2 exchange."),
     counter("packets.publish.inuse", "QoS 2 messages whose identifier is that of one whose PUBREL is awaited."),
     counter("packets.subscribe.error", "Filters that were refused for another reason than missing rights."),
-    counter("packets.unsubscribe.error", "Filters to unsubscribe from that are none."),
+    counter("packets.unsubscribe.error", "Filters to unsubscribe from that are not valid."),
     *(counter(f"packets.{name}.missed", f"{name.upper()} packets under an identifier that nothing is on its way under.")
       for name in ("puback", "pubrec", "pubrel", "pubcomp")),
     *(counter(f"packets.{name}.inuse", f"{name.upper()} packets that are not what the message under their identifier "
