@@ -33,7 +33,7 @@ dashboard.listeners.http.bind = "127.0.0.1:0"
 durable_storage.flight.bind = "127.0.0.1:0"
 durable_storage.messages.topics = ["wheel/#"]
 """
-# Reads what is stored, in a session that is not told of the format, and shows where that was found.
+# Reads what is stored, in a session without options for the format, and shows where that was found.
 SPARK: Final = """
 import sys
 from pyspark.sql import SparkSession

@@ -180,7 +180,7 @@ def _run_atheris(name: str, runs: int, seconds: float, seed: int) -> int:
 def _atheris_worker(options: argparse.Namespace) -> int:
     atheris = importlib.import_module("atheris")
     target = _import_targets().TARGETS[options.target]
-    # Not by its import hook, which would find the compiled modules that lie beside the sources.
+    # Not by its import hook, which would find the compiled modules beside the sources.
     for function in gc.get_objects():
         if isinstance(function, FunctionType) and str(function.__module__).startswith(INSTRUMENTED):
             atheris.instrument_func(function)

@@ -35,7 +35,7 @@ def main() -> int:
     """The exit code: 1 if a seed found something."""
     options = _parser().parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0" or os.environ.get("HELIOGRAPH_PURE") != "1":
-        # Sets of texts are walked in another order in every process unless it is told not to.
+        # Sets of texts are walked in another order in every process unless a seed is set.
         os.environ.update(PYTHONHASHSEED="0", HELIOGRAPH_PURE="1")
         os.execv(sys.executable, [sys.executable, *sys.argv])
     if options.mutation == "?":

@@ -3,7 +3,7 @@
     python scripts/supervise.py [--limit SECONDS] PROGRAM [ARGUMENT...]
 
 The program runs in a session of its own. Ctrl-C, SIGTERM and SIGHUP reach its whole process group, and two seconds
-later what still runs is killed. So is what outlives the program, be it in a session of its own: the kernel gives this
+later what still runs is killed. So is what outlives the program, also in a session of its own: the kernel gives this
 process the orphans of those below it. The standard library is enough, as it also runs before any set-up.
 
 The exit code is the program's; 128 and the signal's number where a signal ended one of the two; 124 at the limit.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 GRACE_S: Final = 2.0  # Ctrl-C ends everything within five seconds, also on a busy machine
-_LIMIT_GRACE_S: Final = 30.0  # nobody waits at the keyboard: programs print where they hang
+_LIMIT_GRACE_S: Final = 30.0  # not at a keyboard: programs print where they hang
 _AT_LIMIT: Final = 124  # as `timeout` has it
 _SIGNALS: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _PR_SET_PDEATHSIG: Final = 1

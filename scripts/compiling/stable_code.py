@@ -1,7 +1,7 @@
 """Gives each C file of mypyc a text that changes only with what its module uses, so that its object can be kept.
 
 mypyc numbers literals and temporary names over all modules, and each file includes the declarations of all of them: one
-more string in one module would change every file. Here a literal has a symbol made of its value, which the linker
+more string in one module would change every file. Here the symbol of a literal is made of its value, which the linker
 resolves; temporary names are numbered within their file; and of the declarations a file has those that it names.
 """
 
@@ -126,7 +126,7 @@ def _chunks(header: str) -> Iterator[str]:
 
 
 def _declared(chunk: str) -> Iterator[str]:
-    """The names that a declaration introduces; those of a structure's fields are none."""
+    """The names that a declaration introduces; without those of a structure's fields."""
     if "{" in chunk:
         yield from (name for names in _STRUCT.findall(chunk) for name in names if name)
     elif found := _FUNCTION_OR_VARIABLE.search(chunk):
