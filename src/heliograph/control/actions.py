@@ -179,10 +179,13 @@ class ActionChanges:
         actions = self._users_of(args) if self._root == CONNECTORS else [f"{args.type}:{args.name}"]
         rules = sorted({rule for action in actions for rule in self._asked.rules_of(action)})
         if not args.with_dependents:
-            users, what = (actions, "actions") if self._root == CONNECTORS else (rules, "rules")
+            key, users, what = ("active_channels", actions, "actions")
+            if self._root == ACTIONS:
+                key, users, what = "rules", rules, "rules"
             if users:
-                told_by = f"{what} {', '.join(users)} use the {_WHAT[self._root]} {args.type}:{args.name}"
-                raise RpcError("action_in_use", f"{told_by}; change them first, or delete it with them")
+                in_use = f"{what} {', '.join(users)} use the {_WHAT[self._root]} {args.type}:{args.name}"
+                message = f"{in_use}; change them first, or delete it with them"
+                raise RpcError("action_in_use", message, {key: users})
         values = [*(await self._groups(self._root, args.type)).delete(args.name).values]
         if self._root == CONNECTORS:
             for action in actions:

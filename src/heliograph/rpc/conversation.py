@@ -123,7 +123,7 @@ def values_of(reply: proto.ToAsker) -> Iterator[msgspec.Raw]:
         RpcError: The request was refused, or failed.
     """
     if isinstance(reply, proto.Failure):
-        raise RpcError(reply.code, reply.message)
+        raise RpcError(reply.code, reply.message, reply.details)
     if isinstance(reply, proto.Slice):
         yield reply.rows
     elif isinstance(reply, proto.Answer):

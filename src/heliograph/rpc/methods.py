@@ -51,12 +51,14 @@ class RpcError(Exception):
     Attributes:
         code: What it is, for programs; it stands in docs/errors.md.
         message: What was asked, what is valid and what to do, for people.
+        details: What programs need of it beside the code, such as the names of what stands in the way.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, details: Mapping[str, list[str]] | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.details: Mapping[str, list[str]] = details or {}
 
 
 Answered: TypeAlias = Iterator[Sequence[object]] | AsyncIterator[Sequence[object]] | Awaitable[object] | msgspec.Struct

@@ -6,6 +6,7 @@ each `Request` is answered by one `Answer`, or by any number of `Slice`s and an 
 several requests may come in any order.
 """
 
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -87,11 +88,13 @@ class Failure(msgspec.Struct, array_like=True, frozen=True, tag=7):
     Attributes:
         code: What it is, for programs.
         message: The same for people.
+        details: What programs need beside the code, by name.
     """
 
     id: int
     code: str
     message: str
+    details: Mapping[str, list[str]] = {}
 
 
 FromAsker: TypeAlias = Hello | Request | Cancel

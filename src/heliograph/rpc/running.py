@@ -182,7 +182,8 @@ class RunningRequest:
 
     def _fail(self, error: Exception) -> None:
         code, message = self._said(error)
-        self._end(Failure(self.number, code, message), code, message)
+        details = error.details if isinstance(error, RpcError) else {}
+        self._end(Failure(self.number, code, message, details), code, message)
 
     def _said(self, error: Exception) -> tuple[str, str]:
         """The code and the message of what was raised; a fault of the program is reported here only."""

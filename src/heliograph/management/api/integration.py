@@ -1,16 +1,28 @@
 """What the routes of connectors, actions and bridges share: their ids, bodies, and how they are shown."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.actions import ActionId, ActionRow, ConnectorRow, IntegrationAsks
+from heliograph.control.proto_v1.actions import (
+    ActionDelete,
+    ActionId,
+    ActionPut,
+    ActionRow,
+    ActionSwitch,
+    ConnectorRow,
+    IntegrationAsks,
+)
+from heliograph.management.api.people import CallerDep
+from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import NO_SETTING, settings_tree
 from heliograph.management.asking.states import action_metrics
-from heliograph.management.web.asked_nodes import AskedNodes
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Row, Str
 from heliograph.rpc.methods import RpcError
@@ -91,6 +103,118 @@ async def row_of(node: Node, asks: IntegrationAsks[AnyRow], text: str) -> AnyRow
         if (one.type, one.name) == (wanted.type, wanted.name):
             return one
     raise ApiError(404, "NOT_FOUND", f"there is no {asks.area.removesuffix('s')} {text[:200]!r}")
+
+
+def add_integration_routes(
+    area: Area, one: str, asks: IntegrationAsks[AnyRow], more: Callable[[AnyRow], Mapping[str, Any]], deleted: str
+) -> Callable[[AskedNodes, Sequence[AnyRow]], Awaitable[list[dict[str, Any]]]]:
+    """Add the routes that connectors and actions share.
+
+    Args:
+        one: `connector` or `action`.
+        asks: What a node is asked.
+        more: What answers have of one besides its settings and status.
+        deleted: What the document says of DELETE.
+
+    Returns:
+        What makes answers of rows.
+    """
+    many, reads, writes = asks.area, {"scope": f"{asks.area}:read"}, {"scope": f"{asks.area}:write"}
+    by_id, found = f"/{many}/{{id}}", {**MISSING, **INVALID}
+
+    async def shown_rows(nodes: AskedNodes, rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
+        return await shown(nodes, many, rows, more)
+
+    async def get_one(id: str, nodes: NodesDep) -> dict[str, Any]:
+        (answer,) = await shown_rows(nodes, [await row_of(nodes.own, asks, id)])
+        return answer
+
+    async def get_all(nodes: NodesDep) -> list[dict[str, Any]]:
+        return await shown_rows(nodes, await nodes.own.rows(asks.list()))
+
+    async def create(body: NamedSettings, nodes: NodesDep) -> dict[str, Any]:
+        with answering():
+            await nodes.own.ask(asks.put(ActionPut(body.type, body.name, body.text(), is_new=True)))
+        return await get_one(f"{body.type}:{body.name}", nodes)
+
+    async def put(id: str, body: Settings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
+        row = await row_of(nodes.own, asks, id)
+        await check_secrets_stay(caller, nodes.own, (many, row.type, row.name), body.plain())
+        with answering():
+            await nodes.own.ask(asks.put(ActionPut(row.type, row.name, body.text())))
+        return await get_one(id, nodes)
+
+    async def delete(id: str, nodes: NodesDep, also_delete_dep_actions: bool = False) -> None:
+        wanted = id_of(id)
+        with answering(action_in_use=(400, "BAD_REQUEST"), bad_arguments=(404, "NOT_FOUND")):
+            await nodes.own.ask(asks.delete(ActionDelete(wanted.type, wanted.name, also_delete_dep_actions)))
+
+    async def enable(id: str, enable: bool, nodes: NodesDep) -> None:
+        wanted = id_of(id)
+        with answering():
+            await nodes.own.ask(asks.switch(ActionSwitch(wanted.type, wanted.name, enable)))
+
+    async def operate(id: str, operation: Literal["start", "restart"], nodes: NodesDep) -> None:
+        with answering():
+            row = await nodes.own.ask(asks.start(id_of(id)))
+        if row.status == "disconnected":
+            raise ApiError(400, "BAD_REQUEST", row.reason)
+
+    async def operate_on_node(node: str, id: str, operation: Literal["start", "restart"], nodes: NodesDep) -> None:
+        nodes.named(node)
+        await operate(id, operation, nodes)
+
+    async def probe(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> None:
+        await check_secrets_stay(caller, nodes.own, (many, body.type, body.name), body.plain())
+        with answering(action_test_failed=(400, "TEST_FAILED")):
+            await nodes.own.ask(asks.probe(ActionPut(body.type, body.name, body.text())), timeout_s=PROBE_S)
+
+    connects = "Connect now." if one == "connector" else "Connect now, and restart in the pipeline what failed."
+    area.get(f"/{many}", name=f"list_{many}", description=f"All {many}.", response_model=list[Shown], **reads)(get_all)
+    area.post(
+        f"/{many}",
+        name=f"create_{one}",
+        description=f"Create {_A[one]}.",
+        status=201,
+        response_model=Shown,
+        errors=NEW,
+        **writes,
+    )(create)
+    area.get(by_id, name=f"get_{one}", description=f"One {one}.", response_model=Shown, errors=found, **reads)(get_one)
+    area.put(
+        by_id,
+        name=f"put_{one}",
+        description=f"Replace the settings of {_A[one]}.",
+        response_model=Shown,
+        errors=found,
+        **writes,
+    )(put)
+    area.delete(by_id, name=f"delete_{one}", description=deleted, errors=found, **writes)(delete)
+    area.put(
+        f"{by_id}/enable/{{enable}}",
+        name=f"enable_{one}",
+        description=f"Enable or disable {_A[one]}{' with its actions' if one == 'connector' else ''}.",
+        status=204,
+        errors=found,
+        **writes,
+    )(enable)
+    for path, name, said, endpoint in (
+        (by_id, f"operate_{one}", connects, operate),
+        (f"/nodes/{{node}}{by_id}", f"operate_{one}_on_node", f"On one node: {connects.lower()}", operate_on_node),
+    ):
+        area.post(f"{path}/{{operation}}", name=name, description=said, status=204, errors=found, **writes)(endpoint)
+    area.post(
+        f"/{many}_probe",
+        name=f"probe_{one}",
+        description=f"Check that the server of {_A[one]} can be reached and accepts the login; nothing is written.",
+        status=204,
+        errors=TESTED,
+        **writes,
+    )(probe)
+    return shown_rows
+
+
+_A: Final = {"connector": "a connector", "action": "an action"}
 
 
 async def shown(

@@ -8,13 +8,10 @@ from pydantic import ConfigDict, Field
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS
 from heliograph.control.proto_v1.policies import TRANSFORMATIONS_DRY_RUN, PolicyTrial
 from heliograph.management.api.policies import (
-    INVALID,
-    MISSING,
     REFUSED,
     MessageBody,
-    OrderBody,
     PolicyBody,
-    PolicyFamily,
+    add_policy_routes,
     with_defaults,
 )
 from heliograph.management.web.area import Area
@@ -31,7 +28,6 @@ _EXAMPLE: dict[str, Any] = {
     "operations": [{"key": "topic", "value": "concat([clientid, '/', topic])"}],
     "failure_action": "drop",
 }
-_family = PolicyFamily(TRANSFORMATIONS, lambda plain: with_defaults(plain, {**_DEFAULTS, "operations": []}))
 
 
 class OperationBody(Body):
@@ -74,28 +70,14 @@ class TransformationTrialBody(Body):
     message: MessageBody
 
 
-@area.get("/message_transformations", scope="policies:read")
-async def list_message_transformations(nodes: NodesDep) -> list[dict[str, Any]]:
-    """All transformations in their order."""
-    return await _family.all(nodes.own)
-
-
-@area.post("/message_transformations", scope="policies:write", status=201, errors=INVALID)
-async def create_message_transformation(body: TransformationBody, nodes: NodesDep) -> dict[str, Any]:
-    """Add a transformation at the end."""
-    return await _family.add(nodes.own, body)
-
-
-@area.put("/message_transformations", scope="policies:write", errors={**REFUSED, **MISSING})
-async def put_message_transformation(body: TransformationBody, nodes: NodesDep) -> dict[str, Any]:
-    """Change the transformation that the body names."""
-    return await _family.update(nodes.own, body)
-
-
-@area.post("/message_transformations/reorder", scope="policies:write", status=204, errors=REFUSED)
-async def reorder_message_transformations(body: OrderBody, nodes: NodesDep) -> None:
-    """Set the order of all transformations."""
-    await _family.order(nodes.own, body.order)
+add_policy_routes(
+    area,
+    "message_transformations",
+    "transformation",
+    TRANSFORMATIONS,
+    TransformationBody,
+    lambda plain: with_defaults(plain, {**_DEFAULTS, "operations": []}),
+)
 
 
 @area.post("/message_transformations/dryrun", scope="policies:write", errors=REFUSED)
@@ -113,43 +95,6 @@ async def dry_run_message_transformation(body: TransformationTrialBody, nodes: N
         "user_property": dict(out.user_properties),
         **_payload(out.payload),
     }
-
-
-@area.get("/message_transformations/transformation/{name}", scope="policies:read", errors=MISSING)
-async def get_message_transformation(name: str, nodes: NodesDep) -> dict[str, Any]:
-    """One transformation."""
-    return await _family.one(nodes.own, name)
-
-
-@area.delete("/message_transformations/transformation/{name}", scope="policies:write", errors={**REFUSED, **MISSING})
-async def delete_message_transformation(name: str, nodes: NodesDep) -> None:
-    """Delete a transformation."""
-    await _family.delete(nodes.own, name)
-
-
-@area.get("/message_transformations/transformation/{name}/metrics", scope="policies:read", errors=MISSING)
-async def get_message_transformation_metrics(name: str, nodes: NodesDep) -> dict[str, Any]:
-    """The counters of a transformation."""
-    return await _family.metrics(nodes, name)
-
-
-@area.post(
-    "/message_transformations/transformation/{name}/metrics/reset", scope="policies:write", status=204, errors=MISSING
-)
-async def reset_message_transformation_metrics(name: str, nodes: NodesDep) -> None:
-    """Reset the counters of a transformation."""
-    await _family.reset(nodes.own, name)
-
-
-@area.post(
-    "/message_transformations/transformation/{name}/enable/{enable}",
-    scope="policies:write",
-    status=204,
-    errors={**REFUSED, **MISSING},
-)
-async def enable_message_transformation(name: str, enable: Literal["true", "false"], nodes: NodesDep) -> None:
-    """Enable or disable a transformation."""
-    await _family.switch(nodes.own, name, is_enabled=enable == "true")
 
 
 def _payload(payload: bytes) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What validations and transformations of messages have in common: the routes of one family."""
+"""What validations and transformations of messages have in common: bodies and routes."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,9 +16,9 @@ from heliograph.control.proto_v1.groups import (
 )
 from heliograph.control.proto_v1.messages import PublishProperties
 from heliograph.control.proto_v1.policies import TrialMessage
-from heliograph.management.asking.nodes import Node
 from heliograph.management.web.answering import answering
-from heliograph.management.web.asked_nodes import AskedNodes
+from heliograph.management.web.area import Area
+from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.payloads import Encoding, payload_bytes
@@ -125,78 +125,124 @@ class MessageBody(Body):
         )
 
 
-class PolicyFamily:
-    """Asks a node about validations, or about transformations.
+def add_policy_routes(
+    area: Area,
+    root: str,
+    one: str,
+    asks: OrderedAsks,
+    body_model: type[PolicyBody],
+    shown: Callable[[Settings], Settings],
+) -> None:
+    """Add the routes that validations and transformations share.
 
     Args:
-        asks: What is asked of them.
-        shown: What the API shows of settings, defaults included.
+        root: The path of the list, and the word for one with it: `schema_validations`.
+        one: The word for one of them: `validation`.
+        asks: What a node is asked.
+        body_model: The body of a request that makes or changes one.
+        shown: The settings that the API answers, defaults included.
     """
+    kind, item = root.removesuffix("s"), f"/{root}/{one}/{{name}}"
+    reads, writes = {"scope": "policies:read"}, {"scope": "policies:write"}
+    changes = {**writes, "status": 204, "errors": {**REFUSED, **MISSING}}
 
-    def __init__(self, asks: OrderedAsks, shown: Callable[[Settings], Settings]) -> None:
-        self._asks = asks
-        self._shown = shown
+    def row(found: GroupShown) -> Settings:
+        return shown(json.loads(found.text))
 
-    async def all(self, node: Node) -> list[Settings]:
-        """All in their order."""
-        return [self._row(row) for row in await node.rows(self._asks.list())]
-
-    async def one(self, node: Node, name: str) -> Settings:
-        """One of them."""
+    async def get_one(name: str, nodes: NodesDep) -> Settings:
         with answering():
-            return self._row(await node.ask(self._asks.show(NamedGroup(name))))
+            return row(await nodes.own.ask(asks.show(NamedGroup(name))))
 
-    async def add(self, node: Node, body: PolicyBody) -> Settings:
-        """Add one at the end."""
+    async def get_all(nodes: NodesDep) -> list[Settings]:
+        return [row(found) for found in await nodes.own.rows(asks.list())]
+
+    async def create(body: PolicyBody, nodes: NodesDep) -> Settings:
         with answering():
-            await node.ask(self._asks.add(body.settings()))
-        return await self.one(node, body.name)
+            await nodes.own.ask(asks.add(body.settings()))
+        return await get_one(body.name, nodes)
 
-    async def update(self, node: Node, body: PolicyBody) -> Settings:
-        """Replace the settings of one."""
+    async def put(body: PolicyBody, nodes: NodesDep) -> Settings:
         with answering():
-            await node.ask(self._asks.update(body.settings()))
-        return await self.one(node, body.name)
+            await nodes.own.ask(asks.update(body.settings()))
+        return await get_one(body.name, nodes)
 
-    async def delete(self, node: Node, name: str) -> None:
-        """Delete one."""
-        with answering():
-            await node.ask(self._asks.delete(NamedGroup(name)))
-
-    async def switch(self, node: Node, name: str, *, is_enabled: bool) -> None:
-        """Enable or disable one."""
-        with answering():
-            await node.ask(self._asks.switch(GroupSwitch(name, is_enabled)))
-
-    async def order(self, node: Node, names: list[str]) -> None:
-        """Set the order of all.
-
-        Raises:
-            ApiError: 400, the order does not name each of them once.
-        """
-        there = [row.name for row in await node.rows(self._asks.list())]
+    async def reorder(body: OrderBody, nodes: NodesDep) -> None:
+        there = [found.name for found in await nodes.own.rows(asks.list())]
         faults: dict[str, Any] = {
-            "not_found": [name for name in names if name not in there],
-            "not_reordered": [name for name in there if name not in names],
-            "duplicated": sorted({name for name in names if names.count(name) > 1}),
+            "not_found": [name for name in body.order if name not in there],
+            "not_reordered": [name for name in there if name not in body.order],
+            "duplicated": sorted({name for name in body.order if body.order.count(name) > 1}),
         }
         if any(faults.values()):
             raise ApiError(400, "BAD_REQUEST", "the order has to name each of them once", **faults)
-        await node.ask(self._asks.order(GroupOrder(tuple(names))))
+        await nodes.own.ask(asks.order(GroupOrder(tuple(body.order))))
 
-    async def metrics(self, nodes: AskedNodes, name: str) -> dict[str, Any]:
-        """What became of the messages that one was for."""
+    async def delete(name: str, nodes: NodesDep) -> None:
         with answering():
-            row = await nodes.own.ask(self._asks.show(NamedGroup(name)))
-        return {"metrics": row.counts, "node_metrics": [{"node": nodes.own.name, "metrics": row.counts}]}
+            await nodes.own.ask(asks.delete(NamedGroup(name)))
 
-    async def reset(self, node: Node, name: str) -> None:
-        """Reset the counters of one."""
+    async def get_metrics(name: str, nodes: NodesDep) -> dict[str, Any]:
         with answering():
-            await node.ask(self._asks.reset(NamedGroup(name)))
+            counts = (await nodes.own.ask(asks.show(NamedGroup(name)))).counts
+        return {"metrics": counts, "node_metrics": [{"node": nodes.own.name, "metrics": counts}]}
 
-    def _row(self, row: GroupShown) -> Settings:
-        return self._shown(json.loads(row.text))
+    async def reset_metrics(name: str, nodes: NodesDep) -> None:
+        with answering():
+            await nodes.own.ask(asks.reset(NamedGroup(name)))
+
+    async def enable(name: str, enable: Literal["true", "false"], nodes: NodesDep) -> None:
+        with answering():
+            await nodes.own.ask(asks.switch(GroupSwitch(name, enable == "true")))
+
+    for endpoint in (create, put):  # the body that the document shows, and that a request is held against
+        endpoint.__annotations__["body"] = body_model
+    area.get(f"/{root}", name=f"list_{root}", description=f"All {one}s in their order.", **reads)(get_all)
+    area.post(
+        f"/{root}",
+        name=f"create_{kind}",
+        description=f"Add a {one} at the end.",
+        status=201,
+        errors=INVALID,
+        **writes,
+    )(create)
+    area.put(
+        f"/{root}",
+        name=f"put_{kind}",
+        description=f"Change the {one} that the body names.",
+        errors={**REFUSED, **MISSING},
+        **writes,
+    )(put)
+    area.post(
+        f"/{root}/reorder",
+        name=f"reorder_{root}",
+        description=f"Set the order of all {one}s.",
+        status=204,
+        errors=REFUSED,
+        **writes,
+    )(reorder)
+    area.get(item, name=f"get_{kind}", description=f"One {one}.", errors=MISSING, **reads)(get_one)
+    area.delete(item, name=f"delete_{kind}", description=f"Delete a {one}.", **changes)(delete)
+    area.get(
+        f"{item}/metrics",
+        name=f"get_{kind}_metrics",
+        description=f"The counters of a {one}.",
+        errors=MISSING,
+        **reads,
+    )(get_metrics)
+    area.post(
+        f"{item}/metrics/reset",
+        name=f"reset_{kind}_metrics",
+        description=f"Reset the counters of a {one}.",
+        status=204,
+        errors=MISSING,
+        **writes,
+    )(reset_metrics)
+    area.post(
+        f"{item}/enable/{{enable}}",
+        name=f"enable_{kind}",
+        description=f"Enable or disable a {one}.",
+        **changes,
+    )(enable)
 
 
 def with_defaults(plain: Mapping[str, Any], defaults: Mapping[str, Any]) -> Settings:

@@ -7,13 +7,10 @@ from pydantic import ConfigDict, Field
 from heliograph.control.proto_v1.groups import VALIDATIONS
 from heliograph.control.proto_v1.policies import VALIDATIONS_DRY_RUN, PolicyTrial
 from heliograph.management.api.policies import (
-    INVALID,
-    MISSING,
     REFUSED,
     MessageBody,
-    OrderBody,
     PolicyBody,
-    PolicyFamily,
+    add_policy_routes,
     with_defaults,
 )
 from heliograph.management.web.area import Area
@@ -30,7 +27,6 @@ _EXAMPLE: dict[str, Any] = {
     "failure_action": "drop",
     "checks": [{"type": "sql", "sql": "SELECT payload.temp AS temp WHERE temp < 100"}],
 }
-_family = PolicyFamily(VALIDATIONS, lambda plain: with_defaults(plain, _DEFAULTS))
 
 
 class ValidationBody(PolicyBody):
@@ -83,28 +79,14 @@ class ValidationVerdict(Row):
     checks: list[CheckVerdict] = Field(description="What each says on its own, in their order")
 
 
-@area.get("/schema_validations", scope="policies:read")
-async def list_schema_validations(nodes: NodesDep) -> list[dict[str, Any]]:
-    """All validations in their order."""
-    return await _family.all(nodes.own)
-
-
-@area.post("/schema_validations", scope="policies:write", status=201, errors=INVALID)
-async def create_schema_validation(body: ValidationBody, nodes: NodesDep) -> dict[str, Any]:
-    """Add a validation at the end."""
-    return await _family.add(nodes.own, body)
-
-
-@area.put("/schema_validations", scope="policies:write", errors={**REFUSED, **MISSING})
-async def put_schema_validation(body: ValidationBody, nodes: NodesDep) -> dict[str, Any]:
-    """Change the validation that the body names."""
-    return await _family.update(nodes.own, body)
-
-
-@area.post("/schema_validations/reorder", scope="policies:write", status=204, errors=REFUSED)
-async def reorder_schema_validations(body: OrderBody, nodes: NodesDep) -> None:
-    """Set the order of all validations."""
-    await _family.order(nodes.own, body.order)
+add_policy_routes(
+    area,
+    "schema_validations",
+    "validation",
+    VALIDATIONS,
+    ValidationBody,
+    lambda plain: with_defaults(plain, _DEFAULTS),
+)
 
 
 @area.post(
@@ -116,38 +98,3 @@ async def dry_run_schema_validation(body: ValidationTrialBody, nodes: NodesDep) 
     tried = await nodes.own.ask(VALIDATIONS_DRY_RUN(trial))
     checks = [{"type": one.type, "passes": not one.fault, "fault": one.fault} for one in tried.checks]
     return {"passes": not tried.fault, "fault": tried.fault, "outcome": tried.outcome, "checks": checks}
-
-
-@area.get("/schema_validations/validation/{name}", scope="policies:read", errors=MISSING)
-async def get_schema_validation(name: str, nodes: NodesDep) -> dict[str, Any]:
-    """One validation."""
-    return await _family.one(nodes.own, name)
-
-
-@area.delete("/schema_validations/validation/{name}", scope="policies:write", errors={**REFUSED, **MISSING})
-async def delete_schema_validation(name: str, nodes: NodesDep) -> None:
-    """Delete a validation."""
-    await _family.delete(nodes.own, name)
-
-
-@area.get("/schema_validations/validation/{name}/metrics", scope="policies:read", errors=MISSING)
-async def get_schema_validation_metrics(name: str, nodes: NodesDep) -> dict[str, Any]:
-    """The counters of a validation."""
-    return await _family.metrics(nodes, name)
-
-
-@area.post("/schema_validations/validation/{name}/metrics/reset", scope="policies:write", status=204, errors=MISSING)
-async def reset_schema_validation_metrics(name: str, nodes: NodesDep) -> None:
-    """Reset the counters of a validation."""
-    await _family.reset(nodes.own, name)
-
-
-@area.post(
-    "/schema_validations/validation/{name}/enable/{enable}",
-    scope="policies:write",
-    status=204,
-    errors={**REFUSED, **MISSING},
-)
-async def enable_schema_validation(name: str, enable: Literal["true", "false"], nodes: NodesDep) -> None:
-    """Enable or disable a validation."""
-    await _family.switch(nodes.own, name, is_enabled=enable == "true")

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from heliograph.control.proto_v1.actions import ACTIONS
-from heliograph.management.api.actions import get_action, list_actions
+from heliograph.management.api.actions import shown_actions
 from heliograph.management.api.integration import (
     INVALID,
     MISSING,
@@ -64,13 +64,13 @@ async def list_source_types() -> list[str]:
 @area.get("/bridges", scope="actions:read", response_model=list[Shown])
 async def list_bridges(nodes: NodesDep) -> list[dict[str, Any]]:
     """All actions."""
-    return await list_actions(nodes)
+    return await shown_actions(nodes, await nodes.own.rows(ACTIONS.list()))
 
 
 @area.get("/bridges/{id}", scope="actions:read", response_model=Shown, errors={**MISSING, **INVALID})
 async def get_bridge(id: str, nodes: NodesDep) -> dict[str, Any]:
     """One action."""
-    return await get_action(id, nodes)
+    return (await shown_actions(nodes, [await row_of(nodes.own, ACTIONS, id)]))[0]
 
 
 @area.get("/bridges/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})

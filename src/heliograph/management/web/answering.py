@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc.methods import RpcError
@@ -24,4 +24,5 @@ def answering(**by_code: tuple[int, str]) -> Iterator[None]:
         answer = {"not_found": MISSING, "already_exists": EXISTS, **by_code}.get(error.code)
         if answer is None:
             raise
-        raise ApiError(*answer, error.message) from error
+        details: dict[str, Any] = dict(error.details)
+        raise ApiError(*answer, error.message, **details) from error

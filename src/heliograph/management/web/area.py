@@ -172,6 +172,7 @@ class Area:
         scope: str,
         errors: Mapping[int, Sequence[str]] | None = None,
         status: int = 200,
+        name: str = "",
         **more: Any,
     ) -> Callable[[Endpoint], Endpoint]:
         """Add a route.
@@ -181,7 +182,8 @@ class Area:
             scope: What its caller must be allowed to do, as `clients:read`; `OPEN` for everybody.
             errors: The codes that it may answer with, by status.
             status: The status of success.
-            more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `summary`, `include_in_schema`.
+            name: What the document calls it; by default its function.
+            more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `description` and others.
         """
         declared = {code: set(names) for code, names in (errors or {}).items()}
         for code, names in (_ALWAYS | (_OF_CALLERS if scope else {})).items():
@@ -201,7 +203,8 @@ class Area:
                 methods=[method],
                 status_code=status,
                 responses=responses,
-                operation_id=_operation_id(endpoint.__name__),
+                name=name or endpoint.__name__,
+                operation_id=_operation_id(name or endpoint.__name__),
                 openapi_extra=extra,
                 **more,
             )
