@@ -29,7 +29,7 @@ async def test_a_connector_that_is_deleted_while_it_connects_is_not_there(
 
     monkeypatch.setattr(node.node.parts.get(ActionsPart), "try_again", deleted)
     with pytest.raises(RpcError, match="there is no connector http:web"):
-        await node.ask("connectors.start", {"type": "http", "name": "web"})
+        await node.ask("connectors.start", {"name": "http:web"})
 
 
 async def test_an_action_that_is_deleted_while_it_is_started_is_not_there(
@@ -42,4 +42,4 @@ async def test_an_action_that_is_deleted_while_it_is_started_is_not_there(
 
     monkeypatch.setattr(node.node.parts.get(ActionsPart), "try_again", deleted)
     with pytest.raises(RpcError, match="there is no action http:send"):
-        await node.ask("actions.start", {"type": "http", "name": "send"})
+        await node.ask("actions.start", {"name": "http:send"})

@@ -9,7 +9,7 @@ from heliograph.access.authentication.part import AuthenticationPart
 from heliograph.config_changes.list_edits import REAR, GroupList
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Terms
-from heliograph.control.conf import author_of, told
+from heliograph.control.conf import answered, author_of
 from heliograph.control.proto_v1 import authn as proto
 from heliograph.hocon import Node
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
@@ -98,7 +98,7 @@ class AuthnAnswers:
     async def _change(
         self, name: str, call: Call, comment: str, change: Callable[[GroupList], object]
     ) -> proto.AuthnChanged:
-        return await told(self._changed(name, call, comment, change))
+        return await answered(self._changed(name, call, comment, change))
 
     async def _changed(
         self, name: str, call: Call, comment: str, change: Callable[[GroupList], object]

@@ -13,7 +13,7 @@ from heliograph.config_changes.list_edits import GroupList
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Terms
 from heliograph.control.checks import check_subscription, check_topic_name, plain_address
-from heliograph.control.conf import author_of, told
+from heliograph.control.conf import answered, author_of
 from heliograph.control.proto_v1 import authorization as proto
 from heliograph.control.slices import in_slices
 from heliograph.mqtt.topic import bare_filter, without_delay
@@ -70,7 +70,7 @@ class AuthorizationAnswers:
         manager = self._manager
         if manager is None:
             raise RpcError("not_enabled", "the configuration of this node is a program's, which changes it")
-        return await told(self._changed(manager, args, call))
+        return await answered(self._changed(manager, args, call))
 
     async def _changed(self, manager: ConfigManager, args: proto.SourceChange, call: Call) -> proto.SourcesChanged:
         sources = GroupList(manager.layers, _SOURCES, "source")

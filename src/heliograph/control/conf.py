@@ -98,23 +98,23 @@ class _Asked:
 
     async def plan(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
         """What a change would do."""
-        return _answered(await told(self._manager.plan(_edit(args), _terms(args))))
+        return _outcome(await answered(self._manager.plan(_edit(args), _terms(args))))
 
     async def change(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
         """Change it."""
-        return _answered(await told(self._manager.change(_edit(args), author_of(call), _terms(args))))
+        return _outcome(await answered(self._manager.change(_edit(args), author_of(call), _terms(args))))
 
     async def reload(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
         """Read all files again."""
-        return _answered(await told(self._manager.reload(author_of(call))))
+        return _outcome(await answered(self._manager.reload(author_of(call))))
 
     async def confirm(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
         """Confirm what is on trial."""
-        return proto.ConfOutcome(await told(self._manager.confirm(author_of(call))))
+        return proto.ConfOutcome(await answered(self._manager.confirm(author_of(call))))
 
     async def rollback(self, args: proto.ConfRollbackArgs, call: Call) -> proto.ConfOutcome:
         """Go back to a revision."""
-        return _answered(await told(self._manager.roll_back(args.number, author_of(call), _terms(args))))
+        return _outcome(await answered(self._manager.roll_back(args.number, author_of(call), _terms(args))))
 
     async def revisions(self, args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfRevision]]:
         """All that are kept, without their texts."""
@@ -123,13 +123,13 @@ class _Asked:
 
     async def revision(self, args: proto.ConfRevisionArgs, call: Call) -> proto.ConfRevision:
         """One of them."""
-        found = await told(self._manager.show_revision(args.number))
+        found = await answered(self._manager.show_revision(args.number))
         return _revision(found, found.text)
 
     async def diff(self, args: proto.ConfDiffArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfDifference]]:
         """What two of them do not have alike."""
-        old = await told(self._manager.show_revision(args.old))
-        new = await told(self._manager.show_revision(args.new))
+        old = await answered(self._manager.show_revision(args.old))
+        new = await answered(self._manager.show_revision(args.new))
         for slice_ in sliced(revision_differences(old, new)):
             yield [proto.ConfDifference(one.path, one.old or "", one.new or "") for one in slice_]
 
@@ -141,7 +141,7 @@ def sliced(rows: Iterable[Row], most: int = SLICE) -> Iterator[Sequence[Row]]:
         yield slice_
 
 
-async def told(asked: Awaitable[Answer]) -> Answer:
+async def answered(asked: Awaitable[Answer]) -> Answer:
     """What a change came to.
 
     Raises:
@@ -177,7 +177,7 @@ def _terms(args: proto.ConfChangeArgs | proto.ConfRollbackArgs) -> Terms:
     )
 
 
-def _answered(outcome: ChangeOutcome) -> proto.ConfOutcome:
+def _outcome(outcome: ChangeOutcome) -> proto.ConfOutcome:
     settings = tuple(
         proto.ConfPlanned(one.path, one.old, one.new, one.how, one.shadowed_by) for one in outcome.settings
     )

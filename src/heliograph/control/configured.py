@@ -1,4 +1,4 @@
-"""Groups of settings that have names: made, replaced and removed by changes of the configuration.
+"""Things that have names in the configuration: one table of them, and how all are changed.
 
 The manager writes changes and refused attempts into the audit log itself.
 """
@@ -6,15 +6,20 @@ The manager writes changes and refused attempts into the audit log itself.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
+from heliograph.config.actions.roots import TYPES
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.list_edits import REAR, GroupList
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.named_edits import NamedGroups
 from heliograph.config_changes.terms import Terms
-from heliograph.control.conf import author_of, sliced, told
+from heliograph.control.conf import answered, author_of, sliced
 from heliograph.control.proto_v1 import groups as proto
-from heliograph.rpc.methods import Call, RpcError
+from heliograph.hocon.writing import key_text
+from heliograph.rpc.codes import BAD_ARGUMENTS
+from heliograph.rpc.methods import Call, Method, RpcError
 
 Counts = Callable[[str], Mapping[str, int]]
 
@@ -23,68 +28,145 @@ def _nothing(name: str) -> Mapping[str, int]:
     return {}
 
 
-class _Configured:
-    """What both kinds share."""
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of things that have names in the configuration.
 
-    def __init__(self, manager: ConfigManager, path: Sequence[str], what: str) -> None:
+    Attributes:
+        path: The setting below which they are.
+        word: The word for one of them.
+        kinds: Where it is not empty, names are `kind:name`, and each is below its kind.
+        always: A name that is there always: to delete it is to disable it.
+    """
+
+    path: tuple[str, ...]
+    word: str
+    kinds: tuple[str, ...] = ()
+    always: str = ""
+
+    def place(self, name: str) -> tuple[tuple[str, ...], str]:
+        """The setting below which one is, and its name there.
+
+        Raises:
+            RpcError: There is no such kind.
+        """
+        if not self.kinds:
+            return self.path, name
+        kind, _, own_name = name.partition(":")
+        if kind not in self.kinds:
+            raise RpcError(BAD_ARGUMENTS, f"there is no type {kind[:100]!r}; there are {', '.join(self.kinds)}")
+        if not own_name:
+            raise RpcError(BAD_ARGUMENTS, f"{name[:200]!r} is not the name of a {self.word}; valid is TYPE:NAME")
+        return (*self.path, kind), own_name
+
+
+SCHEMAS: Final = Resource(("schema_registry", "schemas"), "schema")
+SCHEMA_REGISTRIES: Final = Resource(("schema_registry", "external"), "schema registry")
+RULES: Final = Resource(("rule_engine", "rules"), "rule")
+LISTENERS: Final = Resource(("listeners",), "listener", ("tcp", "ssl", "ws", "wss"), always="tcp:default")
+CONNECTORS: Final = Resource(("connectors",), "connector", TYPES)
+ACTIONS: Final = Resource(("actions",), "action", TYPES)
+VALIDATIONS: Final = Resource(("schema_validation", "validations"), "validation")
+TRANSFORMATIONS: Final = Resource(("message_transformation", "transformations"), "transformation")
+
+
+class _Configured:
+    """What groups and lists share."""
+
+    def __init__(self, manager: ConfigManager, resource: Resource) -> None:
         self._manager = manager
-        self._path = tuple(path)
-        self._what = what
+        self._resource = resource
 
     async def _change(self, name: str, call: Call, verb: str, edit: Edit, revision: int) -> proto.GroupChanged:
-        terms = Terms(revision=revision, comment=f"the {self._what} {name} is {verb}")
-        outcome = await told(self._manager.change(edit, author_of(call), terms))
+        terms = Terms(revision=revision, comment=f"the {self._resource.word} {name} is {verb}")
+        outcome = await answered(self._manager.change(edit, author_of(call), terms))
         return proto.GroupChanged(name, outcome.revision)
 
     def _missing(self, name: str, names: Sequence[str]) -> RpcError:
-        return RpcError("not_found", f"there is no {self._what} {name!r}; there are: {', '.join(names[:20]) or 'none'}")
+        there_are = ", ".join(names[:20]) or "none"
+        return RpcError("not_found", f"there is no {self._resource.word} {name[:200]!r}; there are: {there_are}")
 
     def _there(self, name: str) -> RpcError:
-        return RpcError("already_exists", f"the {self._what} {name!r} is there already: change it, or delete it first")
+        word = self._resource.word
+        return RpcError("already_exists", f"the {word} {name!r} is there already: change it, or delete it first")
 
 
 class ConfiguredGroups(_Configured):
-    """Groups under the names of one setting; owned by what answers questions about them.
+    """Things under the names of one setting; owned by what answers questions about them.
 
-    Args:
-        manager: What changes the configuration.
-        path: Where the groups stand.
-        what: What one of them is called.
+    A subclass says what depends on one of them, and how that goes on without it.
     """
 
+    def methods(self, asks: proto.ChangeAsks) -> list[Method]:
+        """What changes them, and what shows their settings."""
+        changes = [asks.put.by(self.put), asks.delete.by(self.delete)]
+        if not isinstance(asks, proto.NamedAsks):
+            return changes
+        return [asks.list.by(lambda args, call: self.listed()), asks.show.by(self.shown), *changes]
+
     async def listed(self) -> AsyncIterator[Sequence[proto.GroupShown]]:
-        """All of them."""
-        groups = await self._groups()
+        """All of a resource without kinds."""
+        groups = await self._groups(self._resource.path)
         for names in sliced(groups.names):
             yield [proto.GroupShown(name, _json(groups.plain(name))) for name in names]
 
     async def shown(self, args: proto.NamedGroup, call: Call) -> proto.GroupShown:
         """One of them."""
-        groups = await self._groups()
-        if args.name not in groups.names:
-            raise self._missing(args.name, groups.names)
-        return proto.GroupShown(args.name, _json(groups.plain(args.name)))
+        groups, name = await self._found(args.name)
+        return proto.GroupShown(args.name, _json(groups.plain(name)))
 
     async def put(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
         """Create one, or replace its settings."""
-        revision, groups = self._manager.revision, await self._groups()
-        is_there = args.name in groups.names
+        path, name = self._resource.place(args.name)
+        revision, groups = self._manager.revision, await self._groups(path)
+        is_there = name in groups.names
         if args.is_new and is_there:
             raise self._there(args.name)
-        edit = await told(asyncio.to_thread(groups.put, args.name, args.text))
+        edit = await answered(asyncio.to_thread(groups.put, name, args.text))
         return await self._change(args.name, call, "changed" if is_there else "made", edit, revision)
 
-    async def delete(self, args: proto.NamedGroup, call: Call) -> proto.GroupChanged:
+    async def delete(self, args: proto.GroupRemoval, call: Call) -> proto.GroupChanged:
         """Delete one."""
-        revision, groups = self._manager.revision, await self._groups()
-        if args.name not in groups.names:
-            raise self._missing(args.name, groups.names)
-        edit = await told(asyncio.to_thread(groups.delete, args.name))
-        return await self._change(args.name, call, "deleted", edit, revision)
+        if args.name and args.name == self._resource.always:
+            return await self.put(proto.GroupSettings(args.name, "enable = false"), call)
+        revision = self._manager.revision
+        groups, name = await self._found(args.name)
+        dependents = {kind: names for kind, names in self._dependents(args.name).items() if names}
+        if dependents and not args.with_dependents:
+            (what, names), *_ = dependents.items()
+            in_use = f"{what} {', '.join(names)} use the {self._resource.word} {args.name}"
+            raise RpcError("in_use", f"{in_use}; change them first, or delete it with them", dependents)
+        edit = await answered(asyncio.to_thread(groups.delete, name))
+        values = [*edit.values, *await self._released(args.name)]
+        return await self._change(args.name, call, "deleted", Edit(values=tuple(values)), revision)
 
-    async def _groups(self) -> NamedGroups:
+    async def switch(self, args: proto.GroupSwitch, call: Call) -> proto.GroupChanged:
+        """Enable one, or disable it."""
+        revision = self._manager.revision
+        await self._found(args.name)
+        path, name = self._resource.place(args.name)
+        place = ".".join((*path, key_text(name), "enable"))
+        edit = Edit(values=((place, "true" if args.is_enabled else "false"),))
+        return await self._change(args.name, call, "enabled" if args.is_enabled else "disabled", edit, revision)
+
+    def _dependents(self, name: str) -> Mapping[str, list[str]]:
+        """The names of what depends on one, by what that is."""
+        return {}
+
+    async def _released(self, name: str) -> Sequence[tuple[str, str]]:
+        """What else is set where one is deleted with its dependents."""
+        return ()
+
+    async def _found(self, name: str) -> tuple[NamedGroups, str]:
+        path, own_name = self._resource.place(name)
+        groups = await self._groups(path)
+        if own_name not in groups.names:
+            raise self._missing(name, groups.names)
+        return groups, own_name
+
+    async def _groups(self, path: Sequence[str]) -> NamedGroups:
         """As they hold, with stars for secrets; made in a thread, since it looks at the whole configuration."""
-        return await asyncio.to_thread(NamedGroups, self._manager.layers, self._path, self._what)
+        return await asyncio.to_thread(NamedGroups, self._manager.layers, path, self._resource.word)
 
 
 class ConfiguredList(_Configured):
@@ -92,13 +174,12 @@ class ConfiguredList(_Configured):
 
     Args:
         manager: What changes the configuration.
-        path: Where the list stands.
-        what: What one of them is called.
+        resource: What they are.
         counts: What is counted of the one of a name.
     """
 
-    def __init__(self, manager: ConfigManager, path: Sequence[str], what: str, counts: Counts = _nothing) -> None:
-        super().__init__(manager, path, what)
+    def __init__(self, manager: ConfigManager, resource: Resource, counts: Counts = _nothing) -> None:
+        super().__init__(manager, resource)
         self._counts = counts
 
     async def listed(self) -> AsyncIterator[Sequence[proto.GroupShown]]:
@@ -119,7 +200,7 @@ class ConfiguredList(_Configured):
         revision, groups = self._manager.revision, await self._groups()
         if args.name in groups.names:
             raise self._there(args.name)
-        await told(asyncio.to_thread(groups.add, args.text, REAR))
+        await answered(asyncio.to_thread(groups.add, args.text, REAR))
         return await self._change(args.name, call, "made", groups.edit(), revision)
 
     async def update(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
@@ -127,7 +208,7 @@ class ConfiguredList(_Configured):
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
-        await told(asyncio.to_thread(groups.update, args.text))
+        await answered(asyncio.to_thread(groups.update, args.text))
         return await self._change(args.name, call, "changed", groups.edit(), revision)
 
     async def delete(self, args: proto.NamedGroup, call: Call) -> proto.GroupChanged:
@@ -151,14 +232,14 @@ class ConfiguredList(_Configured):
     async def order(self, args: proto.GroupOrder, call: Call) -> proto.GroupChanged:
         """Set the order of all."""
         revision, groups = self._manager.revision, await self._groups()
-        await told(asyncio.to_thread(groups.order, args.names))
+        await answered(asyncio.to_thread(groups.order, args.names))
         return await self._change(", ".join(args.names), call, "put in order", groups.edit(), revision)
 
     def _row(self, name: str, plain: Mapping[str, object]) -> proto.GroupShown:
         return proto.GroupShown(name, _json(plain), dict(self._counts(name)))
 
     async def _groups(self) -> GroupList:
-        return await asyncio.to_thread(GroupList, self._manager.layers, self._path, self._what)
+        return await asyncio.to_thread(GroupList, self._manager.layers, self._resource.path, self._resource.word)
 
 
 def _json(plain: Mapping[str, object]) -> str:

@@ -1,20 +1,17 @@
 """What can be asked of the listeners of a node, and done with them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Author, Terms
-from heliograph.control.configured import ConfiguredGroups
+from heliograph.control.configured import LISTENERS, ConfiguredGroups
+from heliograph.control.proto_v1 import groups as groups_proto
 from heliograph.control.proto_v1 import listeners as proto
-from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
 from heliograph.control.slices import in_slices
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.transport.listener import Listener
-
-ALWAYS: Final = "tcp:default"  # the listener that is there unless it is disabled
-_KINDS: Final = ("tcp", "ssl", "ws", "wss")
 
 
 class AskedListeners(Protocol):
@@ -49,42 +46,8 @@ def methods(listeners: AskedListeners, manager: ConfigManager | None) -> list[Me
         proto.LISTENERS_STOP.by(answers.stop),
         proto.LISTENERS_RESTART.by(answers.restart),
         proto.CERTIFICATES_RELOAD.by(answers.reload),
-        *([] if manager is None else _changes(manager)),
+        *([] if manager is None else ConfiguredGroups(manager, LISTENERS).methods(groups_proto.LISTENERS)),
     ]
-
-
-def _changes(manager: ConfigManager) -> list[Method]:
-    configured = ConfiguredListeners(manager)
-    return [
-        proto.LISTENERS_PUT.by(configured.put),
-        proto.LISTENERS_DELETE.by(configured.delete),
-    ]
-
-
-class ConfiguredListeners:
-    """Makes, changes and removes listeners by changes of the configuration; owned by the control socket."""
-
-    def __init__(self, manager: ConfigManager) -> None:
-        self._groups = {kind: ConfiguredGroups(manager, ("listeners", kind), "listener") for kind in _KINDS}
-
-    async def put(self, args: GroupSettings, call: Call) -> GroupChanged:
-        """Answer `listeners.put`: have a listener with these settings, and no others; its name is as `tcp:default`."""
-        kind, name = _kind_and_name(args.name)
-        return await self._groups[kind].put(GroupSettings(name, args.text, args.is_new), call)
-
-    async def delete(self, args: NamedGroup, call: Call) -> GroupChanged:
-        """Answer `listeners.delete`: delete one. `tcp:default`, which is always there, is disabled."""
-        kind, name = _kind_and_name(args.name)
-        if args.name == ALWAYS:
-            return await self._groups[kind].put(GroupSettings(name, "enable = false"), call)
-        return await self._groups[kind].delete(NamedGroup(name), call)
-
-
-def _kind_and_name(text: str) -> tuple[str, str]:
-    kind, _, name = text.partition(":")
-    if kind not in _KINDS or not name:
-        raise RpcError("not_found", f"found {text[:200]!r}, expected the kind and name of a listener, as tcp:default")
-    return kind, name
 
 
 class ListenersAnswers:

@@ -6,7 +6,7 @@ from typing import Protocol
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Terms
-from heliograph.control.conf import author_of, told
+from heliograph.control.conf import answered, author_of
 from heliograph.control.proto_v1 import olp as proto
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 
@@ -101,5 +101,5 @@ class OlpAnswers:
         word = "enabled" if is_enabled else "disabled"
         edit = Edit(values=[("overload_protection.enable", str(is_enabled).lower())])
         terms = Terms(revision=manager.revision, comment=f"overload protection is {word}")
-        outcome = await told(manager.change(edit, author_of(call), terms))
+        outcome = await answered(manager.change(edit, author_of(call), terms))
         return proto.OverloadSwitched(is_enabled, outcome.revision)

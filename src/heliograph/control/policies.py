@@ -14,7 +14,7 @@ from heliograph.config_changes.errors import ConfigRefusedError
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.named_edits import group_in
 from heliograph.control.checks import check_topic_name
-from heliograph.control.configured import ConfiguredList
+from heliograph.control.configured import TRANSFORMATIONS, VALIDATIONS, ConfiguredList, Resource
 from heliograph.control.messages import properties_of
 from heliograph.control.proto_v1 import groups as proto
 from heliograph.control.proto_v1 import policies as policies_proto
@@ -40,23 +40,15 @@ def methods(
     """`validations.*`, `transformations.*`."""
     trials = _Trials(validation, transformation)
     return [
-        *_of(proto.VALIDATIONS, ("schema_validation", "validations"), "validation", validation, manager),
-        *_of(
-            proto.TRANSFORMATIONS,
-            ("message_transformation", "transformations"),
-            "transformation",
-            transformation,
-            manager,
-        ),
+        *_of(proto.VALIDATIONS, VALIDATIONS, validation, manager),
+        *_of(proto.TRANSFORMATIONS, TRANSFORMATIONS, transformation, manager),
         policies_proto.VALIDATIONS_DRY_RUN.by(trials.validate),
         policies_proto.TRANSFORMATIONS_DRY_RUN.by(trials.transform),
     ]
 
 
-def _of(
-    asks: proto.OrderedAsks, path: tuple[str, str], what: str, chain: Chain, manager: ConfigManager
-) -> list[Method]:
-    groups = ConfiguredList(manager, path, what, lambda name: _counts(chain, name))
+def _of(asks: proto.OrderedAsks, resource: Resource, chain: Chain, manager: ConfigManager) -> list[Method]:
+    groups = ConfiguredList(manager, resource, lambda name: _counts(chain, name))
 
     async def reset(args: proto.NamedGroup, call: Call) -> proto.GroupShown:
         shown = await groups.shown(args, call)

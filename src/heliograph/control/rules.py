@@ -13,8 +13,8 @@ from heliograph.broker.pubsub import Broker
 from heliograph.config.rules import Action, NamedAction, RepublishAction, action_name
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.named_edits import group_in
-from heliograph.control.conf import told
-from heliograph.control.configured import ConfiguredGroups
+from heliograph.control.conf import answered
+from heliograph.control.configured import RULES, ConfiguredGroups
 from heliograph.control.proto_v1 import groups as groups_proto
 from heliograph.control.proto_v1 import rules as proto
 from heliograph.control.slices import in_slices
@@ -59,22 +59,22 @@ def methods(
         proto.RULES_EVENTS.by(lambda args, call: in_slices(_events())),
         proto.RULES_TRY.by(trials.run),
         proto.RULES_RUN.by(trials.run_with_actions),
-        *([] if manager is None else _changes(manager, rules)),
+        *([] if manager is None else ConfiguredRules(manager, rules).methods(groups_proto.RULES)),
     ]
 
 
-def _changes(manager: ConfigManager, rules: RuleEngine) -> list[Method]:
-    groups = ConfiguredGroups(manager, ("rule_engine", "rules"), "rule")
+class ConfiguredRules(ConfiguredGroups):
+    """Changes rules, with the times of their changes in their metadata; owned by the control socket."""
 
-    async def put(args: groups_proto.GroupSettings, call: Call) -> groups_proto.GroupChanged:
-        old = rules.find(args.name)
-        text = await told(asyncio.to_thread(_dated, args.text, 0 if old is None else _times(old)[0]))
-        return await groups.put(msgspec.structs.replace(args, text=text), call)
+    def __init__(self, manager: ConfigManager, rules: RuleEngine) -> None:
+        super().__init__(manager, RULES)
+        self._rules = rules
 
-    return [
-        proto.RULES_PUT.by(put),
-        proto.RULES_DELETE.by(groups.delete),
-    ]
+    async def put(self, args: groups_proto.GroupSettings, call: Call) -> groups_proto.GroupChanged:
+        """The same, dated."""
+        old = self._rules.find(args.name)
+        text = await answered(asyncio.to_thread(_dated, args.text, 0 if old is None else _times(old)[0]))
+        return await super().put(msgspec.structs.replace(args, text=text), call)
 
 
 class RulesAnswers:

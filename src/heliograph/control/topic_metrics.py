@@ -7,7 +7,7 @@ from heliograph.config.delivery_stats import COUNTED_TOPICS_MAX
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Terms
-from heliograph.control.conf import author_of, told
+from heliograph.control.conf import answered, author_of
 from heliograph.control.proto_v1 import topic_metrics as proto
 from heliograph.control.slices import in_slices
 from heliograph.events.topic_metrics import NAMES, CountedTopic, TopicMetrics
@@ -72,7 +72,7 @@ class _Answers:
         assert self._manager is not None
         text = json.dumps({"topic_metrics": [{"topic": topic} for topic in topics]})
         terms = Terms(revision=self._manager.revision, comment=comment)
-        await told(self._manager.change(Edit(text), author_of(call), terms))
+        await answered(self._manager.change(Edit(text), author_of(call), terms))
         return proto.TopicCounted(len(self._counted))
 
 

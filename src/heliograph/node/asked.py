@@ -42,7 +42,6 @@ from heliograph.control import (
     retained,
     rule_language,
     rules,
-    schemas,
     slow_subscriptions,
     storage,
     subscriptions,
@@ -54,6 +53,8 @@ from heliograph.control import (
     users,
     vm,
 )
+from heliograph.control.configured import SCHEMA_REGISTRIES, SCHEMAS, ConfiguredGroups
+from heliograph.control.proto_v1 import groups
 from heliograph.control.storage import AskedDatabase, database_of
 from heliograph.control.user_targets import UserTargets
 from heliograph.message_policies.parts import TransformationPart, ValidationPart
@@ -145,7 +146,7 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
         *retained.methods(lambda: parts.get(RetainedPart).retainer),
         *delayed.methods(parts.get(DelayedPart).messages),
         *_of_rules(parts, manager),
-        *([] if manager is None else schemas.methods(manager)),
+        *([] if manager is None else _schemas(manager)),
         *([] if manager is None else policies.methods(_validation(parts), _transformation(parts), manager)),
         *slow_subscriptions.methods(lambda: parts.get(SlowSubscriptionsPart).found),
         *topic_metrics.methods(
@@ -197,6 +198,13 @@ def _of_rules(parts: Parts, manager: ConfigManager | None) -> list[Method]:
             parts.get(RulesPart).engine,
             lambda: [] if (process := parts.get(PipelinePart).process) is None else process.files,
         ),
+    ]
+
+
+def _schemas(manager: ConfigManager) -> list[Method]:
+    return [
+        *ConfiguredGroups(manager, SCHEMAS).methods(groups.SCHEMAS),
+        *ConfiguredGroups(manager, SCHEMA_REGISTRIES).methods(groups.SCHEMA_REGISTRIES),
     ]
 
 

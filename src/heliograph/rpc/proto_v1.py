@@ -1,4 +1,4 @@
-"""The frames of version 1. Frozen: neither a field nor its place changes; what must change comes in a `proto_v2`.
+"""The frames of version 1. Frozen: a field keeps its place and type; one may be added at the end, with a default.
 
 A frame is a length of four bytes (big endian) and as many bytes of MessagePack: an array that begins with the tag of
 its struct. The asker says `Hello` first, which is the same in every version, and gets `Welcome` or a `Failure`. Then
@@ -94,7 +94,7 @@ class Failure(msgspec.Struct, array_like=True, frozen=True, tag=7):
     id: int
     code: str
     message: str
-    details: Mapping[str, list[str]] = {}
+    details: Mapping[str, list[str]] = msgspec.field(default_factory=dict)
 
 
 FromAsker: TypeAlias = Hello | Request | Cancel

@@ -4,50 +4,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from heliograph.control.proto_v1.groups import ChangeAsks, GroupChanged, GroupSettings, GroupSwitch, NamedGroup
 from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, ONE, STATE, SUMMED, Ask, ListAsk
-from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
-
-
-class ActionId(Args, frozen=True):
-    """A connector or an action, by its type and name."""
-
-    type: str
-    name: str
-
-
-class ActionPut(Args, frozen=True):
-    """The settings of one, in the place of those that it has.
-
-    Attributes:
-        text: HOCON or JSON.
-        is_new: Whether it is refused where there is one of that name.
-    """
-
-    type: str
-    name: str
-    text: str
-    is_new: bool = False
-
-
-class ActionDelete(NarrowingArgs, frozen=True):
-    """One that is to go.
-
-    Attributes:
-        with_dependents: Whether a connector takes its actions with it, and an action is taken out of its rules.
-            Without, it is refused where there are any.
-    """
-
-    type: str
-    name: str
-    with_dependents: bool = False
-
-
-class ActionSwitch(Args, frozen=True):
-    """Switches one on or off."""
-
-    type: str
-    name: str
-    is_enabled: bool
+from heliograph.rpc.methods import NoArgs
 
 
 class ConnectorRow(msgspec.Struct, frozen=True):
@@ -89,30 +48,11 @@ class ActionRow(msgspec.Struct, frozen=True):
     rates: dict[str, float]
 
 
-class ActionChanged(msgspec.Struct, frozen=True):
-    """What a change came to.
-
-    Attributes:
-        revision: Of the configuration.
-    """
-
-    type: str
-    name: str
-    revision: int
-
-
-class ActionTested(msgspec.Struct, frozen=True):
-    """A test that succeeded."""
-
-    type: str
-    name: str
-
-
 RowT = TypeVar("RowT", ConnectorRow, ActionRow)
 
 
-class IntegrationAsks(Generic[RowT]):
-    """What can be asked of connectors, and of actions.
+class IntegrationAsks(ChangeAsks, Generic[RowT]):
+    """What can be asked of connectors, and of actions; their names are as `http:my_action`.
 
     Args:
         area: Before the dot of their names.
@@ -120,15 +60,13 @@ class IntegrationAsks(Generic[RowT]):
     """
 
     def __init__(self, area: str, row: type[RowT]) -> None:
-        self.area = area
+        super().__init__(area)
         self.list: ListAsk[NoArgs, RowT] = ListAsk(f"{area}.list", NoArgs, row, SUMMED)
-        self.start: Ask[ActionId, RowT] = Ask(f"{area}.start", ActionId, row, EQUAL, ACTS)
-        self.put = Ask(f"{area}.put", ActionPut, ActionChanged, STATE, CONFIGURES)
-        self.delete = Ask(f"{area}.delete", ActionDelete, ActionChanged, STATE, CONFIGURES)
-        self.switch = Ask(f"{area}.switch", ActionSwitch, ActionChanged, STATE, CONFIGURES)
-        self.probe = Ask(f"{area}.probe", ActionPut, ActionTested, ONE, ACTS, secrets=frozenset({"text"}))
+        self.start: Ask[NamedGroup, RowT] = Ask(f"{area}.start", NamedGroup, row, EQUAL, ACTS)
+        self.switch = Ask(f"{area}.switch", GroupSwitch, GroupChanged, STATE, CONFIGURES)
+        self.probe = Ask(f"{area}.probe", GroupSettings, NamedGroup, ONE, ACTS, secrets=frozenset({"text"}))
 
 
 CONNECTORS = IntegrationAsks("connectors", ConnectorRow)
 ACTIONS = IntegrationAsks("actions", ActionRow)
-ACTIONS_RESET = Ask("actions.reset", ActionId, ActionRow, EQUAL, ACTS)
+ACTIONS_RESET = Ask("actions.reset", NamedGroup, ActionRow, EQUAL, ACTS)

@@ -3,7 +3,7 @@
 import msgspec
 
 from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, STATE, SUMMED, Ask, ListAsk
-from heliograph.rpc.methods import Args, NoArgs
+from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
 
 class NamedGroup(Args, frozen=True):
@@ -23,6 +23,17 @@ class GroupSettings(Args, frozen=True):
     name: str
     text: str
     is_new: bool = False
+
+
+class GroupRemoval(NarrowingArgs, frozen=True):
+    """One that is to be deleted.
+
+    Attributes:
+        with_dependents: Delete what depends on it too, or take it out of that; without, it is refused if anything does.
+    """
+
+    name: str
+    with_dependents: bool = False
 
 
 class GroupOrder(Args, frozen=True):
@@ -62,18 +73,26 @@ class GroupChanged(msgspec.Struct, frozen=True):
     revision: int
 
 
-class NamedAsks:
-    """What can be asked of groups under the names of one setting.
+class ChangeAsks:
+    """What changes things that have names in the configuration.
 
     Args:
         area: Before the dot of their names.
     """
 
     def __init__(self, area: str) -> None:
+        self.area = area
+        self.put = Ask(f"{area}.put", GroupSettings, GroupChanged, STATE, CONFIGURES)
+        self.delete = Ask(f"{area}.delete", GroupRemoval, GroupChanged, STATE, CONFIGURES)
+
+
+class NamedAsks(ChangeAsks):
+    """The same of those of which nothing is known but their settings."""
+
+    def __init__(self, area: str) -> None:
+        super().__init__(area)
         self.list = ListAsk(f"{area}.list", NoArgs, GroupShown, STATE)
         self.show = Ask(f"{area}.show", NamedGroup, GroupShown, STATE)
-        self.put = Ask(f"{area}.put", GroupSettings, GroupChanged, STATE, CONFIGURES)
-        self.delete = Ask(f"{area}.delete", NamedGroup, GroupChanged, STATE, CONFIGURES)
 
 
 class OrderedAsks:
@@ -94,6 +113,8 @@ class OrderedAsks:
         self.reset = Ask(f"{area}.reset", NamedGroup, GroupShown, EQUAL, ACTS)
 
 
+RULES = ChangeAsks("rules")
+LISTENERS = ChangeAsks("listeners")
 SCHEMAS = NamedAsks("schemas")
 SCHEMA_REGISTRIES = NamedAsks("schema_registries")
 VALIDATIONS = OrderedAsks("validations")

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
-from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, LISTED, ONE, STATE, Ask, ListAsk
+from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, LISTED, ONE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
 
@@ -60,5 +59,3 @@ LISTENERS_START = Ask("listeners.start", ListenerName, ListenerChanged, ONE, ACT
 LISTENERS_STOP = Ask("listeners.stop", ListenerName, ListenerChanged, ONE, ACTS, is_vital=True)
 LISTENERS_RESTART = Ask("listeners.restart", ListenerName, ListenerChanged, ONE, ACTS)
 CERTIFICATES_RELOAD = Ask("certificates.reload", NoArgs, CertificatesRead, EQUAL, CONFIGURES)
-LISTENERS_PUT = Ask("listeners.put", GroupSettings, GroupChanged, STATE, CONFIGURES)
-LISTENERS_DELETE = Ask("listeners.delete", NamedGroup, GroupChanged, STATE, CONFIGURES)

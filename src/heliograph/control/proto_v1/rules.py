@@ -2,8 +2,7 @@
 
 import msgspec
 
-from heliograph.control.proto_v1.groups import GroupChanged, GroupSettings, NamedGroup
-from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, ONE, STATE, SUMMED, Ask, ListAsk
+from heliograph.rpc.asks import ACTS, EQUAL, ONE, STATE, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
 
@@ -122,5 +121,3 @@ RULES_RESET = Ask("rules.reset", RuleId, RuleShown, EQUAL, ACTS)
 RULES_EVENTS = ListAsk("rules.events", NoArgs, RuleEvent, STATE)
 RULES_TRY = Ask("rules.try", RuleTrial, RuleTried, STATE)
 RULES_RUN = Ask("rules.run", RuleTrial, RuleTried, ONE, ACTS, secrets=frozenset({"context"}))
-RULES_PUT = Ask("rules.put", GroupSettings, GroupChanged, STATE, CONFIGURES)
-RULES_DELETE = Ask("rules.delete", NamedGroup, GroupChanged, STATE, CONFIGURES)

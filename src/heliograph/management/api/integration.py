@@ -6,15 +6,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import ConfigDict, Field
 
-from heliograph.control.proto_v1.actions import (
-    ActionDelete,
-    ActionId,
-    ActionPut,
-    ActionRow,
-    ActionSwitch,
-    ConnectorRow,
-    IntegrationAsks,
-)
+from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow, IntegrationAsks
+from heliograph.control.proto_v1.groups import GroupRemoval, GroupSettings, GroupSwitch, NamedGroup
 from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.asking.nodes import Node
@@ -79,8 +72,8 @@ class Shown(Row):
     node_status: list[dict[str, Any]]
 
 
-def id_of(text: str) -> ActionId:
-    """The type and name of an id such as `http:my_action`.
+def id_of(text: str) -> NamedGroup:
+    """The id of a connector or an action, such as `http:my_action`.
 
     Raises:
         ApiError: 400, it is not one.
@@ -88,7 +81,7 @@ def id_of(text: str) -> ActionId:
     kind, colon, name = text.partition(":")
     if not colon or not kind or not name:
         raise ApiError(400, "BAD_REQUEST", f"{text[:200]!r} is no id: one is type:name, as http:my_action")
-    return ActionId(kind, name)
+    return NamedGroup(text)
 
 
 async def row_of(node: Node, asks: IntegrationAsks[AnyRow], text: str) -> AnyRow:
@@ -100,7 +93,7 @@ async def row_of(node: Node, asks: IntegrationAsks[AnyRow], text: str) -> AnyRow
     wanted = id_of(text)
     rows: list[AnyRow] = await node.rows(asks.list())
     for one in rows:
-        if (one.type, one.name) == (wanted.type, wanted.name):
+        if f"{one.type}:{one.name}" == wanted.name:
             return one
     raise ApiError(404, "NOT_FOUND", f"there is no {asks.area.removesuffix('s')} {text[:200]!r}")
 
@@ -134,25 +127,31 @@ def add_integration_routes(
 
     async def create(body: NamedSettings, nodes: NodesDep) -> dict[str, Any]:
         with answering():
-            await nodes.own.ask(asks.put(ActionPut(body.type, body.name, body.text(), is_new=True)))
+            await nodes.own.ask(asks.put(GroupSettings(f"{body.type}:{body.name}", body.text(), is_new=True)))
         return await get_one(f"{body.type}:{body.name}", nodes)
 
     async def put(id: str, body: Settings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
         row = await row_of(nodes.own, asks, id)
         await check_secrets_stay(caller, nodes.own, (many, row.type, row.name), body.plain())
         with answering():
-            await nodes.own.ask(asks.put(ActionPut(row.type, row.name, body.text())))
+            await nodes.own.ask(asks.put(GroupSettings(id, body.text())))
         return await get_one(id, nodes)
 
     async def delete(id: str, nodes: NodesDep, also_delete_dep_actions: bool = False) -> None:
-        wanted = id_of(id)
-        with answering(action_in_use=(400, "BAD_REQUEST"), bad_arguments=(404, "NOT_FOUND")):
-            await nodes.own.ask(asks.delete(ActionDelete(wanted.type, wanted.name, also_delete_dep_actions)))
+        id_of(id)
+        try:
+            with answering(bad_arguments=(404, "NOT_FOUND")):
+                await nodes.own.ask(asks.delete(GroupRemoval(id, also_delete_dep_actions)))
+        except RpcError as error:
+            if error.code != "in_use":
+                raise
+            users: dict[str, Any] = {_USERS[kind]: list(names) for kind, names in error.details.items()}
+            raise ApiError(400, "BAD_REQUEST", error.message, **users) from error
 
     async def enable(id: str, enable: bool, nodes: NodesDep) -> None:
-        wanted = id_of(id)
+        id_of(id)
         with answering():
-            await nodes.own.ask(asks.switch(ActionSwitch(wanted.type, wanted.name, enable)))
+            await nodes.own.ask(asks.switch(GroupSwitch(id, enable)))
 
     async def operate(id: str, operation: Literal["start", "restart"], nodes: NodesDep) -> None:
         with answering():
@@ -167,7 +166,7 @@ def add_integration_routes(
     async def probe(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> None:
         await check_secrets_stay(caller, nodes.own, (many, body.type, body.name), body.plain())
         with answering(action_test_failed=(400, "TEST_FAILED")):
-            await nodes.own.ask(asks.probe(ActionPut(body.type, body.name, body.text())), timeout_s=PROBE_S)
+            await nodes.own.ask(asks.probe(GroupSettings(f"{body.type}:{body.name}", body.text())), timeout_s=PROBE_S)
 
     connects = "Connect now." if one == "connector" else "Connect now, and restart in the pipeline what failed."
     area.get(f"/{many}", name=f"list_{many}", description=f"All {many}.", response_model=list[Shown], **reads)(get_all)
@@ -214,6 +213,7 @@ def add_integration_routes(
     return shown_rows
 
 
+_USERS: Final = {"actions": "active_channels", "rules": "rules"}  # the keys of EMQX
 _A: Final = {"connector": "a connector", "action": "an action"}
 
 

@@ -7,11 +7,9 @@ from typing import Annotated, Any, Final
 import orjson
 from fastapi import Body, Query, Response
 
-from heliograph.control.proto_v1.groups import GroupSettings, NamedGroup
+from heliograph.control.proto_v1.groups import LISTENERS, GroupRemoval, GroupSettings
 from heliograph.control.proto_v1.listeners import (
-    LISTENERS_DELETE,
     LISTENERS_LIST,
-    LISTENERS_PUT,
     LISTENERS_RESTART,
     LISTENERS_START,
     ListenerName,
@@ -120,7 +118,7 @@ async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, An
 async def delete_listener(id: str, nodes: NodesDep) -> Response:
     """Delete a listener, and end its connections."""
     await _listener(nodes.own, id)
-    await _refusable(nodes.own.ask(LISTENERS_DELETE(NamedGroup(id))))
+    await _refusable(nodes.own.ask(LISTENERS.delete(GroupRemoval(id))))
     return Response(status_code=204)
 
 
@@ -159,7 +157,7 @@ async def _create(node: Node, name: str, body: dict[str, Any]) -> Response:
     if any(one["id"] == name for one in await _listeners(node)):
         raise ApiError(400, "BAD_LISTENER_ID", f"there is a listener {name} already")
     text = json.dumps(_settings(body))
-    await _refusable(node.ask(LISTENERS_PUT(GroupSettings(name, text, is_new=True))))
+    await _refusable(node.ask(LISTENERS.put(GroupSettings(name, text, is_new=True))))
     return json_response(_whole(await _listener(node, name)))
 
 

@@ -7,13 +7,11 @@ from typing import Annotated, Any, Final
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field, model_validator
 
-from heliograph.control.proto_v1.groups import GroupSettings, NamedGroup
+from heliograph.control.proto_v1.groups import RULES, GroupRemoval, GroupSettings
 from heliograph.control.proto_v1.rules import (
     RULES_ALL,
-    RULES_DELETE,
     RULES_EVENTS,
     RULES_ONE,
-    RULES_PUT,
     RULES_RESET,
     RULES_RUN,
     RULES_TRY,
@@ -167,7 +165,7 @@ async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
     """Make a rule."""
     rule_id = body.id or f"rule_{uuid.uuid4().hex[:8]}"
     with answering(already_exists=(400, "BAD_REQUEST")):
-        await nodes.own.ask(RULES_PUT(GroupSettings(rule_id, body.settings(), is_new=True)))
+        await nodes.own.ask(RULES.put(GroupSettings(rule_id, body.settings(), is_new=True)))
     return await _shown(nodes, rule_id)
 
 
@@ -181,7 +179,7 @@ async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
 async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
     """Replace a rule, or create it if its id is new."""
     with answering():
-        await nodes.own.ask(RULES_PUT(GroupSettings(id, body.settings())))
+        await nodes.own.ask(RULES.put(GroupSettings(id, body.settings())))
     return await _shown(nodes, id)
 
 
@@ -189,7 +187,7 @@ async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
 async def delete_rule(id: str, nodes: NodesDep) -> None:
     """Delete a rule."""
     with answering():
-        await nodes.own.ask(RULES_DELETE(NamedGroup(id)))
+        await nodes.own.ask(RULES.delete(GroupRemoval(id)))
 
 
 @area.post(

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from heliograph.control.proto_v1.groups import (
     SCHEMA_REGISTRIES,
     SCHEMAS,
+    GroupRemoval,
     GroupSettings,
     GroupShown,
     NamedGroup,
@@ -137,7 +138,7 @@ async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: Calle
 async def delete_schema(name: str, nodes: NodesDep) -> None:
     """Delete a schema; refused while a validation or transformation uses it."""
     with answering():
-        await nodes.own.ask(SCHEMAS.delete(NamedGroup(name)))
+        await nodes.own.ask(SCHEMAS.delete(GroupRemoval(name)))
 
 
 @area.post("/heliograph/schemas/{name}/check", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING})
@@ -187,7 +188,7 @@ async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, 
 async def delete_external_registry(name: str, nodes: NodesDep) -> None:
     """Delete an external registry."""
     with answering():
-        await nodes.own.ask(SCHEMA_REGISTRIES.delete(NamedGroup(name)))
+        await nodes.own.ask(SCHEMA_REGISTRIES.delete(GroupRemoval(name)))
 
 
 async def _shown(nodes: AskedNodes, name: str) -> dict[str, Any]:
