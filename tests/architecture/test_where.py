@@ -10,14 +10,21 @@ SOURCES = ROOT / "src" / "heliograph"
 STATIC = SOURCES / "management" / "dashboard" / "static"
 DOCS = ROOT / "docs"
 PAGES = [DOCS / f"{name}.md" for name in ("architecture", "tour", "where", "paths", "node", "performance")]
+PAGES.append(ROOT / "CONTRIBUTING.md")
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 MAP = (DOCS / "architecture.md").read_text(encoding="utf-8")
 INDEX = (DOCS / "where.md").read_text(encoding="utf-8")
 
 
 def modules(name: str) -> list[Path]:
-    """The files that a page means by `name`: in the sources, the root or the dashboard; anywhere without a folder."""
-    found = [] if "/" in name else list(SOURCES.rglob(name))
+    """The files that a page means by `name`: in the sources, the root or the dashboard; anywhere without a folder.
+
+    A name in capitals stands for any name: its folder is meant.
+    """
+    folder, _, file = name.rpartition("/")
+    if file.partition(".")[0].isupper():
+        return modules(folder)
+    found = [] if folder else list(SOURCES.rglob(name))
     return [path for path in (*found, SOURCES / name, ROOT / name, STATIC / name) if path.exists()]
 
 
