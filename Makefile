@@ -23,7 +23,7 @@ BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipe
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times lint lint-page screenshots wheel release conformance mutations bench fuzz crash kills sim attack clean format
+.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times answers lint lint-page screenshots wheel release conformance mutations bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ test-stress: ## the suite with four times as many workers as cores and stress-ng
 
 test-times: ## CPU time of each group of tests in the last `make test`, beside its budget; TIMES_ARGS=--propose
 	@$(PYTHON) scripts/test_times.py $(TIMES_ARGS)
+
+answers: ## what the HTTP API and `heliograph ctl` answer, a file for each call; ANSWERS_ARGS="build/before --source DIR"
+	@$(SET_UP) test
+	@$(RUN) $(BIN)/python -m scripts.record_answers $(or $(ANSWERS_ARGS),build/answers)
 
 lint: ## ruff, mypy --strict, import layers, words of the glossary, types of the dashboard's modules
 	@$(SET_UP) lint

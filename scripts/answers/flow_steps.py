@@ -1,0 +1,228 @@
+"""Changes of what messages go through: rules, schemas, policies, connectors and actions."""
+
+from typing import Final
+
+from scripts.answers.reads import MISSING
+from scripts.answers.scene import NODE
+from scripts.answers.steps import Step, crud, gone, params
+
+_SQL: Final = 'SELECT payload.x + 1 AS y FROM "in/#"'
+_REPUBLISH: Final = {"function": "republish", "args": {"topic": "out/1", "payload": "${y}"}}
+_CHECK: Final = {"type": "sql", "sql": "SELECT payload.x AS x WHERE x > 0"}
+_VALIDATION: Final = {"name": "new", "topics": "new/#", "checks": [_CHECK], "strategy": "any_pass"}
+_TRANSFORMATION: Final = {"name": "new", "topics": ["new/#"], "operations": [{"key": "topic", "value": "clientid"}]}
+_ACTION: Final = {"type": "http", "name": "new", "connector": "new", "parameters": {"path": "/", "body": "${.}"}}
+_MESSAGE: Final = {"topic": "v/1", "payload": '{"x": 1, "temp": 3}', "qos": 1}
+
+CHANGES_OF_FLOW: Final[dict[str, list[Step]]] = {
+    "rules": [
+        *crud(
+            "/rules",
+            "/rules/new",
+            new={"id": "new", "name": "N", "sql": _SQL, "actions": [_REPUBLISH, {"function": "console"}]},
+            other={"sql": _SQL, "actions": [], "description": "other", "enable": False, "metadata": {"a": 1}},
+            wrong=[
+                {"id": "no", "sql": "SELECT FROM t"},
+                {"id": "no", "actions": []},
+                {"id": "no", "sql": _SQL, "actions": [{"function": "fly"}]},
+                {"id": "no", "sql": _SQL, "actions": ["http:none"]},
+                {"id": "no", "sql": _SQL, "more": 1},
+                [],
+            ],
+        ),
+        ("POST", "/rules", {"id": "no rule", "sql": _SQL}),
+        ("POST", "/rule_test", {"sql": _SQL, "context": {"topic": "in/1", "payload": '{"x": 1}', "clientid": "c"}}),
+        ("POST", "/rule_test", {"sql": _SQL, "context": {"topic": "other", "payload": "{}"}}),
+        ("POST", "/rule_test", {"sql": "SELECT", "context": {}}),
+        ("POST", "/rules/copy/test", {"context": {"topic": "kept/1", "payload": '{"n": 5}', "clientid": "c"}}),
+        ("POST", f"/rules/{MISSING}/test", {"context": {}}),
+        ("PUT", "/rules/copy/metrics/reset"),
+        ("PUT", f"/rules/{MISSING}/metrics/reset"),
+        ("GET", "/rules/copy/metrics"),
+        ("POST", "/heliograph/rule_explain", {"sql": _SQL}),
+        ("POST", "/heliograph/rule_explain", {"sql": "SELECT"}),
+        ("PUT", "/rules/copy", {"sql": _SQL, "actions": ["http:tell"], "enable": True}),
+        *gone("/rules", "/rules/new"),
+        ("DELETE", "/rules/rests"),
+        ("GET", "/rule_engine"),
+        ("PUT", "/rule_engine", {"ignore_sys_message": False, "jq_function_default_timeout": "5s"}),
+        ("PUT", "/rule_engine", {"jq_function_default_timeout": "soon"}),
+        ("PUT", "/rule_engine", {"more": 1}),
+        ("PUT", "/rule_engine", {"jq_implementation_module": "jq_port"}),
+        ("GET", "/rule_engine"),
+    ],
+    "schemas": [
+        *crud(
+            "/schema_registry",
+            "/schema_registry/new",
+            new={"name": "new", "type": "avro", "source": '{"type": "string"}', "description": "one"},
+            other={"name": "new", "type": "json", "source": "{}", "description": "other"},
+            wrong=[{"name": "no", "type": "avro", "source": "{"}, {"name": "no", "type": "xml", "source": ""}, {}],
+        ),
+        (
+            "POST",
+            "/schema_registry",
+            {"name": "p", "type": "protobuf", "source": 'syntax="proto3"; message M {int32 a=1;}'},
+        ),
+        ("POST", "/heliograph/schemas/p/check", {"payload": "CAE=", "encoding": "base64", "message_type": "M"}),
+        ("POST", "/heliograph/schemas/p/check", {"payload": "CAE=", "encoding": "base64"}),
+        ("POST", "/heliograph/schemas/text/check", {"payload": "BGhp", "encoding": "base64"}),
+        ("POST", "/heliograph/schemas/observation/check", {"payload": '{"temp": "warm"}'}),
+        ("POST", f"/heliograph/schemas/{MISSING}/check", {"payload": ""}),
+        ("POST", "/heliograph/schemas/text/check", {"payload": "!", "encoding": "base64"}),
+        ("DELETE", "/schema_registry/observation"),
+        *gone("/schema_registry", "/schema_registry/new"),
+    ],
+    "registries": [
+        *crud(
+            "/schema_registry_external",
+            "/schema_registry_external/registry/new",
+            new={"name": "new", "url": "http://127.0.0.1:9"},
+            other={
+                "url": "http://127.0.0.1:9",
+                "auth": {"mechanism": "basic", "username": "u", "password": "hidden-8"},
+            },
+            wrong=[
+                {"name": "no"},
+                {"name": "no", "url": "nowhere"},
+                {"name": "no", "url": "http://127.0.0.1:9", "type": "x"},
+            ],
+        ),
+        (
+            "PUT",
+            "/schema_registry_external/registry/new",
+            {"url": "http://127.0.0.1:9", "auth": {"mechanism": "basic", "username": "v", "password": "******"}},
+        ),
+        *gone("/schema_registry_external", "/schema_registry_external/registry/new"),
+    ],
+    "validations": [
+        *crud(
+            "/schema_validations",
+            "/schema_validations/validation/new",
+            put="/schema_validations",
+            new=_VALIDATION,
+            other={**_VALIDATION, "topics": ["a/#", "b"], "log_failure": {"level": "none"}, "enable": False},
+            wrong=[
+                {**_VALIDATION, "name": "no", "checks": [{"type": "sql", "sql": "no"}]},
+                {**_VALIDATION, "name": "no", "checks": [{"type": "avro", "schema": MISSING}]},
+                {**_VALIDATION, "name": "no", "topics": "a/#/b"},
+                {**_VALIDATION, "name": "no", "failure_action": "fly"},
+                {"name": "no"},
+            ],
+        ),
+        ("POST", "/schema_validations/validation/new/enable/true"),
+        ("POST", "/schema_validations/validation/new/enable/maybe"),
+        ("POST", f"/schema_validations/validation/{MISSING}/enable/true"),
+        ("POST", "/schema_validations/validation/new/metrics/reset"),
+        ("POST", f"/schema_validations/validation/{MISSING}/metrics/reset"),
+        ("POST", "/schema_validations/reorder", {"order": ["new", "second", "is_observation"]}),
+        ("POST", "/schema_validations/reorder", {"order": ["new", "new", "no"]}),
+        ("GET", "/schema_validations"),
+        ("POST", "/heliograph/schema_validations/dryrun", {"validation": {"checks": [_CHECK]}, "message": _MESSAGE}),
+        (
+            "POST",
+            "/heliograph/schema_validations/dryrun",
+            {"validation": {"topics": "other", "checks": [_CHECK]}, "message": {**_MESSAGE, "payload": "no"}},
+        ),
+        (
+            "POST",
+            "/heliograph/schema_validations/dryrun",
+            {"validation": {"checks": [{"type": "sql", "sql": "no"}]}, "message": _MESSAGE},
+        ),
+        *gone("/schema_validations", "/schema_validations/validation/new"),
+    ],
+    "transformations": [
+        *crud(
+            "/message_transformations",
+            "/message_transformations/transformation/new",
+            put="/message_transformations",
+            new=_TRANSFORMATION,
+            other={**_TRANSFORMATION, "topics": "a/#", "failure_action": "drop", "payload_decoder": {"type": "json"}},
+            wrong=[
+                {**_TRANSFORMATION, "name": "no", "operations": [{"key": "nothing", "value": "1"}]},
+                {**_TRANSFORMATION, "name": "no", "operations": [{"key": "topic", "value": "fly("}]},
+                {**_TRANSFORMATION, "name": "no", "payload_decoder": {"type": "avro", "schema": MISSING}},
+                {"name": "no"},
+            ],
+        ),
+        ("POST", "/message_transformations/transformation/new/enable/false"),
+        ("POST", "/message_transformations/transformation/new/enable/maybe"),
+        ("POST", f"/message_transformations/transformation/{MISSING}/enable/true"),
+        ("POST", "/message_transformations/transformation/new/metrics/reset"),
+        ("POST", f"/message_transformations/transformation/{MISSING}/metrics/reset"),
+        ("POST", "/message_transformations/reorder", {"order": ["new", "second", "add_source"]}),
+        ("POST", "/message_transformations/reorder", {"order": ["new"]}),
+        ("GET", "/message_transformations"),
+        (
+            "POST",
+            "/message_transformations/dryrun",
+            {
+                "transformation": {"operations": [{"key": "topic", "value": "clientid"}]},
+                "message": {**_MESSAGE, "clientid": "c"},
+            },
+        ),
+        ("POST", "/message_transformations/dryrun", {"transformation": {"operations": 1}, "message": _MESSAGE}),
+        *gone("/message_transformations", "/message_transformations/transformation/new"),
+    ],
+    "connectors": [
+        ("POST", "/connectors_probe", {"type": "http", "name": "new", "url": "http://127.0.0.1:<silent>"}),
+        ("POST", "/connectors_probe", {"type": "http", "name": "new", "url": "http://127.0.0.1:9"}),
+        ("POST", "/connectors_probe", {"type": "http", "name": "new"}),
+        *crud(
+            "/connectors",
+            "/connectors/http:new",
+            new={"type": "http", "name": "new", "url": "http://127.0.0.1:<silent>", "headers": {"a": "hidden-9"}},
+            other={"url": "http://127.0.0.1:<silent>", "pool_size": 3, "headers": {"a": "******"}},
+            wrong=[
+                {"type": "http", "name": "no"},
+                {"type": "magic", "name": "no", "url": "http://127.0.0.1:9"},
+                {"type": "http", "name": "no", "url": "http://127.0.0.1:9", "pool_size": "many"},
+                {"type": "http", "name": "no", "url": "http://127.0.0.1:9", "more": 1},
+            ],
+        ),
+        ("PUT", "/connectors/http:new/enable/false"),
+        ("POST", "/connectors/http:new/start"),
+        ("PUT", "/connectors/http:new/enable/true"),
+        ("PUT", "/connectors/http:new/enable/maybe"),
+        ("PUT", f"/connectors/http:{MISSING}/enable/true"),
+        ("POST", "/connectors/http:new/start"),
+        ("POST", "/connectors/http:new/restart"),
+        ("POST", "/connectors/http:new/stop"),
+        ("POST", "/connectors/http:new/fly"),
+        ("POST", f"/nodes/{NODE}/connectors/http:new/start"),
+        ("POST", f"/nodes/{MISSING}/connectors/http:new/start"),
+        ("POST", "/actions_probe", _ACTION),
+        ("POST", "/actions_probe", {**_ACTION, "connector": MISSING}),
+        *crud(
+            "/actions",
+            "/actions/http:new",
+            new=_ACTION,
+            other={**{key: _ACTION[key] for key in ("connector", "parameters")}, "description": "other"},
+            wrong=[
+                {**_ACTION, "name": "no", "connector": MISSING},
+                {**_ACTION, "name": "no", "parameters": {"qos": 1}},
+                {**_ACTION, "name": "no", "type": "magic"},
+                {"type": "http", "name": "no"},
+            ],
+        ),
+        ("PUT", "/actions/http:new/enable/false"),
+        ("POST", "/actions/http:new/start"),
+        ("PUT", "/actions/http:new/enable/true"),
+        ("PUT", f"/actions/http:{MISSING}/enable/true"),
+        ("POST", "/actions/http:new/start"),
+        ("POST", "/actions/http:new/fly"),
+        ("POST", f"/nodes/{NODE}/actions/http:new/start"),
+        ("POST", f"/nodes/{MISSING}/actions/http:new/start"),
+        ("PUT", "/actions/http:new/metrics/reset"),
+        ("PUT", f"/actions/http:{MISSING}/metrics/reset"),
+        ("GET", "/actions_summary"),
+        ("DELETE", "/connectors/http:new"),
+        ("DELETE", "/actions/http:tell"),
+        *gone("/actions", "/actions/http:new"),
+        *gone("/connectors", "/connectors/http:new"),
+        ("DELETE", "/connectors/http:web", params(also_delete_dep_actions="true")),
+        ("GET", "/rules/tells"),
+        ("POST", "/sources", {"type": "mqtt", "name": "x"}),
+        ("POST", "/sources_probe", {"type": "mqtt", "name": "x"}),
+    ],
+}
