@@ -53,7 +53,7 @@ from heliograph.pipeline.datasource.source import HeliographDataSource
 """
 # The page that the management process serves; its modules are no Python.
 DASHBOARD: Final = """
-from heliograph.management.dashboard.files import DashboardFiles
+from heliograph.management.dashboard.page import DashboardFiles
 files = DashboardFiles()
 missing = {"index.html", "main.js", "pages/overview.js", "vendor/preact.mjs", "vendor/README.md"} - files.names
 assert not missing, missing

@@ -24,7 +24,7 @@ from PIL import Image
 from playwright.sync_api import Page
 from stations import Station
 
-from heliograph.management.dashboard.files import ROOT
+from heliograph.management.dashboard.page import ROOT
 from support.browser import SETTINGS, Dashboard, chromium
 from support.managed_clients import Peers
 from support.management import ManagedNode

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from heliograph.management.dashboard.files import ROOT
+from heliograph.management.dashboard.page import ROOT
 from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode

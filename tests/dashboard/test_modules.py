@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from heliograph.management.dashboard.files import ROOT
+from heliograph.management.dashboard.page import ROOT
 from support.servers import program
 
 _PACKAGES: Final = Path(__file__).parents[2] / "scripts" / "page_types"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from heliograph.management.asking.websockets import WebSocketPlace
-from heliograph.management.dashboard.policy import policy_of
+from heliograph.management.dashboard.page import policy_of
 from support.browser import Dashboard, expect
 from support.managed_clients import Peers
 from support.management import ManagedNode

@@ -10,7 +10,7 @@ import pytest
 
 from heliograph.control.proto_v1.people import ManagementUserRow, SecondFactor
 from heliograph.management.asking.nodes import ASK_S, Node, NodeConnections
-from heliograph.management.people.second_factor import Enrolments
+from heliograph.management.people.callers import Enrolments
 from heliograph.management.people.totp import STEP_S, code_at, recovery_hash_of
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc.asks import Question

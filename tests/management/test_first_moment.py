@@ -10,7 +10,7 @@ from heliograph.config.management import DashboardConfig
 from heliograph.control.proto_v1.listeners import ListenerRow
 from heliograph.control.proto_v1.people import ManagementUserRow
 from heliograph.management.asking.nodes import Node, Nodes
-from heliograph.management.dashboard.policy import ListedWebSockets
+from heliograph.management.dashboard.page import ListedWebSockets
 from heliograph.management.people import refusals
 from heliograph.management.people.first_user import FirstUser
 from heliograph.management.people.known import KnownPeople, People

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from heliograph.management.people.hash_threads import THREADS, WAITING_MAX, HashesBusyError, HashThreads
+from heliograph.management.people.logins import THREADS, WAITING_MAX, HashesBusyError, HashThreads
 
 
 async def test_two_hashes_are_made_at_once_and_more_than_may_wait_are_refused() -> None:

@@ -9,7 +9,7 @@ from heliograph.config import Config
 from heliograph.control.proto_v1.metrics import DeclaredMetric
 from heliograph.management.prometheus.emqx import add_cluster, stats_families
 from heliograph.management.prometheus.machine import MachineUse
-from heliograph.management.prometheus.ours import is_emqx, name_of, names_of
+from heliograph.management.prometheus.scraping import is_emqx, name_of, names_of
 from heliograph.management.prometheus.snapshot import snapshot_of
 from support.cases import cases
 from support.node_parts import every_part

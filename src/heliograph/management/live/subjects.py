@@ -1,9 +1,200 @@
-"""All subjects."""
+"""The subjects of the areas of the API, and of what works or does not; all subjects."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
-from heliograph.management.live import areas, broker, states
-from heliograph.management.live.subject import LiveSubject
+import orjson
+
+from heliograph.control.proto_v1.actions import ACTIONS, CONNECTORS, ActionRow, ConnectorRow
+from heliograph.control.proto_v1.alarms import ALARMS_LIST, AlarmsWanted
+from heliograph.control.proto_v1.authn import AUTHN_LIST, AuthnRow
+from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
+from heliograph.control.proto_v1.conf import CONF_STATE
+from heliograph.control.proto_v1.groups import TRANSFORMATIONS, VALIDATIONS, GroupShown, OrderedAsks
+from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted
+from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS
+from heliograph.control.proto_v1.rules import RULES_LIST, RuleRow
+from heliograph.management.asking.nodes import Nodes
+from heliograph.management.asking.states import GLOBAL, action_metrics, authenticator_state, source_state
+from heliograph.management.live import broker
+from heliograph.management.live.log_entries import entry_object
+from heliograph.management.live.rates import GrowingCounts
+from heliograph.management.live.subject import LiveSubject, Look
+from heliograph.management.web.times import rfc3339_or_none
+from heliograph.rpc.asks import ListAsk
+from heliograph.rpc.methods import NoArgs
+
+T = TypeVar("T")
+Facts = dict[str, Any]
+
+_PERIOD_S: Final = 2.0
+
+
+def _subject(name: str, area: str, rows: ListAsk[NoArgs, T], shown: Callable[[T], tuple[str, Facts]]) -> LiveSubject:
+    """A subject of rows.
+
+    Args:
+        name: Of the subject, and of its rows in an event.
+        area: Of the scope.
+        rows: What the node is asked.
+        shown: The id of a row, empty where it is left out, and what an event has of it.
+    """
+
+    def begin(nodes: Nodes) -> Look:
+        async def take() -> Facts:
+            found = dict(map(shown, await nodes.own().rows(rows())))
+            found.pop("", None)
+            return {"count": len(found), name: dict(list(found.items())[:_SHOWN_MAX])}
+
+        return take
+
+    return LiveSubject(name, f"{area}:read", _PERIOD_S, begin)
+
+
+def _connector(row: ConnectorRow) -> tuple[str, Facts]:
+    shown = {"enable": row.is_enabled, "status": row.status, "status_reason": row.reason}
+    return f"{row.type}:{row.name}", shown
+
+
+def _action(row: ActionRow) -> tuple[str, Facts]:
+    shown = {"enable": row.is_enabled, "status": row.status, "status_reason": row.reason}
+    return f"{row.type}:{row.name}", {**shown, "metrics": action_metrics(row)}
+
+
+def _authenticator(row: AuthnRow) -> tuple[str, Facts]:
+    status, metrics = authenticator_state(row)
+    shown = {"enable": status != "stopped", "status": status, "metrics": metrics}
+    return row.id if row.chain == GLOBAL else "", shown
+
+
+def _source(row: SourceStatus) -> tuple[str, Facts]:
+    status, metrics = source_state(row)
+    return row.type, {"enable": row.enable, "status": status, "metrics": metrics}
+
+
+def _policies(name: str, asks: OrderedAsks) -> LiveSubject:
+    """A subject of validations or transformations, in their order."""
+
+    def begin(nodes: Nodes) -> Look:
+        counts = GrowingCounts()
+
+        async def take() -> Facts:
+            rows = await nodes.own().rows(asks.list())
+            counted = counts.with_rates({row.name: row.counts for row in rows})
+            shown = {row.name: {"enable": _is_enabled(row), **counted[row.name]} for row in rows[:_SHOWN_MAX]}
+            return {"count": len(rows), name: shown}
+
+        return take
+
+    return LiveSubject(name, "policies:read", _PERIOD_S, begin)
+
+
+def _is_enabled(row: GroupShown) -> bool:
+    return bool(orjson.loads(row.text).get("enable", True))
+
+
+STATES: Final = (
+    _subject("connectors", "connectors", CONNECTORS.list, _connector),
+    _subject("actions", "actions", ACTIONS.list, _action),
+    _subject("authentication", "authentication", AUTHN_LIST, _authenticator),
+    _subject("authorization", "authorization", AUTHZ_SOURCES, _source),
+    _policies("schema_validations", VALIDATIONS),
+    _policies("message_transformations", TRANSFORMATIONS),
+)
+
+
+_SHOWN_MAX: Final = 500  # rules and alarms of an event
+_ENTRIES_MAX: Final = 100  # of the log in an event
+_COUNTS: Final = (
+    *("matched", "passed", "failed", "failed.exception", "failed.no_result"),
+    *("actions.success", "actions.failed"),
+)
+
+
+def _rules(nodes: Nodes) -> Look:
+    counts = GrowingCounts()
+
+    async def take() -> dict[str, Any]:
+        rows = await nodes.own().rows(RULES_LIST())
+        counted = counts.with_rates({row.id: _counts(row) for row in rows})
+        return {"count": len(rows), "rules": {row.id: {**_state(row), **counted[row.id]} for row in rows[:_SHOWN_MAX]}}
+
+    return take
+
+
+def _state(row: RuleRow) -> dict[str, Any]:
+    return {"enable": row.enable, "last_error": row.last_error, "last_error_at": row.last_error_at}
+
+
+def _counts(row: RuleRow) -> dict[str, int]:
+    return {name.replace(".", "_"): row.counts.get(name, 0) for name in _COUNTS}
+
+
+def _alarms(nodes: Nodes) -> Look:
+    async def take() -> dict[str, Any]:
+        found = [
+            {
+                "node": node.name,
+                "name": row.name,
+                "message": row.message,
+                "details": row.details,
+                "activate_at": row.activate_at,
+            }
+            for node in nodes.all()
+            for row in await node.rows(ALARMS_LIST(AlarmsWanted()))
+        ]
+        found.sort(key=lambda one: -int(str(one["activate_at"])))
+        return {"count": len(found), "alarms": found[:_SHOWN_MAX]}
+
+    return take
+
+
+def _pipeline(nodes: Nodes) -> Look:
+    async def take() -> dict[str, Any]:
+        status = await nodes.own().ask(PIPELINE_STATUS())
+        return {
+            "enable": status.is_enabled,
+            "is_running": status.pid is not None,
+            "restarts": status.restarts,
+            "failures": status.failures,
+            "note": status.told,
+            "queries": [
+                {"name": one.name, "state": one.state, "lag": one.lag, "last_error": one.last_error, **one.figures}
+                for one in status.queries
+            ],
+        }
+
+    return take
+
+
+def _log(nodes: Nodes) -> Look:
+    last = 0
+
+    async def take() -> dict[str, Any]:
+        nonlocal last
+        rows = await nodes.own().rows(LOG_ENTRIES(LogEntriesWanted(after=last, limit=_ENTRIES_MAX)))
+        last = rows[-1].number if rows else last
+        return {"last": last, "entries": [entry_object(row) for row in rows]}
+
+    return take
+
+
+def _configuration(nodes: Nodes) -> Look:
+    async def take() -> dict[str, Any]:
+        state = await nodes.own().ask(CONF_STATE())
+        return {"revision": state.revision, "confirm_until": rfc3339_or_none(state.confirm_until)}
+
+    return take
+
+
+AREAS: Final = (
+    LiveSubject("rules", "rules:read", 2.0, _rules),
+    LiveSubject("alarms", "alarms:read", 1.0, _alarms),
+    LiveSubject("pipeline", "pipeline:read", 2.0, _pipeline),
+    LiveSubject("log", "log:read", 1.0, _log),
+    LiveSubject("configuration", "config:read", 2.0, _configuration),
+)
+
 
 #: A further subject is declared in a module of its own, and listed here.
-SUBJECTS: Final[tuple[LiveSubject, ...]] = (*broker.SUBJECTS, *areas.SUBJECTS, *states.SUBJECTS)
+SUBJECTS: Final[tuple[LiveSubject, ...]] = (*broker.SUBJECTS, *AREAS, *STATES)

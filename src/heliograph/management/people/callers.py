@@ -1,5 +1,10 @@
 """Finds out who calls: by an API key, by the token of a login, or by the cookie that a login in a browser left."""
 
+import base64
+import binascii
+import hmac
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,19 +12,136 @@ from typing import Final
 
 from fastapi import Request
 
+from heliograph.access.people.api_keys import secret_hash_of
 from heliograph.config.management_settings import ManagementSettings
 from heliograph.config.single_sign_on import OidcConfig
-from heliograph.management.asking.nodes import Nodes
-from heliograph.management.people import refusals
+from heliograph.control.proto_v1.people import PEOPLE_USER_SECOND_FACTOR, ApiKeySecrets, SecondFactor
+from heliograph.management.asking.nodes import Node, Nodes
+from heliograph.management.people import refusals, totp
+from heliograph.management.people.back_off import CODES, EVERYWHERE, KEYS, BackOff
 from heliograph.management.people.first_user import FirstUser
-from heliograph.management.people.keys import KeyCheck
 from heliograph.management.people.known import KnownPeople
 from heliograph.management.people.logins import Logins
+from heliograph.management.people.refusals import bad_key, key_waits
 from heliograph.management.people.same_origin import COOKIE, check_same_origin, is_browser
-from heliograph.management.people.second_factor import Enrolments
 from heliograph.management.people.sso import SingleSignOn
 from heliograph.management.web.area import BASE
 from heliograph.management.web.callers import Caller
+from heliograph.management.web.errors import ApiError
+
+_LIFE_S: Final = 600.0
+_WAITING_MAX: Final = 1_000
+
+
+class Enrolments:
+    """Secrets that are not confirmed yet, one of each user at most; owned by `PeopleCallers`.
+
+    Args:
+        now_s: The time, in seconds since the epoch.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.time) -> None:
+        self._now_s = now_s
+        self._waiting: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
+        self._back_off = BackOff(CODES)
+
+    def begin(self, username: str) -> bytes:
+        """A new secret for a user, in the place of one that waited."""
+        self._waiting.pop(username, None)
+        secret = totp.new_totp_secret()
+        self._waiting[username] = secret, self._now_s() + _LIFE_S
+        if len(self._waiting) > _WAITING_MAX:
+            self._waiting.popitem(last=False)
+        return secret
+
+    async def confirm(self, username: str, code: str, node: Node) -> list[str]:
+        """Turn the secret on, and end the user's logins; return the recovery codes, which are shown once.
+
+        Raises:
+            ApiError: No secret waits, or the code is not one of it.
+            RpcError: The node does not keep it.
+        """
+        secret, until_s = self._waiting.get(username, (b"", 0.0))
+        if self._now_s() > until_s:
+            raise ApiError(400, "BAD_REQUEST", "no second factor waits for its first code; begin again")
+        if not self._back_off.may_try(EVERYWHERE, username):
+            raise refusals.too_often()
+        step = totp.step_of(secret, code, self._now_s())
+        if not step:
+            self._back_off.failed(EVERYWHERE, username)
+            raise ApiError(400, "BAD_REQUEST", "the code is not one of this secret; is the clock of the device right?")
+        codes = totp.new_recovery_codes()
+        hashes = tuple(totp.recovery_hash_of(one) for one in codes)
+        wanted = SecondFactor(username, secret, hashes, step)
+        self._waiting.pop(username, None)  # one that is confirmed at the same time would have other recovery codes
+        try:
+            await node.ask(PEOPLE_USER_SECOND_FACTOR(wanted))
+        except BaseException:
+            self._waiting.setdefault(username, (secret, until_s))
+            raise
+        return codes
+
+
+_HEADER_MAX: Final = 4_096
+_NO_HASH: Final = bytes(32)  # SHA-256 of nothing that is known
+
+
+class KeyCheck:
+    """Knows callers by their API keys; owned by `PeopleCallers`.
+
+    Args:
+        known: The keys.
+        now_s: The time, in seconds since the epoch.
+    """
+
+    def __init__(self, known: KnownPeople, now_s: Callable[[], float] = time.time) -> None:
+        self._known = known
+        self._now_s = now_s
+        self._back_off = BackOff(KEYS)
+
+    async def check(self, encoded: str, address: str) -> ApiKeySecrets:
+        """The key of a caller.
+
+        Args:
+            encoded: What stands behind `Basic` in the header.
+            address: Of the caller.
+
+        Raises:
+            ApiError: It is not valid, or too many tries of it failed.
+        """
+        api_key, secret = _decoded(encoded)
+        if not self._back_off.may_try(address, api_key):
+            raise key_waits()
+        found = (await self._known.fresh()).keys.get(api_key)
+        stored = _NO_HASH if found is None else found.secret_hash
+        is_right = hmac.compare_digest(stored, secret_hash_of(secret))
+        if found is None or not is_right or not self.counts(found):
+            self._back_off.failed(address, api_key)
+            raise bad_key()
+        self._back_off.succeeded(address, api_key)
+        return found
+
+    def counts(self, found: ApiKeySecrets) -> bool:
+        """Whether a key is enabled and has not expired."""
+        return found.key.enable and (found.key.expires is None or found.key.expires > self._now_s())
+
+
+def _decoded(encoded: str) -> tuple[str, str]:
+    """A key and its secret.
+
+    Raises:
+        ApiError: It is not one.
+    """
+    try:
+        if len(encoded) > _HEADER_MAX:
+            raise bad_key()
+        api_key, colon, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        raise bad_key() from None
+    if not colon or not secret:
+        raise bad_key()
+    return api_key, secret
+
 
 _TOKENS: Final = Path("management", "logins.sqlite3")
 _NOT_FOR_KEYS: Final = frozenset(

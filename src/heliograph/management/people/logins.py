@@ -4,9 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from heliograph.access.people.passwords import NO_PASSWORD, hash_of, is_password
@@ -18,11 +19,49 @@ from heliograph.control.proto_v1.people import (
 from heliograph.management.asking.nodes import Node
 from heliograph.management.people import refusals, totp
 from heliograph.management.people.back_off import CODES, EVERYWHERE, LOGINS, BackOff
-from heliograph.management.people.hash_threads import HashesBusyError, HashThreads
 from heliograph.management.people.known import KnownPeople
 from heliograph.management.people.tokens import LoggedIn, TokenExpiredError, Tokens
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rpc.methods import RpcError
+
+Result = TypeVar("Result")
+
+THREADS: Final = 2
+WAITING_MAX: Final = 100
+
+
+class HashesBusyError(Exception):
+    """Too many hashes wait."""
+
+
+class HashThreads:
+    """Makes hashes beside the event loop; owned by `Logins`.
+
+    The pool of the broker needs parts of a node, which take memory that this process does not have.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, "hashes")
+        self._waiting = 0
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do it in a thread.
+
+        Raises:
+            HashesBusyError: Too many wait.
+        """
+        if self._waiting >= WAITING_MAX:
+            raise HashesBusyError
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._waiting -= 1
+
+    def stop(self) -> None:
+        """End; what waits is given up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
 
 _log = logging.getLogger(__name__)
 

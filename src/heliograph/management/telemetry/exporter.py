@@ -108,7 +108,7 @@ class Exporter:
 
     async def _send_spans(self) -> bool:
         from heliograph.management.telemetry.collector import Signal
-        from heliograph.management.telemetry.spans import trace_request
+        from heliograph.management.telemetry.records import trace_request
 
         args = WaitingArgs(self._after.get("traces", 0), _ITEMS_MAX)
         rows = await self._node.rows(OPENTELEMETRY_SPANS(args))
@@ -119,7 +119,7 @@ class Exporter:
 
     async def _send_logs(self) -> bool:
         from heliograph.management.telemetry.collector import Signal
-        from heliograph.management.telemetry.logs import logs_request
+        from heliograph.management.telemetry.records import logs_request
 
         args = WaitingArgs(self._after.get("logs", 0), _ITEMS_MAX)
         rows = await self._node.rows(OPENTELEMETRY_LOGS(args))
@@ -130,7 +130,7 @@ class Exporter:
 
     def _metrics_sender(self) -> Callable[[], Awaitable[bool]]:
         from heliograph.management.telemetry.collector import Signal
-        from heliograph.management.telemetry.machine import Machine
+        from heliograph.management.telemetry.records import Machine
 
         machine = Machine()
         form: MetricsForm | None = None
@@ -147,8 +147,8 @@ class Exporter:
         return send
 
     async def _metrics_form(self) -> "MetricsForm":
-        from heliograph.management.telemetry.machine import since_ns
         from heliograph.management.telemetry.metrics import MetricsForm
+        from heliograph.management.telemetry.records import since_ns
 
         status = await self._node.ask(NODE_STATUS())
         declared = await self._node.rows(METRICS_DECLARED())
