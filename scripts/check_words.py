@@ -85,16 +85,13 @@ def _pattern(cell: str) -> re.Pattern[str]:
     `…` stands for an object such as "it" or "the last session", `/` is between words of which one is there, and a
     word that begins with a capital does so in the text.
     """
-    phrases = [
-        _GAP.join("…" if word == "…" else f"(?:{'|'.join(map(_word, word.split('/')))})" for word in phrase.split())
-        for phrase in re.findall(r"`(.+?)`", cell)
-    ]
+    phrases = [_phrase(phrase.split()) for phrase in re.findall(r"`(.+?)`", cell)]
     return re.compile(rf"\b(?:{'|'.join(phrases)})\b".replace(f"…{_GAP}", _OBJECT))
 
 
-def _word(word: str) -> str:
-    first = re.escape(word[0])
-    return (first if word[0].isupper() else f"[{first}{first.upper()}]") + re.escape(word[1:])
+def _phrase(words: Sequence[str]) -> str:
+    first, *others = ("…" if word == "…" else f"(?:{'|'.join(map(re.escape, word.split('/')))})" for word in words)
+    return _GAP.join((re.sub(r"(?<=[:|])[a-z]", lambda letter: f"[{letter[0]}{letter[0].upper()}]", first), *others))
 
 
 def texts(path: Path, source: str) -> Iterator[tuple[int, str]]:

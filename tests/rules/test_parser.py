@@ -143,7 +143,7 @@ REFUSALS = [
     ("SELECT a FROM ", "1:14", "the rule ends too early; expected a name or a string"),
     ("SELECT a FROM t WHERE", "1:22", "the rule ends too early; expected a value"),
     ("SELECT a FROM t WHERE (a = 1", "1:29", "the rule ends too early; expected an operator or ')'"),
-    ("FOREACH * FROM t", "1:9", "the last item of FOREACH must be an array, and * is none"),
+    ("FOREACH * FROM t", "1:9", "the last item of FOREACH must be an array, and * is not one"),
     ("a FROM t", "1:1", "unexpected name a; expected SELECT or FOREACH"),
     ("SELECT a, FROM t", "1:11", "unexpected FROM; expected a value or '*'"),
     ("SELECT a b c FROM t", "1:12", "unexpected name c; expected FROM or ','"),

@@ -76,6 +76,6 @@ def test_why_a_large_value_does_not_fit_is_not_asked_of_every_alternative() -> N
     choice = JsonSchema("j", '{"anyOf": [{"type": "string"}, {"items": {"type": "string"}}]}')
     assert str(choice.check(b"[1]")).startswith("[1] is not valid under any of the schemas")
     many = b"[" + b"1," * 500_000 + b"1]"  # seconds, and most of a gigabyte
-    assert choice.check(many) == "it does not fit the schema (why is told of up to 2,048 bytes, not of 1,000,003)"
-    with pytest.raises(SchemaError, match="why is told of up to 2,048 bytes"):
+    assert choice.check(many) == "it does not fit the schema (why is explained up to 2,048 bytes, not for 1,000,003)"
+    with pytest.raises(SchemaError, match="why is explained up to 2,048 bytes"):
         choice.decode(many)

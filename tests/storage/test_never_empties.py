@@ -184,7 +184,7 @@ def test_messages_are_found_by_their_topics_when_what_was_learned_is_lost(data_d
     remove(data_dir / "storage/messages", "CURRENT")
     min((data_dir / "storage/messages").glob("*.sst")).unlink()
     report = repair_database(data_dir, "messages")
-    assert any("made anew" in problem for problem in report.found.problems)
+    assert any("made again" in problem for problem in report.found.problems)
     assert report.messages == 120
     for number in range(40):
         expected = [one for one in range(100, 200) if one % 40 == number]
@@ -209,7 +209,7 @@ def test_messages_of_a_generation_whose_records_are_lost_are_brought_back(data_d
     store(data_dir, range(200, 300))
     lost.unlink()
     report = repair_database(data_dir, "messages")
-    assert any("made anew" in problem for problem in report.found.problems)
+    assert any("made again" in problem for problem in report.found.problems)
     assert read(data_dir) == [*range(100), *range(200, 300)]
     assert read(data_dir, "fleet/7/pos") == [one for one in read(data_dir) if one % 40 == 7]
 

@@ -161,7 +161,7 @@ def decode_will(value: bytes) -> WillRecord:
     """Read a will's record.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     due_us, delay_s, topic, payload, properties, qos, retain, *rest = _read(value)
     return WillRecord(due_us, delay_s, topic, b64decode(payload), qos, retain, b64decode(properties), *rest)
@@ -176,7 +176,7 @@ def decode_taken(value: bytes) -> tuple[int, int, int]:
     """Read the record of a message that was taken.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     ticket, id_high, id_low = _read(value)
     return ticket, id_high, id_low
@@ -191,7 +191,7 @@ def decode_orphans(value: bytes) -> tuple[int, int, int]:
     """Read it.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     count, id_high, id_low = _read(value)
     return count, id_high, id_low
@@ -206,7 +206,7 @@ def decode_pair(value: bytes) -> tuple[int, int]:
     """Read it.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     first, second = _read(value)
     return first, second
@@ -284,7 +284,7 @@ def decode_subscription(value: bytes) -> SubscriptionRecord:
     """Read a subscription's record.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     fields = _read(value)
     try:
@@ -305,7 +305,7 @@ def closed(value: bytes, until_us: int) -> bytes:
     """The same record, for what was stored up to a commit time.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     saved = decode_subscription(value)
     if until_us <= saved.made_us:

@@ -227,7 +227,7 @@ class DurableSessions(Durability):
     # --- what the node says
 
     def use(self, settings: DurableSessionsConfig, options: ChannelOptions) -> None:
-        """Have other settings, from the next turn on, and other options of sessions until their clients come."""
+        """Use other settings, from the next turn on, and other options of sessions until their clients come."""
         self._settings = settings
         self._loader.options = options.session
         self._wills.options = options

@@ -123,7 +123,7 @@ class DelayedMessages:
         self._published = 0
 
     def limit(self, messages_max: int | None, bytes_max: int | None) -> None:
-        """Have other limits from now on; what is held already stays."""
+        """Use other limits from now on; what is held already stays."""
         self._messages_max = messages_max
         self._bytes_max = bytes_max
 

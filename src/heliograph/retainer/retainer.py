@@ -49,7 +49,7 @@ class Retainer(RetainedStore):
         self._expired = 0
 
     def use(self, options: RetainerOptions) -> None:
-        """Have other limits from now on; what is retained already stays, with the expiry that it has."""
+        """Use other limits from now on; what is retained already stays, with the expiry that it has."""
         if options.max_publish_rate != self._options.max_publish_rate:
             self._publish_allowance = _allowance(options)
         self._options = options

@@ -34,7 +34,7 @@ class ClientAttributes:
         environment: Where variables of the environment come from; None for those of the process.
 
     Raises:
-        VariformError: An expression is none, or calls what does not exist.
+        VariformError: An expression is not valid, or calls what does not exist.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ def _checked(text: str | bytes) -> str:
     """A text that may stand in a topic.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if isinstance(text, bytes):
         raise ValueError("the result is not valid UTF-8")

@@ -59,7 +59,7 @@ class Environment:
         self._births: Births | None = None
 
     def use(self, *, jq_timeout_s: float, sparkplug_aliases_max: int) -> None:
-        """Have other limits from the next call of a function on."""
+        """Use other limits from the next call of a function on."""
         self.jq.timeout_s = jq_timeout_s
         self._aliases_max = sparkplug_aliases_max
         if self._births is not None:

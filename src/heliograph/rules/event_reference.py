@@ -1,4 +1,4 @@
-"""What people are told of the events that rules can read: titles, columns, an example for each."""
+"""The reference of the events that rules can read: titles, columns, an example for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

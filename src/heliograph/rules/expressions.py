@@ -105,7 +105,7 @@ class ExpressionCompiler:
         return self._sequence(node)
 
     def condition(self, node: Expression) -> Test:
-        """Compile a condition; what is none fails when it is evaluated."""
+        """Compile a condition; what is not one fails when it is evaluated."""
         if isinstance(node, Comparison):
             return self._comparison(node)
         if isinstance(node, Logical):

@@ -88,7 +88,7 @@ class Worker:
         """Run a program on a document; whether it succeeded, and the answer.
 
         Raises:
-            _Late: The deadline has passed; the worker is of no more use.
+            _Late: The deadline has passed; the worker cannot be used any further.
             _Ended: The worker has ended.
         """
         alarm_s = max(deadline - time.monotonic(), 0.0) + _ALARM_MARGIN_S

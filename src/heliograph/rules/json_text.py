@@ -95,7 +95,7 @@ def _json_default(value: object) -> str:
 
 
 def encode_exactly(value: Value) -> str:
-    """JSON text from which the value can be told exactly.
+    """JSON text from which the value can be read back exactly.
 
     Strings that are not UTF-8 become `{"$base64": "..."}`, undefined becomes `{"$undefined": true}`, bits that are no
     whole number of bytes become `{"$bits": "101"}`; integers and floats stay apart.

@@ -146,7 +146,7 @@ class _TreeBuilder(_TermBuilder):
     def foreach(self, children: list[Any]) -> Foreach:
         _, fields, _, do, _, incase, _, sources, _, where = children
         if isinstance(fields[-1], Star):
-            raise RuleRefusal("the last item of FOREACH must be an array, and * is none", fields[-1].place)
+            raise RuleRefusal("the last item of FOREACH must be an array, and * is not one", fields[-1].place)
         return Foreach(fields, do, _optional(incase), sources, _optional(where), "")
 
     def fields(self, children: list[Any]) -> _Fields:

@@ -44,7 +44,7 @@ def trial_of(rule: CompiledRule, context: str) -> Trial:
             it is what the rule's FROM names first.
 
     Raises:
-        TrialError: There is no such event, or the topic is none.
+        TrialError: There is no such event, or the topic is not valid.
         EvaluationFault: The context is not JSON.
     """
     given = decode_json(context)

@@ -103,7 +103,7 @@ def decode_progress(value: bytes) -> Progress:
     """Read it.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     time, sequence, row, done = _read(value)
     return Progress(Position(time, sequence, row), tuple((int(high), int(low)) for high, low in done))

@@ -68,7 +68,7 @@ def finish_swap(path: Path, kept_in: Path) -> Path | None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Have two directories change names, at once where the file system can.
+    """Exchange the names of two directories, at once where the file system can.
 
     Raises:
         OSError: It may not.

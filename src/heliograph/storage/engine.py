@@ -164,7 +164,7 @@ def _check_tables(database: Rdict, path: Path) -> None:
 
 
 def mend_files(path: Path) -> None:
-    """Have RocksDB make a database of the tables and logs in a directory, without what it cannot read at all.
+    """Make a database by RocksDB of the tables and logs in a directory, without what it cannot read at all.
 
     Raises:
         Exception: RocksDB's own; see `translated`.

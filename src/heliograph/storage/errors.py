@@ -19,7 +19,7 @@ class StorageError(Exception):
 
     code: ClassVar[str] = "storage_failed"
     advice: ClassVar[str] = "Nothing of the refused batch was acknowledged; the next one is tried again."
-    reason: ClassVar[str] = "storage failed"  # for clients, which get no more detail
+    reason: ClassVar[str] = "storage failed"  # for clients, which get no details
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class PreconditionFailedError(StorageError):
     """What a batch expects to be in the database is not so; nothing of it was stored."""
 
     code = "storage_precondition_failed"
-    advice = "Read again what is there, and decide anew."
+    advice = "Read again what is there, and decide again."
 
 
 class DroppedGenerationError(UnknownStreamError):

@@ -98,7 +98,7 @@ class CommitQueue(Generic[Item]):
         self.commit_times = Histogram(_COMMIT_BOUNDS_S)
 
     def use(self, *, fsync: bool, max_buffered_bytes: int) -> None:
-        """Have other settings, from the next commit on."""
+        """Use other settings, from the next commit on."""
         self._max_buffered_bytes = max_buffered_bytes
         self._fsync = fsync
         if fsync and self._syncer is None and not self._closing:

@@ -1,6 +1,6 @@
 """Whether something on a disk works now: one value, and the log line and alarm when it changes.
 
-When a full disk is tried again is decided in `storage.store`; what publishers are told meanwhile, in `node.refusals`.
+When a full disk is tried again is decided in `storage.store`; what publishers get meanwhile, in `node.refusals`.
 """
 
 import logging
@@ -19,7 +19,7 @@ class Health:
         log: The logger of the owner.
         alarms: Where the alarm is.
         alarm: Its name.
-        fails: What the log says when it works no more, such as `delayed messages are refused`; empty for nothing.
+        fails: What the log says when it fails, such as `delayed messages are refused`; empty for nothing.
         works: What the log says when it works again; empty for nothing.
         on_change: Called with the error, or None, before it is logged.
     """

@@ -26,7 +26,7 @@ class Register:
 
     @classmethod
     def of(cls, path: Path) -> "Register":
-        """The register that tells of the database in a directory."""
+        """The register that lists the database in a directory."""
         return cls(path.parent.parent)
 
     def has(self, path: Path) -> bool:

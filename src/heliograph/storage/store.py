@@ -2,7 +2,7 @@
 
 A write that fails leaves RocksDB refusing everything until it is opened again; that is done here, at the next use, but
 not more often than an interval, and after a full disk when there is room or a minute has passed. `health` raises the
-alarm, and `node.refusals` says what publishers are told meanwhile. What the records mean is the business of `columnar`,
+alarm, and `node.refusals` says what publishers get meanwhile. What the records mean is the business of `columnar`,
 `keyed` and `state`.
 """
 
@@ -214,7 +214,7 @@ class Store:
         return self._disk.first_generation(self.path)
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Have the space of removed records given back, in a thread of its own; RocksDB does not hold the GIL for it.
+        """Give the space of removed records back, in a thread of its own; RocksDB does not hold the GIL for it.
 
         Args:
             ranges: Lower and upper keys between which nothing is left.

@@ -95,7 +95,7 @@ class Connections:
         self.renew(options, settings, identity)
 
     def renew(self, options: ChannelOptions, settings: config.ListenerConfig, identity: PeerIdentity) -> None:
-        """Have other settings for connections that come from now on; timeouts are those of all."""
+        """Use other settings for connections that come from now on; timeouts are those of all."""
         self.options = options
         self.identity = identity
         self.high_watermark = settings.tcp_options.high_watermark

@@ -1,4 +1,4 @@
-"""Whom a rule is about: conditions on a client, evaluated once for each client and set of rules.
+"""Which clients a rule is about: conditions on a client, evaluated once for each client and set of rules.
 
 A regular expression works on bytes, as PCRE without its Unicode mode, and has little time: a client must not make one
 run for ever by its name. One that has not answered in time leaves open whether it matches. A rule that denies counts as
@@ -75,7 +75,7 @@ class MatchesExpression(Condition):
     """A field holds a match of a regular expression, anywhere.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
 
     def __init__(self, field: Field, expression: str) -> None:
@@ -94,7 +94,7 @@ class InNetwork(Condition):
     """The address is one, or lies in a network: 10.0.0.1, 10.0.0.0/8, 2001:db8::/48. IPv4 and IPv6 are never the same.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
 
     def __init__(self, network: str) -> None:
@@ -118,7 +118,7 @@ class InNetwork(Condition):
 
 
 class AllOf(Condition):
-    """All conditions hold; so it is of none."""
+    """All conditions hold; True for an empty list."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
@@ -135,7 +135,7 @@ class AllOf(Condition):
 
 
 class AnyOf(Condition):
-    """One of the conditions holds; of none, none does."""
+    """Any condition holds; False for an empty list."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)

@@ -125,7 +125,7 @@ def _template(topic: str, is_pattern: bool) -> str:
 
 
 def _rows_of_all(anonymous: _Lines, patterns: _Lines) -> Iterator[Row]:
-    if anonymous.topics:  # whoever has a user name must not come as far as those
+    if anonymous.topics:  # clients with a user name must not come as far as those
         yield from patterns.rows(username_re=_ANY_USERNAME)
         hidden = [topic for topics in anonymous.topics.values() for topic in topics if topic.startswith("$")]
         yield _row(DENY, [*_EVERYTHING, *hidden], username_re=_ANY_USERNAME)

@@ -72,7 +72,7 @@ def rule_of_row(row: object) -> Rule:
     """The rule of a rule object. Keys that are not known do not count.
 
     Raises:
-        RowError: It is none.
+        RowError: It is not one.
     """
     if not isinstance(row, Mapping):
         raise RowError(f"{_shown(row)} is no object with permission, action and topic")
@@ -150,7 +150,7 @@ def _wanted(row: Row, name: str) -> str:
     """A text that is not empty.
 
     Raises:
-        RowError: It is none.
+        RowError: It is not one.
     """
     text = _text(row.get(name))
     if not text:
@@ -159,7 +159,7 @@ def _wanted(row: Row, name: str) -> str:
 
 
 def _text(value: object) -> str | None:
-    """A text, which some databases give as bytes; None if it is none."""
+    """A text, which some databases give as bytes; None if it is not text."""
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "surrogateescape")
     return value if isinstance(value, str) else None

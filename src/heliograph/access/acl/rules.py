@@ -1,7 +1,7 @@
-"""Rules: whom they are about, which actions and topics, and whether they allow. The first one that matches decides.
+"""Rules: which clients, actions and topics they are about, and whether they allow. The first one that matches decides.
 
 For each client they are prepared once: conditions are evaluated, placeholders filled in, topics indexed. What does not
-depend on the client is shared by all clients whom the same rules are about.
+depend on the client is shared by all clients of the same rules.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from heliograph.access.templates.values import client_values
 from heliograph.broker.actions import ALLOW, DENY, Action
 from heliograph.broker.client import ClientInfo
 
-# Combinations of rules that clients share; when there are more, the indexes are made anew.
+# Combinations of rules that clients share; when there are more, the indexes are made again.
 _SHARED_MAX: Final = 1000
 _TEXT_MAX: Final = 500
 
@@ -26,11 +26,11 @@ class Rule:
 
     Args:
         is_allowing: Whether it allows what it matches, or denies it.
-        condition: Whom it is about; None for all clients.
+        condition: Which clients it is about; None for all.
         actions: A bit for each action that it is about, by the action's number.
         topics: The topics that it is about.
         text: How it is written, for people.
-        line: The line of its text; 0 if it is none of a text.
+        line: The line of its text; 0 if it has no text.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Rules:
 
     @property
     def warnings(self) -> list[str]:
-        """What looks like a placeholder and is none, with its line."""
+        """What looks like a placeholder and is not one, with its line."""
         return [
             f"line {rule.line}: ${{{name}}} is no placeholder in the topic of a rule, so it stays as it is"
             for rule in self.rules
@@ -130,7 +130,7 @@ class Rules:
         ]
 
     def prepared(self, client: ClientInfo) -> ClientRules:
-        """The rules for a client; to be made anew when its name, address or attributes change."""
+        """The rules for a client; to be made again when its name, address or attributes change."""
         about = tuple(self._about(client))
         shared = self._shared.get(about)
         if shared is None:

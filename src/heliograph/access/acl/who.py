@@ -1,4 +1,4 @@
-"""Whom a rule of `acl.conf` is about: terms to conditions."""
+"""Which clients a rule of `acl.conf` is about: terms to conditions."""
 
 from collections.abc import Callable
 from typing import Final
@@ -54,7 +54,7 @@ class WhoReader:
         return None if term.is_atom("all") else self._condition(term, 0)
 
     def text(self, term: Term) -> str | None:
-        """The text of a string, a binary or a list of code points; None if it is none of them."""
+        """The text of a string, a binary or a list of code points; None if it is another term."""
         if term.kind in (STRING, BINARY):
             return str(term.value)
         if term.kind != LIST or not all(_is_character(item) for item in term.items):

@@ -116,7 +116,7 @@ class BuiltInDatabase(Authenticator):
         return self._users.health() or self._missing
 
     def forget(self) -> None:
-        """Delete its users: it is configured no more.
+        """Delete its users: it is no longer configured.
 
         Raises:
             StorageError: The database does not take it.

@@ -159,7 +159,7 @@ class AuthenticationChain:
         return self._ask(index + 1, client, attempt)
 
     def told(self, step: AuthStep) -> AuthStep:
-        """What the client is told."""
+        """What the client gets."""
         hides = self._failures.hides_reasons and step.code == rc.BAD_USERNAME_OR_PASSWORD
         return AuthStep(rc.NOT_AUTHORIZED) if hides else step
 

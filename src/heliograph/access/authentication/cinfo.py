@@ -19,7 +19,7 @@ class CinfoAuthenticator(Authenticator):
     """Compares what is known of a client with expressions; it holds nothing of any client.
 
     Raises:
-        VariformSyntaxError: An expression is none.
+        VariformSyntaxError: An expression is not valid.
     """
 
     def __init__(self, checks: Sequence[CinfoCheck]) -> None:
@@ -42,6 +42,6 @@ def make(settings: CinfoConfig, surroundings: Surroundings) -> CinfoAuthenticato
     """The authenticator of its settings.
 
     Raises:
-        VariformSyntaxError: An expression is none.
+        VariformSyntaxError: An expression is not valid.
     """
     return CinfoAuthenticator(settings.checks)

@@ -1,7 +1,7 @@
 """The authenticator `gssapi:kerberos`: a client shows a ticket of Kerberos, and the node shows that it can read it.
 
 The exchange is that of SASL's mechanism GSSAPI (RFC 4752), as EMQX's clients speak it: tokens until both know each
-other, then an offer of security layers, of which there is none, since TLS is below. Each step reads files and may ask
+other, then an empty offer of security layers, since TLS is below. Each step reads files and may ask
 name servers, so it is made in a thread.
 """
 

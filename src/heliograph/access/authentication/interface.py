@@ -20,7 +20,7 @@ class Authenticator:
 
     Attributes:
         id: Mechanism and backend, as `password_based:mysql`.
-        backend: What it asks about clients; None if it asks nobody.
+        backend: What it asks about clients; None without one.
     """
 
     def __init__(self, id: str) -> None:
@@ -47,7 +47,7 @@ class Authenticator:
         """
 
     async def stop(self) -> None:
-        """End what it owns; it is asked no more."""
+        """End what it owns; it is not asked any more."""
         if self.backend is not None:
             await self.backend.stop()
 
@@ -60,7 +60,7 @@ class Authenticator:
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Delete what it keeps on the disk: it is in the configuration no more, not even switched off."""
+        """Delete what it keeps on the disk: it is no longer in the configuration, not even switched off."""
 
     def is_current(self) -> bool:
         """Whether the files that its settings name are as it read them; asked when the configuration is read again."""

@@ -71,7 +71,7 @@ class JwksKeys:
                 await self._was_tried.wait()
 
     async def stop(self) -> None:
-        """Fetch no more."""
+        """Stop fetching."""
         task, self._fetching = self._fetching, None
         if task is None:
             return
@@ -85,7 +85,7 @@ class JwksKeys:
         return self._why
 
     def samples(self) -> list[Sample]:
-        """Nothing: it is asked by nobody but itself."""
+        """Nothing: only this class uses the pool."""
         return []
 
     async def _keep_fresh(self) -> None:
@@ -103,7 +103,7 @@ class JwksKeys:
             await asyncio.sleep(min(pause_s, self._settings.refresh_interval))  # the keys may be other ones then
 
     async def _fetch(self) -> str:
-        """Have new keys; what keeps them from being fetched."""
+        """Fetch new keys; return what keeps them from being fetched."""
         settings = self._settings
         question = HttpQuestion("GET", settings.endpoint, tuple(settings.headers.items()))
         try:

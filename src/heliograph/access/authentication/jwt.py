@@ -101,7 +101,7 @@ class JwtAuthenticator(Authenticator):
         await self._keys.start()
 
     async def stop(self) -> None:
-        """Fetch no more keys."""
+        """Stop fetching keys."""
         await self._keys.stop()
 
     def is_current(self) -> bool:
@@ -166,7 +166,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     """A time in seconds, None if the claim is not there.
 
     Raises:
-        ResultError: It is none.
+        ResultError: It is not one.
     """
     if name not in claims:
         return None

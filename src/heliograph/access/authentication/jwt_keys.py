@@ -123,7 +123,7 @@ def _of_jwk(jwk: Mapping[str, Any]) -> VerifyingKey | None:
     if named is not None and algorithm is None:
         return None  # of encryption
     try:
-        # PyJWK wants to be told an algorithm where a key's family has several.
+        # PyJWK wants an algorithm where a key's family has several.
         key = PyJWK(dict(jwk), algorithm=algorithm).key
         made = secret_key(key) if isinstance(key, bytes) else _asymmetric(key)
     except (PyJWTError, ValueError, TypeError, KeyError, NotImplementedError):  # the last one for `none`

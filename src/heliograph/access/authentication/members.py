@@ -90,7 +90,7 @@ class MemberMaker:
         return chains, fresh
 
     def forget(self, before: Config, after: Config) -> None:
-        """Delete what authenticators keep on the disk that a configuration has no more.
+        """Delete what authenticators keep on the disk and a configuration no longer has.
 
         Raises:
             ExceptionGroup: With what some of them raised.

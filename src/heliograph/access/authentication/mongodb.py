@@ -33,7 +33,7 @@ class MongoAuthenticator(StoredUserAuthenticator):
         return self._filter.names
 
     async def find(self, values: Values) -> StoredUser | None:
-        """The user of the first document; one without a hash is none."""
+        """The user of the first document; None if it has no hash."""
         settings = self._settings
         for document in await self._mongodb.find(self._filter.query(values), limit=1):
             user = StoredUser.of_row(

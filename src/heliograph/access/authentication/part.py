@@ -174,7 +174,7 @@ class AuthenticationPart(HookedPart):
             self._beginning[id(member)] = loop.create_task(self._begin(member), name=f"{member.id} begins")
 
     def _forget_since(self, before: Config) -> None:
-        """Delete what authenticators kept that a configuration had, and that there are no more."""
+        """Delete what authenticators kept that are no longer in the configuration."""
         self._faults.run(BOUNDARY, lambda: self._maker.forget(before, self._config))
 
     def _standing_of(self, config: Config, members: Chains) -> _Standing:

@@ -32,7 +32,7 @@ class RedisAuthenticator(StoredUserAuthenticator):
         return self._key.names
 
     async def find(self, values: Values) -> StoredUser | None:
-        """The user of the hash; a hash with none of the fields is none."""
+        """The user of the hash; None if it has none of the fields."""
         fields = await self._redis.fields(self._command, self._key.render(values))
         return StoredUser.of_row(fields) if fields else None
 

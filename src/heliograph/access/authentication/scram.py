@@ -20,7 +20,7 @@ def make(settings: ScramConfig, surroundings: Surroundings) -> Authenticator:
 
 
 class ScramState:
-    """What an attempt keeps of an exchange: with which authenticator, for whom, and how far it is."""
+    """What an attempt keeps of an exchange: its authenticator, its user, and how far it is."""
 
     def __init__(self, owner: Authenticator, username: str, exchange: ScramExchange) -> None:
         self.owner = owner
@@ -72,7 +72,7 @@ class ScramDatabase(Authenticator):
         return self._users.health()
 
     def forget(self) -> None:
-        """Delete its users: it is configured no more.
+        """Delete its users: it is no longer configured.
 
         Raises:
             StorageError: The database does not take it.

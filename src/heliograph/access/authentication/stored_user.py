@@ -22,7 +22,7 @@ class StoredUser:
     """A user as a database has it.
 
     Attributes:
-        password_hash: The hash of the password; None where there is none, with which nobody logs in.
+        password_hash: The hash of the password; None where there is none, so that the user cannot log in.
         salt: The salt, empty for none.
         is_superuser: Whether it may do everything.
     """

@@ -16,7 +16,7 @@ _TOKEN_BYTES_MAX: Final = 65_535
 
 
 class SignedToken:
-    """A token whose signature nobody has checked yet.
+    """A token whose signature is not checked yet.
 
     Attributes:
         algorithm: What its header says that it was signed with.
@@ -45,7 +45,7 @@ class SignedToken:
 
 
 def read_token(data: bytes) -> SignedToken | None:
-    """The token that bytes are, None if they are none that could be checked."""
+    """The token that bytes are, None if they are no token that could be checked."""
     if len(data) > _TOKEN_BYTES_MAX:
         return None
     parts = _COMPACT.fullmatch(data)
@@ -66,6 +66,6 @@ def _decoded(part: bytes) -> bytes:
     """Base64 with the alphabet of URLs and without padding.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     return binascii.a2b_base64(part.translate(_STANDARD) + _PADDING[len(part) % 4], strict_mode=True)

@@ -30,7 +30,7 @@ class BuiltInDatabaseSource(RulesSource):
         self._store.on_change.append(self._changed)
 
     async def stop(self) -> None:
-        """Hear of changes no more."""
+        """Stop following changes."""
         self._store.on_change.remove(self._changed)
 
     def fetch(self, client: ClientInfo) -> Rules:

@@ -63,7 +63,7 @@ class SourceChain(Authority):
         return self._entries
 
     def use(self, entries: list[ChainEntry]) -> None:
-        """Have these sources, in this order; what is kept of those that stay is kept."""
+        """Use these sources, in this order; what is kept of those that stay is kept."""
         self._entries = entries
         self.may_change_unseen = any(not entry.announces_changes for entry in entries)
         self.epoch += 1

@@ -50,7 +50,7 @@ class ChainEntry:
         self.errors: i64 = 0
 
     def replace(self, source: object, *, is_asked: bool, announces_changes: bool = False) -> None:
-        """Have another source of the same type; what the former one said does not hold any more."""
+        """Take another source of the same type; what the former one said does not hold any more."""
         self.source = source
         self.is_asked = is_asked
         self.announces_changes = announces_changes
@@ -109,12 +109,12 @@ class KeptRules:
         self.is_outdated = False
 
     def renew(self) -> None:
-        """Have the rules fetched again before the next decision, also those that are on their way."""
+        """Fetch the rules again before the next decision, also those that are on their way."""
         self.until_us = 0
         self.is_outdated = True
 
     def keep(self, rules: ClientRules, until_us: i64, version: i64, has_failed: bool = False) -> None:
-        """Have these rules until then, or until the source has another version."""
+        """Use these rules until then, or until the source has another version."""
         self.rules = rules
         self.has_failed = has_failed
         self.until_us = 0 if self.is_outdated else until_us

@@ -46,7 +46,7 @@ class DecisionStep:
 async def explained(part: AuthorizationPart, client: ClientInfo, action: Action, topic: str) -> list[DecisionStep]:
     """The steps of a decision in their order; those after the one that decides are `not asked`.
 
-    Sources are asked as for a message, but nothing is counted, told or remembered beside the rules that they give.
+    Sources are asked as for a message, but nothing is counted, reported or remembered beside the rules that they give.
     """
     steps = [_superuser(client)]
     if not steps[-1].decides:

@@ -18,7 +18,7 @@ class AuthorizationSource:
 
     Attributes:
         type: Its type, as `mysql`.
-        backend: What it asks about clients; None if it asks nobody.
+        backend: What it asks about clients; None without one.
     """
 
     def __init__(self, type: str) -> None:
@@ -36,7 +36,7 @@ class AuthorizationSource:
             await self.backend.start()
 
     async def stop(self) -> None:
-        """End what it owns; it is asked no more."""
+        """End what it owns; it is not asked any more."""
         if self.backend is not None:
             await self.backend.stop()
 

@@ -194,7 +194,7 @@ class WaitingChain(SlowPath):
         return ready
 
     def _failed(self, kept: KeptRules, client: ClientInfo, error: Exception) -> ClientRules:
-        """Have the rules that were there stay for a moment."""
+        """Keep the rules that were there for a moment."""
         kept.entry.errors += 1
         self._tell(kept, client, error)
         rules = kept.rules or _NO_RULES.prepared(client)

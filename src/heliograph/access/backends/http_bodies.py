@@ -26,7 +26,7 @@ class HttpAnswer:
 
 
 def object_of(answer: HttpAnswer, default_type: str = "") -> Mapping[str, object] | None:
-    """The names and values of a body; None if it is none that could be read.
+    """The names and values of a body; None if it cannot be read.
 
     Args:
         default_type: What it is where the service does not say.

@@ -1,7 +1,7 @@
 """What a backend is: a server that is asked about clients, through a `Pool` of connections that a `Connector` opens.
 
 One module for each kind of server has its connector, and a class with the questions that authenticators and sources of
-authorization ask. All of them behave alike, since `pool` does the work: so many connections and no more, so many
+authorization ask. All of them behave alike, since `pool` does the work: a limit of connections, a limit of
 questions that wait for one, a deadline for each question, an answer at once while the server is down, and one task that
 connects again. A question changes nothing at the server: one whose connection is lost is asked once more.
 """

@@ -86,7 +86,7 @@ class Ldap:
         Raises:
             BackendError: There is no answer.
         """
-        if not dn or not password:  # many servers answer with success: nobody logs in then (RFC 4513, 5.1.2)
+        if not dn or not password:  # many servers answer with success without a login (RFC 4513, 5.1.2)
             return False
         if not _is_utf8(password):  # which the library cannot send, and RFC 4513 does not allow
             return False
@@ -174,7 +174,7 @@ class LdapClient:
         self._trying: Any = None
 
     def log_in(self, username: str, password: str) -> None:
-        """Open the connection for searching, as a user or, with an empty name, as nobody.
+        """Open the connection for searching, as a user or, with an empty name, anonymously.
 
         Raises:
             LdapResultError: The server does not accept the user.

@@ -62,13 +62,13 @@ class NodeCache:
         self._misses = 0
 
     def use(self, settings: NodeCacheConfig) -> None:
-        """Have other settings; what is kept already is forgotten."""
+        """Use other settings; what is kept already is forgotten."""
         if settings != self._settings:
             self._settings = settings
             self.clear()
 
     def answers(self) -> "CachedAnswers":
-        """A place for the answers of one asker, which no other one sees; made anew with each of its settings."""
+        """A place for the answers of one asker, which no other one sees; a new one for each of its settings."""
         self._askers += 1
         return CachedAnswers(self, self._askers)
 

@@ -57,7 +57,7 @@ class PostgresqlSession:
         return await asyncio.shield(self._asking)
 
     async def settle(self) -> None:
-        """Wait until the question has ended that nothing waits for; the server has been told how long it may take.
+        """Wait until the question has ended that nothing waits for; the server knows how long it may take.
 
         Raises:
             LostConnectionError: The connection is lost.

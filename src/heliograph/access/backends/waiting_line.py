@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 Given = TypeVar("Given")
 
-# How many are told in one turn of the event loop that they wait in vain, and when the next ones are: a thousand whose
+# How many are refused in one turn of the event loop, and when the next ones are: a thousand whose
 # deadlines pass together would hold up what others do.
 _TOLD_AT_ONCE: Final = 2
 _PAUSE_S: Final = 0.002
@@ -30,7 +30,7 @@ class WaitingLine(Generic[Given]):
         take_back: Called with what was given to one that did not wait any more.
 
     Attributes:
-        needs_s: How long it takes to use what is given. One whose deadline is nearer gets nothing and is told at once:
+        needs_s: How long it takes to use what is given. One whose deadline is nearer is refused at once:
             all that come too late would else keep those behind them from coming in time.
     """
 
@@ -81,7 +81,7 @@ class WaitingLine(Generic[Given]):
         return None
 
     def refuse(self, refusal: Callable[[], Exception] | None) -> None:
-        """Have all go away that wait now, some in each turn, unless something is given to them first.
+        """Refuse all that wait now, some in each turn, unless something is given to them first.
 
         Args:
             refusal: Makes the error of each; None if they are not to go away any more.

@@ -71,7 +71,7 @@ class Gate:
     Args:
         settings: The limits.
         clock: Microseconds on the monotonic clock.
-        logger: Where it is told who has to wait, a few lines a minute.
+        logger: Where those that have to wait are logged, a few lines a minute.
 
     Attributes:
         logins: Failed logins.
@@ -89,7 +89,7 @@ class Gate:
         self.use(settings)
 
     def use(self, settings: AddressLimits) -> None:
-        """Have other limits; what was counted stays."""
+        """Use other limits; what was counted stays."""
         self._settings = settings
         self.logins.settings = settings.login_backoff
         self._rates.rate = settings.max_conn_rate
@@ -137,7 +137,7 @@ class Gate:
             )
 
     def expire(self) -> None:
-        """Forget what counts no more."""
+        """Forget what no longer counts."""
         now = self._clock()
         self.logins.expire(now)
         self._rates.expire(now)

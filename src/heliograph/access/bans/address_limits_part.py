@@ -67,7 +67,7 @@ class AddressLimitsPart(HookedPart):
         return None if settings == self._settings else Change(lambda: self._use(settings))
 
     def tick(self, uptime_us: int) -> None:
-        """Forget what counts no more, and see whether many are refused."""
+        """Forget what no longer counts, and see whether many are refused."""
         self.gate.expire()
         now = self._clock()
         refused = self.gate.refused_logins - self._refused_before

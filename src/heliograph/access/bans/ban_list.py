@@ -84,7 +84,7 @@ class BanList:
         return True
 
     def restore(self, ban: Ban) -> None:
-        """Have a ban that was kept, however many there are; one that has ended is forgotten.
+        """Add a ban that was kept, however many there are; one that has ended is forgotten.
 
         Raises:
             BanError: The ban makes no sense.
@@ -99,7 +99,7 @@ class BanList:
         return None if self.store is None else await self.store.saved()
 
     def use_file(self, fresh: "BanList") -> None:
-        """Have the bans of a file, and its limit of entries, in the place of those of a file before.
+        """Replace the bans of an earlier file, and its limit of entries, by those of a file.
 
         Args:
             fresh: Holds the bans of the file and no others. There may be more of them than the limit leaves room for.

@@ -244,7 +244,7 @@ def _network(text: str) -> Network:
 
 
 def _address(text: str) -> Address | None:
-    """The address, an IPv4 address within an IPv6 one as itself; None if the text is none."""
+    """The address, an IPv4 address within an IPv6 one as itself; None if the text is not one."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

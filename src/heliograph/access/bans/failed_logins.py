@@ -40,7 +40,7 @@ class WaitingLogin:
         self.is_tried = False
 
     def begin_try(self, now_us: int) -> None:
-        """Have one login tried; a crowd of them at once would be as many guesses."""
+        """Count one login as tried; a crowd of them at once would be as many guesses."""
         self.is_tried = True
         self.until_us = now_us + self.wait_us
 
@@ -93,7 +93,7 @@ class FailedLogins:
         return self._fail(hash(place), settings.max_failures_of_address, address, "", now_us) or began
 
     def succeeded(self, place: int, name: str, now_us: int) -> None:
-        """A login succeeded: its name begins anew, the address does not: one has a password, others guess theirs."""
+        """A login succeeded: the failures of its name are forgotten, those of its address are not."""
         key = hash((place, name))
         address = self._waiting.get(hash(place))
         if address is not None and address.is_tried:
@@ -106,7 +106,7 @@ class FailedLogins:
             self._known.popitem(last=False)
 
     def lift(self, address: str) -> int:
-        """Have nothing of an address wait any more: how many of its logins did."""
+        """End all waits of an address; return how many of its logins waited."""
         found = [key for key, waiting in self._waiting.items() if waiting.address == address]
         for key in found:
             del self._waiting[key]
@@ -119,7 +119,7 @@ class FailedLogins:
                 yield waiting
 
     def expire(self, now_us: int) -> None:
-        """Forget what failed so long ago that it counts no more."""
+        """Forget what failed too long ago to count."""
         window_us = int(self.settings.window_time * _SECOND_US)
         while self._counted:
             key = next(iter(self._counted))

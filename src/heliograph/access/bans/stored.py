@@ -36,7 +36,7 @@ class StoredBans:
     """Keeps the bans of a node on its disk; a `BanStore`, owned by the node.
 
     While the disk refuses, bans hold in memory and are written again at each tick. While those of an earlier process
-    cannot be read, the list lets nobody in: it does not know who is banned.
+    cannot be read, the list refuses all clients: it does not know the bans.
 
     Args:
         bans: The list.
@@ -63,7 +63,7 @@ class StoredBans:
         return self._state
 
     def load(self) -> None:
-        """Have the bans that an earlier process held; tried again at each tick until it works."""
+        """Load the bans of an earlier process; tried again at each tick until it works."""
         if self._bans.is_complete:
             return
         found: list[tuple[bytes, bytes]] = []
@@ -177,7 +177,7 @@ def decode(key: bytes, value: bytes) -> Ban:
     """The ban of a record.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     kind, _, who = key[len(BAN) :].decode().partition("\0")
     record = msgspec.msgpack.decode(value, type=_Record)

@@ -1,6 +1,6 @@
 """The records of the database of built-in rules. Its format is frozen: earlier databases must stay readable.
 
-A key is one byte for whom the rules are, and the client id or user name in UTF-8. A value is the list of rule objects
+A key is one byte for the kind of owner, and the client id or user name in UTF-8. A value is the list of rule objects
 as JSON, in the order in which they are tried.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 ALL: Final = "all"
 CLIENTID: Final = "clientid"
 USERNAME: Final = "username"
-#: Whom rules may be for, in the order in which they are tried.
+#: The kinds of owners of rules, in the order in which they are tried.
 KINDS: Final = (CLIENTID, USERNAME, ALL)
 
 Row = dict[str, Any]
@@ -44,7 +44,7 @@ def decode(value: bytes) -> list[Row]:
     """The rule objects of a value.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     rows = json.loads(value)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

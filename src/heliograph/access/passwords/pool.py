@@ -65,7 +65,7 @@ class PasswordPool:
         return self.run(partial(verify, algorithm, password, stored, salt))
 
     def run(self, work: Callable[[], Result], *, is_refused: bool = True) -> "asyncio.Future[Result]":
-        """Have a thread do a piece of work that takes milliseconds without the interpreter's lock.
+        """Do a piece of work in a thread that takes milliseconds without the interpreter's lock.
 
         Args:
             is_refused: Whether it is refused where too many wait; else it waits behind them.
@@ -85,7 +85,7 @@ class PasswordPool:
         return answer
 
     def use(self, settings: PasswordThreads) -> None:
-        """Have other limits from now on."""
+        """Use other limits from now on."""
         self._settings = settings
         self._threads.limit(settings.threads)
 
@@ -113,7 +113,7 @@ class PasswordPool:
         began_s = time.monotonic()
         try:
             tell = partial(_tell, answer, work())
-        except Exception as error:  # noqa: BLE001 - it belongs to who waits; the thread goes on
+        except Exception as error:  # noqa: BLE001 - it belongs to the waiting caller; the thread goes on
             tell = partial(_fail, answer, error)
         self._work_s += (time.monotonic() - began_s - self._work_s) / _REMEMBERED
         with suppress(RuntimeError):  # the event loop is closed: the node has stopped
@@ -158,7 +158,7 @@ class PasswordPool:
 
 
 def _give_way() -> None:
-    """Have this thread leave most of the processor to others that want it."""
+    """Leave most of the processor to other threads that want it."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 

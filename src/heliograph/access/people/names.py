@@ -28,7 +28,7 @@ def check_username(name: str) -> None:
     """Refuse what is no name of a user.
 
     Raises:
-        PeopleError: It is none.
+        PeopleError: It is not one.
     """
     if not _USERNAME.fullmatch(name):
         raise PeopleError(
@@ -40,7 +40,7 @@ def check_key_name(name: str) -> None:
     """Refuse what is no name of an API key.
 
     Raises:
-        PeopleError: It is none.
+        PeopleError: It is not one.
     """
     if len(name) > _KEY_NAME_MAX or not _KEY_NAME.fullmatch(name):
         raise PeopleError(
@@ -63,7 +63,7 @@ def check_role(role: str, roles: tuple[str, ...]) -> None:
     """Refuse what is no role.
 
     Raises:
-        PeopleError: It is none of these.
+        PeopleError: It is not one of these.
     """
     if role not in roles:
         raise PeopleError(f"{_shown(role)} is no role; {', '.join(roles)} are valid")

@@ -51,7 +51,7 @@ def hash_of(password: str) -> str:
 def is_password(password: str, stored: str) -> bool:
     """Whether a password belongs to a hash; takes long. Never raises: what is no hash matches nothing."""
     if not is_hash(stored) or len(password) > LENGTH_MAX:
-        password, stored = "", NO_PASSWORD  # it takes as long as with one: nobody learns that there is none
+        password, stored = "", NO_PASSWORD  # it takes as long as with one, so that it does not show that there is none
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:

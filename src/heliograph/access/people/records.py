@@ -17,7 +17,7 @@ class ManagementUser(msgspec.Struct, array_like=True, frozen=True):
         version: The revision in which it was changed the last time: tokens of an earlier one have ended.
         is_default: Whether it was made of `dashboard.default_username`; such a one stays.
         totp_secret: The secret of its second factor; empty where it has none.
-        totp_step: The time step of the last code that was used: that one and earlier ones count no more.
+        totp_step: The time step of the last code that was used: that one and earlier ones are used up.
         recovery: SHA-256 of the recovery codes that are left.
     """
 
@@ -68,7 +68,7 @@ def decode(kind: type[RecordT], value: bytes) -> RecordT:
     """The record of some bytes.
 
     Raises:
-        msgspec.MsgspecError: They are none.
+        msgspec.MsgspecError: They are not valid.
     """
     return msgspec.msgpack.decode(value, type=kind)
 
@@ -77,7 +77,7 @@ def decode_revision(value: bytes) -> int:
     """The number of the last change.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not one.
     """
     if len(value) != 8:
         raise ValueError(f"a revision has 8 bytes, and this {len(value)}")

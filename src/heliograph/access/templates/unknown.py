@@ -1,4 +1,4 @@
-"""Placeholders that are none where they stand: they stay texts, and the log says so."""
+"""Placeholders that are not known where they stand: they stay texts, and the log says so."""
 
 import logging
 from collections.abc import Iterable

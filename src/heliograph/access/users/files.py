@@ -107,7 +107,7 @@ def _json_rows(text: bytes) -> Iterator[tuple[str, dict[str, object]]]:
 def _user(row: dict[str, object], kind: str, place: str) -> FileUser:
     user_id = _text(row, "user_id", place)
     claim = row.get("is_superuser")
-    is_superuser = claim is True or claim == "true"  # 1 is none
+    is_superuser = claim is True or claim == "true"  # 1 is not true
     if kind == "plain":
         if "password" not in row and "password_hash" in row:
             raise UserFileError(f"{place} has a password_hash and no password: this is a file of the type hash")

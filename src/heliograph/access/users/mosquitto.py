@@ -15,7 +15,7 @@ def read_mosquitto(text: bytes) -> Iterator[FileUser]:
     """The users of a file that `mosquitto_passwd` wrote: `$6$SALT$HASH` or `$7$ITERATIONS$SALT$HASH`, in Base64.
 
     Raises:
-        UserFileError: While it is read: a line is none of these, or there is no user.
+        UserFileError: While it is read: a line is not one of these, or there is no user.
     """
     is_empty = True
     for number, line in enumerate(text.splitlines(), 1):
@@ -57,7 +57,7 @@ def _user(line: str) -> FileUser:
 
 def _iterations(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise _LineError("its number of iterations is none")
+        raise _LineError("its number of iterations is not valid")
     return int(text)
 
 

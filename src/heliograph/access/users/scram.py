@@ -32,7 +32,7 @@ class ClientFirst:
         username: Who it says it is.
 
     Raises:
-        ScramError: It is none.
+        ScramError: It is not one.
     """
 
     def __init__(self, message: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The keys that SCRAM keeps of a password (RFC 5802, section 3), from which the password cannot be told."""
+"""The keys that SCRAM keeps of a password (RFC 5802, section 3), from which the password cannot be derived."""
 
 import hashlib
 import hmac

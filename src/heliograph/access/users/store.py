@@ -105,7 +105,7 @@ class UserStore:
             self._again.add(name)
 
     async def commit(self, batch: StateBatch) -> None:
-        """Have changes made, and wait until they are on the disk.
+        """Make changes, and wait until they are on the disk.
 
         Raises:
             StorageError: They are not.
@@ -173,7 +173,7 @@ class UserStore:
         if count:
             chain, authenticator, _ = name.decode().split("\0")
             of = f" of {chain}" if chain else ""
-            _log.warning("%d users of %s%s are deleted: it is in the configuration no more", count, authenticator, of)
+            _log.warning("%d users of %s%s are deleted: it is no longer in the configuration", count, authenticator, of)
 
 
 class UserGroup(Generic[UserRecordT]):

@@ -39,7 +39,7 @@ class Endpoints:
         """The endpoint of a stream, and its id there.
 
         Raises:
-            PipelineError: It is of a node that is none of these.
+            PipelineError: It is of another node than these.
         """
         site, colon, own = stream.rpartition(_OF_SITE)
         if not colon:  # read before there were several: from the one that is named first
@@ -58,7 +58,7 @@ class Endpoints:
         A query may have begun with fewer endpoints, or with more, and one was left out since.
 
         Raises:
-            PipelineError: A stream is of a node that is none of these.
+            PipelineError: A stream is of another node than these.
         """
         return {self._name(*self.locate(stream)): position for stream, position in positions.items()}
 

@@ -1,7 +1,7 @@
 """Reads stored messages for another process, as lines of JSON: for exports and replays, which may be long.
 
 `python -m heliograph.pipeline.datasource.message_lines` takes its request in the first line of standard input and ends
-with that, or behind its last line. It reads a piece at a time and waits while nobody reads its lines, so what it holds
+with that, or behind its last line. It reads a piece at a time and waits while its lines are not read, so what it holds
 is bounded however much is asked for. A line has `rows` and the `share` of what is asked for that is read with them; the
 last one has `end`, or the `error`.
 """

@@ -57,7 +57,7 @@ def latest_offset(positions: Positions, reached: Offset | None, messages: int) -
     Args:
         positions: The ends of all streams.
         reached: What the query has read, or is about to.
-        messages: How many messages lie behind that, before topics are matched.
+        messages: How many messages come after that, before topics are matched.
     """
     latest = make_offset(positions, None)
     seconds = (offset_time(latest) - offset_time(reached)) / 1e6 if messages and reached is not None else 0.0

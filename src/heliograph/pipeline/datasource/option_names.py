@@ -1,4 +1,4 @@
-"""The names of the options of the data source ``heliograph``, and what is meant by a name that is none of them.
+"""The names of the options of the data source ``heliograph``, and what is meant by another name.
 
 An unknown option would be passed over, and what is read or published would not be what was meant. So it is refused,
 with the name that it is close to, or the one that has its meaning here where it is an option of Spark's Kafka source.

@@ -231,7 +231,7 @@ class MqttPublisher:
                 self._fault = f"refused the connection: {reason}"
             self._is_connected = not reason.is_failure
             self._packet_bytes_max = getattr(properties, "MaximumPacketSize", None)
-            # paho does not heed it, and a broker ends the connection of who sends more.
+            # paho does not heed it, and a broker ends the connection of a client that sends more.
             at_once = getattr(properties, "ReceiveMaximum", self._options.window)
             self._window = min(self._options.window, at_once)
             self._changed.notify_all()

@@ -47,7 +47,7 @@ def parse_bound(option: str, text: str, zone: tzinfo | None) -> ReadBound:
         zone: The time zone of times that name none; None refuses these.
 
     Raises:
-        OptionError: It is none of what there is, or a time that cannot be meant.
+        OptionError: It does not exist, or is a time that cannot be meant.
     """
     if text.lstrip().startswith("{"):
         return parse_offset(option, text)

@@ -1,7 +1,7 @@
 """Searches stored messages for another process: one JSON object on standard input, one on standard output.
 
 `python -m heliograph.pipeline.datasource.search` is a process of its own for each search, which needs pyarrow and ends
-with its answer, so that who asks for one needs neither. What it reads is bounded in rows, bytes and time.
+with its answer, so that its caller needs neither. What it reads is bounded in rows, bytes and time.
 """
 
 import base64

@@ -10,7 +10,7 @@ _OF_THE_PATH: Final = "python3"
 
 
 def use_own_python() -> None:
-    """Have a local session start its workers with the Python of this process, if nothing says which.
+    """Make a local session start its workers with the Python of this process, if nothing says which.
 
     Called when the source is registered, which is before Spark notes with which program its functions run. The workers
     of a cluster are other machines, and what is there its configuration says.

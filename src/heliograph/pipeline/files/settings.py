@@ -41,7 +41,7 @@ class Deduplication:
     """Which rows of a view come twice."""
 
     columns: tuple[str, ...] = required_list(
-        COLUMNS, "Columns by which rows that come twice within the watermark are told."
+        COLUMNS, "Columns by which rows that come twice within the watermark are known."
     )
 
 

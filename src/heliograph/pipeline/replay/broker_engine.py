@@ -25,7 +25,7 @@ _PLACE: Final = ("topic", "clientid", "stored_at", "position")
 _TOPICS_KNOWN_MAX: Final = 100_000
 
 Tell = Callable[[float, ReplayFindings], None]
-"""Is told of progress: the share of the stretch, and what was found."""
+"""Takes progress: the share of the stretch, and what was found."""
 
 
 class BrokerReplay:

@@ -119,7 +119,7 @@ class ReplayFindings:
         return {"rule": self.rule, "compared": self.compared, "differences": self.differences, "examples": kept}
 
     def merge(self, found: dict[str, Any]) -> None:
-        """Add what `to_json` of others has told."""
+        """Add what `to_json` of others has returned."""
         for name in ("rule", "compared", "differences"):
             counts = getattr(self, name)
             for key, count in found[name].items():

@@ -57,7 +57,7 @@ def report(
 
 
 def notes_of(request: ReplayRequest, rule: ReplayedRule, other: ReplayedRule | None) -> list[str]:
-    """What somebody should know who reads the result."""
+    """What readers of the result should know."""
     rules = [rule] if other is None else [rule, other]
     return list(dict.fromkeys(note for one in rules for note in _notes(request, one)))
 

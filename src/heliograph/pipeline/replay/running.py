@@ -1,4 +1,4 @@
-"""Runs a replay: finds the rules, evaluates, tells of progress, gives the result. Nothing is done with the rows."""
+"""Runs a replay: finds the rules, evaluates, reports progress, gives the result. Nothing is done with the rows."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.schemas.settings import SchemaSourceError
 
 Tell = Callable[[dict[str, Any]], None]
-"""Is told `{"began": ...}` once, and `{"progress": ...}` some times a second."""
+"""Takes `{"began": ...}` once, and `{"progress": ...}` some times a second."""
 
 _TOLD_EVERY_S: Final = 0.25
 

@@ -49,7 +49,7 @@ def plan_backfill(
 
     Raises:
         BackfillError: It would bring messages twice, or cannot be run over a part of the past.
-        OptionError: A time is none.
+        OptionError: A time is not valid.
     """
     begin = _time("--from", since, settings)
     end = _time("--to", until, settings) if until is not None else None
@@ -57,7 +57,7 @@ def plan_backfill(
     if not rules:
         raise BackfillError(
             f"{', '.join(names)} cannot be backfilled: only rules without deduplicate can, since the result of the "
-            "others depends on the rows before and after. Run the job anew instead, with another version"
+            "others depends on the rows before and after. Run the job again instead, with another version"
         )
     with _beginning(pipeline, rules, settings):
         planned = {name: _span(pipeline, pipeline.rules[name], settings, begin, end) for name in rules}

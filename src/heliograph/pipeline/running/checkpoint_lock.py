@@ -111,7 +111,7 @@ def _try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
 
 
 def _holder(descriptor: int) -> tuple[int | None, str]:
-    """Process and host of who took the lock last, as far as the file says."""
+    """Process and host that took the lock last, as far as the file says."""
     process, _, host = os.pread(descriptor, _TEXT_MAX, 0).decode("utf-8", "replace").strip().partition(" ")
     return (int(process) if process.isascii() and process.isdigit() else None), host
 
@@ -157,7 +157,7 @@ def _is_alive(process: int) -> bool:
         return False
     except PermissionError:
         return True
-    # One that has ended, and whose parent was not told yet, has a number still.
+    # One that has ended, and whose parent has not waited for it yet, has a number still.
     try:
         status = (_PROCESSES / str(process) / "stat").read_text(errors="replace")
     except OSError:

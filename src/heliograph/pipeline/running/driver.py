@@ -89,7 +89,7 @@ class PipelineDriver:
             session: The Spark session.
             pipeline: What to run.
             settings: How to run it.
-            watch: Tells of changed files; None goes on with `pipeline` whatever happens to them.
+            watch: Reports changed files; None goes on with `pipeline` whatever happens to them.
             spans: What part of the past to run which queries over, and no others; None runs all of them live.
             report_every_s: Seconds between two lines of a query in the log.
             backoff: The pauses of a query that fails again and again.

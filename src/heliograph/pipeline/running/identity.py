@@ -66,7 +66,7 @@ def write_identity(directory: Path, identity: Identity) -> None:
 
 
 def claim_output(checkpoint: Path, output: Path) -> None:
-    """Have the checkpoint of a pipeline remember its output directory, and refuse another one.
+    """Write the output directory of a pipeline into its checkpoint, and refuse another one.
 
     What is done already would be missing in another directory, and the bookkeeping of tables and dead letters too.
 

@@ -93,7 +93,7 @@ class QueryFigures:
         self.rows_failed += sum(counts.get("failed", 0) for counts in rules)
         self.rows_refused += observed.get(REFUSED_METRICS, {}).get("rows", 0)
         self.rows_given += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
-        # The sink has told its part of a batch before Spark tells of it.
+        # The sink has reported its part of a batch before Spark does.
         self.rows_written = max(0, self.rows_given - self.sink_refused)
         self.rows_late += sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress["stateOperators"])
         self.batch_ms = progress.get("batchDuration", 0)

@@ -249,7 +249,7 @@ class PreparedQuery:
 def prepare_query(
     session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings, span: Span | None = None
 ) -> PreparedQuery:
-    """Have Spark analyze one query of a pipeline, and compare it with its checkpoint.
+    """Analyze one query of a pipeline by Spark, and compare it with its checkpoint.
 
     Raises:
         AnalysisException: Spark finds a mistake in it.
@@ -275,7 +275,7 @@ def prepare_query(
     if identity.definition is not None and (why := unsound_change(identity.definition, definition)):
         raise DefinitionChangedError(
             f"{job.origin}: {name} cannot go on with its checkpoint {directory}: {why}. Undo the change, or set "
-            f"version = {job.version + 1} in {name}: it then begins anew, with a checkpoint of its own"
+            f"version = {job.version + 1} in {name}: it then begins again, with a checkpoint of its own"
         )
     inputs = streaming_inputs(rows, job.views, job.mode is not OutputMode.COMPLETE)
     owner = span.owner if span is not None else identity.id

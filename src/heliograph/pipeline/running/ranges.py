@@ -107,7 +107,7 @@ class UntilStreamReader(MessageStreamReader):
             return end
         before = self._up_to_border(start)
         seen = start
-        # A bounded step may have met only what lies behind the border, with more of this side behind that.
+        # A bounded step may have met only what is after the border, with more of this side after that.
         while self._up_to_border(end) == before and end != seen:
             seen, end = end, super().latestOffset(end, limit)
         return make_offset(self._up_to_border(end), end.get("start"), end.get("lost"))

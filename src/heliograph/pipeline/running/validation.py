@@ -17,7 +17,7 @@ from heliograph.pipeline.sinks.libraries import library_fault
 
 
 def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[str, str]) -> list[str]:
-    """Have Spark analyze every query and view of a pipeline; return the names of the queries.
+    """Analyze every query and view of a pipeline by Spark; return the names of the queries.
 
     Raises:
         RuleFileError: Spark would refuse one; the error names all of them.
@@ -39,7 +39,7 @@ def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[st
 
 
 def check_rows(pipeline: Pipeline, name: str, rows: DataFrame) -> None:
-    """Have the sink of a query look at the columns of its rows.
+    """Check the columns of a query's rows by its sink.
 
     Raises:
         RuleFileError: It names one that they do not have.

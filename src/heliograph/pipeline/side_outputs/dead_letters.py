@@ -68,7 +68,7 @@ class RefusedRow:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether a value of the row is none of Python's, so that only its text is known."""
+        """Whether Python has no form of a value of the row, so that only its text is known."""
         return any(isinstance(value, UnreadableText) for value in self.row.values())
 
 
@@ -162,7 +162,7 @@ def letters_of_sink(
         schema: Their schema, as the sink was given it.
         judged: The messages of the batch with the rows of each; None for a job in Spark SQL, whose rows are of no
             single message.
-        told: What all letters of the batch say.
+        told: What all letters of the batch have in common.
     """
     values = [(*(refusal.row.get(name) for name in schema.fieldNames()), refusal.reason) for refusal in refusals]
     typed = StructType(list(schema.fields)).add("_reason", "string")

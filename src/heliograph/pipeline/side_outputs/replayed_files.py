@@ -107,7 +107,7 @@ class RefusedAgain:
         self._reasons[_comparable(row)] = reason
 
     def among(self, rows: DataFrame, number: str) -> dict[int, str]:
-        """The reasons by the rows' numbers; they are told by their values as text.
+        """The reasons by the rows' numbers; they are found by their values as text.
 
         Args:
             rows: The rows that the sink was given, and a column with their numbers.

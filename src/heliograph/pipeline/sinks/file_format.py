@@ -46,7 +46,7 @@ class FileFormat:
         return f".{self.name}{compressed}"
 
     def write(self, rows: DataFrame, directory: Path, partition_by: Sequence[str], file_rows: int | None) -> int:
-        """Have Spark write rows to a directory that is not there, and return how many they were.
+        """Write rows by Spark to a directory that is not there, and return how many they were.
 
         Args:
             rows: The rows.

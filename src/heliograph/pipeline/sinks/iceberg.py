@@ -211,7 +211,7 @@ class IcebergSink(LakeSink):
         return int(keyed.num_rows)
 
     def _maintain(self, table: "Table", batch: int) -> None:
-        """Have old snapshots expire now and then. What fails is left to the next time: the batch has arrived."""
+        """Expire old snapshots now and then. What fails is left to the next time: the batch has arrived."""
         if (batch + 1) % _EXPIRE_EVERY != 0:
             return
         try:

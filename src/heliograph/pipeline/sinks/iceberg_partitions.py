@@ -59,7 +59,7 @@ class PartitionKind(Kind[Partition]):
 
 
 def add_partitions(transaction: "Transaction", partitions: Sequence[Partition]) -> None:
-    """Have a new table parted."""
+    """Set the partitions of a new table."""
     if not partitions:
         return
     with transaction.update_spec() as update:

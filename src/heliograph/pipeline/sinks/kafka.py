@@ -158,7 +158,7 @@ class KafkaSink(ServerSink):
         ]
 
     def producer_settings(self) -> dict[str, str | int | bool]:
-        """How librdkafka is told to produce."""
+        """The settings of librdkafka's producer."""
         settings: dict[str, str | int | bool] = {
             "bootstrap.servers": self.servers,
             "enable.idempotence": True,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _PARTITION_UNSET: Final = -1
 _POLL_S: Final = 0.1
 
-# What the producer would log is told by its errors.
+# What the producer would log is in its errors.
 _SILENT: Final = logging.Logger("librdkafka", logging.CRITICAL)
 
 

@@ -1,7 +1,7 @@
 """The sink `mqtt`: rows published as MQTT messages, by this broker or another.
 
 Spark's tasks publish, each its own partition over a connection of its own, and give back the rows that can never be
-published. A batch that runs again is published again; a user property with the message's id lets doubles be told.
+published. A batch that runs again is published again; doubles are known by a user property with the message's id.
 """
 
 import pickle

@@ -28,7 +28,7 @@ from heliograph.settings.units import Address
 
 _SLOTS: Final = 16_384
 _CHUNK: Final = 1_000
-# Where the server tells of a command which others are part of it, such as CREATE of XGROUP; before Redis 7 nowhere.
+# Where the server lists which other commands are part of a command, such as CREATE of XGROUP; before Redis 7 nowhere.
 _SUBCOMMANDS: Final = 9
 _EVALUATING: Final = frozenset({"EVAL", "EVAL_RO", "EVALSHA", "EVALSHA_RO", "FCALL", "FCALL_RO"})
 

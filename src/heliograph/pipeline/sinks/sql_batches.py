@@ -31,7 +31,7 @@ def python_rows(chunk: pa.RecordBatch, names: Sequence[str]) -> list[tuple[Any, 
     """The rows of a chunk as tuples of columns, for a library that takes parameters.
 
     Raises:
-        RefusedRowsError: A value is none of Python's, such as text that is not UTF-8 or a time after the year 9999.
+        RefusedRowsError: Python has no form of a value, such as text that is not UTF-8 or a time after the year 9999.
     """
     try:
         return list(zip(*(chunk.column(name).to_pylist() for name in names), strict=True))
@@ -111,7 +111,7 @@ class Telling:
         self._told: list[tuple[dict[str, Any], str]] = []
 
     def tell(self, refused: Sequence[tuple[dict[str, Any], str]]) -> None:
-        """Tell the rows that one attempt has found, without those that an earlier one has told."""
+        """Report the rows that one attempt has found, without those of an earlier one."""
         before = list(self._told)
         for each in refused:
             if each in before:

@@ -59,7 +59,7 @@ class TableLocation(Protocol):
         """The owner that the place itself names, None if it names none."""
 
     def set_owner(self, owner: str) -> None:
-        """Have it name an owner."""
+        """Set its owner."""
 
     def has_files(self, suffix: str) -> bool:
         """Whether there is any file of a kind."""

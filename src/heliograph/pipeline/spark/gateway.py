@@ -166,7 +166,7 @@ def _ignore_interrupt() -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Have a signal that asks this process to end wait for the end of a block.
+    """Hold back a signal that asks this process to end until the end of a block.
 
     A `Popen` that is interrupted while it waits for what it started is lost, and that is left behind.
     """

@@ -97,7 +97,7 @@ def start_session(
     Raises:
         JavaNotFoundError: There is no Java runtime.
         SparkStartError: The Java process ended before it was ready.
-        OptionError: The master is none that Spark knows.
+        OptionError: Spark does not know the master.
     """
     settings = _settings(master, app_name, conf or {})
     # Spark starts its Python workers by these names; without them it would take whatever `python3` is on the PATH.

@@ -107,7 +107,7 @@ class RuleEngine:
     # --- rules
 
     def prepare(self, settings: RuleEngineConfig, anew: bool = False) -> Callable[[], None]:
-        """Make the rules of another configuration ready: what is returned has them take the place of those before.
+        """Make the rules of another configuration ready: what is returned puts them in the place of those before.
 
         Rules that do not change go on; one that is replaced keeps its counts. Messages that wait for a thread are kept
         where the settings of their rule are the same; others are lost, which is counted and logged. Where one is
@@ -146,7 +146,7 @@ class RuleEngine:
         return apply
 
     def store_in(self, store: Callable[[Message], int]) -> None:
-        """Have rows stored there from now on, on a node that has begun to store."""
+        """Store rows there from now on, on a node that has begun to store."""
         if self._store is None:
             self._store = store
             self._renew()
@@ -288,7 +288,7 @@ class RuleEngine:
         return rule
 
     def _put(self, rule: RunningRule) -> None:
-        """Have a rule, in the place of one of the same name if there is one."""
+        """Add a rule, or replace the one of the same name."""
         old = self._rules.get(rule.rule_id)
         if old is None:
             self._orders_count += 1
@@ -320,7 +320,7 @@ class RuleEngine:
             rule.log.warn("rule %s is gone or another: %d messages that waited for it are lost", rule.rule_id, lost)
 
     def watch(self, rule_ids: frozenset[str] | None, watcher: RuleWatcher | None) -> None:
-        """Have evaluations and actions of some rules told, those of others no more; they need not be there yet.
+        """Report evaluations and actions of these rules only; they need not be there yet.
 
         Args:
             rule_ids: None for all rules, which another watcher may have than some of them.
@@ -346,7 +346,7 @@ class RuleEngine:
             self.act(rule, columns, rows)
 
     def _renew(self) -> None:
-        """Have topics asked about again; a node without rules has a callback only if it could store a forged row."""
+        """Ask again about topics; a node without rules has a callback only if it could store a forged row."""
         is_needed = bool(self._rules) or self._store is not None
         point, is_hooked = self._broker.hooks.message_publish, self._is_started and is_needed
         if is_hooked is not self._is_hooked:

@@ -1,7 +1,7 @@
 """Events as rules see them: which hook points the rules of a node need, and the columns of each event.
 
 Only hook points that some rule names have a callback. Events about messages that the broker makes itself (`$SYS`) are
-none, so that events of events end.
+left out, so that events of events end.
 """
 
 from __future__ import annotations

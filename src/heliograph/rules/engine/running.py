@@ -74,7 +74,7 @@ class RunningRule:
         self.log = log
 
     def watch(self, watcher: RuleWatcher | None) -> None:
-        """Have each evaluation and action told; None for no more."""
+        """Report each evaluation and action to a watcher; None ends it."""
         self._apply, self._actions = self._evaluation, self._runs
         if watcher is not None:
             rule_id = self.rule_id
@@ -150,7 +150,7 @@ class RunningRule:
         )
 
     def fail(self, columns: LiveColumns, error: Exception) -> None:
-        """Count and tell of an evaluation that failed."""
+        """Count and report an evaluation that failed."""
         self.counters.exceptions += 1
         if isinstance(error, RuleEvaluationError):  # which takes its time to say where it happened
             self.log.warn("rule %s failed on %s: [%s] %s", self.rule_id, columns.origin, error.code, error)

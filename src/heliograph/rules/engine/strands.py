@@ -44,7 +44,7 @@ class Strand(Generic[Item, Result]):
         self._bytes = 0
         self._lock = threading.Lock()
         self._runs = False  # a thread has an item, or is about to take one
-        self._works = 0  # items that a thread has taken and whose results are not told yet
+        self._works = 0  # items that a thread has taken and whose results are not delivered yet
         self._closed = False
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class Strand(Generic[Item, Result]):
         return True
 
     def use(self, work: Callable[[Item], Result], done: Callable[[Item, Result], None], waiting_max: int) -> None:
-        """Have what waits, and what comes, worked on in another way; what runs ends as it began."""
+        """Work on what waits, and what comes, in another way; what runs ends as it began."""
         with self._lock:
             self._work, self._done, self._waiting_max = work, done, waiting_max
 

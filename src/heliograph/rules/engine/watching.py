@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RuleWatcher(Protocol):
-    """Is told of rules; called in the event loop, and raises nothing."""
+    """Follows rules; called in the event loop, and raises nothing."""
 
     def on_rule(self, rule_id: str, columns: LiveColumns, rows: Rows | Exception) -> None:
         """A rule was evaluated: its rows, or why it failed."""
@@ -34,7 +34,7 @@ class Watchable(Protocol):
         """Whether it is evaluated in a thread."""
 
     def watch(self, watcher: RuleWatcher | None) -> None:
-        """Have each evaluation and action told; None for no more."""
+        """Report each evaluation and action to a watcher; None ends it."""
 
 
 class HandedBack:
@@ -75,7 +75,7 @@ class BothWatchers:
 
 
 class Watching:
-    """Which rules of an engine are watched, by whom; owned by the engine.
+    """Which rules of an engine are watched, by which watcher; owned by the engine.
 
     Args:
         hand_back: Calls what it is given in the event loop; callable in any thread.
@@ -93,7 +93,7 @@ class Watching:
         self._hand_back = hand_back
 
     def begin(self, rule: Watchable) -> None:
-        """Have a rule watched, or not, as it is said now."""
+        """Watch a rule, or not, as it is set now."""
         watcher = self.watcher if rule.rule_id in self.rule_ids else None
         if self.of_all is not None:
             watcher = self.of_all if watcher is None else BothWatchers(watcher, self.of_all)

@@ -78,7 +78,7 @@ def part_of(text: str, start: int, end: int | None) -> str:
 
 
 def without_white_before(text: str) -> str:
-    """The text from its first character that is not white space; a space that carries an accent is none."""
+    """The text from its first character that is not white space; a space that carries an accent is a character."""
     at = len(text) - len(text.lstrip(WHITE))
     if 0 < at < len(text) and _cluster_end(text, at - 1) > at:
         at -= 1

@@ -132,7 +132,7 @@ _KEPT_IN_COLUMNS: Final = frozenset({"decimal", "date", "timestamp-millis", "tim
 
 
 def marked(tree: AvroTree, kept: frozenset[str] | None = None) -> AvroTree:
-    """The schema with logical types of our own where its values are none of the language.
+    """The schema with logical types of our own where the language lacks its values.
 
     Args:
         tree: What the JSON says.

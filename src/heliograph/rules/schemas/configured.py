@@ -29,7 +29,7 @@ def schema_settings(name: str, config: SchemaConfig) -> SchemaSettings:
 
 
 def registry_settings(config: SchemaRegistryConfig) -> tuple[SchemaSettings, ...]:
-    """What makes the schemas of a registry; a group that says nothing is none."""
+    """What makes the schemas of a registry; an empty group is left out."""
     schemas = (schema_settings(name, schema) for name, schema in config.schemas.items() if schema.type)
     external = config.external.items()
     registries = (external_registry_settings(name, registry) for name, registry in external if registry.url)

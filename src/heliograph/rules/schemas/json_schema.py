@@ -16,7 +16,7 @@ _loads: Final = orjson.loads
 _PROBLEM_CHARACTERS: Final = 300
 
 # Saying why a value does not fit costs far more than finding that it does not: with a choice in the schema, every
-# alternative tells of every item, which makes seconds and gigabytes of a megabyte.
+# alternative reports every item, which makes seconds and gigabytes of a megabyte.
 _EXPLAINED_BYTES_MAX: Final = 65_536
 _EXPLAINED_BYTES_MAX_OF_CHOICES: Final = 2_048
 _CHOICES: Final = ('"anyOf"', '"oneOf"', '"contains"')
@@ -79,7 +79,7 @@ class JsonSchema:
     def _problem(self, value: Value, size: int) -> str:
         if size > self._explained_bytes_max:
             most = self._explained_bytes_max
-            return f"it does not fit the schema (why is told of up to {most:,} bytes, not of {size:,})"
+            return f"it does not fit the schema (why is explained up to {most:,} bytes, not for {size:,})"
         error = next(iter(self._iter_errors(value)))
         text = " ".join(error.message.split())
         if len(text) > _PROBLEM_CHARACTERS:

@@ -55,11 +55,11 @@ class SchemaRegistry:
         return self._upcoming is not None
 
     def prepare(self, schemas: Iterable[Schema]) -> None:
-        """Have other schemas ready, which `apply` puts into the place of these; `undo` closes those that are new."""
+        """Make other schemas ready, which `apply` puts into the place of these; `undo` closes those that are new."""
         self._upcoming = SchemaRegistry(schemas)
 
     def apply(self) -> None:
-        """Have the schemas that are ready, and close those that are not among them."""
+        """Use the schemas that are ready, and close those that are not among them."""
         if self._upcoming is not None:
             before, self._schemas, self._upcoming = self._schemas, self._upcoming._schemas, None
             _close(before, self._schemas)

@@ -182,7 +182,7 @@ def _typed(content: Value, datatype: int, field: str) -> Value:
 
 
 def _array(data: bytes, datatype: int, content: Value) -> Value:
-    """The elements of an array, which is packed into bytes; bytes that are none stay what they are."""
+    """The elements of an array, which is packed into bytes; other bytes stay what they are."""
     if datatype in _ARRAYS:
         code = _ARRAYS[datatype]
         count, rest = divmod(len(data), struct.calcsize(f"<{code}"))

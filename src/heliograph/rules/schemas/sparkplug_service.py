@@ -90,7 +90,7 @@ class SparkplugService:
     def _tell_evicted(self, topic: EdgeTopic, count: int) -> None:
         self._bounded_log.warn(
             "the birth of Sparkplug edge node %.200r of group %.200r had no room: %d edge nodes that were silent "
-            "longest are forgotten until they are born anew (schema_registry.sparkplug_b.max_aliases)",
+            "longest are forgotten until they are born again (schema_registry.sparkplug_b.max_aliases)",
             topic.edge,
             topic.group,
             count,

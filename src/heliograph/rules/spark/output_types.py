@@ -70,7 +70,7 @@ def _to_double(value: Value) -> float:
 
 
 _FLOAT_MAX: Final = 3.4028235677973366e38
-"""Half a step above the largest 32-bit float; what lies below rounds to one."""
+"""Half a step above the largest 32-bit float; what is below rounds to one."""
 
 
 def _to_float(value: Value) -> float:

@@ -88,5 +88,5 @@ class RowEvaluator:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a rule failed: its own words, or for an error that is none of rules also its kind."""
+    """Why a rule failed: its own words, or for another error also its kind."""
     return str(error) if isinstance(error, RuleError | EvaluationFault) else repr(error)

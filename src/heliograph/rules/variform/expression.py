@@ -141,7 +141,7 @@ class _Compiler:
         except EvaluationFault as fault:
             problem = str(fault)
 
-            # Before the arguments: a wrong call is an error also where a variable without a value is none.
+            # Before the arguments: a wrong call is an error also where a variable has no value.
             def fail(bindings: Bindings) -> Value:
                 raise EvaluationFault(problem)
 

@@ -34,7 +34,7 @@ def parse(text: str) -> Expression:
     """The tree of an expression.
 
     Raises:
-        VariformSyntaxError: It is none.
+        VariformSyntaxError: It is not one.
     """
     return _Parser(text).whole()
 

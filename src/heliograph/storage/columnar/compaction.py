@@ -105,7 +105,7 @@ class Compactor:
         self._timer = asyncio.get_running_loop().call_later(self._options.rest_s, self._run)
 
     def use(self, options: CompactionOptions) -> None:
-        """Have other options, and begin, or begin again, after a rest."""
+        """Use other options, and begin, or begin again, after a rest."""
         self.stop()
         self._options = options
         self._finished.clear()  # other blocks are small
@@ -288,7 +288,7 @@ def has_index(structure: list[str]) -> bool:
 
 def topic_hashes(key: bytes, value: bytes, structure: list[str]) -> set[bytes]:
     """The index entries of a block of a stream, as `TopicStructure.place` gives them."""
-    if not has_index(structure) or is_stub(value):  # where a stub has its rows, its entries are told
+    if not has_index(structure) or is_stub(value):  # the entries of a stub are where its rows are
         return set()
     header = read_header(key, value)
     constant = read_constants(header, value).topic

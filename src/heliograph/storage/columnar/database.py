@@ -34,7 +34,7 @@ from heliograph.storage.interface import (
 from heliograph.storage.store import KeptInStore, Store
 from heliograph.storage.topic_filter import topic_filter
 
-FEW: Final = 8  # messages: who asks for no more looks for something, and does not replay
+FEW: Final = 8  # messages: a caller that wants so few looks for something, and does not replay
 _FREED_AGAIN_MAX: Final = 8
 
 
@@ -130,7 +130,7 @@ class LocalDatabase(KeptInStore):
             self._tell(grown)
 
     def subscribe(self, on_grown: OnGrown) -> Callable[[], None]:
-        """Have a function called with the streams that a commit added to or sealed, once it is durable.
+        """Call a function with the streams that a commit added to or sealed, once it is durable.
 
         Returns:
             A function that ends this.
@@ -195,7 +195,7 @@ class LocalDatabase(KeptInStore):
         self._store.write(batch)
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Have the space of removed records given back, in the background.
+        """Give the space of removed records back, in the background.
 
         Args:
             ranges: Lower and upper keys between which nothing, or little, is left.
@@ -249,7 +249,7 @@ class LocalDatabase(KeptInStore):
     def next_readable(
         self, iterator: StreamIterator, n: int, report: Report, looked_at_max: int | None = None
     ) -> Batch | EndOfStream:
-        """As `next`, but what is damaged is left out and told, and it may take several calls to find something.
+        """As `next`, but what is damaged is left out and reported, and it may take several calls to find something.
 
         Args:
             iterator: Where to begin.

@@ -1,4 +1,4 @@
-"""How much of a stream lies before a position, and where it ends: told by blocks, which say what precedes them."""
+"""How much of a stream is before a position, and where it ends: from blocks, which say what precedes them."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def rows_reached(parts: Sequence[BlockPart], position: Position) -> tuple[int, i
 def extent_until(database: Rdict, stream: StreamId, position: Position) -> Extent:
     """How much of a stream lies at or before a position; found with one seek, since blocks say what precedes them.
 
-    Damage does not make it fail: it is then told from the nearest blocks that can be read.
+    Damage does not make it fail: it is then taken from the nearest blocks that can be read.
     """
     prefix = keys.block_prefix(*stream[1:])
     at = prefix + keys.tail(position.time, position.sequence)
@@ -53,7 +53,7 @@ def extent_until(database: Rdict, stream: StreamId, position: Position) -> Exten
 
 
 def _extent_in(key: bytes, value: bytes, position: Position) -> Extent:
-    """How much lies at or before a position, told by the first block that does not end before it."""
+    """How much is at or before a position, from the first block that does not end before it."""
     header = read_header(key, value)
     rows, message_bytes = 0, 0
     if header.has_parts:
@@ -122,7 +122,7 @@ def written_in(database: Rdict, stream: StreamId) -> Extent:
 
 
 def _extent_beside_damage(database: Rdict, stream: StreamId, position: Position) -> Extent:
-    """About how much lies before: exactly, if something readable follows; else what lies before what is damaged."""
+    """About how much is before: exactly, if something readable follows; else what is before the damage."""
     at = place(position.time, position.sequence)
     after = nearest_header(database, stream, at, PLACE_MAX)
     if after is not None:
@@ -132,5 +132,5 @@ def _extent_beside_damage(database: Rdict, stream: StreamId, position: Position)
 
 
 def _through(header: BlockHeader) -> Extent:
-    """How much lies before a block and in it."""
+    """How much is before a block and in it."""
     return Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)

@@ -31,7 +31,7 @@ def totals_of(database: Rdict, streams: Sequence[StreamId]) -> Totals:
 
 
 def database_facts(database: Rdict, catalog: Catalog) -> dict[str, object]:
-    """Everything about a database that is quickly told, ready for JSON."""
+    """Everything about a database that is quickly found, ready for JSON."""
     generations = []
     for generation in catalog.generations():
         info = generation.info

@@ -28,7 +28,7 @@ class NewestPlan:
         since: The commit time in µs of the oldest of them, or one before; `until` where there are none.
         until: A commit time in µs behind the newest of them.
         streams: How much each stream has of them; only those that have some.
-        remaining_rows: How many rows lie before.
+        remaining_rows: How many rows are before.
     """
 
     since: int

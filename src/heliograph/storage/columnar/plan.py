@@ -2,7 +2,7 @@
 
 A plan advances all streams to one commit time. So it is fair whatever the sizes of the streams, and what is read
 together was stored at about the same time, which keeps event-time watermarks of a consumer close together. The time is
-found by bisection: how much of a stream lies before a time is one seek (see `extent.extent_until`).
+found by bisection: how much of a stream is before a time is one seek (see `extent.extent_until`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -35,7 +35,7 @@ _INDEX_ENTRIES_AT_ONCE: Final = 256
 
 
 class BlockSlice(NamedTuple):
-    """Some rows of one block: from `first` up to, not including, `end` (which may lie behind the last row).
+    """Some rows of one block: from `first` up to, not including, `end` (which may be after the last row).
 
     Time and sequence are those of its key: of a merged block, those of its last part.
     """

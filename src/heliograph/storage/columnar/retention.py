@@ -75,7 +75,7 @@ class RetainingDatabase(Protocol):
 
 
 class GenerationRetention:
-    """Closes and drops the generations of one database. Owned by the node, told the time by its ticker."""
+    """Closes and drops the generations of one database. Owned by the node, called by its ticker with the time."""
 
     def __init__(self, database: RetainingDatabase, options: RetentionOptions) -> None:
         self._database = database
@@ -83,7 +83,7 @@ class GenerationRetention:
         self.use(options)
 
     def use(self, options: RetentionOptions) -> None:
-        """Have other limits, from the next tick on."""
+        """Use other limits, from the next tick on."""
         self._options = options
         times = [one for one in (options.retention_us, options.generation_interval_us) if one is not None]
         self._check_interval_us = max(min([one // 4 for one in times] + [_CHECK_INTERVAL_US]), _CHECK_INTERVAL_MIN_US)

@@ -5,7 +5,7 @@ RocksDB file that does not pass RocksDB's checksum takes every block in it away,
 saying where it would go on; the next readable place is found by galloping ahead in time and then halving the distance.
 Blocks say how many rows precede them in their stream, so what is missing between two readable ones can be counted.
 
-Works on any open database. `damage` reads for people who asked to skip, `repair.check` walks whole databases.
+Works on any open database. `damage` reads for callers that skip damage, `repair.check` walks whole databases.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from heliograph.storage.interface import SEQUENCE_MAX, TIME_MAX, StreamId
 
 _SEQUENCE_BITS: Final = 16
 _PLACE_BYTES: Final = 10
-_KEY_BYTES: Final = 64  # so far keys are told apart when a way around damage is looked for
+_KEY_BYTES: Final = 64  # so far keys are compared when a way around damage is looked for
 PLACE_MAX: Final = TIME_MAX << _SEQUENCE_BITS | SEQUENCE_MAX
 
 

@@ -1,6 +1,6 @@
 """Cuts ranges of streams into pieces of about the same size, so that several readers share a large read.
 
-Pieces end where commits end. How much lies before a time is one seek (see `extent.extent_until`), so a cut costs a few
+Pieces end where commits end. How much is before a time is one seek (see `extent.extent_until`), so a cut costs a few
 seeks, however long the range is.
 """
 
@@ -88,7 +88,7 @@ def _begin_of(database: Rdict, stream: StreamId, after: Position, high: int) -> 
 
 
 def _part(begin: Extent, end: Extent, here: Extent) -> float:
-    """How much of a range lies before a place, in bytes; in rows where there are no bytes."""
+    """How much of a range is before a place, in bytes; in rows where there are no bytes."""
     whole, taken = _between(begin, end), _between(begin, here)
     if whole.message_bytes:
         return taken.message_bytes / whole.message_bytes

@@ -1,7 +1,7 @@
 """One level of the learned topic structure of a database: which names it has, and what is stored below each.
 
-The structure is never copied or walked whole: a page of names is picked first, then only what lies below these is added
-up, two or three seeks for each stream. Both are generators, so that who asks can do something else in between.
+The structure is never copied or walked whole: a page of names is picked first, then only what is below these is added
+up, two or three seeks for each stream. Both are generators, so that the caller can do something else in between.
 """
 
 from bisect import insort

@@ -148,7 +148,7 @@ class KeyedTable(KeptInStore):
             return walk.step(rocks, self._pending, count, size_bytes, cost)
 
     def keys(self, after: bytes, count: int, size_bytes: int) -> list[tuple[bytes, str]]:
-        """The keys and topics of messages on the disk, in order, from behind a key; none if there are no more.
+        """The keys and topics of messages on the disk, in order, from behind a key; none after the last.
 
         Args:
             after: A key that was found before; empty to begin.

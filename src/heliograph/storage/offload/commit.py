@@ -61,7 +61,7 @@ class OffloadableDatabase(Protocol):
         """Write records again that say the same as before."""
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Have the space of removed records given back."""
+        """Give the space of removed records back."""
 
     def usage(self) -> Usage:
         """How large it is."""

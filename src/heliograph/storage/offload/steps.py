@@ -56,7 +56,7 @@ class Offload:
         database: Whose generations.
         process: What writes and reads files.
         options: What is offloaded, or None.
-        tell: Told after each attempt why the target refuses, or with None that it does not.
+        tell: Called after each attempt with the reason why the target refuses, or None if it does not.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Offload:
         self._counts = dict.fromkeys(names, 0)
 
     def use(self, options: OffloadOptions | None) -> None:
-        """Have other options, from the next tick on; what is under way is finished where it began."""
+        """Use other options, from the next tick on; what is under way is finished where it began."""
         self._options = options
         after_us = _LOOK_MAX_US if options is None else options.after_us // 4
         self._look_us = min(max(after_us, _LOOK_MIN_US), _LOOK_MAX_US)
@@ -177,7 +177,7 @@ class Offload:
             self._counts["failures"] += 1  # the next look goes on
         except StorageError as error:
             self._counts["failures"] += 1
-            if options is self._options:  # else nothing would tell that it is over: the next look tells of those
+            if options is self._options:  # else nothing would report that it is over: the next look reports those
                 self._tell(error)
                 await asyncio.sleep(_RETRY_S)
         except Exception:  # noqa: BLE001 - offload is never worth a node

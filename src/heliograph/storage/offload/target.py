@@ -40,7 +40,7 @@ class Target:
 
 @contextmanager
 def offload_errors(file: str, database: str = "") -> Iterator[None]:
-    """Have what Arrow and the system say about a file come out as an error for people.
+    """Turn what Arrow and the system say about a file into an error for people.
 
     Raises:
         OffloadError: Something is wrong with it.

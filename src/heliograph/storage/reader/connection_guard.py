@@ -48,7 +48,7 @@ class ConnectionGuard:
     def __init__(self, port: int) -> None:
         self._port = port
         self._connections: dict[tuple[int, int], _Seen] = {}
-        self._others: set[int] = set()  # numbers of files, and of sockets that are none of the connections
+        self._others: set[int] = set()  # numbers of files, and of sockets that are no connections
         self._forget_others_at = 0.0
         self._open_count = -1
         self.closed = 0
@@ -134,7 +134,7 @@ def _borrowed(descriptor: int) -> Iterator[socket.socket]:
     """A socket that its caller does not own and must not close.
 
     Raises:
-        OSError: It is none.
+        OSError: It is not one.
     """
     borrowed = socket.socket(fileno=descriptor)
     try:

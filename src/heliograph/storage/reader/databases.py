@@ -44,7 +44,7 @@ class StorageReader:
     Args:
         data_dir: The node's data directory; databases may appear in it later.
         scratch: A directory for RocksDB's notes.
-        tell: Told of everything damaged that is come across, each place once.
+        tell: Called with everything damaged that is come across, each place once.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class StorageReader:
                 if gone is None:
                     catalog.generation_of(stream)
                     if stream not in asked_for:
-                        raise ValueError(f"the stream {str(stream)!r} is none of those of the topics asked for")
+                        raise ValueError(f"the stream {str(stream)!r} is not one of the topics asked for")
                     steps = split_range(rocks, stream, max(after, Position.before(start or 0)), to, limits)
                 else:  # reading it says why there is nothing
                     steps = [Step(to, 0, 0)]

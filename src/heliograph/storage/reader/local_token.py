@@ -89,7 +89,7 @@ def _names(address: str) -> list[str]:
 
 
 def _hosts(address: str) -> tuple[str, ...]:
-    """The addresses of this machine that a HOST:PORT means; `127.example.org` is none of them."""
+    """The addresses of this machine that a HOST:PORT means; `127.example.org` is not one of them."""
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     if host == "localhost":
         return _LOCALHOST

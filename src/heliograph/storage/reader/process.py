@@ -88,7 +88,7 @@ class ReaderProcess(SupervisedProcess):
             self._launched = await launch_reader(self._data_dir, self._bind, self._programs)
 
     async def stop(self) -> None:
-        """Have it end in order, and wait until it is gone."""
+        """End it in order, and wait until it is gone."""
         await super().stop()
         launched, self._launched = self._launched, None
         if launched is not None:
@@ -105,7 +105,7 @@ class ReaderProcess(SupervisedProcess):
         self._watch()
 
     def begin(self) -> None:
-        """Have it serve as soon as it can, tried again and again; `launch` may have started it already."""
+        """Make it serve as soon as it can, tried again and again; `launch` may have started it already."""
         self._watch()
 
     def statistics(self) -> dict[str, int]:

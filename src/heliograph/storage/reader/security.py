@@ -69,7 +69,7 @@ class ReaderToken:
         return "#" in self.topics and not self.user
 
     def check_database(self, database: str, existing: Sequence[str]) -> None:
-        """Refuse a database that it does not allow, and tell of one that is not there no more than it may know.
+        """Refuse a database that it does not allow, or that is not there; the error lists only what it may know.
 
         Raises:
             ForbiddenError: It does not allow it.

@@ -34,7 +34,7 @@ class UserRights:
         self._of: Mapping[str, Rights | None] = {}
 
     def use(self, line: str) -> None:
-        """Have the rights of a line of the node; a read that is under way goes on with those that it began with."""
+        """Take the rights of a line of the node; a read that is under way goes on with those that it began with."""
         found = json.loads(line.removeprefix(RIGHTS))
         self._of = {
             user: None if rules is None else tuple((bool(allow), topic) for allow, topic in rules)

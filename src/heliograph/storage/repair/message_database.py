@@ -146,7 +146,7 @@ def _source(name: str, path: Path, site: str) -> Iterator[tuple[Rdict, Catalog, 
             with suppress(StorageDamagedError):
                 is_complete = _is_complete(name, path, Path(scratch))
         if not is_complete:
-            made = "the records of its topics and generations were made anew from the messages"
+            made = "the records of its topics and generations were made again from the messages"
             remark = made if remark is None else f"{remark}; {made}"
             rocks = open_primary(path, "zstd", compacts=False)
             try:
@@ -158,7 +158,7 @@ def _source(name: str, path: Path, site: str) -> Iterator[tuple[Rdict, Catalog, 
 
 
 def _is_complete(name: str, path: Path, scratch: Path) -> bool:
-    """Whether the records of a database tell of all streams that have messages.
+    """Whether the records of a database list all streams that have messages.
 
     Raises:
         StorageDamagedError: They cannot be read.

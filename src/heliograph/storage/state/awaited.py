@@ -20,7 +20,7 @@ class AwaitedCommits:
         state.listen(self._committed)
 
     async def commit(self, batch: StateBatch) -> None:
-        """Have changes made, and wait until they are on the disk.
+        """Make changes, and wait until they are on the disk.
 
         Raises:
             StorageError: They are not.

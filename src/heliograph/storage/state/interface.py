@@ -60,7 +60,7 @@ class StateBatch:
         self.size_bytes += len(prefix)
 
     def expect(self, key: bytes, value: bytes | None) -> None:
-        """Have the batch refused unless the key has this value now, or does not exist for None.
+        """Refuse the batch unless the key has this value now, or does not exist for None.
 
         This is what leases and leadership rest on: of two batches that expect the same, only the first is taken.
         """
@@ -85,7 +85,7 @@ class StateDatabase(Protocol):
         """Whether so much waits for its commit that callers should slow down; `submit` goes on taking batches."""
 
     def listen(self, on_committed: OnStateCommitted) -> None:
-        """Have a function called for every ticket from now on: with None when durable, else with why not.
+        """Call a function for every ticket from now on: with None when durable, else with why not.
 
         It must not block. There may be several listeners; each hears of all tickets, in order.
         """
@@ -114,7 +114,7 @@ class StateDatabase(Protocol):
         Args:
             prefix: What the keys begin with; empty for all.
             after: Only keys above this one; the last key of the page before.
-            limit: How many at most; fewer mean that there are no more.
+            limit: How many at most; fewer mean that these are the last.
 
         Raises:
             StorageError: The database cannot be read now.

@@ -67,7 +67,7 @@ class LocalState(KeptInStore):
         return self._queue is not None and self._queue.is_full
 
     def use(self, *, fsync: bool, max_buffered_bytes: int) -> None:
-        """Have other settings, from the next commit on."""
+        """Use other settings, from the next commit on."""
         self._fsync, self._max_buffered_bytes = fsync, max_buffered_bytes
         if self._queue is not None:
             self._queue.use(fsync=fsync, max_buffered_bytes=max_buffered_bytes)

@@ -14,9 +14,9 @@ class _PresentKeys(Container[bytes], Sized, Protocol):
 
 
 class PendingKeys:
-    """The keys of a dictionary in order, for who adds to that; owned by the database whose dictionary it is.
+    """The keys of a dictionary in order, for a walk while keys are added; owned by the database whose dictionary it is.
 
-    A key that is taken out of the dictionary is left out from then on, without being told.
+    A key that is taken out of the dictionary is left out from then on, without a call.
     """
 
     def __init__(self, present: _PresentKeys) -> None:

@@ -136,7 +136,7 @@ def header_of(data: bytes) -> ChunkHeader:
     """A header that was read.
 
     Raises:
-        msgspec.DecodeError: It is none.
+        msgspec.DecodeError: It is not one.
     """
     return _headers.decode(data)
 
