@@ -67,6 +67,18 @@ def test_it_names_scopes_and_errors(document: dict[str, Any]) -> None:
     assert sorted(operation["responses"]) == ["200", "400", "401", "403", "404", "413", "500", "503"]
 
 
+def test_every_answer_in_json_has_a_schema(document: dict[str, Any]) -> None:
+    found = [
+        (operation["operationId"], status, answer["content"]["application/json"])
+        for item in document["paths"].values()
+        for operation in item.values()
+        for status, answer in operation["responses"].items()
+        if status.startswith("2") and "application/json" in answer.get("content", {})
+    ]
+    assert len(found) > 200
+    assert [(name, status) for name, status, content in found if not content.get("schema", {}).keys() - {"title"}] == []
+
+
 def test_the_path_of_its_page_leads_to_the_dashboard(managed: Served) -> None:
     for path in ("/api-docs", "/api-docs/index.html"):
         answer = managed.api.get(managed.url + path)

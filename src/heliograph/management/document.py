@@ -20,6 +20,7 @@ _SCHEMES: Final = {
     "bearerAuth": {"type": "http", "scheme": "bearer", "description": "The token of a login."},
 }
 
+_ATTRIBUTE: Final = re.compile(r"^    (\S+): (.+(?:\n     +.+)*)$", re.MULTILINE)
 _BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 
 
@@ -42,8 +43,11 @@ def document_of(app: FastAPI, areas: Sequence[Area]) -> dict[str, Any]:
         for item in document["paths"].values():
             for operation in item.values():
                 operation["responses"].pop("422", None)  # a request that is not valid is answered with 400
+        schemas = document["components"].get("schemas", {})
         for name in ("HTTPValidationError", "ValidationError"):
-            document["components"].get("schemas", {}).pop(name, None)
+            schemas.pop(name, None)
+        for schema in schemas.values():
+            _describe_fields(schema)
         app.openapi_schema = _with_bounds(document)
     return app.openapi_schema
 
@@ -54,6 +58,13 @@ def _tags(areas: Sequence[Area]) -> dict[str, str]:
     for area in areas:
         said[area.name] = said.get(area.name) or area.description
     return said
+
+
+def _describe_fields(schema: dict[str, Any]) -> None:
+    """Move what a docstring says of attributes to the properties."""
+    schema["description"], _, attributes = schema.get("description", "").partition("\n\nAttributes:\n")
+    for name, description in _ATTRIBUTE.findall(attributes):
+        schema["properties"][name]["description"] = " ".join(description.split())
 
 
 def _with_bounds(value: Any) -> Any:
@@ -154,10 +165,17 @@ def _key(name: str) -> str:
     return name if is_plain else orjson.dumps(name).decode()
 
 
+def whole_document() -> dict[str, Any]:
+    """The document of all areas."""
+    app = FastAPI()
+    app.router.routes.extend(route.documented() for area in AREAS for route in area.routes)
+    return document_of(app, AREAS)
+
+
 def main() -> int:
     """Write the document."""
     app = FastAPI()
-    app.router.routes.extend(route.made for area in AREAS for route in area.routes)
+    app.router.routes.extend(route.documented() for area in AREAS for route in area.routes)
     document = document_of(app, AREAS)
     forms = {
         "json": orjson.dumps(document).decode(),

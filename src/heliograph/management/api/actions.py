@@ -1,12 +1,16 @@
 """Actions: what the pipeline does with the rows of the rules that name them."""
 
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from heliograph.config.actions.roots import TYPES
 from heliograph.control.proto_v1.actions import ACTIONS, ACTIONS_RESET
 from heliograph.management.api.integration import (
     INVALID,
     MISSING,
+    ActionMetrics,
+    IntegrationNodeStatus,
     add_integration_routes,
     id_of,
     metrics_of,
@@ -20,6 +24,21 @@ area = Area("Actions", "What the pipeline does with the rows of the rules that n
 
 _SUMMARY = ("type", "name", "enable", "description", "tags", "rules", "status", "status_reason", "node_status")
 
+
+class ActionSummary(TypedDict):
+    """An action, without what its type adds."""
+
+    type: str
+    name: str
+    enable: bool
+    description: NotRequired[str]
+    tags: NotRequired[list[str]]
+    rules: list[str]
+    status: str
+    status_reason: str
+    node_status: list[IntegrationNodeStatus]
+
+
 shown_actions = add_integration_routes(
     area,
     "action",
@@ -30,7 +49,7 @@ shown_actions = add_integration_routes(
 
 
 @area.get("/actions/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})
-async def get_action_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_action_metrics(id: str, nodes: NodesDep) -> ActionMetrics:
     """The counters of an action."""
     return metrics_of(await row_of(nodes.own, ACTIONS, id), nodes.own.name)
 
@@ -42,7 +61,7 @@ async def reset_action_metrics(id: str, nodes: NodesDep) -> None:
         await nodes.own.ask(ACTIONS_RESET(id_of(id)))
 
 
-@area.get("/actions_summary", scope="actions:read")
+@area.get("/actions_summary", scope="actions:read", answers=list[ActionSummary])
 async def list_actions_summary(nodes: NodesDep) -> list[dict[str, Any]]:
     """A summary of all actions."""
     rows = await shown_actions(nodes, await nodes.own.rows(ACTIONS.list()))

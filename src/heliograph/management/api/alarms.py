@@ -18,7 +18,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Row, Str
-from heliograph.management.web.paging import PageDep, page_of
+from heliograph.management.web.paging import PageDep, PageMeta, page_of
 from heliograph.management.web.times import NowDep, rfc3339
 from heliograph.rpc.methods import RpcError
 
@@ -44,7 +44,7 @@ class AlarmPage(Row):
     """A page of alarms, the newest first."""
 
     data: list[AlarmShown]
-    meta: dict[str, Any]
+    meta: PageMeta
 
 
 class AlarmToEnd(Body):

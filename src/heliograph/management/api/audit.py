@@ -6,12 +6,13 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import Query, Response
+from pydantic import Field
 
 from heliograph.control.proto_v1.audit import AUDIT_LIST, AuditRow, AuditWanted
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Row
-from heliograph.management.web.paging import PageDep, page_response, take_page
+from heliograph.management.web.paging import PageDep, PageOf, page_response, take_page
 from heliograph.management.web.times import read_time_us, rfc3339
 
 area = Area("Audit", "Every change and every refused attempt, with its caller.")
@@ -26,6 +27,7 @@ class AuditAnswer(Row):
 
     created_at: str
     node: str
+    from_: str = Field(alias="from", description="`dashboard`, `rest_api` or `cli`")
     source: str
     source_ip: str
     operation_id: str
@@ -36,7 +38,7 @@ class AuditAnswer(Row):
     args: dict[str, Any]
 
 
-@area.get("/audit", scope="audit:read", errors={400: ("BAD_REQUEST", "INVALID_PARAMETER")}, response_class=Response)
+@area.get("/audit", scope="audit:read", answers=PageOf[AuditAnswer], errors={400: ("BAD_REQUEST", "INVALID_PARAMETER")})
 async def list_audit(
     nodes: NodesDep,
     page: PageDep,

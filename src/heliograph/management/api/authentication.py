@@ -1,10 +1,11 @@
 """Authenticators: those of all listeners, and those of one listener."""
 
 import json
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 import orjson
 from fastapi import Body, Depends, Request, Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.authn import (
     AUTHN_ADD,
@@ -35,6 +36,45 @@ _BAD: Final = {400: ("BAD_REQUEST",)}
 _LOCAL: Final = frozenset({"built_in_database"})
 
 area = Area("Authentication", "Who may connect.")
+
+
+class AuthenticatorObject(TypedDict):
+    """An authenticator with its settings, which have more keys than these; stars for secrets."""
+
+    id: str
+    enable: bool
+    mechanism: str
+    backend: NotRequired[str]
+
+
+class LinkNodeStatus(TypedDict):
+    """How an authenticator or a source is on one node."""
+
+    node: str
+    status: str
+
+
+class LinkNodeMetrics(TypedDict):
+    """What an authenticator or a source has counted on one node."""
+
+    node: str
+    metrics: dict[str, float]
+
+
+class LinkStatus(TypedDict):
+    """How an authenticator or a source is, and what it has counted.
+
+    Attributes:
+        metrics: Counts, and rates per second.
+    """
+
+    status: str
+    node_status: list[LinkNodeStatus]
+    metrics: dict[str, float]
+    node_metrics: list[LinkNodeMetrics]
+    resource_metrics: dict[str, float]
+    node_resource_metrics: list[LinkNodeMetrics]
+    node_error: list[dict[str, str]]
 
 
 def _chain(request: Request) -> str:
@@ -107,17 +147,18 @@ async def order_authenticators(nodes: NodesDep, chain: ChainDep, body: Annotated
 
 
 def _add_routes(prefix: str, *, is_hidden: bool) -> None:
-    shared: dict[str, Any] = {"response_class": Response, "include_in_schema": not is_hidden, "deprecated": is_hidden}
+    shared: dict[str, Any] = {"include_in_schema": not is_hidden, "deprecated": is_hidden}
     read: dict[str, Any] = {"scope": "authentication:read", **shared}
     write: dict[str, Any] = {"scope": "authentication:write", **shared}
     one, changed = f"{prefix}/{{id}}", {"status": 204, "errors": {**_BAD, **_MISSING}, **write}
-    area.get(prefix, **read)(list_authenticators)
-    area.post(prefix, errors={**_BAD, 409: ("ALREADY_EXISTS",)}, **write)(create_authenticator)
+    area.get(prefix, answers=list[AuthenticatorObject], **read)(list_authenticators)
+    new = {"errors": {**_BAD, 409: ("ALREADY_EXISTS",)}, **write}
+    area.post(prefix, answers=AuthenticatorObject, **new)(create_authenticator)
     area.put(f"{prefix}/order", **changed)(order_authenticators)
-    area.get(one, errors=_MISSING, **read)(get_authenticator)
+    area.get(one, answers=AuthenticatorObject, errors=_MISSING, **read)(get_authenticator)
     area.put(one, **changed)(update_authenticator)
     area.delete(one, errors={**_BAD, **_MISSING}, **write)(delete_authenticator)
-    area.get(f"{one}/status", errors=_MISSING, **read)(get_authenticator_status)
+    area.get(f"{one}/status", answers=LinkStatus, errors=_MISSING, **read)(get_authenticator_status)
     area.put(f"{one}/position/{{position}}", **changed)(move_authenticator)
 
 
@@ -130,7 +171,7 @@ def id_of(settings: Settings) -> str:
     return ":".join(str(settings[tag]) for tag in ("mechanism", "backend") if tag in settings)
 
 
-def status_of(node: str, status: str, metrics: dict[str, float]) -> dict[str, object]:
+def status_of(node: str, status: str, metrics: dict[str, float]) -> LinkStatus:
     """How an authenticator or a source is, as the API has it."""
     return {
         "status": status,

@@ -7,6 +7,7 @@ import orjson
 from fastapi import Query, Request, Response
 from pydantic import Field
 from starlette.datastructures import UploadFile
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1 import users as proto
 from heliograph.control.proto_v1.authn import AUTHN_SHOW
@@ -17,7 +18,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str
-from heliograph.management.web.paging import PageDep, json_response, page_response, take_page
+from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_page
 
 _BUILT_IN: Final = "built_in_database"
 _BAD: Final = {400: ("BAD_REQUEST", "INVALID_PARAMETER"), 404: ("NOT_FOUND",)}
@@ -40,6 +41,23 @@ class UserChangeBody(Body):
     user_id: Str | None = None
     password: Str | None = None
     is_superuser: Bool | None = None
+
+
+class AuthenticatorUser(TypedDict):
+    """A user of a built-in database."""
+
+    user_id: str
+    is_superuser: bool
+
+
+class ImportedUsers(TypedDict):
+    """How many users of a file were new, replaced others, or were passed over."""
+
+    total: int
+    success: int
+    override: int
+    skipped: int
+    failed: int
 
 
 async def list_authenticator_users(
@@ -123,23 +141,29 @@ async def import_authenticator_users(
     except UserFileError as error:
         raise ApiError(400, "BAD_REQUEST", str(error)) from None
     success = added + overwritten
-    counts = {"total": total, "success": added, "override": overwritten, "skipped": total - success, "failed": 0}
+    counts: ImportedUsers = {
+        "total": total,
+        "success": added,
+        "override": overwritten,
+        "skipped": total - success,
+        "failed": 0,
+    }
     return json_response(counts)
 
 
 def _add_routes(prefix: str, *, is_hidden: bool) -> None:
-    shared: dict[str, Any] = {"response_class": Response, "include_in_schema": not is_hidden, "deprecated": is_hidden}
+    shared: dict[str, Any] = {"include_in_schema": not is_hidden, "deprecated": is_hidden}
     read: dict[str, Any] = {"scope": "authentication:read", "errors": _BAD, **shared}
     write: dict[str, Any] = {"scope": "authentication:write", "errors": _BAD, **shared}
     users, one = f"{prefix}/{{id}}/users", f"{prefix}/{{id}}/users/{{user_id}}"
-    area.get(users, **read)(list_authenticator_users)
-    area.post(users, status=201, **{**write, "errors": {**_BAD, 409: ("ALREADY_EXISTS",)}})(create_authenticator_user)
-    area.get(one, **read)(get_authenticator_user)
-    area.put(one, **write)(update_authenticator_user)
+    area.get(users, answers=PageOf[AuthenticatorUser], **read)(list_authenticator_users)
+    new = {**write, "errors": {**_BAD, 409: ("ALREADY_EXISTS",)}}
+    area.post(users, status=201, answers=AuthenticatorUser, **new)(create_authenticator_user)
+    area.get(one, answers=AuthenticatorUser, **read)(get_authenticator_user)
+    area.put(one, answers=AuthenticatorUser, **write)(update_authenticator_user)
     area.delete(one, **write)(delete_authenticator_user)
-    area.post(f"{prefix}/{{id}}/import_users", openapi_extra={"requestBody": _UPLOAD}, **write)(
-        import_authenticator_users
-    )
+    upload: dict[str, Any] = {"openapi_extra": {"requestBody": _UPLOAD}, **write}
+    area.post(f"{prefix}/{{id}}/import_users", answers=ImportedUsers, **upload)(import_authenticator_users)
 
 
 _UPLOAD: Final = {
@@ -156,7 +180,7 @@ _add_routes("/authentication", is_hidden=False)
 _add_routes("/listeners/{listener_id}/authentication", is_hidden=True)
 
 
-def _row(user: proto.UserRow) -> dict[str, object]:
+def _row(user: proto.UserRow) -> AuthenticatorUser:
     return {"user_id": user.user_id, "is_superuser": user.is_superuser}
 
 

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 from fastapi import Body as Json
 from fastapi import Depends, Request, Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.authorization import (
     AUTHZ_CACHE_CLEAN,
@@ -16,7 +17,8 @@ from heliograph.control.proto_v1.authorization import (
 )
 from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
 from heliograph.management.api.acl_files import AclFiles
-from heliograph.management.api.authentication import status_of
+from heliograph.management.api.authentication import LinkStatus, status_of
+from heliograph.management.api.setting_routes import SettingsTree
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import settings_tree
 from heliograph.management.asking.states import source_state
@@ -50,13 +52,31 @@ class SourceMove(Body):
     position: Str
 
 
-@area.get("/authorization/settings", scope="authorization:read", response_class=Response)
+class SourceObject(TypedDict):
+    """A source of authorization with its settings, which have more keys than these; stars for secrets.
+
+    Attributes:
+        rules: What the file has, of a source of the type `file`.
+    """
+
+    type: str
+    enable: bool
+    rules: NotRequired[str]
+
+
+class SourceList(TypedDict):
+    """The sources, in the order in which they are asked."""
+
+    sources: list[SourceObject]
+
+
+@area.get("/authorization/settings", scope="authorization:read", answers=SettingsTree)
 async def get_authorization_settings(nodes: NodesDep) -> Response:
     """The settings of authorization other than its sources."""
     return json_response(await _shown_settings(nodes.own))
 
 
-@area.put("/authorization/settings", scope="authorization:write", response_class=Response, errors=_BAD)
+@area.put("/authorization/settings", scope="authorization:write", answers=SettingsTree, errors=_BAD)
 async def put_authorization_settings(nodes: NodesDep, body: Annotated[Settings, Json()]) -> Response:
     """Change the settings of authorization other than its sources."""
     settings = {name: value for name, value in body.items() if name != "sources"}
@@ -65,7 +85,7 @@ async def put_authorization_settings(nodes: NodesDep, body: Annotated[Settings, 
     return json_response(await _shown_settings(nodes.own))
 
 
-@area.get("/authorization/sources", scope="authorization:read", response_class=Response)
+@area.get("/authorization/sources", scope="authorization:read", answers=SourceList)
 async def list_authorization_sources(nodes: NodesDep) -> Response:
     """All sources in the order in which they are asked."""
     return json_response({"sources": [_with_rules(one) for one in await _sources(nodes.own)]})
@@ -87,7 +107,7 @@ async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Sett
     return Response(status_code=204)
 
 
-@area.get("/authorization/sources/{type}", scope="authorization:read", response_class=Response, errors=_MISSING)
+@area.get("/authorization/sources/{type}", scope="authorization:read", answers=SourceObject, errors=_MISSING)
 async def get_authorization_source(type: str, nodes: NodesDep) -> Response:
     """One source, with stars for secrets."""
     return json_response(_with_rules(await _source(nodes.own, type)))
@@ -121,7 +141,7 @@ async def delete_authorization_source(type: str, nodes: NodesDep) -> Response:
     return Response(status_code=204)
 
 
-@area.get("/authorization/sources/{type}/status", scope="authorization:read", response_class=Response, errors=_MISSING)
+@area.get("/authorization/sources/{type}/status", scope="authorization:read", answers=LinkStatus, errors=_MISSING)
 async def get_authorization_source_status(type: str, nodes: NodesDep) -> Response:
     """The state and the counters of a source."""
     row = next((one for one in await nodes.own.rows(AUTHZ_SOURCES()) if one.type == type), None)

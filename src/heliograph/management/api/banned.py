@@ -4,11 +4,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import orjson
 from fastapi import Query, Response
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.bans import (
     BANNED_ADD,
@@ -27,7 +28,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
-from heliograph.management.web.paging import PageDep, page_response, take_page
+from heliograph.management.web.paging import PageDep, PageOf, page_response, take_page
 from heliograph.management.web.times import NowDep, read_time_us
 from heliograph.rpc.methods import RpcError
 
@@ -42,6 +43,16 @@ _SEARCH_S: Final = 0.01  # for one ban
 _SEARCHES_S: Final = 1.0  # for all
 
 
+Ban = TypedDict("Ban", {"as": str, "who": str, "by": str, "reason": str, "at": str, "until": str})
+Ban.__doc__ = """A ban.
+
+Attributes:
+    as: What is banned.
+    by: Who made it.
+    until: `infinity` for ever.
+"""
+
+
 class NewBanned(Body):
     """A ban to make."""
 
@@ -53,7 +64,7 @@ class NewBanned(Body):
     until: Moment | None = None
 
 
-@area.get("/banned", scope="clients:read", errors={400: ("BAD_REQUEST",)}, response_class=Response)
+@area.get("/banned", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=PageOf[Ban])
 async def list_banned(
     nodes: NodesDep,
     page: PageDep,
@@ -91,7 +102,7 @@ async def list_banned(
 
 
 @area.post("/banned", scope="clients:write", errors={400: ("ALREADY_EXISTS", "BAD_REQUEST")})
-async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
+async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> Ban:
     """Ban a client id, a user name or an address; connections that are there stay."""
     at = int(now_s) if body.at is None else read_seconds(body.at, "at")
     until = None if body.until in (None, _INFINITY) else read_seconds(body.until, "until")
@@ -125,7 +136,7 @@ async def delete_all_banned(nodes: NodesDep) -> None:
     await nodes.own.ask(BANNED_CLEAR(BansWanted()))
 
 
-def _shown(row: BanRow) -> dict[str, Any]:
+def _shown(row: BanRow) -> Ban:
     return {
         "as": row.kind,
         "who": row.who,

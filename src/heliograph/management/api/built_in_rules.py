@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import Body as Json
 from fastapi import Query, Response
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.acl import (
     ACL_CHANGE,
@@ -26,7 +27,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body
-from heliograph.management.web.paging import PageDep, json_response, page_response, take_page
+from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_page
 from heliograph.rpc.methods import RpcError
 
 Rule = dict[str, Any]
@@ -48,6 +49,26 @@ class RulesBody(Body):
         description="`permission`, `action`, `topic`, and if they are to be looked at `qos` and `retain`",
         examples=[[{"permission": "allow", "action": "publish", "topic": "up/${clientid}/#"}]],
     )
+
+
+class RulesOfUser(TypedDict):
+    """The rules of a user name."""
+
+    username: str
+    rules: list[Rule]
+
+
+class RulesOfClient(TypedDict):
+    """The rules of a client id."""
+
+    clientid: str
+    rules: list[Rule]
+
+
+class RulesOfAll(TypedDict):
+    """The rules of all clients."""
+
+    rules: list[Rule]
 
 
 async def _list(kind: str, like: str, nodes: NodesDep, page: PageDep) -> Response:
@@ -90,7 +111,7 @@ async def _delete(kind: str, name: str, nodes: NodesDep) -> Response:
     return Response(status_code=204)
 
 
-@area.get(f"{_RULES}/users", scope="authorization:read", response_class=Response, errors=_BAD)
+@area.get(f"{_RULES}/users", scope="authorization:read", answers=PageOf[RulesOfUser], errors=_BAD)
 async def list_rules_of_users(
     nodes: NodesDep, page: PageDep, like_username: Annotated[str, Query(description="A part of the name")] = ""
 ) -> Response:
@@ -98,7 +119,7 @@ async def list_rules_of_users(
     return await _list("username", like_username, nodes, page)
 
 
-@area.get(f"{_RULES}/clients", scope="authorization:read", response_class=Response, errors=_BAD)
+@area.get(f"{_RULES}/clients", scope="authorization:read", answers=PageOf[RulesOfClient], errors=_BAD)
 async def list_rules_of_clients(
     nodes: NodesDep, page: PageDep, like_clientid: Annotated[str, Query(description="A part of the id")] = ""
 ) -> Response:
@@ -130,13 +151,13 @@ async def create_rules_of_clients(nodes: NodesDep, body: Annotated[list[RulesBod
     return await _create("clientid", body, nodes)
 
 
-@area.get(f"{_RULES}/users/{{username}}", scope="authorization:read", response_class=Response, errors=_BAD)
+@area.get(f"{_RULES}/users/{{username}}", scope="authorization:read", answers=RulesOfUser, errors=_BAD)
 async def get_rules_of_user(username: str, nodes: NodesDep) -> Response:
     """The rules of a user name."""
     return await _get("username", username, nodes)
 
 
-@area.get(f"{_RULES}/clients/{{clientid}}", scope="authorization:read", response_class=Response, errors=_BAD)
+@area.get(f"{_RULES}/clients/{{clientid}}", scope="authorization:read", answers=RulesOfClient, errors=_BAD)
 async def get_rules_of_client(clientid: str, nodes: NodesDep) -> Response:
     """The rules of a client id."""
     return await _get("clientid", clientid, nodes)
@@ -168,7 +189,7 @@ async def delete_rules_of_client(clientid: str, nodes: NodesDep) -> Response:
     return await _delete("clientid", clientid, nodes)
 
 
-@area.get(f"{_RULES}/all", scope="authorization:read", response_class=Response, errors=_BAD)
+@area.get(f"{_RULES}/all", scope="authorization:read", answers=RulesOfAll, errors=_BAD)
 async def get_rules_of_all(nodes: NodesDep) -> Response:
     """The rules of all clients."""
     node = await _asked(nodes.own)

@@ -1,8 +1,9 @@
 """Lists of clients that EMQX has not: those that have most of something, and the disconnects of one."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import Query, Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.clients import (
     CLIENTS_DISCONNECTS,
@@ -12,14 +13,13 @@ from heliograph.control.proto_v1.clients import (
     TopClients,
 )
 from heliograph.management.api.client_filters import WiderFilterDep
-from heliograph.management.api.clients import BAD_FILTER, LISTED, FieldsParameter, cursor_page, field_names
+from heliograph.management.api.clients import BAD_FILTER, ClientCursorPage, FieldsParameter, cursor_page, field_names
 from heliograph.management.api.clients import shown_clients as shown
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.cursors import about_cursor, cursor_of, read_cursor
-from heliograph.management.web.models import Row
-from heliograph.management.web.paging import json_response, take_rows
+from heliograph.management.web.paging import CursorMeta, json_response, take_rows
 from heliograph.management.web.times import rfc3339
 
 area = Area("Lists of clients", "Clients by queued or dropped messages, and why they disconnected.")
@@ -31,7 +31,7 @@ _DISCONNECTS: Final = "disconnects"
 _BAD_CURSOR: Final = {400: ("INVALID_PARAMETER",)}
 
 
-class ListedDisconnect(Row):
+class ListedDisconnect(TypedDict):
     """The end of a connection."""
 
     at: str
@@ -42,14 +42,14 @@ class ListedDisconnect(Row):
     proto_ver: int
 
 
-class DisconnectList(Row):
+class DisconnectList(TypedDict):
     """Those of a client, the newest first."""
 
     data: list[ListedDisconnect]
-    meta: dict[str, Any]
+    meta: CursorMeta
 
 
-@area.get("/heliograph/clients", scope="clients:read", errors=BAD_FILTER, response_class=Response, responses=LISTED)
+@area.get("/heliograph/clients", scope="clients:read", errors=BAD_FILTER, answers=ClientCursorPage)
 async def list_clients_by_rank(
     nodes: NodesDep,
     wanted: WiderFilterDep,
@@ -73,7 +73,7 @@ async def list_clients_by_rank(
     "/heliograph/clients/{clientid}/disconnects",
     scope="clients:read",
     errors=_BAD_CURSOR,
-    response_model=DisconnectList,
+    answers=DisconnectList,
 )
 async def list_disconnects(
     clientid: str,
@@ -88,7 +88,7 @@ async def list_disconnects(
     (before,) = read_cursor(cursor, _DISCONNECTS, 1)
     wanted = DisconnectsWanted(clientid, limit + 1, before)
     rows = await nodes.own.rows(CLIENTS_DISCONNECTS(wanted))
-    data = [
+    data: list[ListedDisconnect] = [
         {
             "at": rfc3339(row.at),
             "reason": row.reason,
@@ -99,10 +99,11 @@ async def list_disconnects(
         }
         for row in rows[:limit]
     ]
-    meta: dict[str, Any] = {"limit": limit, "hasnext": len(rows) > limit}
+    meta: CursorMeta = {"limit": limit, "hasnext": len(rows) > limit}
     if len(rows) > limit:
         meta["cursor"] = cursor_of(_DISCONNECTS, rows[limit - 1].number)
-    return json_response({"data": data, "meta": meta})
+    found: DisconnectList = {"data": data, "meta": meta}
+    return json_response(found)
 
 
 async def _sorted_page(node: Node, wanted: ClientsFilter, sort: Sort, limit: int, cursor: str, fields: str) -> Response:
@@ -111,7 +112,7 @@ async def _sorted_page(node: Node, wanted: ClientsFilter, sort: Sort, limit: int
     slices = node.slices(CLIENTS_TOP(TopClients(sort, wanted, limit + 1, *below)))
     with about_cursor(cursor):
         rows, has_next = await take_rows(slices, limit)
-    meta: dict[str, Any] = {"limit": limit, "hasnext": has_next, "sort": sort}
+    meta: CursorMeta = {"limit": limit, "hasnext": has_next, "sort": sort}
     if has_next:
         meta["cursor"] = cursor_of(sort, rows[-1].count, rows[-1].at)
     found = [row.client for row in rows if row.client is not None]

@@ -1,12 +1,13 @@
 """Messages that wait for a client, or are in flight to it."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import Query
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.clients import CLIENTS_QUEUE, QueuedMessage, QueueWanted
-from heliograph.management.api.client_objects import message_object
+from heliograph.management.api.client_objects import ClientMessage, message_object
 from heliograph.management.api.clients import about_client
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
@@ -34,6 +35,25 @@ PositionParameter = Annotated[str, Query(description="`none`, or `meta.position`
 LimitParameter = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Messages of an answer")]
 
 
+class MessagesMeta(TypedDict):
+    """Which part of a queue it is.
+
+    Attributes:
+        start: The position of the first message of all; `none` where there is none.
+        position: What the next request gives; `end_of_data` after the last message.
+    """
+
+    start: str
+    position: str
+
+
+class ClientMessages(TypedDict):
+    """Messages of a client."""
+
+    data: list[ClientMessage]
+    meta: MessagesMeta
+
+
 @area.get("/clients/{clientid}/mqueue_messages", scope="clients:read", errors=_ERRORS)
 async def list_mqueue_messages(
     clientid: str,
@@ -42,7 +62,7 @@ async def list_mqueue_messages(
     max_payload_bytes: BytesParameter = "1MB",
     position: PositionParameter = _NONE,
     limit: LimitParameter = 100,
-) -> dict[str, Any]:
+) -> ClientMessages:
     """Messages that wait for a client, in the order in which it gets them; reading changes nothing."""
     wanted = QueueWanted(clientid, False, _read(position), limit, _bytes(max_payload_bytes))
     return await _listed(nodes.own, wanted, lambda row: message_object(row, payload, is_inflight=False))
@@ -56,13 +76,13 @@ async def list_inflight_messages(
     max_payload_bytes: BytesParameter = "1MB",
     position: PositionParameter = _NONE,
     limit: LimitParameter = 100,
-) -> dict[str, Any]:
+) -> ClientMessages:
     """Messages that were sent to a client and are not acknowledged; reading changes nothing."""
     wanted = QueueWanted(clientid, True, _read(position), limit, _bytes(max_payload_bytes))
     return await _listed(nodes.own, wanted, lambda row: message_object(row, payload, is_inflight=True))
 
 
-async def _listed(node: Node, wanted: QueueWanted, shown: Callable[[QueuedMessage], dict[str, Any]]) -> dict[str, Any]:
+async def _listed(node: Node, wanted: QueueWanted, shown: Callable[[QueuedMessage], ClientMessage]) -> ClientMessages:
     first = QueueWanted(wanted.clientid, wanted.inflight, "", 1, 1)
     rows = await _rows(node, wanted)
     head = rows[:1] if not wanted.position else await _rows(node, first)
@@ -70,7 +90,7 @@ async def _listed(node: Node, wanted: QueueWanted, shown: Callable[[QueuedMessag
     if rows:
         following = QueueWanted(wanted.clientid, wanted.inflight, rows[-1].position, 1, 1)
         position = rows[-1].position if await _rows(node, following) else _END
-    meta = {"start": head[0].position if head else _NONE, "position": position}
+    meta: MessagesMeta = {"start": head[0].position if head else _NONE, "position": position}
     return {"data": [shown(row) for row in rows], "meta": meta}
 
 

@@ -2,7 +2,9 @@
 
 import base64
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NotRequired
+
+from typing_extensions import TypedDict
 
 from heliograph.control.columns import FactKind, In, columns_in, schema_of
 from heliograph.control.proto_v1.clients import CLIENT, ClientRow, QueuedMessage
@@ -14,6 +16,28 @@ _NAMES: Final = ("clientid", "node", *(name for name in _COLUMNS if name != "cli
 _ONLY_AWAY: Final = "disconnected_at"  # a connected client has no such key
 KEYS: Final = frozenset(_NAMES)
 SCHEMA: Final = schema_of(CLIENT)
+
+
+class ClientMessage(TypedDict):
+    """A message of the queue of a client.
+
+    Attributes:
+        publish_at: Milliseconds since the epoch.
+        inserted_at: Nanoseconds since the epoch.
+        payload: As the request wants it; left out with `none`.
+        mqueue_priority: Of a message that was not sent yet.
+    """
+
+    msgid: str
+    topic: str
+    qos: int
+    publish_at: int
+    from_clientid: str
+    from_username: str
+    inserted_at: str
+    payload_bytes: int
+    payload: NotRequired[str]
+    mqueue_priority: NotRequired[int]
 
 
 def client_object(row: ClientRow, node: str, names: Sequence[str] = _NAMES) -> dict[str, Any]:
@@ -32,13 +56,13 @@ def client_object(row: ClientRow, node: str, names: Sequence[str] = _NAMES) -> d
     return found
 
 
-def message_object(row: QueuedMessage, payload: str, is_inflight: bool) -> dict[str, Any]:
+def message_object(row: QueuedMessage, payload: str, is_inflight: bool) -> ClientMessage:
     """A message of a client's queue.
 
     Args:
         payload: How its payload is shown: `base64`, `plain` or `none`.
     """
-    found: dict[str, Any] = {
+    found: ClientMessage = {
         "msgid": row.msgid.upper(),
         "topic": row.topic,
         "qos": row.qos,

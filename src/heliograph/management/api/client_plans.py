@@ -5,10 +5,11 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Request, Response
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.bans import BANNED_ADD_CLIENTS, ClientBans
 from heliograph.control.proto_v1.clients import (
@@ -21,14 +22,14 @@ from heliograph.control.proto_v1.clients import (
 )
 from heliograph.management.api.banned import Moment, read_seconds
 from heliograph.management.api.client_filters import WiderFilterDep
-from heliograph.management.api.clients import BAD_FILTER
+from heliograph.management.api.clients import BAD_FILTER, ClientObject
 from heliograph.management.api.clients import shown_clients as shown
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.models import Body, Bool, Row, Str
+from heliograph.management.web.models import Body, Bool, Str
 from heliograph.management.web.paging import json_response
 from heliograph.management.web.times import NowDep, rfc3339
 
@@ -121,14 +122,21 @@ class ClientPlans:
             del self._plans[name]
 
 
-class PlanShown(Row):
-    """A plan."""
+class PlanShown(TypedDict):
+    """A plan.
 
-    plan: str = Field(description="What the request that carries it out names")
-    count: int = Field(description="How many clients it is for")
-    more: bool = Field(description=f"Whether more clients match than the {CLIENTS_MAX:,} that a plan has")
+    Attributes:
+        plan: What the request that carries it out names.
+        count: How many clients it is for.
+        more: Whether more clients match than the 10,000 that a plan has.
+        first: The newest of them.
+    """
+
+    plan: str
+    count: int
+    more: bool
     ends_at: str
-    first: list[dict[str, Any]] = Field(description="The newest of them")
+    first: list[ClientObject]
 
 
 class PlannedKick(Body):
@@ -145,7 +153,22 @@ class PlannedBan(PlannedKick):
     kick: Bool = Field(True, description="Whether connections and sessions end too")
 
 
-@area.post("/heliograph/clients/plan", scope="clients:write", errors=BAD_FILTER, response_model=PlanShown)
+class KickedClients(TypedDict):
+    """What became of the clients of a plan; `gone` had no session any more."""
+
+    kicked: int
+    gone: int
+
+
+class BannedClients(TypedDict):
+    """What became of the clients of a plan."""
+
+    banned: int
+    banned_before: int
+    kicked: int
+
+
+@area.post("/heliograph/clients/plan", scope="clients:write", errors=BAD_FILTER, answers=PlanShown)
 async def plan_clients(request: Request, nodes: NodesDep, now_s: NowDep, wanted: WiderFilterDep) -> Response:
     """Which clients a filter is for now: how many, and the first of them. Nothing is done with them yet."""
     node = nodes.own
@@ -164,7 +187,7 @@ async def plan_clients(request: Request, nodes: NodesDep, now_s: NowDep, wanted:
 
 
 @area.post("/heliograph/clients/kick", scope="clients:write", errors=_MISSING)
-async def kick_planned(body: PlannedKick, request: Request, nodes: NodesDep) -> dict[str, int]:
+async def kick_planned(body: PlannedKick, request: Request, nodes: NodesDep) -> KickedClients:
     """End the connections and sessions of the clients of a plan; those that have gone since are counted."""
     kicked = gone = 0
     with _plans(request).carried_out(body.plan, request.state.caller) as plan:
@@ -176,7 +199,7 @@ async def kick_planned(body: PlannedKick, request: Request, nodes: NodesDep) -> 
 
 
 @area.post("/heliograph/clients/ban", scope="clients:write", errors=_MISSING)
-async def ban_planned(body: PlannedBan, request: Request, nodes: NodesDep, now_s: NowDep) -> dict[str, int]:
+async def ban_planned(body: PlannedBan, request: Request, nodes: NodesDep, now_s: NowDep) -> BannedClients:
     """Ban the clients of a plan by their ids, and end their connections and sessions."""
     until = None if body.until is None else read_seconds(body.until, "until")
     if until is not None and until <= now_s:

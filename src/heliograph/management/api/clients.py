@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.clients import (
     CLIENTS_COUNT,
@@ -33,7 +34,9 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Row, Whole
 from heliograph.management.web.paging import (
     LIMIT_MAX,
+    CursorMeta,
     PageDep,
+    PageMeta,
     json_response,
     page_response,
     take_rows,
@@ -66,11 +69,17 @@ class ClientPage(Row):
     """A page of clients."""
 
     data: list[ClientObject]
-    meta: dict[str, Any]
+    meta: PageMeta
+
+
+class ClientCursorPage(Row):
+    """A page of clients, with the cursor of the next one."""
+
+    data: list[ClientObject]
+    meta: CursorMeta
 
 
 FieldsParameter = Annotated[str, Query(description="`all`, or keys of clients with commas between them")]
-LISTED: Final[dict[int | str, dict[str, Any]]] = {200: {"model": ClientPage}}
 
 
 @asynccontextmanager
@@ -87,7 +96,22 @@ async def about_client(clientid: str) -> AsyncIterator[None]:
         raise
 
 
-@area.get("/clients", scope="clients:read", errors=BAD_FILTER, response_class=Response, responses=LISTED)
+class CachedDecision(TypedDict):
+    """A decision of authorization that is cached for a client.
+
+    Attributes:
+        updated_time: Milliseconds since the epoch.
+    """
+
+    access: str
+    qos: int
+    retain: bool
+    topic: str
+    result: str
+    updated_time: int
+
+
+@area.get("/clients", scope="clients:read", errors=BAD_FILTER, answers=ClientPage)
 async def list_clients(
     nodes: NodesDep,
     page: PageDep,
@@ -104,7 +128,7 @@ async def list_clients(
     return page_response(shown_clients(rows, asked, names), page, count, has_next)
 
 
-@area.get("/clients_v2", scope="clients:read", errors=BAD_FILTER, response_class=Response, responses=LISTED)
+@area.get("/clients_v2", scope="clients:read", errors=BAD_FILTER, answers=ClientCursorPage)
 async def list_clients_by_cursor(
     nodes: NodesDep,
     wanted: FilterDep,
@@ -127,7 +151,7 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
     slices = node.slices(CLIENTS_LIST(ClientsPage(wanted, before=before, limit=limit + 1)))
     with about_cursor(cursor):
         rows, has_next = await take_rows(slices, limit)
-    meta: dict[str, Any] = {"limit": limit, "hasnext": has_next}
+    meta: CursorMeta = {"limit": limit, "hasnext": has_next}
     if has_next:
         meta["cursor"] = cursor_of(_CURSOR, rows[-1].at)
     if not _is_fuzzy(wanted):
@@ -139,8 +163,7 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
     "/clients/{clientid}",
     scope="clients:read",
     errors=NOT_FOUND,
-    response_class=Response,
-    responses={200: {"model": ClientObject}},
+    answers=ClientObject,
 )
 async def get_client(clientid: str, nodes: NodesDep) -> Response:
     """One client."""
@@ -160,7 +183,12 @@ async def kickout_clients(clientids: list[str], nodes: NodesDep) -> None:
     await nodes.own.rows(CLIENTS_KICK_ALL(ClientIds(clientids)))
 
 
-@area.put("/clients/{clientid}/keepalive", scope="clients:write", errors=NOT_FOUND | {400: ("BAD_REQUEST",)})
+@area.put(
+    "/clients/{clientid}/keepalive",
+    scope="clients:write",
+    errors=NOT_FOUND | {400: ("BAD_REQUEST",)},
+    answers=ClientObject,
+)
 async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict[str, Any]:
     """Give a connected client another keepalive, until its connection ends."""
     async with about_client(clientid):
@@ -169,7 +197,7 @@ async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict
 
 
 @area.get("/clients/{clientid}/authorization/cache", scope="clients:read", errors=NOT_FOUND)
-async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
+async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[CachedDecision]:
     """The decisions of authorization that are cached for a client."""
     async with about_client(clientid):
         rows = await nodes.own.rows(CLIENTS_DECISIONS(ClientId(clientid)))

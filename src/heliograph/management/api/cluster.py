@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from typing_extensions import TypedDict
+
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -24,20 +26,43 @@ class Invitation(Body):
     timeout: Whole = 15_000
 
 
+class ClusterObject(TypedDict):
+    """The cluster; `self` is the node that answers."""
+
+    name: str
+    nodes: list[str]
+    self: str
+
+
+class CoreNode(TypedDict):
+    """A core node and the nodes that follow it."""
+
+    core_node: str
+    replicant_nodes: list[str]
+
+
+class Invitations(TypedDict):
+    """Invitations to the cluster."""
+
+    succeed: list[dict[str, Any]]
+    in_progress: list[dict[str, Any]]
+    failed: list[dict[str, Any]]
+
+
 @area.get("/cluster", scope="nodes:read")
-async def get_cluster(nodes: NodesDep) -> dict[str, Any]:
+async def get_cluster(nodes: NodesDep) -> ClusterObject:
     """The cluster: its name, its nodes and the node that answers."""
     return {"name": _NAME, "nodes": [node.name for node in nodes.all()], "self": nodes.own.name}
 
 
 @area.get("/cluster/topology", scope="nodes:read")
-async def get_cluster_topology(nodes: NodesDep) -> list[dict[str, Any]]:
+async def get_cluster_topology(nodes: NodesDep) -> list[CoreNode]:
     """Core nodes, each with the nodes that follow it; all nodes are core nodes."""
     return [{"core_node": node.name, "replicant_nodes": []} for node in nodes.all()]
 
 
 @area.get("/cluster/invitation", scope="nodes:read")
-async def get_cluster_invitation() -> dict[str, list[dict[str, Any]]]:
+async def get_cluster_invitation() -> Invitations:
     """Invitations under way and ended."""
     return {"succeed": [], "in_progress": [], "failed": []}
 

@@ -20,6 +20,7 @@ from heliograph.control.proto_v1.conf import (
 from heliograph.hocon.errors import HoconError
 from heliograph.hocon.values import Node as Tree
 from heliograph.hocon.values import to_json
+from heliograph.management.api.setting_routes import SettingsTree
 from heliograph.management.asking.settings_trees import (
     NO_SETTING,
     merge_settings,
@@ -46,7 +47,7 @@ area = Area("Configs", "The configuration of the node.")
 @area.get(
     "/configs",
     scope="config:read",
-    response_class=Response,
+    answers=SettingsTree,
     errors={400: ("INVALID_ACCEPT",), 404: ("NOT_FOUND",), 500: ("NODE_DOWN",)},
     responses=_TEXT,
 )
@@ -107,13 +108,13 @@ async def put_configs(
     return Response(status_code=200)
 
 
-@area.get("/configs/global_zone", scope="config:read", response_class=Response)
+@area.get("/configs/global_zone", scope="config:read", answers=SettingsTree)
 async def get_global_zone(nodes: NodesDep) -> Response:
     """The settings of zones that have none of their own."""
     return json_response(await _global_zone(nodes))
 
 
-@area.put("/configs/global_zone", scope="config:write", response_class=Response, errors={400: ("UPDATE_FAILED",)})
+@area.put("/configs/global_zone", scope="config:write", answers=SettingsTree, errors={400: ("UPDATE_FAILED",)})
 async def put_global_zone(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Change the settings of zones that have none of their own."""
     unknown = sorted(body.keys() - set(ZONE_ROOTS))
@@ -127,7 +128,7 @@ async def put_global_zone(nodes: NodesDep, body: Annotated[dict[str, Any], Body(
     return json_response(await _global_zone(nodes))
 
 
-@area.get("/configs/{root}", scope="config:read", response_class=Response, errors={404: ("NOT_FOUND",)})
+@area.get("/configs/{root}", scope="config:read", answers=SettingsTree, errors={404: ("NOT_FOUND",)})
 async def get_config_root(root: str, nodes: NodesDep) -> Response:
     """One root."""
     return json_response(await _root(root, nodes))
@@ -136,7 +137,7 @@ async def get_config_root(root: str, nodes: NodesDep) -> Response:
 @area.put(
     "/configs/{root}",
     scope="config:write",
-    response_class=Response,
+    answers=SettingsTree,
     errors={400: ("UPDATE_FAILED",), 404: ("NOT_FOUND",)},
 )
 async def put_config_root(root: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -174,7 +175,7 @@ async def reset_config(
     return Response(status_code=200)
 
 
-@area.get("/schemas/{name}", scope=OPEN, response_class=Response, errors={404: ("NOT_FOUND",)})
+@area.get("/schemas/{name}", scope=OPEN, answers=dict[str, Any], errors={404: ("NOT_FOUND",)})
 async def get_configuration_schema(name: str, request: Request) -> Response:
     """The JSON Schema of the configuration, for forms: `hotconf`. Browsers keep it while it stays as it is."""
     if name != "hotconf":

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import Path, Query
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.conf import (
     CONF_CHANGE,
@@ -83,10 +84,99 @@ class RollbackBody(Body):
     comment: Str = ""
 
 
+class SettingShown(TypedDict):
+    """A setting in effect.
+
+    Attributes:
+        value: As a file has it.
+        plain: As JSON.
+        origin: Which layer it comes from.
+        how: How it changes: `live`, `restart` and so on.
+    """
+
+    path: str
+    value: str
+    plain: Any
+    origin: str
+    how: str
+
+
+class ConfigurationState(TypedDict):
+    """The revision in effect.
+
+    Attributes:
+        confirm_until: When a revision on trial goes back; null for one that stays.
+        restart: Settings that wait for the next start.
+    """
+
+    revision: int
+    confirm_until: str | None
+    restart: list[str]
+
+
+class SettingChange(TypedDict):
+    """A setting that a change changes.
+
+    Attributes:
+        shadowed_by: A higher layer that hides it.
+    """
+
+    path: str
+    old: str
+    new: str
+    how: str
+    shadowed_by: str | None
+
+
+class ConfigurationOutcome(TypedDict):
+    """What a change does.
+
+    Attributes:
+        failed: Why a part of the node cannot use it, by the part.
+    """
+
+    revision: int
+    settings: list[SettingChange]
+    restart: list[str]
+    failed: dict[str, str]
+    confirm_until: str | None
+
+
+class ConfirmedRevision(TypedDict):
+    """The revision that stays."""
+
+    revision: int
+
+
+class RevisionObject(TypedDict):
+    """A revision of the configuration."""
+
+    number: int
+    time: str
+    who: str
+    origin: str
+    comment: str
+    digest: str
+
+
+class WholeRevision(RevisionObject):
+    """A revision with its text, HOCON."""
+
+    text: str
+
+
+class SettingDifference(TypedDict):
+    """A setting that differs; null where a revision does not set it."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+
 @area.get("/heliograph/configuration", scope="config:read", errors=_MISSING)
 async def show_configuration(
     nodes: NodesDep, path: Annotated[str, Query(description="A setting or group; all of them if empty")] = ""
-) -> list[dict[str, Any]]:
+) -> list[SettingShown]:
     """Each setting in effect, as text of a file and as JSON, with its origin and how it changes."""
     with answering(config_no_setting=(404, "NOT_FOUND")):
         rows = await nodes.own.rows(CONF_SHOW(ConfShowArgs(path)))
@@ -97,7 +187,7 @@ async def show_configuration(
 
 
 @area.get("/heliograph/configuration/state", scope="config:read")
-async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
+async def show_configuration_state(nodes: NodesDep) -> ConfigurationState:
     """The revision in effect, until when it must be confirmed if it is on trial, and what waits for the next start."""
     state = await nodes.own.ask(CONF_STATE())
     status = await nodes.own.ask(NODE_STATUS())
@@ -106,28 +196,28 @@ async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
 
 
 @area.post("/heliograph/configuration/plan", scope="config:write", errors=_INVALID)
-async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
+async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> ConfigurationOutcome:
     """What a change would do, checked by every part of the node; nothing is changed."""
     with answering(config_change_conflict=_CONFLICT):
         return _outcome(await nodes.own.ask(CONF_PLAN(body.args())))
 
 
 @area.post("/heliograph/configuration/change", scope="config:write", errors=_INVALID)
-async def change_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
+async def change_configuration(body: ChangeBody, nodes: NodesDep) -> ConfigurationOutcome:
     """Change the configuration, for good or on trial."""
     with answering(config_change_conflict=_CONFLICT):
         return _outcome(await nodes.own.ask(CONF_CHANGE(body.args())))
 
 
 @area.post("/heliograph/configuration/confirm", scope="config:write", errors={409: ("CONFLICT",)})
-async def confirm_configuration(nodes: NodesDep) -> dict[str, int]:
+async def confirm_configuration(nodes: NodesDep) -> ConfirmedRevision:
     """Confirm the change that is on trial."""
     with answering(config_change_conflict=_CONFLICT):
         return {"revision": (await nodes.own.ask(CONF_CONFIRM())).revision}
 
 
 @area.post("/heliograph/configuration/rollback", scope="config:write", errors={**_INVALID, **_MISSING})
-async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[str, Any]:
+async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> ConfigurationOutcome:
     """Apply an earlier revision again, as a new revision."""
     asked = ConfRollbackArgs(body.number, body.revision, float(body.confirm_s), body.comment)
     with answering(config_change_conflict=_CONFLICT, config_no_revision=_NO_REVISION):
@@ -135,14 +225,14 @@ async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[s
 
 
 @area.get("/heliograph/configuration/revisions", scope="config:read")
-async def list_revisions(nodes: NodesDep) -> list[dict[str, Any]]:
+async def list_revisions(nodes: NodesDep) -> list[RevisionObject]:
     """The revisions that are kept, the newest first, without their texts."""
     rows = await nodes.own.rows(CONF_REVISIONS())
     return [_revision(row) for row in sorted(rows, key=lambda row: row.number, reverse=True)]
 
 
 @area.get("/heliograph/configuration/revisions/{number}", scope="config:read", errors=_MISSING)
-async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> dict[str, Any]:
+async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> WholeRevision:
     """One revision, with its text."""
     with answering(config_no_revision=_NO_REVISION):
         row = await nodes.own.ask(CONF_REVISION(ConfRevisionArgs(number)))
@@ -154,15 +244,15 @@ async def diff_revisions(
     nodes: NodesDep,
     old: Annotated[int, Query(ge=0, le=_NUMBER_MAX, description="The number of a revision")],
     new: Annotated[int, Query(ge=0, le=_NUMBER_MAX, description="The number of another one")],
-) -> list[dict[str, str | None]]:
+) -> list[SettingDifference]:
     """Each setting that differs between two revisions; null where one does not set it."""
     with answering(config_no_revision=_NO_REVISION):
         rows = await nodes.own.rows(CONF_DIFF(ConfDiffArgs(old, new)))
     return [{"path": row.path, "old": row.old or None, "new": row.new or None} for row in rows]
 
 
-def _outcome(outcome: ConfOutcome) -> dict[str, Any]:
-    settings = [
+def _outcome(outcome: ConfOutcome) -> ConfigurationOutcome:
+    settings: list[SettingChange] = [
         {"path": one.path, "old": one.old, "new": one.new, "how": one.how, "shadowed_by": one.shadowed_by or None}
         for one in outcome.settings
     ]
@@ -175,7 +265,7 @@ def _outcome(outcome: ConfOutcome) -> dict[str, Any]:
     }
 
 
-def _revision(row: ConfRevision) -> dict[str, Any]:
+def _revision(row: ConfRevision) -> RevisionObject:
     return {
         "number": row.number,
         "time": rfc3339(int(row.time * 1_000_000)),

@@ -5,12 +5,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.responses import FileResponse
 from pydantic import Field
 from starlette.datastructures import UploadFile
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.conf import CONF_KEYS
 from heliograph.management.api.people import CallerDep
@@ -22,7 +23,7 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str
-from heliograph.management.web.paging import PageDep, json_response, page_of
+from heliograph.management.web.paging import PageDep, PageOf, json_response, page_of
 from heliograph.management.web.times import rfc3339
 
 _BAD: Final = {400: ("BAD_REQUEST",)}
@@ -71,7 +72,22 @@ def _backups(request: Request, nodes: NodesDep) -> Backups:
 BackupsDep = Annotated[Backups, Depends(_backups)]
 
 
-@area.post("/data/export", scope="data:write", response_class=Response, errors=_BAD)
+class DataFile(TypedDict):
+    """An archive.
+
+    Attributes:
+        size: Bytes.
+        created_at_sec: Seconds since the epoch.
+    """
+
+    filename: str
+    size: int
+    created_at: str
+    created_at_sec: int
+    node: str
+
+
+@area.post("/data/export", scope="data:write", answers=DataFile, errors=_BAD)
 async def export_data(
     backups: BackupsDep, nodes: NodesDep, caller: CallerDep, body: ExportBody | None = None
 ) -> Response:
@@ -90,7 +106,7 @@ async def export_data(
     return json_response(_shown(file, nodes.own.name))
 
 
-@area.get("/data/files", scope="data:read", response_class=Response)
+@area.get("/data/files", scope="data:read", answers=PageOf[DataFile])
 async def list_data_files(backups: BackupsDep, nodes: NodesDep, page: PageDep) -> Response:
     """All archives, the newest first."""
     return page_of([_shown(file, nodes.own.name) for file in backups.files()], page)
@@ -203,7 +219,7 @@ def _keep(backups: Backups, part: UploadFile) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _shown(file: Path, node: str) -> dict[str, Any]:
+def _shown(file: Path, node: str) -> DataFile:
     stat = file.stat()
     return {
         "filename": file.name,

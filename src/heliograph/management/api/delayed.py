@@ -1,9 +1,10 @@
 """Delayed messages: their settings, which there are, one with its payload, letting them go."""
 
 import base64
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 from fastapi import Body, Query, Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.delayed import (
     DELAYED_DELETE,
@@ -14,12 +15,12 @@ from heliograph.control.proto_v1.delayed import (
     DelayedPage,
     DelayedRow,
 )
-from heliograph.management.api.setting_routes import change_settings, read_settings
+from heliograph.management.api.setting_routes import SettingsTree, change_settings, read_settings
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.paging import PageDep, json_response, page_response, take_whole_page
+from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_whole_page
 from heliograph.management.web.times import NowDep, rfc3339
 from heliograph.mqtt.topic import topic_name_fault
 from heliograph.rpc.methods import RpcError
@@ -33,20 +34,43 @@ _LEVELS_MAX: Final = 65_536
 _ABOUT_ONE: Final = {400: ("MESSAGE_ID_SCHEMA_ERROR", "INVALID_NODE"), 404: ("MESSAGE_ID_NOT_FOUND",)}
 
 
-@area.get("/mqtt/delayed", scope="config:read", response_class=Response)
+class DelayedMessage(TypedDict):
+    """A delayed message.
+
+    Attributes:
+        delayed_interval: Seconds.
+        delayed_remaining: Seconds.
+        payload: In base64, or `PAYLOAD_TOO_LARGE`; left out of lists.
+    """
+
+    msgid: str
+    node: str
+    publish_at: str
+    delayed_interval: int
+    delayed_remaining: int
+    expected_at: str
+    topic: str
+    qos: int
+    from_clientid: str
+    from_username: str
+    payload_bytes: int
+    payload: NotRequired[str]
+
+
+@area.get("/mqtt/delayed", scope="config:read", answers=SettingsTree)
 async def get_delayed(nodes: NodesDep) -> Response:
     """The settings of delayed messages."""
     return json_response(_settings(await read_settings(nodes.own, "delayed")))
 
 
-@area.put("/mqtt/delayed", scope="config:write", response_class=Response, errors={400: ("BAD_REQUEST",)})
+@area.put("/mqtt/delayed", scope="config:write", answers=SettingsTree, errors={400: ("BAD_REQUEST",)})
 async def put_delayed(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Change settings of delayed messages; what is left out stays."""
     await change_settings(nodes.own, "delayed", body, "BAD_REQUEST")
     return json_response(_settings(await read_settings(nodes.own, "delayed")))
 
 
-@area.get("/mqtt/delayed/messages", scope="clients:read", response_class=Response)
+@area.get("/mqtt/delayed/messages", scope="clients:read", answers=PageOf[DelayedMessage])
 async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -> Response:
     """A page of the delayed messages, without payloads."""
     node = nodes.own
@@ -58,7 +82,7 @@ async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -
     )
 
 
-@area.get("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:read", errors=_ABOUT_ONE, response_class=Response)
+@area.get("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:read", errors=_ABOUT_ONE, answers=DelayedMessage)
 async def get_delayed_message(
     node: str,
     msgid: str,
@@ -132,7 +156,7 @@ def _settings(tree: dict[str, Any]) -> dict[str, Any]:
     return {name: 0 if value == "infinity" else value for name, value in tree.items()}
 
 
-def _message(row: DelayedRow, node: Node, now_s: float) -> dict[str, Any]:
+def _message(row: DelayedRow, node: Node, now_s: float) -> DelayedMessage:
     interval_s = round((row.expected_at - row.received_at) / 1_000_000)
     return {
         "msgid": f"{row.id:0{_DIGITS}X}",

@@ -1,9 +1,10 @@
 """Durable storage: its sites and storages, and ours beside them: databases, generations, streams."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Body as JsonBody
 from fastapi import Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.storage import (
     DS_DATABASES,
@@ -19,13 +20,121 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Str
-from heliograph.management.web.paging import PageDep, page_response, take_page
+from heliograph.management.web.paging import PageDep, PageOf, page_response, take_page
 from heliograph.management.web.times import rfc3339
 
 area = Area("Durable storage", "Where messages are stored.")
 
 _MISSING: Final = {404: ("NOT_FOUND",)}
 _INVALID: Final = {400: ("BAD_REQUEST",), **_MISSING}
+
+
+class ShardOfSite(TypedDict):
+    """A shard that a site has."""
+
+    storage: str
+    id: str
+    status: str
+
+
+class SiteObject(TypedDict):
+    """A site."""
+
+    node: str
+    up: bool
+    shards: list[ShardOfSite]
+
+
+class Replica(TypedDict):
+    """A site that keeps a shard."""
+
+    site: str
+    status: str
+
+
+class ShardObject(TypedDict):
+    """A shard of a storage."""
+
+    id: str
+    replicas: list[Replica]
+
+
+class StorageObject(TypedDict):
+    """A storage."""
+
+    name: str
+    shards: list[ShardObject]
+
+
+class DatabaseObject(TypedDict):
+    """A database.
+
+    Attributes:
+        kind: `messages` or what else it keeps.
+        problem: Why it cannot be used; empty for nothing.
+    """
+
+    name: str
+    kind: str
+    is_open: bool
+    problem: str
+    disk_bytes: int
+    shards: int
+    generations: int
+    streams: int
+    counts: dict[str, float]
+
+
+class ReaderObject(TypedDict):
+    """The storage reader.
+
+    Attributes:
+        bind: Where it listens.
+        damaged_places: Those that it has met.
+    """
+
+    enable: bool
+    is_running: bool
+    bind: str
+    damaged_places: float
+    counts: dict[str, float]
+
+
+class StorageOverview(TypedDict):
+    """All databases of a node."""
+
+    site: str
+    databases: list[DatabaseObject]
+    reader: ReaderObject
+
+
+class GenerationObject(TypedDict):
+    """A stretch of time of a shard."""
+
+    shard: int
+    generation: int
+    layout: str
+    since: str
+    until: str | None
+    streams: int
+    messages: int
+    bytes: int
+
+
+class StreamObject(TypedDict):
+    """A stream.
+
+    Attributes:
+        topics: The structure of topics that it has learned.
+    """
+
+    stream: str
+    shard: int
+    generation: int
+    topics: str
+    messages: int
+    bytes: int
+    last_stored_at: str | None
 
 
 @area.get("/ds/sites", scope="storage:read", errors=_MISSING)
@@ -35,10 +144,10 @@ async def list_sites(nodes: NodesDep) -> list[str]:
 
 
 @area.get("/ds/sites/{site}", scope="storage:read", errors=_MISSING)
-async def get_site(site: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_site(site: str, nodes: NodesDep) -> SiteObject:
     """One site: its node, and the shards that it has."""
     _refuse_other(site, await _site(nodes))
-    shards = [
+    shards: list[ShardOfSite] = [
         {"storage": row.name, "id": str(shard), "status": _status(row)}
         for row in await _storages(nodes)
         for shard in range(row.shards)
@@ -53,10 +162,10 @@ async def list_storages(nodes: NodesDep) -> list[str]:
 
 
 @area.get("/ds/storages/{ds}", scope="storage:read", errors=_MISSING)
-async def get_storage(ds: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_storage(ds: str, nodes: NodesDep) -> StorageObject:
     """One storage: its shards and their replicas."""
     row, site = await _storage(nodes, ds), await _site(nodes)
-    replicas = [{"site": site, "status": _status(row)}]
+    replicas: list[Replica] = [{"site": site, "status": _status(row)}]
     return {"name": ds, "shards": [{"id": str(shard), "replicas": replicas} for shard in range(row.shards)]}
 
 
@@ -98,7 +207,7 @@ async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
 
 
 @area.get("/heliograph/storage", scope="storage:read")
-async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
+async def get_heliograph_storage(nodes: NodesDep) -> StorageOverview:
     """Every database of the node, its faults, and the damage that the storage reader found."""
     reader = await nodes.own.ask(DS_READER())
     site = await nodes.own.ask(DS_SITE())
@@ -130,7 +239,7 @@ async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
 
 
 @area.get("/heliograph/storage/{database}/generations", scope="storage:read", errors=_MISSING)
-async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any]]:
+async def list_generations(database: str, nodes: NodesDep) -> list[GenerationObject]:
     """The generations of a database of messages."""
     with answering():
         rows = await nodes.own.rows(DS_GENERATIONS(DatabaseWanted(database)))
@@ -149,13 +258,13 @@ async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any
     ]
 
 
-@area.get("/heliograph/storage/{database}/streams", scope="storage:read", response_class=Response, errors=_MISSING)
+@area.get("/heliograph/storage/{database}/streams", scope="storage:read", answers=PageOf[StreamObject], errors=_MISSING)
 async def list_streams(database: str, nodes: NodesDep, page: PageDep) -> Response:
     """The streams of a database of messages, each with the topic structure that it has learned."""
     with answering():
         slices = nodes.own.slices(DS_STREAMS(DatabaseWanted(database)))
         rows, has_next = await take_page(slices, page)
-    found = [
+    found: list[StreamObject] = [
         {
             "stream": row.stream,
             "shard": row.shard,

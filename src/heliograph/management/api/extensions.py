@@ -2,6 +2,8 @@
 
 from typing import Any, Final, NoReturn
 
+from typing_extensions import TypedDict
+
 from heliograph.management.web.area import Area
 from heliograph.management.web.errors import ApiError
 
@@ -9,6 +11,12 @@ _MISSING: Final = {404: ("NOT_FOUND",)}
 _OFF: Final = {503: ("SERVICE_UNAVAILABLE",)}
 
 area = Area("Extensions", "Plugins, exhooks, links between clusters and file transfer. None of them exists here.")
+
+
+class FileTransferState(TypedDict):
+    """Whether clients may send files."""
+
+    enable: bool
 
 
 @area.get("/plugins", scope="plugins:read")
@@ -66,7 +74,7 @@ async def delete_cluster_link(name: str) -> None:
 
 
 @area.get("/file_transfer", scope="files:read")
-async def get_file_transfer() -> dict[str, bool]:
+async def get_file_transfer() -> FileTransferState:
     """Whether clients may send files."""
     return {"enable": False}
 

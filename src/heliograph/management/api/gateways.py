@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Final, Literal, NoReturn
 
 from fastapi import Query
+from typing_extensions import TypedDict
 
 from heliograph.management.web.area import Area
 from heliograph.management.web.errors import ApiError
@@ -14,16 +15,23 @@ _ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("RESOURCE_NOT_FOUND",)}
 area = Area("Gateways", "Gateways for other protocols. None is loaded.")
 
 
+class GatewayObject(TypedDict):
+    """A gateway."""
+
+    name: str
+    status: str
+
+
 @area.get("/gateways", scope="gateways:read")
 async def list_gateways(
     status: Annotated[Literal["running", "stopped", "unloaded"] | None, Query(description="Those with it")] = None,
-) -> list[dict[str, Any]]:
+) -> list[GatewayObject]:
     """The gateways that EMQX knows, all unloaded."""
     return [{"name": name, "status": _UNLOADED} for name in _NAMES if status in (None, _UNLOADED)]
 
 
 @area.get("/gateways/{name}", scope="gateways:read", errors={400: ("BAD_REQUEST",)})
-async def get_gateway(name: str) -> dict[str, Any]:
+async def get_gateway(name: str) -> GatewayObject:
     """One gateway."""
     _check(name)
     return {"name": name, "status": _UNLOADED}

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NotRequired, TypeVar
 
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow, IntegrationAsks
 from heliograph.control.proto_v1.groups import GroupRemoval, GroupSettings, GroupSwitch, NamedGroup
@@ -57,6 +58,56 @@ class NamedSettings(Settings):
 
     type: Str = Field(examples=["http"])
     name: Str = Field(examples=["my_name"])
+
+
+class IntegrationNodeStatus(TypedDict):
+    """How a connector or an action is on one node."""
+
+    node: str
+    status: str
+    status_reason: str
+
+
+class IntegrationObject(TypedDict):
+    """A connector or an action with its settings, which have more keys than these; stars for secrets.
+
+    Attributes:
+        connector: Of an action.
+        rules: Those that name an action.
+        actions: Those that use a connector.
+        sources: There are none.
+    """
+
+    type: str
+    name: str
+    enable: bool
+    status: str
+    status_reason: str
+    node_status: list[IntegrationNodeStatus]
+    description: NotRequired[str]
+    tags: NotRequired[list[str]]
+    connector: NotRequired[str]
+    rules: NotRequired[list[str]]
+    actions: NotRequired[list[str]]
+    sources: NotRequired[list[str]]
+
+
+class ActionNodeMetrics(TypedDict):
+    """What is counted of an action on one node."""
+
+    node: str
+    metrics: dict[str, float]
+
+
+class ActionMetrics(TypedDict):
+    """What is counted of an action.
+
+    Attributes:
+        metrics: Counts, bytes that wait, and rates per second.
+    """
+
+    metrics: dict[str, float]
+    node_metrics: list[ActionNodeMetrics]
 
 
 class Shown(Row):
@@ -169,22 +220,39 @@ def add_integration_routes(
             await nodes.own.ask(asks.probe(GroupSettings(f"{body.type}:{body.name}", body.text())), timeout_s=PROBE_S)
 
     connects = "Connect now." if one == "connector" else "Connect now, and restart in the pipeline what failed."
-    area.get(f"/{many}", name=f"list_{many}", description=f"All {many}.", response_model=list[Shown], **reads)(get_all)
+    area.get(
+        f"/{many}",
+        name=f"list_{many}",
+        description=f"All {many}.",
+        response_model=list[Shown],
+        answers=list[IntegrationObject],
+        **reads,
+    )(get_all)
     area.post(
         f"/{many}",
         name=f"create_{one}",
         description=f"Create {_A[one]}.",
         status=201,
         response_model=Shown,
+        answers=IntegrationObject,
         errors=NEW,
         **writes,
     )(create)
-    area.get(by_id, name=f"get_{one}", description=f"One {one}.", response_model=Shown, errors=found, **reads)(get_one)
+    area.get(
+        by_id,
+        name=f"get_{one}",
+        description=f"One {one}.",
+        response_model=Shown,
+        answers=IntegrationObject,
+        errors=found,
+        **reads,
+    )(get_one)
     area.put(
         by_id,
         name=f"put_{one}",
         description=f"Replace the settings of {_A[one]}.",
         response_model=Shown,
+        answers=IntegrationObject,
         errors=found,
         **writes,
     )(put)
@@ -252,7 +320,7 @@ def status_of(row: ConnectorRow | ActionRow, node: str) -> dict[str, Any]:
     return {**one, "node_status": [{"node": node, **one}]}
 
 
-def metrics_of(row: ActionRow, node: str) -> dict[str, Any]:
+def metrics_of(row: ActionRow, node: str) -> ActionMetrics:
     """What is counted of an action, on each node."""
     metrics = action_metrics(row)
     return {"metrics": metrics, "node_metrics": [{"node": node, "metrics": metrics}]}

@@ -2,10 +2,11 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import Body, Query, Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.groups import LISTENERS, GroupRemoval, GroupSettings
 from heliograph.control.proto_v1.listeners import (
@@ -17,7 +18,7 @@ from heliograph.control.proto_v1.listeners import (
 )
 from heliograph.management.asking.nodes import ASK_S, Node
 from heliograph.management.asking.settings_trees import merge_settings, settings_tree
-from heliograph.management.asking.websockets import websocket_places
+from heliograph.management.asking.websockets import WebSocketPlace, websocket_places
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -40,7 +41,69 @@ _BAD: Final = {400: ("BAD_REQUEST", "BAD_LISTENER_ID"), **_MISSING}
 area = Area("Listeners", "Where clients connect.")
 
 
-@area.get("/listeners", scope="listeners:read", response_class=Response)
+class ListenerStatus(TypedDict):
+    """How a listener is, or the listeners of a kind are."""
+
+    running: bool
+    current_connections: int
+    max_connections: int | Literal["infinity"]
+
+
+class ListenerNodeStatus(TypedDict):
+    """The same of one node."""
+
+    node: str
+    status: ListenerStatus
+
+
+class ListenerSummary(TypedDict):
+    """A listener.
+
+    Attributes:
+        address: Where it listens now.
+        certificate_expires_at: When the certificate that clients are shown first expires; null without TLS.
+        number: Nodes that have it.
+    """
+
+    id: str
+    type: str
+    name: str
+    enable: bool
+    bind: str | int
+    address: str | None
+    certificate_expires_at: str | None
+    acceptors: int
+    number: int
+    status: ListenerStatus
+    node_status: list[ListenerNodeStatus]
+
+
+class ListenerKind(TypedDict):
+    """The listeners of a kind."""
+
+    type: str
+    enable: bool
+    ids: list[str]
+    status: ListenerStatus
+    node_status: list[ListenerNodeStatus]
+
+
+class ListenerObject(TypedDict):
+    """A listener with all of its settings, which have more keys than these."""
+
+    id: str
+    type: str
+    name: str
+    running: bool
+    current_connections: int
+    address: str | None
+    certificate_expires_at: str | None
+    acceptors: int
+    enable: bool
+    bind: str | int
+
+
+@area.get("/listeners", scope="listeners:read", answers=list[ListenerSummary])
 async def list_listeners(
     nodes: NodesDep, type: Annotated[str | None, Query(description="One kind")] = None
 ) -> Response:
@@ -49,16 +112,16 @@ async def list_listeners(
     return json_response([_summary(one, nodes.own.name) for one in found if type in (None, one["type"])])
 
 
-@area.get("/listeners_status", scope="listeners:read", response_class=Response)
+@area.get("/listeners_status", scope="listeners:read", answers=list[ListenerKind])
 async def list_listeners_status(nodes: NodesDep) -> Response:
     """The state of the listeners, by kind."""
     found = await _listeners(nodes.own)
-    kinds = []
+    kinds: list[ListenerKind] = []
     for kind in KINDS:
         own = [one for one in found if one["type"] == kind]
         if not own:
             continue
-        status = {
+        status: ListenerStatus = {
             "running": any(one["running"] for one in own),
             "current_connections": sum(one["current_connections"] for one in own),
             "max_connections": _most([one["settings"]["max_connections"] for one in own]),
@@ -76,13 +139,13 @@ async def list_listeners_status(nodes: NodesDep) -> Response:
     return json_response(kinds)
 
 
-@area.get("/heliograph/websockets", scope="listeners:read", response_class=Response)
+@area.get("/heliograph/websockets", scope="listeners:read", answers=list[WebSocketPlace])
 async def list_websockets(nodes: NodesDep) -> Response:
     """Where a page in a browser can speak MQTT: the listeners of WebSockets that accept connections now."""
     return json_response([asdict(one) for one in await websocket_places(nodes.own, ASK_S)])
 
 
-@area.post("/listeners", scope="listeners:write", response_class=Response, errors=_BAD)
+@area.post("/listeners", scope="listeners:write", answers=ListenerObject, errors=_BAD)
 async def create_listener(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Make a listener: `type`, `name`, `bind` and other settings."""
     kind, name = body.get("type"), body.get("name")
@@ -91,19 +154,19 @@ async def create_listener(nodes: NodesDep, body: Annotated[dict[str, Any], Body(
     return await _create(nodes.own, f"{kind}:{name}", body)
 
 
-@area.get("/listeners/{id}", scope="listeners:read", response_class=Response, errors=_MISSING)
+@area.get("/listeners/{id}", scope="listeners:read", answers=ListenerObject, errors=_MISSING)
 async def get_listener(id: str, nodes: NodesDep) -> Response:
     """One listener with all of its settings."""
     return json_response(_whole(await _listener(nodes.own, id)))
 
 
-@area.post("/listeners/{id}", scope="listeners:write", response_class=Response, errors=_BAD, deprecated=True)
+@area.post("/listeners/{id}", scope="listeners:write", answers=ListenerObject, errors=_BAD, deprecated=True)
 async def create_listener_of_id(id: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Make a listener. Deprecated: use `POST /listeners`."""
     return await _create(nodes.own, id, body)
 
 
-@area.put("/listeners/{id}", scope="listeners:write", response_class=Response, errors=_BAD)
+@area.put("/listeners/{id}", scope="listeners:write", answers=ListenerObject, errors=_BAD)
 async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Change settings of a listener; settings that are left out stay."""
     kind, _, name = id.partition(":")
@@ -192,9 +255,9 @@ async def _listener(node: Node, name: str) -> dict[str, Any]:
     return found
 
 
-def _summary(one: dict[str, Any], node: str) -> dict[str, Any]:
+def _summary(one: dict[str, Any], node: str) -> ListenerSummary:
     settings = one["settings"]
-    status = {
+    status: ListenerStatus = {
         "running": one["running"],
         "current_connections": one["current_connections"],
         "max_connections": settings["max_connections"],
@@ -205,7 +268,8 @@ def _summary(one: dict[str, Any], node: str) -> dict[str, Any]:
         "name": one["name"],
         "enable": settings["enable"],
         "bind": settings["bind"],
-        **{name: one[name] for name in _KNOWN},
+        "address": one["address"],
+        "certificate_expires_at": one["certificate_expires_at"],
         "acceptors": _ACCEPTORS,
         "number": 1,
         "status": status,

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import Request, Response
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph import __version__
 from heliograph.access.people.names import PeopleError
@@ -55,6 +56,12 @@ class LoginAnswer(Row):
     version: str
     license: dict[str, str]
     role: str
+
+
+class SetUpState(TypedDict):
+    """Whether the first user is to be made."""
+
+    needed: bool
 
 
 @area.post(
@@ -127,7 +134,7 @@ def _method(scope: str) -> str:
 
 
 @area.get("/heliograph/set_up", scope=OPEN)
-async def get_set_up(people: PeopleDep) -> dict[str, bool]:
+async def get_set_up(people: PeopleDep) -> SetUpState:
     """Whether the first user is to be made."""
     await people.first.settled()
     return {"needed": await people.first.is_needed()}

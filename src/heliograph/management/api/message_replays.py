@@ -1,11 +1,12 @@
 """Stored messages published again, to a topic of their own, at a bounded rate."""
 
 import uuid
-from typing import Any, Final
+from typing import Any, Final, NotRequired
 
 from fastapi import Request
 from pydantic import ConfigDict, Field
 from starlette.responses import StreamingResponse
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.message_replays import MessageReplayOrder
 from heliograph.management.replays.jobs import Job, Jobs, Owner
@@ -50,7 +51,38 @@ class MessageReplayBody(Body):
     limit: Whole = Field(default=10_000, ge=1, le=1_000_000, description="Messages altogether, at most")
 
 
-@area.get("/heliograph/message_replays", scope="messages:read")
+class JobFailure(TypedDict):
+    """Why a replay failed."""
+
+    message: str
+    code: NotRequired[str]
+
+
+class MessageReplayShown(TypedDict):
+    """Messages that are published again.
+
+    Attributes:
+        state: `running`, `finished`, `failed` or `cancelled`.
+        rate: Messages a second, at most.
+        progress: `share` of the work that is done, and counts.
+    """
+
+    id: str
+    state: str
+    topic: str
+    target: str
+    start: str | None
+    end: str
+    clientid: list[str] | None
+    database: str
+    rate: int
+    limit: int
+    owner: str
+    progress: dict[str, float]
+    error: NotRequired[JobFailure]
+
+
+@area.get("/heliograph/message_replays", scope="messages:read", answers=list[MessageReplayShown])
 async def list_message_replays(request: Request) -> list[dict[str, Any]]:
     """The caller's replays, the oldest first; an administrator's list has all."""
     return [job.shown() for job in _jobs(request).all(request.state.caller)]
@@ -60,6 +92,7 @@ async def list_message_replays(request: Request) -> list[dict[str, Any]]:
     "/heliograph/message_replays",
     scope="publish",
     status=201,
+    answers=MessageReplayShown,
     errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def begin_message_replay(
@@ -100,7 +133,7 @@ async def begin_message_replay(
     return replay.shown()
 
 
-@area.get("/heliograph/message_replays/{id}", scope="messages:read", errors=_MISSING)
+@area.get("/heliograph/message_replays/{id}", scope="messages:read", answers=MessageReplayShown, errors=_MISSING)
 async def get_message_replay(id: str, request: Request) -> dict[str, Any]:
     """The state and progress of a replay."""
     return _found(request, id).shown()

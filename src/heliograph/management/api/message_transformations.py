@@ -1,9 +1,10 @@
 """Message transformations: what is made of messages."""
 
 import base64
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS
 from heliograph.control.proto_v1.policies import TRANSFORMATIONS_DRY_RUN, PolicyTrial
@@ -11,6 +12,7 @@ from heliograph.management.api.policies import (
     REFUSED,
     MessageBody,
     PolicyBody,
+    PolicyObject,
     add_policy_routes,
     with_defaults,
 )
@@ -70,18 +72,58 @@ class TransformationTrialBody(Body):
     message: MessageBody
 
 
+class TransformationStep(TypedDict):
+    """What is set, and to what."""
+
+    key: str
+    value: str
+
+
+class Coding(TypedDict):
+    """How a payload is decoded or encoded."""
+
+    type: str
+    schema: NotRequired[str]
+    message_type: NotRequired[str]
+
+
+class TransformationObject(PolicyObject):
+    """A transformation."""
+
+    operations: list[TransformationStep]
+    payload_decoder: Coding
+    payload_encoder: Coding
+
+
+class _Payload(TypedDict):
+    payload: str
+    payload_encoding: NotRequired[str]
+
+
+class TransformedMessage(_Payload):
+    """A message as a transformation made it."""
+
+    clientid: str
+    username: str | None
+    topic: str
+    qos: int
+    retain: bool
+    user_property: dict[str, str]
+
+
 add_policy_routes(
     area,
     "message_transformations",
     "transformation",
     TRANSFORMATIONS,
     TransformationBody,
+    TransformationObject,
     lambda plain: with_defaults(plain, {**_DEFAULTS, "operations": []}),
 )
 
 
 @area.post("/message_transformations/dryrun", scope="policies:write", errors=REFUSED)
-async def dry_run_message_transformation(body: TransformationTrialBody, nodes: NodesDep) -> dict[str, Any]:
+async def dry_run_message_transformation(body: TransformationTrialBody, nodes: NodesDep) -> TransformedMessage:
     """Try a transformation on a message; nothing is published."""
     message = body.message
     trial = PolicyTrial(body.transformation.text(), message.tried())
@@ -97,7 +139,7 @@ async def dry_run_message_transformation(body: TransformationTrialBody, nodes: N
     }
 
 
-def _payload(payload: bytes) -> dict[str, str]:
+def _payload(payload: bytes) -> _Payload:
     """A payload as text; what is no text in base64, which a second key says."""
     try:
         return {"payload": payload.decode()}

@@ -1,9 +1,10 @@
 """What became of messages: the ways that were recorded of them."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 import msgspec
 from fastapi import Query
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.message_ways import (
     MESSAGE_WAYS_LIST,
@@ -26,7 +27,122 @@ _LIST_ERRORS: Final = {400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE
 _ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("NOT_FOUND",), 503: ("SERVICE_UNAVAILABLE",)}
 
 
-@area.get("/heliograph/message_ways", scope="messages:read", errors=_LIST_ERRORS)
+class WayObject(TypedDict):
+    """A recorded message, and what became of it.
+
+    Attributes:
+        outcome: What became of it, in one word.
+        why: The same in a sentence.
+    """
+
+    id: str
+    at: str
+    topic: str
+    clientid: str
+    qos: int
+    retain: bool
+    payload_bytes: int
+    outcome: str
+    why: str
+    reason: str
+    receivers: int
+    delivered: int
+    dropped: int
+
+
+class RecordingState(TypedDict):
+    """What is recorded."""
+
+    is_recording: bool
+    topics: list[str]
+    clients: list[str]
+    recorded: int
+    missed: int
+    stored_bytes: int
+    retention_s: int
+    oldest: str | None
+
+
+class WaysMeta(TypedDict):
+    """The recording, and the cursor of the next page."""
+
+    count: int
+    recording: RecordingState
+    cursor: NotRequired[str]
+
+
+class WayList(TypedDict):
+    """A page of recorded messages."""
+
+    data: list[WayObject]
+    meta: WaysMeta
+
+
+class WayStepObject(TypedDict):
+    """What happened to a message.
+
+    Attributes:
+        after_us: Microseconds after its PUBLISH.
+    """
+
+    after_us: int
+    stage: str
+    what: str
+    who: str
+    text: str
+    is_bad: bool
+    policy: str
+
+
+class WayReceiverObject(TypedDict):
+    """What became of a message at one receiver; times are -1 where something did not happen."""
+
+    clientid: str
+    topic_filter: str
+    state: str
+    qos: int
+    sent_count: int
+    queued_after_us: int
+    sent_after_us: int
+    received_after_us: int
+    acknowledged_after_us: int
+    dropped_after_us: int
+    reason: str
+    why: str
+
+
+class WholeWay(TypedDict):
+    """The way of a message.
+
+    Attributes:
+        made_by: Rules that published it.
+        left_out: Receivers that are not listed.
+        asked: Why a client did not get it.
+        retained: What became of it as a retained message.
+    """
+
+    id: str
+    at: str
+    topic: str
+    clientid: str
+    username: str
+    qos: int
+    retain: bool
+    payload_bytes: int
+    expires_after_s: int
+    is_begun: bool
+    made_by: list[str]
+    outcome: str
+    summary: str
+    reason: str
+    steps: list[WayStepObject]
+    receivers: list[WayReceiverObject]
+    left_out: int
+    asked: str
+    retained: str
+
+
+@area.get("/heliograph/message_ways", scope="messages:read", answers=WayList, errors=_LIST_ERRORS)
 async def list_message_ways(
     nodes: NodesDep,
     topic: Annotated[str, Query(description="A topic filter")] = "",
@@ -50,7 +166,7 @@ async def list_message_ways(
     return {"data": [_timed(row, row.at_us) for row in rows], "meta": meta}
 
 
-@area.get("/heliograph/message_ways/{id}", scope="messages:read", errors=_ERRORS)
+@area.get("/heliograph/message_ways/{id}", scope="messages:read", answers=WholeWay, errors=_ERRORS)
 async def get_message_way(
     id: str,
     nodes: NodesDep,

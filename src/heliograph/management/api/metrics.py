@@ -1,7 +1,7 @@
 """EMQX's metrics and statistics of nodes, as JSON."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, TypeAlias
 
 from fastapi import Query
 
@@ -14,6 +14,9 @@ from heliograph.observe.metrics import COUNTERS, SIZES, metrics_of, statistics_o
 area = Area("Metrics", "Counters, and numbers of connections, sessions and others.")
 
 AggregateDep = Annotated[bool, Query(description="Whether the sums over all nodes are wanted, as one object")]
+Numbers: TypeAlias = dict[str, int]
+NumbersOfNode: TypeAlias = dict[str, int | str]
+"""The same with the name of the node, under `node`."""
 NodeParameter = Annotated[str | None, Query(description="One node; otherwise all")]
 
 _NO_NODE = {500: ("NODE_DOWN",)}
@@ -22,7 +25,7 @@ _NO_NODE = {500: ("NODE_DOWN",)}
 @area.get("/metrics", scope="metrics:read", errors=_NO_NODE)
 async def get_metrics(
     nodes: NodesDep, aggregate: AggregateDep = False, node: NodeParameter = None
-) -> dict[str, Any] | list[dict[str, Any]]:
+) -> Numbers | list[NumbersOfNode]:
     """Counters of all nodes."""
     return await _of_nodes(nodes.chosen(node), aggregate, COUNTERS, metrics_of)
 
@@ -30,19 +33,19 @@ async def get_metrics(
 @area.get("/stats", scope="metrics:read", errors=_NO_NODE)
 async def get_stats(
     nodes: NodesDep, aggregate: AggregateDep = False, node: NodeParameter = None
-) -> dict[str, Any] | list[dict[str, Any]]:
+) -> Numbers | list[NumbersOfNode]:
     """Numbers of connections, sessions, subscriptions and others on all nodes, with their peaks."""
     return await _of_nodes(nodes.chosen(node), aggregate, SIZES, statistics_of)
 
 
 @area.get("/nodes/{node}/metrics", scope="metrics:read", errors={404: ("NOT_FOUND",)})
-async def get_node_metrics(node: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_node_metrics(node: str, nodes: NodesDep) -> Numbers:
     """Counters of one node."""
     return metrics_of(await numbers_of(nodes.named(node), COUNTERS))
 
 
 @area.get("/nodes/{node}/stats", scope="metrics:read", errors={404: ("NOT_FOUND",)})
-async def get_node_stats(node: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_node_stats(node: str, nodes: NodesDep) -> Numbers:
     """Numbers of connections, sessions, subscriptions and others on one node, with their peaks."""
     return statistics_of(await numbers_of(nodes.named(node), SIZES))
 
@@ -52,7 +55,7 @@ async def _of_nodes(
     is_sum: bool,
     names: Iterable[str],
     named: Callable[[Mapping[str, float]], dict[str, int]],
-) -> dict[str, Any] | list[dict[str, Any]]:
+) -> Numbers | list[NumbersOfNode]:
     found = {node.name: named(await numbers_of(node, names)) for node in nodes}
     if not is_sum:
         return [{"node": node, **numbers} for node, numbers in found.items()]

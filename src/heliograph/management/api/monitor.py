@@ -1,7 +1,7 @@
 """Rates and sizes of nodes, now and in the last seven days."""
 
 import sqlite3
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Query, Request
 
@@ -44,7 +44,7 @@ async def get_node_monitor(
 
 
 @area.get("/monitor_current", scope="metrics:read", errors=_NO_HISTORY)
-async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, Any]:
+async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, int]:
     """Rates and sizes of all nodes, now."""
     totals: dict[str, int] = {}
     for node in nodes.all():
@@ -54,7 +54,7 @@ async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, An
 
 
 @area.get("/monitor_current/nodes/{node}", scope="metrics:read", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
-async def get_node_monitor_current(node: str, request: Request, nodes: NodesDep) -> dict[str, Any]:
+async def get_node_monitor_current(node: str, request: Request, nodes: NodesDep) -> dict[str, int]:
     """Rates and sizes of one node, now."""
     asked = nodes.named(node)
     found = await _history(request).current(asked)

@@ -1,9 +1,10 @@
 """Topic rewriting and automatic subscriptions: lists of the configuration."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NotRequired
 
 from fastapi import Response
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.management.api.setting_routes import change_settings, read_list
 from heliograph.management.web.area import Area
@@ -37,7 +38,17 @@ class AutoSubscription(Body):
     nl: Annotated[Whole, Field(ge=0, le=1)] = 0
 
 
-@area.get("/mqtt/topic_rewrite", scope="config:read", response_class=Response)
+class AutoSubscriptionShown(TypedDict):
+    """An automatic subscription; what it leaves out is 0."""
+
+    topic: str
+    qos: NotRequired[int]
+    rh: NotRequired[int]
+    rap: NotRequired[int]
+    nl: NotRequired[int]
+
+
+@area.get("/mqtt/topic_rewrite", scope="config:read", answers=list[Rewrite])
 async def get_topic_rewrite(nodes: NodesDep) -> Response:
     """The rules that rewrite topics, in their order."""
     return json_response(await read_list(nodes.own, "rewrite"))
@@ -46,7 +57,7 @@ async def get_topic_rewrite(nodes: NodesDep) -> Response:
 @area.put(
     "/mqtt/topic_rewrite",
     scope="config:write",
-    response_class=Response,
+    answers=list[Rewrite],
     errors={400: ("UPDATE_FAILED", "BAD_REQUEST"), 413: ("EXCEED_LIMIT",)},
 )
 async def put_topic_rewrite(body: list[Rewrite], nodes: NodesDep) -> Response:
@@ -57,7 +68,7 @@ async def put_topic_rewrite(body: list[Rewrite], nodes: NodesDep) -> Response:
     return json_response(await read_list(nodes.own, "rewrite"))
 
 
-@area.get("/mqtt/auto_subscribe", scope="config:read", response_class=Response)
+@area.get("/mqtt/auto_subscribe", scope="config:read", answers=list[AutoSubscriptionShown])
 async def get_auto_subscribe(nodes: NodesDep) -> Response:
     """The automatic subscriptions, which clients get when they connect."""
     return json_response(await read_list(nodes.own, "auto_subscribe.topics"))
@@ -66,7 +77,7 @@ async def get_auto_subscribe(nodes: NodesDep) -> Response:
 @area.put(
     "/mqtt/auto_subscribe",
     scope="config:write",
-    response_class=Response,
+    answers=list[AutoSubscriptionShown],
     errors={400: ("UPDATE_FAILED", "BAD_REQUEST"), 409: ("EXCEED_LIMIT",)},
 )
 async def put_auto_subscribe(body: list[AutoSubscription], nodes: NodesDep) -> Response:

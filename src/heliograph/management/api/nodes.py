@@ -3,9 +3,10 @@
 import asyncio
 import os
 import platform
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.asking.nodes import Node
@@ -20,19 +21,61 @@ _PROCESSES: Final = Path("/proc")
 _LOG: Final = "the log goes where log.console and log.file say"
 
 
+class NodeObject(TypedDict):
+    """A node; of one that does not answer, only its name and status.
+
+    Attributes:
+        uptime: Milliseconds.
+        connections: Sessions.
+        live_connections: Connections.
+        memory_total: Of the machine, as `23.54G`.
+        memory_used: Of the machine.
+        max_fds: Files that its process may have open.
+        process_available: The same.
+        process_used: Files that its process has open.
+    """
+
+    node: str
+    node_status: Literal["running", "stopped"]
+    version: NotRequired[str]
+    edition: NotRequired[str]
+    role: NotRequired[str]
+    otp_release: NotRequired[str]
+    uptime: NotRequired[int]
+    connections: NotRequired[int]
+    live_connections: NotRequired[int]
+    cluster_sessions: NotRequired[int]
+    load1: NotRequired[float]
+    load5: NotRequired[float]
+    load15: NotRequired[float]
+    memory_total: NotRequired[str]
+    memory_used: NotRequired[str]
+    log_path: NotRequired[str]
+    sys_path: NotRequired[str]
+    max_fds: NotRequired[int]
+    process_available: NotRequired[int]
+    process_used: NotRequired[int]
+
+
+class _OpenFiles(TypedDict):
+    max_fds: int
+    process_available: int
+    process_used: int
+
+
 @area.get("/nodes", scope="nodes:read")
-async def list_nodes(nodes: NodesDep) -> list[dict[str, Any]]:
+async def list_nodes(nodes: NodesDep) -> list[NodeObject]:
     """All nodes."""
     return [await _node(node) for node in nodes.all()]
 
 
 @area.get("/nodes/{node}", scope="nodes:read", errors={404: ("NOT_FOUND",)})
-async def get_node(node: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_node(node: str, nodes: NodesDep) -> NodeObject:
     """One node."""
     return await _node(nodes.named(node))
 
 
-async def _node(node: Node) -> dict[str, Any]:
+async def _node(node: Node) -> NodeObject:
     try:
         status = await node.ask(NODE_STATUS())
     except UnreachableError:
@@ -62,7 +105,7 @@ async def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def _open_files(process: Path) -> Mapping[str, int]:
+def _open_files(process: Path) -> _OpenFiles:
     """What EMQX counts in processes of its own are open files of ours; a connection is one."""
     try:
         limits = (process / "limits").read_text().splitlines()

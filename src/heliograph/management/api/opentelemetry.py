@@ -10,6 +10,7 @@ from heliograph.control.proto_v1.opentelemetry import (
     NewWhitelistArgs,
     WhitelistArgs,
 )
+from heliograph.management.api.setting_routes import SettingsTree
 from heliograph.management.asking.settings_trees import replace_root, settings_tree
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -24,13 +25,13 @@ ROOT = "opentelemetry"
 Kind = Literal["clientid", "topic"]
 
 
-@area.get("/opentelemetry", scope="config:read", response_class=Response)
+@area.get("/opentelemetry", scope="config:read", answers=SettingsTree)
 async def get_opentelemetry(nodes: NodesDep) -> Response:
     """The settings."""
     return json_response(await settings_tree(nodes.own, ROOT))
 
 
-@area.put("/opentelemetry", scope="config:write", response_class=Response, errors={400: ("BAD_REQUEST",)})
+@area.put("/opentelemetry", scope="config:write", answers=SettingsTree, errors={400: ("BAD_REQUEST",)})
 async def put_opentelemetry(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Replace the settings."""
     try:

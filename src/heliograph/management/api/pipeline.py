@@ -1,10 +1,11 @@
 """The pipeline: its queries, how far behind they are, what they refused."""
 
 import json
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import Query
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.pipeline import (
     PIPELINE_DEAD_LETTERS,
@@ -42,8 +43,43 @@ class LateReplayBody(Body):
     view: Str = Field(default="", description="Those of this view; needed where several have late rows")
 
 
+class PipelineQueryObject(TypedDict):
+    """A query of the pipeline.
+
+    Attributes:
+        lag: Messages that it has yet to read; null where that is not known.
+        figures: All that the driver says.
+    """
+
+    name: str
+    state: str
+    lag: int | None
+    last_error: str | None
+    figures: dict[str, Any]
+
+
+class PipelineObject(TypedDict):
+    """The driver of the pipeline and its queries.
+
+    Attributes:
+        note: What is missing in the answer, and why; empty for nothing.
+    """
+
+    enable: bool
+    is_running: bool
+    file: str
+    restarts: int
+    failures: int
+    note: str
+    queries: list[PipelineQueryObject]
+
+
+PipelineLine: TypeAlias = dict[str, Any]
+"""What a program of the pipeline says: figures, or columns of a row."""
+
+
 @area.get("/heliograph/pipeline", scope="pipeline:read")
-async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
+async def get_pipeline(nodes: NodesDep) -> PipelineObject:
     """The driver and its queries: state, lag, figures."""
     status = await nodes.own.ask(PIPELINE_STATUS())
     return {
@@ -67,7 +103,7 @@ async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
 
 
 @area.get("/heliograph/pipeline/dead_letters", scope="pipeline:read", errors=_ERRORS)
-async def count_dead_letters(nodes: NodesDep) -> list[dict[str, Any]]:
+async def count_dead_letters(nodes: NodesDep) -> list[PipelineLine]:
     """How many rows of each rule were refused, by cause."""
     return await _letters(nodes, DeadLettersWanted())
 
@@ -78,13 +114,13 @@ async def list_dead_letters(
     nodes: NodesDep,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
     replayed: Annotated[bool, Query(description="Those that were replayed, too")] = False,
-) -> list[dict[str, Any]]:
+) -> list[PipelineLine]:
     """The dead letters of a rule, the newest first."""
     return await _letters(nodes, DeadLettersWanted(rule, limit, replayed))
 
 
 @area.get("/heliograph/pipeline/late_rows", scope="pipeline:read", errors=_ERRORS)
-async def count_late_rows(nodes: NodesDep) -> list[dict[str, Any]]:
+async def count_late_rows(nodes: NodesDep) -> list[PipelineLine]:
     """How many late rows of each query and view are kept: rows beyond the watermark."""
     return await _late(nodes, LateRowsWanted())
 
@@ -95,22 +131,22 @@ async def list_late_rows(
     nodes: NodesDep,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
     replayed: Annotated[bool, Query(description="Those that were replayed, too")] = False,
-) -> list[dict[str, Any]]:
+) -> list[PipelineLine]:
     """The late rows of a query, the newest batches first."""
     return await _late(nodes, LateRowsWanted(query, limit, with_replayed=replayed))
 
 
 @area.post("/heliograph/pipeline/dead_letters/{rule}/replay", scope="pipeline:write", errors=_ERRORS)
-async def replay_dead_letters(rule: str, nodes: NodesDep) -> dict[str, Any]:
+async def replay_dead_letters(rule: str, nodes: NodesDep) -> PipelineLine:
     """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
         told = await nodes.own.ask(PIPELINE_REPLAY(PipelineRule(rule)), timeout_s=_SPARK_S)
-    figures: dict[str, Any] = json.loads(told.lines[-1]) if told.lines else {}
+    figures: PipelineLine = json.loads(told.lines[-1]) if told.lines else {}
     return figures
 
 
 @area.post("/heliograph/pipeline/late_rows/{query}/replay", scope="pipeline:write", errors=_ERRORS)
-async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) -> dict[str, Any]:
+async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) -> PipelineLine:
     """Bring the late rows of a query, as they arrived, to a table or sink of their own; this starts Spark.
 
     They do not go to the sink of the query, whose results are final.
@@ -118,7 +154,7 @@ async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) ->
     wanted = LateReplayWanted(query, body.table, body.sink, body.view)
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
         told = await nodes.own.ask(PIPELINE_REPLAY_LATE_ROWS(wanted), timeout_s=_SPARK_S)
-    figures: dict[str, Any] = json.loads(told.lines[-1]) if told.lines else {}
+    figures: PipelineLine = json.loads(told.lines[-1]) if told.lines else {}
     return figures
 
 
@@ -127,20 +163,20 @@ async def plan_pipeline(
     nodes: NodesDep,
     rule: Annotated[str, Query(description="This rule only")] = "",
     last: Annotated[int, Query(ge=1, le=1000, description="Messages of each view")] = 10,
-) -> list[dict[str, Any]]:
+) -> list[PipelineLine]:
     """Try each rule on the last stored messages; nothing is written. This starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
         told = await nodes.own.ask(PIPELINE_PLAN(PipelineRule(rule, last)), timeout_s=_SPARK_S)
     return [json.loads(line) for line in told.lines]
 
 
-async def _letters(nodes: AskedNodes, wanted: DeadLettersWanted) -> list[dict[str, Any]]:
+async def _letters(nodes: AskedNodes, wanted: DeadLettersWanted) -> list[PipelineLine]:
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
         told = await nodes.own.ask(PIPELINE_DEAD_LETTERS(wanted), timeout_s=_LETTERS_S)
     return [json.loads(line) for line in told.lines]
 
 
-async def _late(nodes: AskedNodes, wanted: LateRowsWanted) -> list[dict[str, Any]]:
+async def _late(nodes: AskedNodes, wanted: LateRowsWanted) -> list[PipelineLine]:
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
         told = await nodes.own.ask(PIPELINE_LATE_ROWS(wanted), timeout_s=_LETTERS_S)
     return [json.loads(line) for line in told.lines]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, Field, model_validator
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.groups import (
     GroupOrder,
@@ -125,12 +126,45 @@ class MessageBody(Body):
         )
 
 
+class FailureLogging(TypedDict):
+    """How failures are logged."""
+
+    level: str
+
+
+class PolicyCounts(TypedDict):
+    """What became of messages on one node."""
+
+    node: str
+    metrics: dict[str, int]
+
+
+class PolicyMetrics(TypedDict):
+    """What became of the messages that one was for."""
+
+    metrics: dict[str, int]
+    node_metrics: list[PolicyCounts]
+
+
+class PolicyObject(TypedDict):
+    """What validations and transformations have."""
+
+    name: str
+    topics: list[str]
+    enable: bool
+    description: str
+    tags: list[str]
+    log_failure: FailureLogging
+    failure_action: str
+
+
 def add_policy_routes(
     area: Area,
     root: str,
     one: str,
     asks: OrderedAsks,
     body_model: type[PolicyBody],
+    answers: Any,
     shown: Callable[[Settings], Settings],
 ) -> None:
     """Add the routes that validations and transformations share.
@@ -140,6 +174,7 @@ def add_policy_routes(
         one: The word for one of them: `validation`.
         asks: What a node is asked.
         body_model: The body of a request that makes or changes one.
+        answers: The type of one in answers.
         shown: The settings that the API answers, defaults included.
     """
     kind, item = root.removesuffix("s"), f"/{root}/{one}/{{name}}"
@@ -181,7 +216,7 @@ def add_policy_routes(
         with answering():
             await nodes.own.ask(asks.delete(NamedGroup(name)))
 
-    async def get_metrics(name: str, nodes: NodesDep) -> dict[str, Any]:
+    async def get_metrics(name: str, nodes: NodesDep) -> PolicyMetrics:
         with answering():
             counts = (await nodes.own.ask(asks.show(NamedGroup(name)))).counts
         return {"metrics": counts, "node_metrics": [{"node": nodes.own.name, "metrics": counts}]}
@@ -196,11 +231,18 @@ def add_policy_routes(
 
     for endpoint in (create, put):  # the body that the document shows, and that a request is held against
         endpoint.__annotations__["body"] = body_model
-    area.get(f"/{root}", name=f"list_{root}", description=f"All {one}s in their order.", **reads)(get_all)
+    area.get(
+        f"/{root}",
+        name=f"list_{root}",
+        description=f"All {one}s in their order.",
+        answers=list[answers],
+        **reads,
+    )(get_all)
     area.post(
         f"/{root}",
         name=f"create_{kind}",
         description=f"Add a {one} at the end.",
+        answers=answers,
         status=201,
         errors=INVALID,
         **writes,
@@ -209,6 +251,7 @@ def add_policy_routes(
         f"/{root}",
         name=f"put_{kind}",
         description=f"Change the {one} that the body names.",
+        answers=answers,
         errors={**REFUSED, **MISSING},
         **writes,
     )(put)
@@ -220,7 +263,7 @@ def add_policy_routes(
         errors=REFUSED,
         **writes,
     )(reorder)
-    area.get(item, name=f"get_{kind}", description=f"One {one}.", errors=MISSING, **reads)(get_one)
+    area.get(item, name=f"get_{kind}", description=f"One {one}.", answers=answers, errors=MISSING, **reads)(get_one)
     area.delete(item, name=f"delete_{kind}", description=f"Delete a {one}.", **changes)(delete)
     area.get(
         f"{item}/metrics",

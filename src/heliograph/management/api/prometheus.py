@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import Depends, Query, Request, Response
+from typing_extensions import TypedDict
 
 from heliograph.config.prometheus import PrometheusConfig
 from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
@@ -45,7 +46,7 @@ async def _check(request: Request) -> None:
 _SCRAPE: dict[str, Any] = {
     "scope": OPEN,
     "response_class": Response,
-    "responses": {200: {"content": {"text/plain": {}, "application/json": {}}}},
+    "responses": {200: {"content": {"text/plain": {}, "application/json": {"schema": {"type": "object"}}}}},
 }
 
 
@@ -71,6 +72,25 @@ class Scrape:
 
 
 ScrapeDep = Annotated[Scrape, Depends()]
+
+
+class PushGatewayShown(TypedDict):
+    """The push gateway; its headers are shown as stars."""
+
+    enable: bool
+    url: str
+    method: str
+    interval: str
+    headers: dict[str, str]
+    job_name: str
+
+
+class PrometheusSettings(TypedDict):
+    """The settings of metrics for Prometheus."""
+
+    enable_basic_auth: bool
+    push_gateway: PushGatewayShown
+    collectors: dict[str, str]
 
 
 @area.get("/prometheus/stats", **_SCRAPE)
@@ -104,13 +124,13 @@ async def scrape_message_transformation(scrape: ScrapeDep) -> Response:
 
 
 @area.get("/prometheus", scope="config:read")
-async def get_prometheus(request: Request) -> dict[str, Any]:
+async def get_prometheus(request: Request) -> PrometheusSettings:
     """The settings."""
     return _shown(request.app.state.settings.prometheus)
 
 
 @area.put("/prometheus", scope="config:write", errors=_UPDATE_ERRORS)
-async def update_prometheus(body: dict[str, Any], request: Request, nodes: NodesDep) -> dict[str, Any]:
+async def update_prometheus(body: dict[str, Any], request: Request, nodes: NodesDep) -> PrometheusSettings:
     """Replace the settings; what is left out gets its default. EMQX's older flat form works too."""
     present: PrometheusConfig = request.app.state.settings.prometheus
     if isinstance(gateway := body.get("push_gateway"), dict):
@@ -145,7 +165,7 @@ def _headers(given: object, present: object) -> object:
     return {name: known.get(name, value) if value == HIDDEN else value for name, value in given.items()}
 
 
-def _shown(settings: PrometheusConfig) -> dict[str, Any]:
+def _shown(settings: PrometheusConfig) -> PrometheusSettings:
     """The settings in EMQX's form."""
     push = settings.push
     return {

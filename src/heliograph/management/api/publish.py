@@ -2,10 +2,11 @@
 
 import base64
 import binascii
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from fastapi import Response
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.messages import (
     MESSAGES_PUBLISH,
@@ -47,7 +48,6 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     400: _described("It cannot be published: its topic (144), its size (151), or the request is not valid."),
     503: _described("It is refused now, or by a rule of the operator."),
 }
-_BULK_ANSWERS: Final = {status: {"description": answer["description"]} for status, answer in _ANSWERS.items()}
 
 
 class SentProperties(Body):
@@ -73,13 +73,27 @@ class PublishMessage(Body):
     clientid: Annotated[Str | None, Field(deprecated=True, description="Not used: rules see `http_api`.")] = None
 
 
-class Published(Body):
+class Published(TypedDict):
     """What became of a message that was delivered."""
 
     id: str
 
 
-@area.post("/publish", scope="publish", response_class=Response, responses={200: {"model": Published}, **_ANSWERS})
+class PublishOutcome(TypedDict):
+    """What became of one of several messages: its id, or why it was not published."""
+
+    id: NotRequired[str]
+    reason_code: NotRequired[int]
+    message: NotRequired[str]
+
+
+_BULK_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"description": answer["description"], **({"model": list[PublishOutcome]} if status == 202 else {})}
+    for status, answer in _ANSWERS.items()
+}
+
+
+@area.post("/publish", scope="publish", answers=Published, responses=_ANSWERS)
 async def publish(body: PublishMessage, nodes: NodesDep) -> Response:
     """Publish a message; the answer comes after its commit, if it is stored."""
     new = _new(body)
@@ -92,8 +106,8 @@ async def publish(body: PublishMessage, nodes: NodesDep) -> Response:
 @area.post(
     "/publish/bulk",
     scope="publish",
-    response_class=Response,
-    responses={200: {"model": list[Published]}, **_BULK_ANSWERS},
+    answers=list[PublishOutcome],
+    responses=_BULK_ANSWERS,
 )
 async def publish_bulk(body: list[PublishMessage], nodes: NodesDep) -> Response:
     """Publish messages in their order; the answer has one entry for each."""
@@ -139,7 +153,7 @@ def _status(done: PublishedMessage) -> int:
     return 400 if done.code in (_INVALID, _MQTT_TOO_LARGE) else 503
 
 
-def _answer(done: PublishedMessage) -> dict[str, Any]:
+def _answer(done: PublishedMessage) -> PublishOutcome:
     if done.code == 0:
         return {"id": done.id.upper()}
     code = _TOO_LARGE if done.code == _MQTT_TOO_LARGE else done.code

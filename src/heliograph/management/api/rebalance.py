@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -9,6 +11,20 @@ from heliograph.management.web.errors import ApiError
 from heliograph.rpc.conversation import UnreachableError
 
 area = Area("Rebalance", "Connections that move from one node to another.")
+
+
+class Rebalances(TypedDict):
+    """What moves from node to node."""
+
+    evacuations: list[dict[str, Any]]
+    purges: list[dict[str, Any]]
+    rebalances: list[dict[str, Any]]
+
+
+class RebalanceStatus(TypedDict):
+    """Whether it is under way."""
+
+    status: str
 
 
 @area.get("/load_rebalance/availability_check", scope=OPEN)
@@ -22,18 +38,18 @@ async def check_availability(nodes: NodesDep) -> dict[str, Any]:
 
 
 @area.get("/load_rebalance/status", scope="nodes:read")
-async def get_rebalance_status() -> dict[str, str]:
+async def get_rebalance_status() -> RebalanceStatus:
     """The rebalancing of this node."""
     return {"status": "disabled"}
 
 
 @area.get("/load_rebalance/global_status", scope="nodes:read")
-async def get_rebalance_global_status() -> dict[str, list[dict[str, Any]]]:
+async def get_rebalance_global_status() -> Rebalances:
     """The rebalancing of all nodes."""
     return {"evacuations": [], "purges": [], "rebalances": []}
 
 
 @area.get("/node_eviction/status", scope="nodes:read")
-async def get_eviction_status() -> dict[str, str]:
+async def get_eviction_status() -> RebalanceStatus:
     """Whether this node evicts clients."""
     return {"status": "disabled"}

@@ -1,9 +1,10 @@
 """Retained messages: their settings, which there are, one with its payload, deleting them."""
 
 import base64
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 from fastapi import Body, Query, Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.retained import (
     RETAINER_CLEAN,
@@ -15,11 +16,11 @@ from heliograph.control.proto_v1.retained import (
     RetainedTopic,
     RetainedTopics,
 )
-from heliograph.management.api.setting_routes import change_settings, read_settings
+from heliograph.management.api.setting_routes import SettingsTree, change_settings, read_settings
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.paging import PageDep, json_response, page_response, take_whole_page
+from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_whole_page
 from heliograph.management.web.times import rfc3339
 from heliograph.rpc.methods import RpcError
 
@@ -32,13 +33,30 @@ _WITHOUT_EFFECT: Final = {"msg_clear_interval": "0s"}
 _BACKEND_WITHOUT_EFFECT: Final = {"index_specs": [[1, 2, 3], [1, 3], [2, 3], [3]]}
 
 
-@area.get("/mqtt/retainer", scope="config:read", response_class=Response)
+class RetainedMessage(TypedDict):
+    """A retained message.
+
+    Attributes:
+        payload: In base64; left out of lists, and where it is longer than 1 MiB.
+    """
+
+    msgid: str
+    topic: str
+    qos: int
+    publish_at: str
+    from_clientid: str
+    from_username: str
+    payload_bytes: int
+    payload: NotRequired[str]
+
+
+@area.get("/mqtt/retainer", scope="config:read", answers=SettingsTree)
 async def get_retainer(nodes: NodesDep) -> Response:
     """The settings of retained messages."""
     return json_response(_shown(await read_settings(nodes.own, "retainer")))
 
 
-@area.put("/mqtt/retainer", scope="config:write", response_class=Response, errors={400: ("UPDATE_FAILED",)})
+@area.put("/mqtt/retainer", scope="config:write", answers=SettingsTree, errors={400: ("UPDATE_FAILED",)})
 async def put_retainer(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Change settings of retained messages; what is left out stays."""
     wanted = {name: value for name, value in body.items() if name not in _WITHOUT_EFFECT}
@@ -50,7 +68,9 @@ async def put_retainer(nodes: NodesDep, body: Annotated[dict[str, Any], Body()])
     return json_response(_shown(await read_settings(nodes.own, "retainer")))
 
 
-@area.get("/mqtt/retainer/messages", scope="clients:read", errors={400: ("BAD_REQUEST",)}, response_class=Response)
+@area.get(
+    "/mqtt/retainer/messages", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=PageOf[RetainedMessage]
+)
 async def list_retained_messages(
     nodes: NodesDep, page: PageDep, topic: Annotated[str, Query(description="Those that this filter matches")] = ""
 ) -> Response:
@@ -71,7 +91,7 @@ async def delete_retained_messages(nodes: NodesDep) -> None:
         await _delete(nodes, topic_filter)
 
 
-@area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, response_class=Response)
+@area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, answers=RetainedMessage)
 async def get_retained_message(topic: str, nodes: NodesDep) -> Response:
     """The retained message of a topic, with its payload up to 1 MiB."""
     args = RetainedTopic(topic, _SHOWN_BYTES_MAX)
@@ -110,7 +130,7 @@ def _shown(tree: dict[str, Any]) -> dict[str, Any]:
     return {**tree, **_WITHOUT_EFFECT, "backend": {**tree.get("backend", {}), **_BACKEND_WITHOUT_EFFECT}}
 
 
-def _message(row: RetainedRow) -> dict[str, Any]:
+def _message(row: RetainedRow) -> RetainedMessage:
     return {
         "msgid": row.msgid.upper(),
         "topic": row.topic,

@@ -1,8 +1,9 @@
 """Settings of the rule engine."""
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.conf import (
     CONF_CHANGE,
@@ -30,14 +31,22 @@ class RuleEngineBody(Body):
     )
 
 
+class RuleEngineSettings(TypedDict):
+    """The settings of all rules."""
+
+    ignore_sys_message: bool
+    jq_function_default_timeout: str
+    jq_implementation_module: str
+
+
 @area.get("/rule_engine", scope="rules:read")
-async def get_rule_engine(nodes: NodesDep) -> dict[str, Any]:
+async def get_rule_engine(nodes: NodesDep) -> RuleEngineSettings:
     """The settings."""
     return await _settings(nodes)
 
 
 @area.put("/rule_engine", scope="rules:write", errors={400: ("BAD_REQUEST",)})
-async def put_rule_engine(body: RuleEngineBody, nodes: NodesDep) -> dict[str, Any]:
+async def put_rule_engine(body: RuleEngineBody, nodes: NodesDep) -> RuleEngineSettings:
     """Change settings."""
     given = body.model_dump(exclude_none=True, include=set(_SETTINGS))
     values = tuple((f"rule_engine.{name}", _text(value)) for name, value in given.items())
@@ -47,13 +56,16 @@ async def put_rule_engine(body: RuleEngineBody, nodes: NodesDep) -> dict[str, An
     return await _settings(nodes)
 
 
-async def _settings(nodes: AskedNodes) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+async def _settings(nodes: AskedNodes) -> RuleEngineSettings:
+    found: dict[str, str] = {}
     for name in _SETTINGS:
         for row in await nodes.own.rows(CONF_SHOW(ConfShowArgs(f"rule_engine.{name}"))):
             found[name] = row.value.strip('"')
-    found["ignore_sys_message"] = found["ignore_sys_message"] == "true"
-    return {**found, "jq_implementation_module": _JQ}
+    return {
+        "ignore_sys_message": found["ignore_sys_message"] == "true",
+        "jq_function_default_timeout": found["jq_function_default_timeout"],
+        "jq_implementation_module": _JQ,
+    }
 
 
 def _text(value: object) -> str:

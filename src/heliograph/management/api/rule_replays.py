@@ -1,12 +1,13 @@
 """The rule time machine: a rule is run over stored messages, without doing anything with its rows."""
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired
 
 import msgspec
 import orjson
 from fastapi import Request
 from pydantic import ConfigDict, Field
 from starlette.responses import StreamingResponse
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.replays import RULES_REPLAY_SETTINGS, ReplaySettings, ReplaySettingsWanted
 from heliograph.management.replays.jobs import FAILED, Jobs, Owner
@@ -46,10 +47,73 @@ class ReplayBody(Body):
     database: Str = Field(default="", description="The database; without, that of the rule")
 
 
+class ReplayedText(TypedDict):
+    """A rule that is run over stored messages.
+
+    Attributes:
+        of: `broker`, `pipeline` or `sql`.
+        is_edited: Whether its text is another one than that of the rule.
+    """
+
+    name: str
+    of: str
+    sql: str
+    is_edited: bool
+    topics: list[str]
+    database: str
+
+
+class JobError(TypedDict):
+    """Why a job failed."""
+
+    message: str
+    code: NotRequired[str]
+    field: NotRequired[str]
+
+
+class StartedRule(TypedDict):
+    """What became of the start of a rule."""
+
+    state: str
+    message: NotRequired[str]
+    lines: NotRequired[list[str]]
+
+
+RuleReplayShown = TypedDict(
+    "RuleReplayShown",
+    {
+        "id": str,
+        "state": str,
+        "engine": str,
+        "from": str,
+        "to": str,
+        "from_us": str,
+        "limit": int,
+        "owner": str,
+        "progress": dict[str, Any],
+        "error": NotRequired[JobError],
+        "rule": NotRequired[ReplayedText],
+        "compare": NotRequired[ReplayedText | None],
+        "start": NotRequired[StartedRule],
+        "result": NotRequired[dict[str, Any]],
+    },
+)
+RuleReplayShown.__doc__ = """A replay of a rule.
+
+Attributes:
+    state: `running`, `finished`, `failed` or `cancelled`.
+    from_us: Microseconds since the epoch, or `earliest`.
+    progress: `share` of the work that is done, and counts.
+    start: Of the rule, where it was asked for.
+    result: Where it is asked for, of one that has finished.
+"""
+
+
 @area.post(
     "/heliograph/rule_replays",
     scope="rules:write",
     status=201,
+    answers=RuleReplayShown,
     errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
@@ -82,7 +146,7 @@ async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep,
     return replay.shown()
 
 
-@area.get("/heliograph/rule_replays/{id}", scope="rules:read", errors=_MISSING)
+@area.get("/heliograph/rule_replays/{id}", scope="rules:read", answers=RuleReplayShown, errors=_MISSING)
 async def get_rule_replay(id: str, request: Request) -> dict[str, Any]:
     """The state of a replay, and its `result` when it has finished."""
     return _found(request, id).shown_with_result()
@@ -105,6 +169,7 @@ async def delete_rule_replay(id: str, request: Request) -> None:
     "/heliograph/rule_replays/{id}/start",
     scope="pipeline:write",
     status=202,
+    answers=RuleReplayShown,
     errors={**_MISSING, 409: ("CONFLICT",)},
 )
 async def start_replayed_rule(id: str, request: Request, nodes: NodesDep) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 import json
 import uuid
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field, model_validator
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.groups import RULES, GroupRemoval, GroupSettings
 from heliograph.control.proto_v1.rules import (
@@ -25,7 +26,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Row, Str
-from heliograph.management.web.paging import PageDep, json_response, page_of, page_response
+from heliograph.management.web.paging import PageDep, PageOf, json_response, page_of, page_response
 from heliograph.management.web.times import rfc3339
 from heliograph.mqtt.topic import topic_filter_fault, topic_matches
 
@@ -123,7 +124,52 @@ class SqlTestBody(Body):
     context: dict[str, Any]
 
 
-@area.get("/rules", scope="rules:read", response_class=Response, errors=_INVALID)
+class NodeCounts(TypedDict):
+    """What is counted on one node."""
+
+    node: str
+    metrics: dict[str, float]
+
+
+class RuleMetrics(TypedDict):
+    """What is counted of a rule.
+
+    Attributes:
+        metrics: Counts since the rule was made or reset, and rates per second.
+    """
+
+    id: str
+    metrics: dict[str, float]
+    node_metrics: list[NodeCounts]
+
+
+RuleOutput: TypeAlias = dict[str, Any] | list[dict[str, Any]]
+"""The columns of one row, or of the rows that FOREACH makes."""
+
+
+class EventText(TypedDict):
+    """A text."""
+
+    en: str
+    zh: str
+
+
+class RuleEventObject(TypedDict):
+    """An event that rules can read.
+
+    Attributes:
+        test_columns: Columns to try a rule on, each with its default and what it is.
+    """
+
+    event: str
+    title: EventText
+    description: EventText
+    columns: list[str]
+    test_columns: dict[str, list[Any]]
+    sql_example: str
+
+
+@area.get("/rules", scope="rules:read", answers=PageOf[RuleObject], errors=_INVALID)
 async def list_rules(
     nodes: NodesDep,
     page: PageDep,
@@ -191,9 +237,12 @@ async def delete_rule(id: str, nodes: NodesDep) -> None:
 
 
 @area.post(
-    "/rules/{id}/test", scope="rules:write", errors={404: ("RULE_NOT_FOUND",), 412: ("NOT_MATCH",), **_NEEDS_JSON}
+    "/rules/{id}/test",
+    scope="rules:write",
+    answers=RuleOutput,
+    errors={404: ("RULE_NOT_FOUND",), 412: ("NOT_MATCH",), **_NEEDS_JSON},
 )
-async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Any:
+async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Response:
     """Try a rule of the node on columns, with its actions on request."""
     ask = RULES_TRY if body.stop_action_after_template_rendering else RULES_RUN
     with answering(not_found=(404, "RULE_NOT_FOUND")):
@@ -201,7 +250,7 @@ async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Any:
 
 
 @area.get("/rules/{id}/metrics", scope="rules:read", errors=_MISSING)
-async def get_rule_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_rule_metrics(id: str, nodes: NodesDep) -> RuleMetrics:
     """The counters of a rule."""
     with answering():
         row = await nodes.own.ask(RULES_ONE(RuleId(id)))
@@ -216,15 +265,15 @@ async def reset_rule_metrics(id: str, nodes: NodesDep) -> None:
         await nodes.own.ask(RULES_RESET(RuleId(id)))
 
 
-@area.post("/rule_test", scope="rules:write", errors={412: ("NOT_MATCH",), **_NEEDS_JSON})
-async def test_sql(body: SqlTestBody, nodes: NodesDep) -> Any:
+@area.post("/rule_test", scope="rules:write", answers=RuleOutput, errors={412: ("NOT_MATCH",), **_NEEDS_JSON})
+async def test_sql(body: SqlTestBody, nodes: NodesDep) -> Response:
     """Try a text as a rule on columns; columns that are left out have sample values."""
     with answering():
         return _output(await nodes.own.ask(RULES_TRY(RuleTrial(json.dumps(body.context), sql=body.sql))))
 
 
 @area.get("/rule_events", scope="rules:read")
-async def list_rule_events(nodes: NodesDep) -> list[dict[str, Any]]:
+async def list_rule_events(nodes: NodesDep) -> list[RuleEventObject]:
     """The events that rules can read."""
     return [
         {

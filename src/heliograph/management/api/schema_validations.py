@@ -1,8 +1,9 @@
 """Schema validations: which messages must look how."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.groups import VALIDATIONS
 from heliograph.control.proto_v1.policies import VALIDATIONS_DRY_RUN, PolicyTrial
@@ -10,6 +11,7 @@ from heliograph.management.api.policies import (
     REFUSED,
     MessageBody,
     PolicyBody,
+    PolicyObject,
     add_policy_routes,
     with_defaults,
 )
@@ -79,12 +81,35 @@ class ValidationVerdict(Row):
     checks: list[CheckVerdict] = Field(description="What each says on its own, in their order")
 
 
+class ValidationCheckObject(TypedDict):
+    """A check of a validation.
+
+    Attributes:
+        type: `sql`, `json`, `avro` or `protobuf`.
+        schema: The name of a schema; not of `sql`.
+        message_type: Of a Protobuf schema.
+    """
+
+    type: str
+    sql: NotRequired[str]
+    schema: NotRequired[str]
+    message_type: NotRequired[str]
+
+
+class ValidationObject(PolicyObject):
+    """A validation."""
+
+    strategy: str
+    checks: list[ValidationCheckObject]
+
+
 add_policy_routes(
     area,
     "schema_validations",
     "validation",
     VALIDATIONS,
     ValidationBody,
+    ValidationObject,
     lambda plain: with_defaults(plain, _DEFAULTS),
 )
 

@@ -1,9 +1,10 @@
 """The schema registry, and registries of others."""
 
 import json
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.groups import (
     SCHEMA_REGISTRIES,
@@ -100,7 +101,37 @@ class NewRegistry(RegistryBody):
     name: Str = Field(min_length=1)
 
 
-@area.get("/schema_registry", scope="schemas:read")
+class CheckedPayload(TypedDict):
+    """Whether a payload fits a schema.
+
+    Attributes:
+        fault: Why it does not; empty where it does.
+        value: What it stands for.
+    """
+
+    fits: bool
+    fault: str
+    value: Any
+
+
+class RegistryAuth(TypedDict):
+    """A user name and a password, which is shown as stars."""
+
+    mechanism: str
+    username: str
+    password: str
+
+
+class RegistryShown(TypedDict):
+    """An external registry."""
+
+    type: str
+    url: str
+    auth: RegistryAuth | Literal["none"]
+    name: NotRequired[str]
+
+
+@area.get("/schema_registry", scope="schemas:read", answers=list[SchemaObject])
 async def list_schemas(nodes: NodesDep) -> list[dict[str, Any]]:
     """All schemas."""
     return [_schema(row) for row in await nodes.own.rows(SCHEMAS.list())]
@@ -142,7 +173,7 @@ async def delete_schema(name: str, nodes: NodesDep) -> None:
 
 
 @area.post("/heliograph/schemas/{name}/check", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING})
-async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[str, Any]:
+async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> CheckedPayload:
     """Decode a payload with a schema, or say why it does not fit."""
     await _shown(nodes, name)
     wanted = PayloadToCheck(name, payload_bytes(body.payload, body.encoding), body.message_type)
@@ -150,13 +181,13 @@ async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[s
     return {"fits": not checked.fault, "fault": checked.fault, "value": json.loads(checked.value or "null")}
 
 
-@area.get("/schema_registry_external", scope="schemas:read")
+@area.get("/schema_registry_external", scope="schemas:read", answers=dict[str, RegistryShown])
 async def list_external_registries(nodes: NodesDep) -> dict[str, Any]:
     """All external registries, by name."""
     return {row.name: _registry(row) for row in await nodes.own.rows(SCHEMA_REGISTRIES.list())}
 
 
-@area.post("/schema_registry_external", scope="schemas:write", status=201, errors=_INVALID)
+@area.post("/schema_registry_external", scope="schemas:write", status=201, answers=RegistryShown, errors=_INVALID)
 async def create_external_registry(body: NewRegistry, nodes: NodesDep) -> dict[str, Any]:
     """Add an external registry."""
     settings = GroupSettings(body.name, body.settings(), is_new=True)
@@ -165,14 +196,17 @@ async def create_external_registry(body: NewRegistry, nodes: NodesDep) -> dict[s
     return {"name": body.name, **await _external(nodes, body.name)}
 
 
-@area.get("/schema_registry_external/registry/{name}", scope="schemas:read", errors=_MISSING)
+@area.get("/schema_registry_external/registry/{name}", scope="schemas:read", answers=RegistryShown, errors=_MISSING)
 async def get_external_registry(name: str, nodes: NodesDep) -> dict[str, Any]:
     """One external registry."""
     return await _external(nodes, name)
 
 
 @area.put(
-    "/schema_registry_external/registry/{name}", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING}
+    "/schema_registry_external/registry/{name}",
+    scope="schemas:write",
+    answers=RegistryShown,
+    errors={400: ("BAD_REQUEST",), **_MISSING},
 )
 async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Change an external registry."""

@@ -1,11 +1,14 @@
 """What routes share that read and change a group of settings."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import merge_settings, settings_tree
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc.methods import RpcError
+
+SettingsTree: TypeAlias = dict[str, Any]
+"""A group of settings, as `GET /schemas/hotconf` describes it."""
 
 
 async def read_settings(node: Node, path: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from heliograph.management.api.actions import shown_actions
 from heliograph.management.api.integration import (
     INVALID,
     MISSING,
+    ActionMetrics,
+    IntegrationObject,
     NamedSettings,
     Shown,
     id_of,
@@ -31,7 +33,7 @@ async def list_sources() -> list[dict[str, Any]]:
 
 
 @area.post("/sources", scope="sources:write", status=201, errors=INVALID)
-async def create_source(body: NamedSettings) -> None:
+async def create_source(body: NamedSettings) -> dict[str, Any]:
     """Refused: no type of sources is there."""
     raise ApiError(400, "BAD_REQUEST", _NONE)
 
@@ -43,7 +45,7 @@ async def probe_source(body: NamedSettings) -> None:
 
 
 @area.get("/sources/{id}", scope="sources:read", errors={**MISSING, **INVALID})
-async def get_source(id: str) -> None:
+async def get_source(id: str) -> dict[str, Any]:
     """One source; no source exists."""
     id_of(id)
     raise ApiError(404, "NOT_FOUND", _NONE)
@@ -61,19 +63,25 @@ async def list_source_types() -> list[str]:
     return []
 
 
-@area.get("/bridges", scope="actions:read", response_model=list[Shown])
+@area.get("/bridges", scope="actions:read", response_model=list[Shown], answers=list[IntegrationObject])
 async def list_bridges(nodes: NodesDep) -> list[dict[str, Any]]:
     """All actions."""
     return await shown_actions(nodes, await nodes.own.rows(ACTIONS.list()))
 
 
-@area.get("/bridges/{id}", scope="actions:read", response_model=Shown, errors={**MISSING, **INVALID})
+@area.get(
+    "/bridges/{id}",
+    scope="actions:read",
+    response_model=Shown,
+    answers=IntegrationObject,
+    errors={**MISSING, **INVALID},
+)
 async def get_bridge(id: str, nodes: NodesDep) -> dict[str, Any]:
     """One action."""
     return (await shown_actions(nodes, [await row_of(nodes.own, ACTIONS, id)]))[0]
 
 
 @area.get("/bridges/{id}/metrics", scope="actions:read", errors={**MISSING, **INVALID})
-async def get_bridge_metrics(id: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_bridge_metrics(id: str, nodes: NodesDep) -> ActionMetrics:
     """The counters of an action."""
     return metrics_of(await row_of(nodes.own, ACTIONS, id), nodes.own.name)

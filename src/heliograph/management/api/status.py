@@ -1,8 +1,9 @@
 """How this node is, for load balancers and probes; the codes of errors."""
 
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query, Response
+from typing_extensions import TypedDict
 
 from heliograph import __version__
 from heliograph.control.proto_v1.node import NODE_STATUS
@@ -15,9 +16,30 @@ from heliograph.rpc.conversation import UnreachableError
 
 area = Area("Status", "Whether the node works, and what the codes of errors mean.")
 
+_TEXT_TOO: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/plain": {}}},
+    503: {"description": "It does not run."},
+}
+
+
+class NodeHealth(TypedDict):
+    """Whether a node works."""
+
+    node_name: str
+    rel_vsn: str
+    broker_status: Literal["started", "stopped"]
+    app_status: Literal["running", "not_running"]
+
+
+class ErrorCode(TypedDict):
+    """A code of errors and what it means."""
+
+    code: str
+    description: str
+
 
 @area.route("HEAD", "/status", scope=OPEN, response_class=Response, include_in_schema=False)
-@area.get("/status", scope=OPEN, response_class=Response, responses={503: {"description": "It does not run."}})
+@area.get("/status", scope=OPEN, answers=NodeHealth, responses=_TEXT_TOO)
 async def get_status(nodes: NodesDep, format: Annotated[str | None, Query(description="`json`")] = None) -> Response:
     """Whether the node works, in two lines or as JSON."""
     try:
@@ -38,13 +60,13 @@ async def get_status(nodes: NodesDep, format: Annotated[str | None, Query(descri
 
 
 @area.get("/error_codes", scope=OPEN)
-async def list_error_codes() -> list[dict[str, str]]:
+async def list_error_codes() -> list[ErrorCode]:
     """All codes of errors."""
     return [{"code": code, "description": said} for code, said in DESCRIPTIONS.items()]
 
 
 @area.get("/error_codes/{code}", scope=OPEN, errors={400: ("NOT_FOUND",)})
-async def get_error_code(code: str) -> dict[str, str]:
+async def get_error_code(code: str) -> ErrorCode:
     """One code."""
     if code not in DESCRIPTIONS:
         raise ApiError(400, "NOT_FOUND", f"there is no code {code[:100]!r}")

@@ -6,11 +6,12 @@ import json
 import zlib
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 import orjson
 from fastapi import Query, Request
 from starlette.responses import StreamingResponse
+from typing_extensions import TypedDict
 
 from heliograph.management.replays.process import told_by
 from heliograph.management.web.area import Area
@@ -45,6 +46,46 @@ PayloadBytes = Annotated[int, Query(ge=0, le=_PAYLOAD_BYTES, description="How mu
 _ERRORS: Final = {400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)}
 
 
+class _Payload(TypedDict):
+    payload: NotRequired[str]
+
+
+class StoredMessageObject(_Payload):
+    """A stored message.
+
+    Attributes:
+        id: Its stream and its place there.
+        properties: Of MQTT 5.
+        payload: As the request wants it, or its beginning; left out with `none`.
+    """
+
+    id: str
+    msgid: str
+    topic: str
+    qos: int
+    retain: bool
+    from_clientid: str
+    from_username: str | None
+    properties: dict[str, Any]
+    received_at: str
+    stored_at: str
+    payload_bytes: int
+
+
+class StoredMeta(TypedDict):
+    """How many messages the page has, and the cursor of the next one."""
+
+    count: int
+    cursor: NotRequired[str]
+
+
+class StoredMessageList(TypedDict):
+    """A page of stored messages."""
+
+    data: list[StoredMessageObject]
+    meta: StoredMeta
+
+
 @area.get("/heliograph/messages", scope="messages:read", errors=_ERRORS)
 async def search_stored_messages(
     request: Request,
@@ -59,7 +100,7 @@ async def search_stored_messages(
     cursor: Annotated[str | None, Query(description="`meta.cursor` of the answer before")] = None,
     payload: PayloadQuery = "base64",
     max_payload_bytes: PayloadBytes = 65_536,
-) -> dict[str, Any]:
+) -> StoredMessageList:
     """Messages in the order in which they were stored, or the last one first. The last page has no `meta.cursor`.
 
     What is stored meanwhile comes at the end of those with the oldest first, and never in those with the newest first.
@@ -75,7 +116,7 @@ async def search_stored_messages(
     if cursor is not None:
         asked |= {"positions": _positions(cursor)} if order == "oldest" else {"end": _before(cursor, asked["end"])}
     found = await ask_reader(request, nodes, SEARCH, asked)
-    meta: dict[str, Any] = {"count": len(found["rows"])}
+    meta: StoredMeta = {"count": len(found["rows"])}
     if found["remaining"]:
         places = found["positions"] if order == "oldest" else {_BEFORE: str(found["before"])}
         meta["cursor"] = _cursor(places)
@@ -121,7 +162,7 @@ async def get_stored_message(
     nodes: NodesDep,
     payload: PayloadQuery = "base64",
     max_payload_bytes: PayloadBytes = _PAYLOAD_BYTES,
-) -> dict[str, Any]:
+) -> StoredMessageObject:
     """One message, by its `id` of a search: its stream and its position there."""
     stream, at, position = id.partition("@")
     if not at or not position.partition("-")[0].isdecimal():
@@ -224,8 +265,8 @@ def _places(cursor: str) -> dict[str, str]:
     return places
 
 
-def _message(row: dict[str, Any], payload: str) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
+def _message(row: dict[str, Any], payload: str) -> StoredMessageObject:
+    shown: _Payload = {}
     if payload == "plain":
         shown = {"payload": base64.b64decode(row["payload"]).decode("utf-8", "replace")}
     elif payload == "base64":

@@ -1,9 +1,10 @@
 """Subscriptions of clients: lists of them, and making and dropping them on a client's behalf."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Query, Response
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.control.proto_v1.subscriptions import (
@@ -23,7 +24,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
-from heliograph.management.web.paging import PageDep, page_response, take_whole_page
+from heliograph.management.web.paging import PageDep, PageOf, page_response, take_whole_page
 from heliograph.rpc.methods import RpcError
 
 area = Area("Subscriptions", "What clients are subscribed to.")
@@ -48,11 +49,43 @@ class SubscriptionTopic(Body):
     topic: Str
 
 
+class ListedSubscription(TypedDict):
+    """A subscription.
+
+    Attributes:
+        nl: No local: 1 where the client does not get its own messages.
+        rap: Retain as published.
+        rh: Retain handling.
+        durable: Whether it is kept in durable storage.
+    """
+
+    node: str
+    clientid: str
+    topic: str
+    qos: int
+    nl: int
+    rap: int
+    rh: int
+    durable: bool
+
+
+class MadeSubscription(TypedDict):
+    """A subscription as it was granted."""
+
+    clientid: str
+    topic: str
+    qos: int
+    nl: int
+    rap: int
+    rh: int
+    node: str
+
+
 @area.get(
     "/subscriptions",
     scope="clients:read",
     errors={400: ("INVALID_PARAMETER", "BAD_REQUEST"), 500: ("NODE_DOWN",)},
-    response_class=Response,
+    answers=PageOf[ListedSubscription],
 )
 async def list_subscriptions(
     nodes: NodesDep,
@@ -89,7 +122,7 @@ async def list_subscriptions(
     "/heliograph/subscriptions",
     scope="clients:read",
     errors={400: ("INVALID_PARAMETER", "BAD_REQUEST")},
-    response_class=Response,
+    answers=PageOf[ListedSubscription],
 )
 async def list_receiving_subscriptions(
     nodes: NodesDep,
@@ -114,7 +147,7 @@ async def list_receiving_subscriptions(
 
 
 @area.get("/clients/{clientid}/subscriptions", scope="clients:read", errors=NOT_FOUND)
-async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
+async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[ListedSubscription]:
     """All subscriptions of a client."""
     async with about_client(clientid):
         rows = await nodes.own.rows(SUBSCRIPTIONS_SHOW(ClientId(clientid)))
@@ -122,13 +155,13 @@ async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[d
 
 
 @area.post("/clients/{clientid}/subscribe", scope="clients:write", errors=_BAD)
-async def subscribe(clientid: str, body: WantedSubscription, nodes: NodesDep) -> dict[str, Any]:
+async def subscribe(clientid: str, body: WantedSubscription, nodes: NodesDep) -> MadeSubscription:
     """Subscribe a connected client to a filter, as its SUBSCRIBE would, but without authorization."""
     return await _subscribed(nodes.own, clientid, body)
 
 
 @area.post("/clients/{clientid}/subscribe/bulk", scope="clients:write", errors=_BAD)
-async def subscribe_bulk(clientid: str, body: list[WantedSubscription], nodes: NodesDep) -> list[dict[str, Any]]:
+async def subscribe_bulk(clientid: str, body: list[WantedSubscription], nodes: NodesDep) -> list[MadeSubscription]:
     """Subscribe a client to several filters in order; those before a refused one stay."""
     return [await _subscribed(nodes.own, clientid, one) for one in body]
 
@@ -146,7 +179,7 @@ async def unsubscribe_bulk(clientid: str, body: list[SubscriptionTopic], nodes: 
         await _unsubscribed(nodes.own, clientid, one.topic)
 
 
-def subscription_object(row: SubscriptionRow, node: str) -> dict[str, Any]:
+def subscription_object(row: SubscriptionRow, node: str) -> ListedSubscription:
     """A subscription with EMQX's keys."""
     return {
         "node": node,
@@ -160,7 +193,7 @@ def subscription_object(row: SubscriptionRow, node: str) -> dict[str, Any]:
     }
 
 
-async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> dict[str, Any]:
+async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> MadeSubscription:
     if body.nl and body.topic.startswith(_SHARE):
         raise ApiError(400, "INVALID_PARAMETER", "Invalid subscribe options: no_local is not for shared subscriptions")
     new = NewSubscription(clientid, body.topic, body.qos, body.nl == 1, body.rap == 1, body.rh)
@@ -171,8 +204,15 @@ async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> di
         if error.code in ("bad_arguments", "subscription_refused"):
             raise ApiError(400, "INVALID_PARAMETER", error.message) from error
         raise
-    options = {"qos": made.qos, "nl": body.nl, "rap": body.rap, "rh": body.rh}
-    return {"clientid": clientid, "topic": body.topic, **options, "node": node.name}
+    return {
+        "clientid": clientid,
+        "topic": body.topic,
+        "qos": made.qos,
+        "nl": body.nl,
+        "rap": body.rap,
+        "rh": body.rh,
+        "node": node.name,
+    }
 
 
 async def _unsubscribed(node: Node, clientid: str, topic: str) -> None:

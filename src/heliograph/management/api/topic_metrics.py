@@ -1,8 +1,9 @@
 """Topics whose messages are counted."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.topic_metrics import (
     TOPIC_METRICS_ADD,
@@ -40,14 +41,28 @@ class TopicReset(Body):
     topic: Annotated[Str | None, Field(description="One topic; otherwise all")] = None
 
 
+class CountedTopicObject(TypedDict):
+    """What is counted of a topic.
+
+    Attributes:
+        metrics: Counts, and rates per second.
+        reset_time: When the counts began with 0 again.
+    """
+
+    topic: str
+    metrics: dict[str, float]
+    create_time: NotRequired[str]
+    reset_time: NotRequired[str]
+
+
 @area.get("/mqtt/topic_metrics", scope="metrics:read")
-async def list_topic_metrics(nodes: NodesDep) -> list[dict[str, Any]]:
+async def list_topic_metrics(nodes: NodesDep) -> list[CountedTopicObject]:
     """The counters of all counted topics, summed over nodes."""
     return list((await _all(nodes)).values())
 
 
 @area.post("/mqtt/topic_metrics", scope="metrics:write", errors=_REFUSED)
-async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> dict[str, Any]:
+async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> CountedTopicObject:
     """Count another topic."""
     topic = body.topic
     if "+" in topic or "#" in topic:
@@ -64,7 +79,7 @@ async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> dict[str, A
 
 
 @area.put("/mqtt/topic_metrics", scope="metrics:write", errors=_MISSING)
-async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[dict[str, Any]] | dict[str, Any]:
+async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[CountedTopicObject] | CountedTopicObject:
     """Reset the counters of one topic, or of all."""
     for node in nodes.all():
         await _known(nodes, TOPIC_METRICS_RESET, body.topic or "", node.name)
@@ -72,7 +87,7 @@ async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[dict[st
 
 
 @area.get("/mqtt/topic_metrics/{topic}", scope="metrics:read", errors=_MISSING)
-async def get_topic_metrics(topic: str, nodes: NodesDep) -> dict[str, Any]:
+async def get_topic_metrics(topic: str, nodes: NodesDep) -> CountedTopicObject:
     """The counters of one topic."""
     return await _one(nodes, topic)
 
@@ -92,15 +107,15 @@ async def _known(nodes: AskedNodes, ask: Ask[TopicToCount, TopicCounted], topic:
         raise
 
 
-async def _one(nodes: AskedNodes, topic: str) -> dict[str, Any]:
+async def _one(nodes: AskedNodes, topic: str) -> CountedTopicObject:
     found = (await _all(nodes)).get(topic)
     if found is None:
         raise _missing()
     return found
 
 
-async def _all(nodes: AskedNodes) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+async def _all(nodes: AskedNodes) -> dict[str, CountedTopicObject]:
+    found: dict[str, CountedTopicObject] = {}
     for node in nodes.all():
         for row in await node.rows(TOPIC_METRICS_LIST()):
             shown = found.setdefault(row.topic, {"topic": row.topic, "metrics": {}})

@@ -3,9 +3,10 @@
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from fastapi import Depends, Query, Request
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.topic_tree import (
     TOPIC_TREE_ROUTED,
@@ -81,6 +82,63 @@ LevelPageDep = Annotated[LevelPage, Depends(_level_page)]
 Source = Literal["auto", "stored", "seen", "routed"]
 
 
+class TopicLevelObject(TypedDict):
+    """A name at a level of topics.
+
+    Attributes:
+        topic: The whole topic, as a request for the names below gives it.
+        kind: `name`; `many` for names that share streams; `rest` for topics that were not learned.
+        is_topic: Whether it is a topic itself, not only a level above others.
+        streams: Of durable storage.
+        bytes: Stored.
+        messages_per_second: Stored in the last `meta.rate_seconds`.
+        topics: Topics below and at it.
+        filters: Filters below and at it.
+    """
+
+    name: str
+    topic: str
+    kind: Literal["name", "many", "rest"]
+    has_children: bool
+    is_topic: bool
+    streams: NotRequired[int]
+    messages: NotRequired[int]
+    bytes: NotRequired[int]
+    last_stored_at: NotRequired[str | None]
+    messages_per_second: NotRequired[float]
+    topics: NotRequired[int]
+    filters: NotRequired[int]
+    subscriptions: NotRequired[int]
+
+
+class TopicLevelMeta(TypedDict):
+    """Where names come from, and which page it is.
+
+    Attributes:
+        source: `stored`, `seen` or `routed`.
+        looked_at: Messages that were read.
+        since: When the oldest of them was stored.
+        is_partial: Whether there are more filters than were counted.
+    """
+
+    source: Literal["stored", "seen", "routed"]
+    count: int
+    limit: int
+    hasnext: bool
+    cursor: NotRequired[str]
+    rate_seconds: NotRequired[int]
+    looked_at: NotRequired[int]
+    since: NotRequired[str | None]
+    is_partial: NotRequired[bool]
+
+
+class TopicLevels(TypedDict):
+    """A page of names at a level."""
+
+    data: list[TopicLevelObject]
+    meta: TopicLevelMeta
+
+
 @area.get(
     "/heliograph/topic_tree",
     scope="messages:read",
@@ -94,7 +152,7 @@ async def list_topic_level(
         str, Query(max_length=1000, description="Topics that match this filter or, without wildcards, have this text")
     ] = "",
     source: Annotated[Source, Query(description="Where names come from; `auto` chooses")] = "auto",
-) -> Row:
+) -> TopicLevels:
     """A page of the names at one level, in order; `meta.source` says where they come from.
 
     - `stored`: the topics that durable storage has learned, with exact sums. `+` stands for names that are too many to
@@ -127,7 +185,7 @@ async def _best_source(nodes: AskedNodes, page: LevelPage) -> Source:
     return "seen" if known.is_shared else "stored"
 
 
-async def _stored(nodes: AskedNodes, page: LevelPage) -> Row:
+async def _stored(nodes: AskedNodes, page: LevelPage) -> TopicLevels:
     wanted = StoredLevelsWanted(page.database, page.levels, page.after, page.limit + 1, _RECENT_S)
     with answering():
         rows, has_next = await take_rows(nodes.own.slices(TOPIC_TREE_STORED(wanted)), page.limit)
@@ -146,7 +204,7 @@ async def _stored(nodes: AskedNodes, page: LevelPage) -> Row:
     return _answer(found, "stored", has_next, page, rate_seconds=_RECENT_S)
 
 
-async def _seen(request: Request, nodes: AskedNodes, page: LevelPage, search: str) -> Row:
+async def _seen(request: Request, nodes: AskedNodes, page: LevelPage, search: str) -> TopicLevels:
     topic = page.path("#")
     if search and has_wildcard(search):
         topic = search
@@ -182,7 +240,7 @@ async def _seen(request: Request, nodes: AskedNodes, page: LevelPage, search: st
     return _answer(found, "seen", answer["more"], page, **more)
 
 
-async def _routed(nodes: AskedNodes, page: LevelPage) -> Row:
+async def _routed(nodes: AskedNodes, page: LevelPage) -> TopicLevels:
     wanted = RoutedLevelsWanted(page.levels, page.after, page.limit + 1)
     rows, has_next = await take_rows(nodes.own.slices(TOPIC_TREE_ROUTED(wanted)), page.limit)
     found = [
@@ -203,8 +261,8 @@ def _named(page: LevelPage, name: str, has_children: bool) -> Row:
     return {"name": name, "topic": page.path(name), "kind": kind, "has_children": has_children}
 
 
-def _answer(rows: list[Row], source: str, has_next: bool, page: LevelPage, **more: object) -> Row:
-    meta = {"source": source, "count": len(rows), "limit": page.limit, "hasnext": has_next, **more}
+def _answer(rows: list[Any], source: str, has_next: bool, page: LevelPage, **more: object) -> TopicLevels:
+    meta: Any = {"source": source, "count": len(rows), "limit": page.limit, "hasnext": has_next, **more}
     if has_next:
         meta["cursor"] = base64.urlsafe_b64encode(rows[-1]["name"].encode()).decode()
     return {"data": rows, "meta": meta}

@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Response
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.subscriptions import (
     EXCLUSIVE_DELETE,
@@ -19,13 +20,30 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.paging import PageDep, page_response, take_page, take_whole_page
+from heliograph.management.web.paging import PageDep, PageOf, page_response, take_page, take_whole_page
 from heliograph.rpc.methods import RpcError
 
 area = Area("Topics", "What messages are routed to.")
 
 
-@area.get("/topics", scope="clients:read", errors={400: ("BAD_REQUEST",), 500: ("NODE_DOWN",)}, response_class=Response)
+class RouteObject(TypedDict):
+    """A filter, and a node that has subscriptions to it."""
+
+    topic: str
+    node: str
+
+
+class HeldTopic(TypedDict):
+    """A topic that one client holds."""
+
+    topic: str
+    clientid: str
+    node: str
+
+
+@area.get(
+    "/topics", scope="clients:read", errors={400: ("BAD_REQUEST",), 500: ("NODE_DOWN",)}, answers=PageOf[RouteObject]
+)
 async def list_topics(
     nodes: NodesDep,
     page: PageDep,
@@ -44,7 +62,7 @@ async def list_topics(
 
 
 @area.get("/topics/{topic}", scope="clients:read", errors={404: ("TOPIC_NOT_FOUND",)})
-async def get_topic(topic: str, nodes: NodesDep) -> list[dict[str, Any]]:
+async def get_topic(topic: str, nodes: NodesDep) -> list[RouteObject]:
     """The routes of one filter."""
     found = await _routes(nodes.own, topic)
     if not found:
@@ -53,11 +71,11 @@ async def get_topic(topic: str, nodes: NodesDep) -> list[dict[str, Any]]:
 
 
 @area.get("/heliograph/exclusive_topics", scope="clients:read")
-async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> dict[str, Any]:
+async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> PageOf[HeldTopic]:
     """A page of the exclusive topics that clients hold."""
     wanted = TopicsWanted(page.limit + 1, page.skip)
     rows, has_next = await take_whole_page(nodes.own.slices(EXCLUSIVE_LIST(wanted)), page.limit)
-    data = [{"topic": row.topic, "clientid": row.clientid, "node": nodes.own.name} for row in rows]
+    data: list[HeldTopic] = [{"topic": row.topic, "clientid": row.clientid, "node": nodes.own.name} for row in rows]
     return {"data": data, "meta": {"page": page.page, "limit": page.limit, "hasnext": has_next}}
 
 
@@ -72,13 +90,13 @@ async def delete_exclusive_topic(topic: str, nodes: NodesDep) -> None:
         raise
 
 
-async def _all(node: Node) -> AsyncIterator[list[dict[str, Any]]]:
+async def _all(node: Node) -> AsyncIterator[list[RouteObject]]:
     async with aclosing(node.slices(TOPICS_LIST(TopicsWanted()))) as slices:
         async for rows in slices:
             yield [route for row in rows for route in _of_row(row, node)]
 
 
-async def _routes(node: Node, topic: str) -> list[dict[str, Any]]:
+async def _routes(node: Node, topic: str) -> list[RouteObject]:
     try:
         rows = await node.rows(TOPICS_SHOW(TopicName(topic)))
     except RpcError as error:
@@ -88,7 +106,7 @@ async def _routes(node: Node, topic: str) -> list[dict[str, Any]]:
     return [route for row in rows for route in _of_row(row, node) if topic in (route["topic"], row.topic)]
 
 
-def _of_row(row: TopicRow, node: Node) -> list[dict[str, Any]]:
+def _of_row(row: TopicRow, node: Node) -> list[RouteObject]:
     groups = row.groups or {}
     found = [] if len(groups) == row.subscriptions_cnt else [row.topic]
     return [

@@ -5,11 +5,12 @@ import zipfile
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
-from typing import IO, Annotated, Any, Final, Literal
+from typing import IO, Annotated, Final, Literal, NotRequired, cast
 
 from fastapi import Query
 from pydantic import Field
 from starlette.responses import StreamingResponse
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.trace import (
     TRACE_DELETE,
@@ -85,8 +86,65 @@ class TraceBody(Body):
         )
 
 
+class TraceShown(TypedDict):
+    """A trace: of its four subjects, the one that `type` names.
+
+    Attributes:
+        status: `waiting`, `running` or `stopped`.
+        log_size: Bytes, by node.
+    """
+
+    name: str
+    type: str
+    clientid: NotRequired[str]
+    topic: NotRequired[str]
+    ip_address: NotRequired[str]
+    ruleid: NotRequired[str]
+    enable: bool
+    status: str
+    start_at: str
+    end_at: str
+    payload_encode: str
+    formatter: str
+    log_size: dict[str, int]
+
+
+class StoppedTrace(TypedDict):
+    """A trace that has ended."""
+
+    name: str
+    enable: bool
+
+
+class TracePosition(TypedDict):
+    """Where the next records begin."""
+
+    bytes: int
+    position: int
+
+
+class TraceLog(TypedDict):
+    """Some records of a trace, a line each."""
+
+    items: str
+    meta: TracePosition
+
+
+class TraceFileObject(TypedDict):
+    """How much a trace has recorded on a node.
+
+    Attributes:
+        size: Bytes.
+        mtime: Milliseconds since the epoch.
+    """
+
+    node: str
+    size: int
+    mtime: int
+
+
 @area.get("/trace", scope="traces:read")
-async def list_traces(nodes: NodesDep) -> list[dict[str, Any]]:
+async def list_traces(nodes: NodesDep) -> list[TraceShown]:
     """All traces, the newest first."""
     rows = await nodes.own.rows(TRACE_LIST())
     return [_trace(nodes.own, row) for row in sorted(rows, key=lambda row: row.started_at, reverse=True)]
@@ -97,7 +155,7 @@ async def list_traces(nodes: NodesDep) -> list[dict[str, Any]]:
     scope="traces:write",
     errors={400: ("INVALID_PARAMS", "BAD_REQUEST"), 409: ("ALREADY_EXISTS", "DUPLICATE_CONDITION")},
 )
-async def create_trace(body: TraceBody, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
+async def create_trace(body: TraceBody, nodes: NodesDep, now_s: NowDep) -> TraceShown:
     """Begin a trace, now or at its time."""
     with answering(
         trace=(400, "INVALID_PARAMS"),
@@ -122,7 +180,7 @@ async def delete_trace(name: str, nodes: NodesDep) -> None:
 
 
 @area.put("/trace/{name}/stop", scope="traces:write", errors=_MISSING)
-async def stop_trace(name: str, nodes: NodesDep) -> dict[str, Any]:
+async def stop_trace(name: str, nodes: NodesDep) -> StoppedTrace:
     """End a trace; what it has recorded stays."""
     row = await _found(nodes.own, name)
     if row.state in ("running", "waiting"):
@@ -154,25 +212,25 @@ async def get_trace_log(
     position: Annotated[int, Query(ge=0, le=2**53, description="Where to begin: `meta.position` of before")] = 0,
     size: Annotated[int, Query(alias="bytes", ge=1, le=2**31 - 1, description="How many bytes, about")] = 1000,
     node: NodeQuery = None,
-) -> dict[str, Any]:
+) -> TraceLog:
     """Some records of a trace, whole ones."""
     found = await _read(_chosen(nodes, node), name, position, min(size, _PIECE_BYTES))
     return {"items": found.text, "meta": {"bytes": size, "position": found.position}}
 
 
 @area.get("/trace/{name}/log_detail", scope="traces:read", errors=_MISSING)
-async def get_trace_log_detail(name: str, nodes: NodesDep, now_s: NowDep) -> list[dict[str, Any]]:
+async def get_trace_log_detail(name: str, nodes: NodesDep, now_s: NowDep) -> list[TraceFileObject]:
     """How much a trace has recorded, and when last, in milliseconds since the epoch."""
     row = await _found(nodes.own, name)
     written = row.modified_at or now_s
     return [{"node": nodes.own.name, "size": row.size, "mtime": int(written * 1000)}]
 
 
-def _trace(node: Node, row: TraceRow) -> dict[str, Any]:
+def _trace(node: Node, row: TraceRow) -> TraceShown:
     begin_us = int(datetime.fromisoformat(row.started_at).timestamp() * 1_000_000) if row.started_at else 0
     kind = _TYPES.get(row.about, "clientid")
     state = row.state if row.state in ("running", "waiting") else "stopped"
-    return {
+    found: dict[str, object] = {
         "name": row.name,
         "type": kind,
         kind: row.value,
@@ -184,6 +242,7 @@ def _trace(node: Node, row: TraceRow) -> dict[str, Any]:
         "formatter": row.formatter,
         "log_size": {node.name: row.size},
     }
+    return cast("TraceShown", found)  # its subject has one of four names
 
 
 def _seconds(said: str | int, name: str) -> float:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, cached_property, partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 from urllib.parse import unquote
 
 import orjson
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match, compile_path
 from starlette.types import Message, Receive, Scope, Send
+from typing_extensions import is_typeddict
 
 from heliograph.management.web.callers import authorize
 from heliograph.management.web.error_codes import DESCRIPTIONS
@@ -156,14 +157,14 @@ class LaterRoute(BaseRoute):
     Args:
         method: Its method of HTTP.
         path: Its whole path.
-        make: Makes the route itself.
+        make: Makes the route itself, for the document or to serve.
 
     Attributes:
         methods: Its method.
         path_regex: What its path looks like.
     """
 
-    def __init__(self, method: str, path: str, make: Callable[[], BaseRoute]) -> None:
+    def __init__(self, method: str, path: str, make: Callable[[bool], BaseRoute]) -> None:
         self.methods = {method}
         self.path_regex = compile_path(path)[0]
         self._make = make
@@ -171,7 +172,11 @@ class LaterRoute(BaseRoute):
     @cached_property
     def made(self) -> BaseRoute:
         """The route itself."""
-        return self._make()
+        return self._make(False)
+
+    def documented(self) -> BaseRoute:
+        """The route with the schemas of all answers, for the document."""
+        return self._make(True)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether a request is for it."""
@@ -241,9 +246,12 @@ class Area:
         errors: Mapping[int, Sequence[str]] | None = None,
         status: int = 200,
         name: str = "",
+        answers: Any = None,
         **more: Any,
     ) -> Callable[[Endpoint], Endpoint]:
         """Add a route.
+
+        An answer that is a `TypedDict` is written as it is: its type is for the document and for mypy.
 
         Args:
             path: Below the base path; parameters are `{name}`.
@@ -251,6 +259,7 @@ class Area:
             errors: The codes that it may answer with, by status.
             status: The status of success.
             name: What the document calls it; by default its function.
+            answers: The type of the answer, for the document: where the endpoint makes a `Response`, or a plain dict.
             more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `description` and others.
         """
         declared = {code: set(names) for code, names in (errors or {}).items()}
@@ -263,8 +272,13 @@ class Area:
         extra: dict[str, Any] = {"security": list(_SCHEMES) if scope else [], **({_SCOPE: scope} if scope else {})}
         extra |= more.pop("openapi_extra", {})
 
-        def make(endpoint: Callable[..., Any]) -> BaseRoute:
+        def make(endpoint: Callable[..., Any], is_documented: bool) -> BaseRoute:
             router = APIRouter(prefix=BASE, tags=[self.name], route_class=ScopedRoute)
+            model: dict[str, Any] = {}
+            if answers is not None:
+                model = {"response_model": answers} if is_documented else {}
+            elif not is_documented and _has_typed_dict(endpoint.__annotations__.get("return")):
+                model = {"response_model": Any}
             router.add_api_route(
                 path,
                 endpoint,
@@ -274,7 +288,7 @@ class Area:
                 name=name or endpoint.__name__,
                 operation_id=_operation_id(name or endpoint.__name__),
                 openapi_extra=extra,
-                **more,
+                **(more | model),
             )
             return router.routes[0]
 
@@ -304,6 +318,10 @@ class Area:
 
     def __repr__(self) -> str:
         return f"Area({self.name}, {len(self.routes)} routes)"
+
+
+def _has_typed_dict(kind: object) -> bool:
+    return is_typeddict(kind) or any(_has_typed_dict(one) for one in get_args(kind))
 
 
 @cache

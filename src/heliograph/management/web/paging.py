@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, Generic, NotRequired, TypeVar
 
 import msgspec
 import orjson
 from fastapi import Depends, Query, Response
+from typing_extensions import TypedDict
 
 from heliograph.management.web.errors import ApiError
 
@@ -18,6 +19,47 @@ ROWS_BYTES: Final = 8 << 20  # of an answer, before more are asked for: clients 
 PAGE_BYTES: Final = 16 << 20  # of an answer that has to have as many rows as were asked for
 _LIMIT: Final = 100
 _SKIP_MAX: Final = 1 << 53  # no list has as many
+
+
+class PageMeta(TypedDict):
+    """Which part of a list a page is.
+
+    Attributes:
+        page: From 1 on.
+        limit: Rows of a page.
+        hasnext: Whether more rows come after it.
+        count: How many rows match altogether; left out where that is not known.
+    """
+
+    page: int
+    limit: int
+    hasnext: bool
+    count: NotRequired[int]
+
+
+class PageOf(TypedDict, Generic[T]):
+    """A page of a list."""
+
+    data: list[T]
+    meta: PageMeta
+
+
+class CursorMeta(TypedDict):
+    """Where a page of a list ends.
+
+    Attributes:
+        limit: Rows of a page.
+        hasnext: Whether more rows come after it.
+        count: How many rows match altogether; left out where that is not known.
+        cursor: What the request for the next page gives; left out of the last page.
+        sort: What the rows are in the order of, where the request says it.
+    """
+
+    limit: int
+    hasnext: bool
+    count: NotRequired[int]
+    cursor: NotRequired[str]
+    sort: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +103,7 @@ def page_response(rows: Sequence[object], page: Page, count: int | None, has_nex
         count: How many match altogether; None where that is not known.
         has_next: Whether there are more behind it.
     """
-    meta: dict[str, Any] = {"page": page.page, "limit": page.limit, "hasnext": has_next}
+    meta: PageMeta = {"page": page.page, "limit": page.limit, "hasnext": has_next}
     if count is not None:
         meta["count"] = count
     return json_response({"data": rows, "meta": meta})
