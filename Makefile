@@ -68,11 +68,11 @@ lint: ## ruff, mypy --strict, import layers, words of the glossary, types of the
 	@$(RUN) $(BIN)/mypy src tests benchmarks scripts examples/weather
 	@$(RUN) $(BIN)/lint-imports
 	@$(RUN) $(BIN)/python scripts/check_words.py
-	@$(RUN) $(BIN)/python scripts/lint_page.py
+	@$(RUN) $(BIN)/python -m scripts.lint_page
 
 lint-page: ## types of the dashboard's modules, by TypeScript (where npm is installed)
 	@$(SET_UP)
-	@$(RUN) $(BIN)/python scripts/lint_page.py
+	@$(RUN) $(BIN)/python -m scripts.lint_page
 
 screenshots: ## pictures of every page of the dashboard, in docs/images/dashboard
 	@$(SET_UP) test

@@ -1,5 +1,6 @@
 """Checks the types of the dashboard's modules: `make lint-page`, and part of `make lint`.
 
+What the API answers they know from `api.d.ts` beside their `tsconfig.json`, which is made here from its document.
 TypeScript and the types of the libraries come from npm in the versions of `scripts/page_types/package-lock.json`, once,
 into a cache directory. Where npm is not installed, or cannot get them, it says so and checks nothing.
 """
@@ -12,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Final
+
+from scripts.api_types import declarations
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = CHECKOUT / "scripts" / "page_types"
@@ -31,6 +34,7 @@ def main() -> int:
         said = getattr(error, "stderr", "") or str(error)
         print(f"{LEFT_OUT}: npm cannot install TypeScript: {said.strip()[-500:]}", file=sys.stderr)
         return 0
+    (OPTIONS.parent / "api.d.ts").write_text(declarations())
     # In a file of its own, named by the checkout: several of them share the packages.
     project = folder / f"{hashlib.sha256(bytes(CHECKOUT)).hexdigest()[:16]}.json"
     project.write_text(json.dumps(options(folder)))
@@ -65,7 +69,7 @@ def options(folder: Path) -> dict[str, object]:
             "paths": {"*": [f"{packages}/*", f"{packages}/@types/*"]},
             "typeRoots": [f"{packages}/@types"],
         },
-        "include": [f"{OPTIONS.parent}/static/**/*.js"],
+        "include": [f"{OPTIONS.parent}/api.d.ts", f"{OPTIONS.parent}/static/**/*.js"],
     }
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
-from fastapi import FastAPI
 
 from heliograph import __version__
 from heliograph.management.api.areas import AREAS
@@ -24,32 +23,31 @@ _ATTRIBUTE: Final = re.compile(r"^    (\S+): (.+(?:\n     +.+)*)$", re.MULTILINE
 _BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 
 
-def document_of(app: FastAPI, areas: Sequence[Area]) -> dict[str, Any]:
-    """The document: made at its first use, since it takes a while."""
+def whole_document() -> dict[str, Any]:
+    """The document of all areas."""
     from fastapi.openapi.utils import get_openapi  # the process that serves requests makes no document
 
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title="Heliograph API",
-            version=__version__,
-            openapi_version="3.1.0",
-            routes=app.routes,
-            tags=[{"name": name, "description": said} for name, said in _tags(areas).items()],
-        )
-        document["servers"] = [{"url": BASE}]
-        document["components"] = document.get("components", {}) | {"securitySchemes": _SCHEMES}
-        document["security"] = [{name: []} for name in _SCHEMES]
-        document["paths"] = {path.removeprefix(BASE): item for path, item in document["paths"].items()}
-        for item in document["paths"].values():
-            for operation in item.values():
-                operation["responses"].pop("422", None)  # a request that is not valid is answered with 400
-        schemas = document["components"].get("schemas", {})
-        for name in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(name, None)
-        for schema in schemas.values():
-            _describe_fields(schema)
-        app.openapi_schema = _with_bounds(document)
-    return app.openapi_schema
+    document = get_openapi(
+        title="Heliograph API",
+        version=__version__,
+        openapi_version="3.1.0",
+        routes=[route.documented() for area in AREAS for route in area.routes],
+        tags=[{"name": name, "description": said} for name, said in _tags(AREAS).items()],
+    )
+    document["servers"] = [{"url": BASE}]
+    document["components"] = document.get("components", {}) | {"securitySchemes": _SCHEMES}
+    document["security"] = [{name: []} for name in _SCHEMES]
+    document["paths"] = {path.removeprefix(BASE): item for path, item in document["paths"].items()}
+    for item in document["paths"].values():
+        for operation in item.values():
+            operation["responses"].pop("422", None)  # a request that is not valid is answered with 400
+    schemas = document["components"].get("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for schema in schemas.values():
+        _describe_fields(schema)
+    found: dict[str, Any] = _with_bounds(document)
+    return found
 
 
 def _tags(areas: Sequence[Area]) -> dict[str, str]:
@@ -165,18 +163,9 @@ def _key(name: str) -> str:
     return name if is_plain else orjson.dumps(name).decode()
 
 
-def whole_document() -> dict[str, Any]:
-    """The document of all areas."""
-    app = FastAPI()
-    app.router.routes.extend(route.documented() for area in AREAS for route in area.routes)
-    return document_of(app, AREAS)
-
-
 def main() -> int:
     """Write the document."""
-    app = FastAPI()
-    app.router.routes.extend(route.documented() for area in AREAS for route in area.routes)
-    document = document_of(app, AREAS)
+    document = whole_document()
     forms = {
         "json": orjson.dumps(document).decode(),
         "json 3.0": orjson.dumps(as_openapi_30(document)).decode(),

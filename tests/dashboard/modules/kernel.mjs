@@ -11,7 +11,7 @@ const { stretchOf } = await load("pages/time_machine/stretch.js");
 const format = await load("kernel/format.js");
 
 test("a part of a path is one, whatever it is called", () => {
-  assert.equal(path`clients/${"a/b c"}/x`, "clients/a%2Fb%20c/x");
+  assert.equal(path("clients/{clientid}/x", "a/b c"), "clients/a%2Fb%20c/x");
   assert.deepEqual([step("."), step(".."), step("...")], [".%00", "..%00", "..."]);
 });
 

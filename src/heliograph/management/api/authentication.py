@@ -45,6 +45,7 @@ class AuthenticatorObject(TypedDict):
     enable: bool
     mechanism: str
     backend: NotRequired[str]
+    user_id_type: NotRequired[str]
 
 
 class LinkNodeStatus(TypedDict):

@@ -51,24 +51,41 @@ class RulesBody(Body):
     )
 
 
+class BuiltInRule(TypedDict):
+    """A rule.
+
+    Attributes:
+        permission: `allow` or `deny`.
+        action: `publish`, `subscribe` or `all`.
+        topic: A topic filter, with placeholders.
+        retain: `true`, `false` or `all`.
+    """
+
+    permission: str
+    action: str
+    topic: str
+    qos: list[int]
+    retain: str | bool
+
+
 class RulesOfUser(TypedDict):
     """The rules of a user name."""
 
     username: str
-    rules: list[Rule]
+    rules: list[BuiltInRule]
 
 
 class RulesOfClient(TypedDict):
     """The rules of a client id."""
 
     clientid: str
-    rules: list[Rule]
+    rules: list[BuiltInRule]
 
 
 class RulesOfAll(TypedDict):
     """The rules of all clients."""
 
-    rules: list[Rule]
+    rules: list[BuiltInRule]
 
 
 async def _list(kind: str, like: str, nodes: NodesDep, page: PageDep) -> Response:

@@ -37,16 +37,18 @@ const fieldOf = (message) => /^([A-Za-z_$][\w$]*(?:[.[][\w$\]]+)*)(?: = [^:]*)?:
 export const step = (value) => encodeURIComponent(String(value)) + (/^\.{1,2}$/.test(String(value)) ? "%00" : "");
 
 /**
- * A path with its parts encoded: path`clients/${id}/subscriptions`.
- * @param {TemplateStringsArray} texts
+ * A path of the document of the API with its parameters: path("clients/{clientid}/subscriptions", id). For TypeScript
+ * it stays the path of the document, which says what `api` answers.
+ * @template {string} Path
+ * @param {Path} template
  * @param {...(string | number)} values
  */
-export const path = (texts, ...values) =>
-  texts.reduce((made, text, index) => made + step(values[index - 1]) + text);
+export const path = (template, ...values) =>
+  /** @type {Path} */ (template.replace(/\{\w+\}/g, () => step(values.shift())));
 
 /**
  * A query of those values that are not empty.
- * @param {Record<string, any>} query
+ * @param {Query} query
  */
 export const queryText = (query) => {
   const pairs = Object.entries(query).flatMap(([name, value]) => (Array.isArray(value) ? value : [value])
@@ -54,17 +56,18 @@ export const queryText = (query) => {
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";
 };
 
-/** @param {string} where @param {Record<string, any>} [query] */
+/** @param {string} where @param {Query} [query] */
 export const urlOf = (where, query = {}) => BASE + where + queryText(query);
 
 /**
- * @typedef {{ query?: Record<string, any>, body?: any, signal?: AbortSignal, headers?: Record<string, string> }}
- *   Request
+ * Ask what need not be in the document.
+ * @typedef {Record<string, unknown>} Query
+ * @typedef {{ query?: Query, body?: unknown, signal?: AbortSignal, headers?: Record<string, string> }} Request
  * @param {string} method
  * @param {string} where
  * @param {Request} request
  */
-const ask = async (method, where, { query = {}, body, signal, headers = {} }) => {
+export const ask = async (method, where, { query = {}, body, signal, headers = {} }) => {
   const isReady = body === undefined || body instanceof FormData || body instanceof Blob; // the browser names its type
   /** @type {Record<string, string>} */
   const type = isReady ? {} : { "content-type": "application/json" };
@@ -100,13 +103,30 @@ const messageOf = (answer, text) => {
   return typeof message === "string" ? message : JSON.stringify(message);
 };
 
+// What answers are, scripts/api_types.py makes from the document of the API.
 export const api = {
-  /** @param {string} where @param {Record<string, any>} [query] @param {AbortSignal} [signal] */
+  /**
+   * @template {keyof Api.Gets} Path
+   * @param {Path} where @param {Query} [query] @param {AbortSignal} [signal]
+   * @returns {Promise<Api.Gets[Path]>}
+   */
   get: (where, query, signal) => ask("GET", where, { query, signal }),
-  /** @param {string} where @param {any} [body] @param {Request} [more] */
+  /**
+   * @template {keyof Api.Posts} Path
+   * @param {Path} where @param {unknown} [body] @param {Request} [more]
+   * @returns {Promise<Api.Posts[Path]>}
+   */
   post: (where, body, more = {}) => ask("POST", where, { body, ...more }),
-  /** @param {string} where @param {any} [body] @param {Request} [more] */
+  /**
+   * @template {keyof Api.Puts} Path
+   * @param {Path} where @param {unknown} [body] @param {Request} [more]
+   * @returns {Promise<Api.Puts[Path]>}
+   */
   put: (where, body, more = {}) => ask("PUT", where, { body, ...more }),
-  /** @param {string} where @param {Request} [more] */
+  /**
+   * @template {keyof Api.Deletes} Path
+   * @param {Path} where @param {Request} [more]
+   * @returns {Promise<Api.Deletes[Path]>}
+   */
   del: (where, more = {}) => ask("DELETE", where, more),
 };

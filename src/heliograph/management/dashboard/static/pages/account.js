@@ -58,7 +58,8 @@ const Own = ({ name, hasFactor }) => {
     </section>
     ${open === "password" && html`<${FormDialog} title=${texts.changePassword} action=${texts.changePassword}
       fields=${[OLD, NEW]} intro=${texts.loginsEnd}
-      act=${(/** @type {any} */ values) => api.post(path`users/${name}/change_pwd`, values)} onClose=${close} />`}
+      act=${(/** @type {any} */ values) => api.post(path("users/{username}/change_pwd", name), values)}
+      onClose=${close} />`}
     ${open === "remove" && html`<${FormDialog} title=${texts.removeFactor} action=${texts.removeFactor}
       fields=${[PASSWORD, CODE]} intro=${texts.loginsEnd}
       act=${(/** @type {any} */ values) => api.post("heliograph/second_factor/remove", values)} onClose=${close} />`}

@@ -35,7 +35,7 @@ export default function AlarmsPage() {
     <section class="card"><h2>${texts.open}</h2>
       ${now ? html`<${AlarmList} alarms=${now.alarms} act=${end} />` : html`<${Loading} />`}</section>
     <section><header class="page-head"><h2>${texts.history}</h2>
-        ${may("alarms:write") && ended.data?.data.length > 0
+        ${may("alarms:write") && !!ended.data?.data.length
           && html`<button type="button" onClick=${() => setAsked("")}>${texts.clear}</button>`}</header>
       <${Loaded} of=${ended}>${(/** @type {any} */ data) => html`
         <${Table} caption=${texts.history} columns=${COLUMNS} rows=${data.data} empty=${texts.noHistory}

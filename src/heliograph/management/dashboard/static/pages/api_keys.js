@@ -68,11 +68,11 @@ export default function ApiKeysPage() {
     ${kind === "change" && html`<${FormDialog} title=${texts.changeNamed(key.name)} action=${everywhere.save}
       fields=${SHARED}
       initial=${{ role: key.role, desc: key.desc, enable: key.enable, expired_at: local(key.expired_at) }}
-      act=${(/** @type {any} */ values) => api.put(path`api_key/${key.name}`, sent(values))}
+      act=${(/** @type {any} */ values) => api.put(path("api_key/{name}", key.name), sent(values))}
         onClose=${close(texts.changed(key.name))} />`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${texts.deleteNamed(key.name)}
       text=${texts.deleteText(key.name)} action=${texts.deleteNamed(key.name)}
-      act=${() => api.del(path`api_key/${key.name}`)} onClose=${close(texts.deleted(key.name))} />`}`;
+      act=${() => api.del(path("api_key/{name}", key.name))} onClose=${close(texts.deleted(key.name))} />`}`;
 }
 
 /** @param {any} key */

@@ -22,7 +22,7 @@ const COUNTS = [["total", texts.total], ["success", texts.success], ["failed", t
 const load = async (signal) => {
   const [root, list] = await Promise.all([loadSchema(), api.get("authentication", {}, signal)]);
   const links = await linksOf(list, ({ id }) => id, (name) =>
-    api.get(path`authentication/${name}/status`, {}, signal));
+    api.get(path("authentication/{id}/status", name), {}, signal));
   return { root, links };
 };
 
@@ -34,7 +34,7 @@ export default function AuthenticationPage() {
   const links = useLiveLinks("authentication", chain);
   const { kind, about, show, close } = useDialog(chain.reload);
   const move = useAction(async (name, position) => {
-    await api.put(path`authentication/${name}/position/${position}`);
+    await api.put(path("authentication/{id}/position/{position}", name, position));
     tell(shared.moved);
     chain.reload();
   });
@@ -58,11 +58,11 @@ export default function AuthenticationPage() {
     ${kind === "change" && html`<${SettingsDialog} title=${shared.changeNamed(about.name)} intro=${texts.risk}
       root=${chain.data?.root} prefix=${PREFIX}
       schema=${items.oneOf[variantOf(items, about.settings)]} initial=${about.settings} action=${everywhere.save}
-      load=${() => api.get(path`authentication/${about.name}`)}
-      act=${(/** @type {any} */ value) => api.put(path`authentication/${about.name}`, body(value))}
+      load=${() => api.get(path("authentication/{id}", about.name))}
+      act=${(/** @type {any} */ value) => api.put(path("authentication/{id}", about.name), body(value))}
         onClose=${close(shared.saved(about.name))} />`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${shared.removeNamed(about.name)}
       text=${texts.removeText(about.name)} name=${about.name} typed
-      action=${shared.removeNamed(about.name)} act=${() => api.del(path`authentication/${about.name}`)}
+      action=${shared.removeNamed(about.name)} act=${() => api.del(path("authentication/{id}", about.name))}
         onClose=${close(shared.removed(about.name))} />`}`;
 }

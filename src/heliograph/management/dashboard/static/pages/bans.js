@@ -83,5 +83,6 @@ export default function BansPage() {
       initial=${{ as: "clientid" }} act=${make} onClose=${close(texts.added)} />`}
     ${kind === "lift" && html`<${ConfirmDialog} title=${texts.liftNamed(about.who)} text=${texts.liftText(about.who)}
       action=${texts.liftNamed(about.who)}
-      act=${() => api.del(path`banned/${about.as}/${about.who}`)} onClose=${close(texts.lifted(about.who))} />`}`;
+      act=${() => api.del(path("banned/{kind}/{who}", about.as, about.who))}
+      onClose=${close(texts.lifted(about.who))} />`}`;
 }

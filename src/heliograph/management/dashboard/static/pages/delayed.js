@@ -6,10 +6,10 @@ import { duration, time } from "../kernel/format.js";
 import { KeptMessages } from "../parts/kept_messages.js";
 import texts from "../texts/en/delayed.js";
 
-/** @type {import("../parts/kept_messages.js").Kind} */
+/** @type {import("../parts/kept_messages.js").Kind<Api.DelayedMessage>} */
 const KIND = {
   words: texts,
-  placeOf: (row) => path`mqtt/delayed/messages/${row.node}/${row.msgid}`,
+  placeOf: (row) => path("mqtt/delayed/messages/{node}/{msgid}", row.node, row.msgid),
   asked: { max_payload_bytes: 262144 },
   columns: [
     { key: "expected_at", title: texts.due, kind: "time", show: (row) => time(row.expected_at) },

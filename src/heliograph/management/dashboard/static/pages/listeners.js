@@ -33,7 +33,7 @@ export default function ListenersPage() {
   const list = useResource("listeners", (signal) => api.get("listeners", {}, signal));
   const { kind, about, show, close } = useDialog(list.reload);
   const start = useAction(async (id) => {
-    await api.post(path`listeners/${id}/start`);
+    await api.post(path("listeners/{id}/start", id));
     tell(texts.started(id));
     list.reload();
   });
@@ -71,11 +71,11 @@ export default function ListenersPage() {
         isBusy=${list.isLoading} />`}<//>
     ${kind === "stop" && html`<${ConfirmDialog} title=${texts.named.stop(about.id)} action=${texts.named.stop(about.id)}
       text=${texts.stopText(about.id, count(about.status.current_connections))}
-      act=${() => api.post(path`listeners/${about.id}/stop`)} onClose=${close(texts.ended(about.id))} />`}
+      act=${() => api.post(path("listeners/{id}/stop", about.id))} onClose=${close(texts.ended(about.id))} />`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${texts.named.remove(about.id)}
       action=${texts.named.remove(about.id)} name=${about.id} typed
       text=${texts.removeText(about.id, count(about.status.current_connections))}
-      act=${() => api.del(path`listeners/${about.id}`)} onClose=${close(texts.removed(about.id))} />`}
+      act=${() => api.del(path("listeners/{id}", about.id))} onClose=${close(texts.removed(about.id))} />`}
     ${kind === "change" && html`<${ListenerDialog} id=${about.id} onClose=${close(texts.saved(about.id))} />`}
     ${kind === "add" && html`<${ListenerDialog} onClose=${close(texts.made)} />`}`;
 }

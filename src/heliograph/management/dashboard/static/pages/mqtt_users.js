@@ -51,14 +51,15 @@ const UsersTable = ({ id, turn }) => {
   const [typed, setTyped] = useState("");
   const [wanted, setWanted] = useState({ like: "", page: 1 });
   const users = useResource(JSON.stringify([id, wanted, turn]), (signal) =>
-    api.get(path`authentication/${id}/users`, { like_user_id: wanted.like, page: wanted.page, limit: LIMIT }, signal));
+    api.get(path("authentication/{id}/users", id),
+      { like_user_id: wanted.like, page: wanted.page, limit: LIMIT }, signal));
   const { kind, about, show, close } = useDialog(users.reload);
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
     setWanted({ like: typed, page: 1 });
   };
   const change = ({ password = "", is_superuser: isSuperuser = false }) =>
-    api.put(path`authentication/${id}/users/${about.user_id}`,
+    api.put(path("authentication/{id}/users/{user_id}", id, about.user_id),
       { is_superuser: isSuperuser, ...(password ? { password } : {}) });
   /** @type {import("../parts/table.js").Column[]} */
   const columns = [
@@ -87,6 +88,6 @@ const UsersTable = ({ id, turn }) => {
       initial=${{ is_superuser: about.is_superuser }} act=${change} onClose=${close(texts.changed(about.user_id))} />`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${texts.removeNamed(about.user_id)}
       text=${texts.removeText(about.user_id)} action=${texts.removeNamed(about.user_id)}
-      act=${() => api.del(path`authentication/${id}/users/${about.user_id}`)}
+      act=${() => api.del(path("authentication/{id}/users/{user_id}", id, about.user_id))}
         onClose=${close(texts.removed(about.user_id))} />`}`;
 };

@@ -1,7 +1,7 @@
 // @ts-check
 /** The operations of the API, from its document: searched, read, tried. */
 import { html, useState } from "../kernel/html.js";
-import { api, urlOf } from "../kernel/api.js";
+import { ask, urlOf } from "../kernel/api.js";
 import { useResource } from "../kernel/resource.js";
 import { replaceQuery } from "../kernel/router.js";
 import { Field } from "../parts/field.js";
@@ -24,7 +24,7 @@ const has = ({ path, method, about }, wanted) =>
 
 /** @param {{ route: import("../kernel/router.js").Route }} props */
 export default function OperationsPage({ route }) {
-  const document = useResource("document", (signal) => api.get("openapi.json", {}, signal));
+  const document = useResource("document", (signal) => ask("GET", "openapi.json", { signal }));
   const [search, setSearch] = useState(route.query.search ?? "");
   const area = route.query.area ?? "";
   const type = (/** @type {string} */ value) => {

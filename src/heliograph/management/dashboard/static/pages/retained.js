@@ -8,10 +8,10 @@ import { SearchField } from "../parts/field.js";
 import { KeptMessages } from "../parts/kept_messages.js";
 import texts from "../texts/en/retained.js";
 
-/** @type {import("../parts/kept_messages.js").Kind} */
+/** @type {import("../parts/kept_messages.js").Kind<Api.RetainedMessage>} */
 const KIND = {
   words: texts,
-  placeOf: (row) => path`mqtt/retainer/message/${row.topic}`,
+  placeOf: (row) => path("mqtt/retainer/message/{topic}", row.topic),
   columns: [{ key: "publish_at", title: texts.publishedAt, kind: "time", show: (row) => time(row.publish_at) }],
   facts: (one) => [[texts.publishedAt, time(one.publish_at)]],
   deleteText: (row) => texts.deleteText(row.topic),

@@ -16,7 +16,7 @@ const NEW = { id: "", name: "", description: "", enable: true, sql: texts.sqlFir
 /** @param {{ route: import("../kernel/router.js").Route }} props */
 export default function RulePage({ route }) {
   const id = route.steps[1] ?? "";
-  const rule = useResource(id, async (signal) => (id ? api.get(path`rules/${id}`, {}, signal) : NEW));
+  const rule = useResource(id, async (signal) => (id ? api.get(path("rules/{id}", id), {}, signal) : NEW));
   return html`
     <${PageHead} title=${id ? texts.title(id) : texts.newTitle}>
       ${id && may("rules:write") && html`<a class="button" href=${link("time_machine", { rule: id })}>
@@ -31,7 +31,7 @@ export default function RulePage({ route }) {
 /** @param {{ id: string }} props */
 const Counts = ({ id }) => {
   const told = useLive("rules")?.rules?.[id];
-  const reset = useAction(() => api.put(path`rules/${id}/metrics/reset`));
+  const reset = useAction(() => api.put(path("rules/{id}/metrics/reset", id)));
   return html`
     <dl class="numbers">${Object.entries(texts.counts.names).map(([name, title]) => html`
       <div class="number" key=${name}><dt>${title}</dt>

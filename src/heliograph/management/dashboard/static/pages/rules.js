@@ -26,8 +26,8 @@ export default function RulesPage({ route }) {
     api.get("rules", { like_id, page, limit: LIMIT }, signal));
   const live = useLive("rules")?.rules ?? {};
   const turn = useAction(async (/** @type {any} */ rule) => {
-    const now = await api.get(path`rules/${rule.id}`);
-    await api.put(path`rules/${rule.id}`, { ...now, enable: !rule.enable });
+    const now = await api.get(path("rules/{id}", rule.id));
+    await api.put(path("rules/{id}", rule.id), { ...now, enable: !rule.enable });
     rules.reload();
   });
   const search = (/** @type {Event} */ event) => {
@@ -53,7 +53,7 @@ export default function RulesPage({ route }) {
           onBefore=${() => replaceQuery({ id: like_id, page: page - 1 })} />`}`}<//>
     ${gone && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(gone)}
       action=${texts.removeAction(gone)}
-      act=${() => api.del(path`rules/${gone}`)} onClose=${(/** @type {boolean} */ isDone) => {
+      act=${() => api.del(path("rules/{id}", gone))} onClose=${(/** @type {boolean} */ isDone) => {
         setGone("");
         if (isDone) tell(texts.removed(gone));
         if (isDone) rules.reload();

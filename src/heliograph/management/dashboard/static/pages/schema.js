@@ -19,7 +19,7 @@ const PLACE = ["schema_registry", "schemas", "*"];
 export default function SchemaPage({ route }) {
   const name = route.steps[1] ?? "";
   const found = useResource(name, async (signal) => {
-    const [row, root] = await Promise.all([name ? api.get(path`schema_registry/${name}`, {}, signal) : NEW,
+    const [row, root] = await Promise.all([name ? api.get(path("schema_registry/{name}", name), {}, signal) : NEW,
       loadSchema()]);
     return { row, root };
   });
@@ -43,7 +43,7 @@ const Settings = ({ row, root, isNew, onSaved }) => {
   const save = useAction(async () => {
     const { source, parameters, ...others } = draft;
     const body = isService ? { ...others, parameters: parameters ?? {} } : { ...others, source };
-    const where = path`schema_registry/${row.name}`;
+    const where = path("schema_registry/{name}", row.name);
     if (!isNew) seen.check(await api.get(where));
     seen.saved(await (isNew ? api.post("schema_registry", body) : api.put(where, body)));
     tell(texts.saved(draft.name));

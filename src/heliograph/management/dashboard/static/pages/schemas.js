@@ -33,7 +33,7 @@ export default function SchemasPage() {
     <${Registries} />
     ${dialog.kind && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(dialog.about)}
       action=${texts.removeAction(dialog.about)}
-      act=${() => api.del(path`schema_registry/${dialog.about}`)}
+      act=${() => api.del(path("schema_registry/{name}", dialog.about))}
         onClose=${dialog.close(texts.removed(dialog.about))} />`}`;
 }
 

@@ -52,13 +52,14 @@ export default function UsersPage() {
     ${kind === "change" && html`<${FormDialog} title=${texts.changeNamed(user.username)} action=${everywhere.save}
       fields=${[ROLE, DESCRIPTION]}
       initial=${{ role: user.role, description: user.description }} intro=${texts.loginsEnd}
-      act=${(/** @type {any} */ values) => api.put(path`users/${user.username}`, values)}
+      act=${(/** @type {any} */ values) => api.put(path("users/{username}", user.username), values)}
         onClose=${close(texts.changed(user.username))} />`}
     ${kind === "factor" && html`<${ConfirmDialog} title=${texts.takeFactor} text=${texts.takeFactorOf(user.username)}
       action=${texts.takeFactor} name=${user.username}
-      act=${() => api.del(path`heliograph/users/${user.username}/second_factor`)}
+      act=${() => api.del(path("heliograph/users/{username}/second_factor", user.username))}
         onClose=${close(texts.changed(user.username))} />`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${texts.deleteNamed(user.username)}
       text=${texts.deleteText(user.username)} action=${texts.deleteNamed(user.username)}
-      act=${() => api.del(path`users/${user.username}`)} onClose=${close(texts.deleted(user.username))} />`}`;
+      act=${() => api.del(path("users/{username}", user.username))}
+      onClose=${close(texts.deleted(user.username))} />`}`;
 }

@@ -22,11 +22,22 @@ const LIMIT = 100;
  *   title: string, intro: string, none: string, message: string, found: (many: number) => string,
  *   showNamed: (topic: string) => string, deleteNamed: (topic: string) => string, deleted: (topic: string) => string,
  * }} Words
+ * @typedef {Api.RetainedMessage | Api.DelayedMessage} Row
+ * @typedef {{ kind: "show" | "delete", row: Row }} Open
+ */
+
+/**
+ * @template {Row} [One=Row]
  * @typedef {{
- *   words: Words, placeOf: (row: any) => string, columns: import("./table.js").Column[],
- *   facts: (one: any) => [string, any][], deleteText: (row: any) => string, asked?: Record<string, any>,
+ *   words: Words, placeOf: (row: One) => "mqtt/retainer/message/{topic}" | "mqtt/delayed/messages/{node}/{msgid}",
+ *   columns: import("./table.js").Column[], facts: (one: One) => [string, string][], deleteText: (row: One) => string,
+ *   asked?: Record<string, number>,
  * }} Kind
- * @param {{ kind: Kind, where: string, query?: Record<string, string>, children?: any }} props
+ */
+
+/**
+ * @param {{ kind: Kind, where: "mqtt/retainer/messages" | "mqtt/delayed/messages", query?: Record<string, string>,
+ *   children?: unknown }} props
  */
 export const KeptMessages = ({ kind, where, query = {}, children }) => {
   const { words, placeOf } = kind;
@@ -34,19 +45,19 @@ export const KeptMessages = ({ kind, where, query = {}, children }) => {
   const [at, setAt] = useState({ key, page: 1 });
   const page = at.key === key ? at.page : 1;
   const turn = (/** @type {number} */ pages) => () => setAt({ key, page: page + pages });
-  const [open, setOpen] = useState(/** @type {any} */ (null));
+  const [open, setOpen] = useState(/** @type {Open | null} */ (null));
   const found = useResource(`${key} ${page}`, (signal) => api.get(where, { ...query, page, limit: LIMIT }, signal));
   const close = (/** @type {boolean} */ isDone) => {
     setOpen(null);
     if (!isDone) return;
-    tell(words.deleted(open.row.topic));
+    if (open) tell(words.deleted(open.row.topic));
     found.reload();
   };
   return html`
     <${PageHead} title=${words.title}><button type="button" onClick=${found.reload}>${everywhere.refresh}</button><//>
     <p class="quiet">${words.intro}</p>
     ${children}
-    <${Loaded} of=${found}>${(/** @type {any} */ { data, meta }) => html`
+    <${Loaded} of=${found}>${(/** @type {Api.PageOfRetainedMessage} */ { data, meta }) => html`
       <${Table} caption=${words.title} columns=${columnsOf(kind, setOpen)} rows=${data} rowKey=${placeOf}
         empty=${words.none} isBusy=${found.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${turn(1)} onBefore=${turn(-1)}>
@@ -57,7 +68,7 @@ export const KeptMessages = ({ kind, where, query = {}, children }) => {
       act=${() => api.del(placeOf(open.row))} onClose=${close} />`}`;
 };
 
-/** @param {Kind} kind @param {(open: any) => void} setOpen @returns {import("./table.js").Column[]} */
+/** @param {Kind} kind @param {(open: Open) => void} setOpen @returns {import("./table.js").Column[]} */
 const columnsOf = ({ words, columns }, setOpen) => [
   { key: "topic", title: texts.topic, kind: "code", isHead: true },
   { key: "from_clientid", title: texts.client, kind: "code" },
@@ -71,13 +82,13 @@ const columnsOf = ({ words, columns }, setOpen) => [
       onClick=${() => setOpen({ kind: "delete", row })}>${everywhere.remove}</button>`}` },
 ];
 
-/** @param {{ kind: Kind, row: any, onClose: () => void }} props */
+/** @param {{ kind: Kind, row: Row, onClose: () => void }} props */
 const Message = ({ kind, row, onClose }) => {
   const where = kind.placeOf(row);
   const found = useResource(where, (signal) => api.get(where, kind.asked, signal));
   return html`
     <${Dialog} title=${kind.words.message} isWide onClose=${onClose}>
-      <${Loaded} of=${found}>${(/** @type {any} */ one) => html`
+      <${Loaded} of=${found}>${(/** @type {Row} */ one) => html`
         <${FactList} rows=${[
           [texts.topic, html`<code>${one.topic}</code>`],
           [texts.client, one.from_clientid],

@@ -10,7 +10,7 @@ import texts from "../texts/en/memory_owners.js";
 
 /** @param {{ node: string }} props */
 export const MemoryOwners = ({ node }) => {
-  const memory = useResource(node, (signal) => api.get(path`heliograph/nodes/${node}/memory`, {}, signal));
+  const memory = useResource(node, (signal) => api.get(path("heliograph/nodes/{node}/memory", node), {}, signal));
   return html`
     <section class="card" aria-busy=${memory.isLoading}>
       <header class="page-head"><h2>${texts.title}</h2><button type="button" onClick=${memory.reload}>

@@ -6,14 +6,12 @@ import { may } from "../kernel/session.js";
 import { topicsOf, wordsOf } from "./sql_words.js";
 
 /**
- * @typedef {{ name: string, family: string, signature: string, result: string, summary: string }} RuleFunction
- * @typedef {{ event: string, title: { en: string }, description: { en: string }, columns: string[],
- *   test_columns: Record<string, [any, string]>, sql_example: string }} RuleEvent
+ * @typedef {Api.RuleFunctionShown} RuleFunction
+ * @typedef {Api.RuleEventObject} RuleEvent
  * @typedef {{ functions: RuleFunction[], events: RuleEvent[] }} Language
- * @typedef {{ message: string, line: number, column: number, start: number, end: number }} Problem
- * @typedef {{ name: string, type: string, engine: string, reason: string }} Part
- * @typedef {{ problem: Problem | null, topics: string[], events: string[], may_block: boolean, engine: string,
- *   spark_problem: string, parts: Part[], unknown_functions: string[] }} Explained
+ * @typedef {Api.RuleProblemShown} Problem
+ * @typedef {Api.RulePartShown} Part
+ * @typedef {Api.RuleExplanation} Explained
  */
 
 const PREFIX = "$events/";
@@ -24,6 +22,7 @@ const NOTHING = { functions: [], events: [] };
 /** @type {Promise<Language> | null} */
 let asked = null;
 
+/** @returns {Promise<Language>} */
 const load = () => {
   asked ??= Promise.all([api.get("heliograph/rule_functions"), api.get("rule_events")])
     .then(([functions, events]) => ({ functions, events }))

@@ -6,18 +6,18 @@
  * beside the fields that `problemsOf(error)` finds.
  */
 import { html, useMemo } from "../kernel/html.js";
-import { api } from "../kernel/api.js";
+import { api, path } from "../kernel/api.js";
 import { Form, SchemaNode } from "./schema/node.js";
 
 export { differences, dotted, isSame, namesOf, problemsOf, valueAt, withChanges, withValue } from "./schema/values.js";
 export { resolved, schemaAt, tagsOf, variantOf } from "./schema/kinds.js";
 
-/** @type {Promise<any> | null} */
+/** @type {Promise<import("./schema/kinds.js").Schema> | null} */
 let schema = null;
 
 /** The JSON Schema of the whole configuration, asked for once. */
 export const loadSchema = () => {
-  schema ??= api.get("schemas/hotconf").catch((error) => {
+  schema ??= api.get(path("schemas/{name}", "hotconf")).catch((error) => {
     schema = null;
     throw error;
   });

@@ -13,7 +13,7 @@ const FIELDS = ["token", "username", "password"];
 
 const load = (/** @type {AbortSignal} */ signal) => Promise.all([
   api.get("heliograph/set_up", {}, signal),
-  api.get("sso/running", {}, signal).catch(() => []),
+  api.get("sso/running", {}, signal).catch(() => /** @type {string[]} */ ([])),
 ]);
 
 export const SignIn = () => {

@@ -43,7 +43,7 @@ const nested = (properties) => {
 
 /** @param {any} row */
 const whole = async (row) => (row.payload_bytes <= LISTED_BYTES ? row
-  : seen(await api.get(path`heliograph/messages/${row.id}`, { payload: "base64" })));
+  : seen(await api.get(path("heliograph/messages/{id}", row.id), { payload: "base64" })));
 
 /**
  * @param {{ filter: string, isBusy: boolean, takesBytes?: boolean, onUse: (row: any) => any }} props

@@ -6,13 +6,16 @@ import texts from "../../texts/en/mqtt_users.js";
 
 const BUILT_IN = { mechanism: "password_based", backend: "built_in_database" };
 
-/** @typedef {{ name: string, password: string, choice: string, topics: string }} NewUser */
+/**
+ * @typedef {{ name: string, password: string, choice: string, topics: string }} NewUser
+ * @typedef {Pick<Api.BuiltInRule, "permission" | "action" | "topic">} WrittenRule
+ */
 
 const ID = `${BUILT_IN.mechanism}:${BUILT_IN.backend}`;
 
 /** The authenticators that keep users. @param {AbortSignal} [signal] @returns {Promise<string[]>} */
 export const loadIds = async (signal) => (await api.get("authentication", {}, signal))
-  .filter((/** @type {any} */ one) => one.backend === BUILT_IN.backend).map((/** @type {any} */ one) => one.id);
+  .filter((one) => one.backend === BUILT_IN.backend).map((one) => one.id);
 
 /**
  * Whether the node keeps rules, and whose rules users of an authenticator have: it knows them by user name or by
@@ -24,9 +27,9 @@ export const loadIds = async (signal) => (await api.get("authentication", {}, si
 export const loadAccess = async (id, signal) => {
   const [{ sources }, chain] = await Promise.all([api.get("authorization/sources", {}, signal),
     api.get("authentication", {}, signal)]);
-  const keeper = chain.find((/** @type {any} */ one) => one.id === id);
+  const keeper = chain.find((one) => one.id === id);
   return {
-    hasSource: sources.some((/** @type {any} */ one) => one.type === BUILT_IN.backend),
+    hasSource: sources.some((one) => one.type === BUILT_IN.backend),
     owner: keeper?.user_id_type === "clientid" ? "clientid" : "username",
   };
 };
@@ -41,9 +44,9 @@ export const rulesFor = ({ choice, topics }) => (choice === "rules" ? [] : [
 const MOST = 1000;
 
 /** @param {string} id @param {string} name */
-const hasUser = async (id, name) => (await api.get(path`authentication/${id}/users`,
+const hasUser = async (id, name) => (await api.get(path("authentication/{id}/users", id),
   { like_user_id: name, limit: MOST })).data
-  .some((/** @type {any} */ one) => one.user_id === name);
+  .some((one) => one.user_id === name);
 
 /**
  * @param {NewUser} user
@@ -59,17 +62,20 @@ export const addUser = async (user, id, owner) => {
     await putRules(owner, name, rules);
   }
   if (!id && !(await loadIds()).includes(ID)) await api.post("authentication", BUILT_IN);
-  await api.post(path`authentication/${id ?? ID}/users`, { user_id: name, password });
+  await api.post(path("authentication/{id}/users", id ?? ID), { user_id: name, password });
 };
 
-/** @param {any[]} rules */
+/** @param {Api.RulesOfUser | Api.RulesOfClient} one */
+export const nameOf = (one) => ("username" in one ? one.username : one.clientid);
+
+/** @param {WrittenRule[]} rules */
 const inWords = (rules) => rules.map(({ permission, action, topic }) => [permission, action, topic].join(" ")).join();
 
-/** @param {"username" | "clientid"} owner @param {string} name @param {any[]} rules */
+/** @param {"username" | "clientid"} owner @param {string} name @param {WrittenRule[]} rules */
 const putRules = async (owner, name, rules) => {
-  const where = `${RULES}/${owner === "username" ? "users" : "clients"}`;
+  const where = /** @type {const} */ (`${RULES}/${owner === "username" ? "users" : "clients"}`);
   const { data } = await api.get(where, { [`like_${owner}`]: name, limit: MOST });
-  const held = data.find((/** @type {any} */ one) => one[owner] === name);
+  const held = data.find((/** @type {Api.RulesOfUser | Api.RulesOfClient} */ one) => nameOf(one) === name);
   if (!held) await api.post(where, [{ [owner]: name, rules }]);
   else if (inWords(held.rules) !== inWords(rules)) throw new ApiError(409, "ALREADY_EXISTS", texts.rulesExist(name));
 };

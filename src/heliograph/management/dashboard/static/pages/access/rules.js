@@ -1,7 +1,7 @@
 // @ts-check
 /** The rules that the node keeps: of user names, of client ids, of all clients. */
 import { html, useState } from "../../kernel/html.js";
-import { api, path } from "../../kernel/api.js";
+import { api } from "../../kernel/api.js";
 import { own } from "../../kernel/own.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { link, navigate } from "../../kernel/router.js";
@@ -10,7 +10,8 @@ import { ConfirmDialog, useDialog } from "../../parts/dialog.js";
 import { Field } from "../../parts/field.js";
 import { Empty, ErrorNote, Loaded } from "../../parts/notice.js";
 import { Pager, Table } from "../../parts/table.js";
-import { RulesDialog, RULES } from "./rules_dialog.js";
+import { nameOf } from "./adding.js";
+import { placeOf, RulesDialog, RULES } from "./rules_dialog.js";
 import everywhere from "../../texts/en/everywhere.js";
 import shared from "../../texts/en/access.js";
 
@@ -19,14 +20,14 @@ const LIMIT = 50;
 /** @typedef {"users" | "clients" | "all"} Kind */
 const KINDS = Object.entries(texts.kinds).map(([value, label]) => ({ value, label }));
 
-/** @param {any} rule */
+/** @param {Api.BuiltInRule} rule */
 const inWords = ({ permission, action, topic }) => `${permission} ${action} ${topic}`;
 
 /** @param {{ route: import("../../kernel/router.js").Route }} props */
 export const RulesTab = ({ route }) => {
   const kind = /** @type {Kind} */ (own(texts.kinds, route.steps[2] ?? "") ? route.steps[2] : "users");
   const source = useResource("rules source", async (signal) =>
-    (await api.get("authorization/sources", {}, signal)).sources.some((/** @type {any} */ one) =>
+    (await api.get("authorization/sources", {}, signal)).sources.some((one) =>
       one.type === "built_in_database"));
   const make = useAction(async () => {
     await api.post("authorization/sources", { type: "built_in_database" });
@@ -45,8 +46,7 @@ const load = async (kind, like, page, signal) => {
   if (kind !== "all") {
     const { data, meta } = await api.get(`${RULES}/${kind}`,
       { [kind === "users" ? "like_username" : "like_clientid"]: like, page, limit: LIMIT }, signal);
-    return { rows: data.map((/** @type {any} */ row) => ({ ...row, name: row.username ?? row.clientid })),
-      hasNext: meta.hasnext };
+    return { rows: data.map((row) => ({ rules: row.rules, name: nameOf(row) })), hasNext: meta.hasnext };
   }
   const { rules } = await api.get(`${RULES}/all`, {}, signal);
   return { rows: rules.length ? [{ name: texts.kinds.all, rules }] : [], hasNext: false };
@@ -76,7 +76,7 @@ const Owners = ({ kind }) => {
       <button type="button" class="danger" aria-label=${shared.removeNamed(row.name)}
         onClick=${() => dialog.show("delete", row)}>${everywhere.remove}</button>` }] : []),
   ];
-  const where = (/** @type {any} */ row) => (kind === "all" ? `${RULES}/all` : `${RULES}/${kind}/${path`${row.name}`}`);
+  const where = (/** @type {import("./rules_dialog.js").Owner} */ row) => placeOf(kind, row.name);
   return html`
     <form class="filters" role="search" onSubmit=${search}>
       <${Field} label=${texts.of} options=${KINDS} value=${kind}

@@ -10,21 +10,39 @@ import everywhere from "../../texts/en/everywhere.js";
 import shared from "../../texts/en/access.js";
 
 const texts = shared.rules;
+/** @type {"authorization/sources/built_in_database/rules"} */
 export const RULES = "authorization/sources/built_in_database/rules";
 const NEW = { permission: "allow", action: "publish", topic: "${username}/#", qos: [0, 1, 2], retain: "all" };
 const QOS = [[0, 1, 2], [0], [1], [2], [0, 1], [0, 2], [1, 2]].map((levels) => levels.join(", "));
 
-/** @typedef {typeof NEW} Rule */
+/**
+ * @typedef {typeof NEW} Rule
+ * @typedef {{ name: string, rules: Rule[] }} Owner
+ */
+
+/**
+ * Where the rules of a name are.
+ * @param {"users" | "clients" | "all"} kind
+ * @param {string} name
+ * @returns {`${typeof RULES}/${"all" | "users/{username}" | "clients/{clientid}"}`}
+ */
+export const placeOf = (kind, name) => {
+  if (kind === "all") return `${RULES}/all`;
+  return kind === "users" ? path(`${RULES}/users/{username}`, name) : path(`${RULES}/clients/{clientid}`, name);
+};
 
 /** @param {"users" | "clients" | "all"} kind @param {string} name @param {boolean} isNew @param {Rule[]} rules */
 const save = (kind, name, isNew, rules) => {
   if (kind === "all") return api.post(`${RULES}/all`, { rules });
-  if (!isNew) return api.put(`${RULES}/${kind}/${path`${name}`}`, { rules });
+  if (!isNew) {
+    return kind === "users" ? api.put(path(`${RULES}/users/{username}`, name), { rules })
+      : api.put(path(`${RULES}/clients/{clientid}`, name), { rules });
+  }
   return api.post(`${RULES}/${kind}`, [{ [kind === "users" ? "username" : "clientid"]: name, rules }]);
 };
 
 /**
- * @param {{ kind: "users" | "clients" | "all", owner?: { name: string, rules: Rule[] }, onClose: (isDone: boolean) =>
+ * @param {{ kind: "users" | "clients" | "all", owner?: Owner, onClose: (isDone: boolean) =>
  *   void }} props
  */
 export const RulesDialog = ({ kind, owner, onClose }) => {

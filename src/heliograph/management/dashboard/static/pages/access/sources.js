@@ -21,7 +21,7 @@ const COUNTS = [["total", texts.total], ["allow", texts.allow], ["deny", texts.d
 const load = async (signal) => {
   const [root, { sources }] = await Promise.all([loadSchema(), api.get("authorization/sources", {}, signal)]);
   const links = await linksOf(sources, ({ type }) => type, (name) =>
-    api.get(path`authorization/sources/${name}/status`, {}, signal));
+    api.get(path("authorization/sources/{type}/status", name), {}, signal));
   return { root, links };
 };
 
@@ -42,7 +42,7 @@ export const SourcesTab = () => {
   const links = useLiveLinks("authorization", chain);
   const { kind, about, show, close } = useDialog(chain.reload);
   const move = useAction(async (name, position) => {
-    await api.post(path`authorization/sources/${name}/move`, { position });
+    await api.post(path("authorization/sources/{type}/move", name), { position });
     tell(shared.moved);
     chain.reload();
   });
@@ -64,12 +64,12 @@ export const SourcesTab = () => {
     ${kind === "change" && html`<${SettingsDialog} title=${shared.changeNamed(about.name)} root=${chain.data?.root}
       prefix=${PREFIX}
       schema=${items.oneOf[variantOf(items, about.settings)]} initial=${about.settings} action=${everywhere.save}
-      load=${() => api.get(path`authorization/sources/${about.name}`)}
-      act=${(/** @type {any} */ value) => api.put(path`authorization/sources/${about.name}`,
+      load=${() => api.get(path("authorization/sources/{type}", about.name))}
+      act=${(/** @type {any} */ value) => api.put(path("authorization/sources/{type}", about.name),
         bodyOf(about.settings, value))}
       onClose=${close(shared.saved(about.name))}>${fileRules}<//>`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${shared.removeNamed(about.name)}
       text=${texts.removeText(about.name)} name=${about.name} typed
-      action=${shared.removeNamed(about.name)} act=${() => api.del(path`authorization/sources/${about.name}`)}
+      action=${shared.removeNamed(about.name)} act=${() => api.del(path("authorization/sources/{type}", about.name))}
         onClose=${close(shared.removed(about.name))} />`}`;
 };

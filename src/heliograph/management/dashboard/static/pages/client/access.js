@@ -26,7 +26,7 @@ const rowKey = (row) => JSON.stringify([row.access, row.topic, row.qos, row.reta
 
 /** @param {import("./one.js").TabProps} props */
 export const AccessTab = ({ id, client, turn }) => {
-  const where = path`clients/${id}/authorization/cache`;
+  const where = path("clients/{clientid}/authorization/cache", id);
   const list = useResource(`${id} ${client?.connected_at}`, (signal) => api.get(where, {}, signal));
   useTurn(turn, list.reload);
   const forget = useAction(async () => {

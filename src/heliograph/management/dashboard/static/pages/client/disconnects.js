@@ -32,7 +32,7 @@ export const DisconnectsTab = ({ id, client, turn }) => {
   const key = `${id} ${client?.connected_at}`;
   const place = useCursor(key);
   const list = useResource(`${key} ${place.cursor}`, (signal) =>
-    api.get(path`heliograph/clients/${id}/disconnects`, { limit: LIMIT, cursor: place.cursor }, signal));
+    api.get(path("heliograph/clients/{clientid}/disconnects", id), { limit: LIMIT, cursor: place.cursor }, signal));
   useTurn(turn, list.reload);
   return html`<${Loaded} of=${list}>${(/** @type {any} */ { data, meta }) => html`
     <${Table} caption=${texts.disconnects} columns=${COLUMNS} rows=${data} isBusy=${list.isLoading}

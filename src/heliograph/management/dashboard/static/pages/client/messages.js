@@ -38,18 +38,18 @@ const columnsOf = (onShow) => [
 /** @param {{ id: string, turn: number, kind: "inflight" | "mqueue" }} props */
 export const MessagesTab = ({ id, turn, kind }) => {
   const place = useCursor(id, FIRST);
-  const [shown, setShown] = useState(/** @type {any} */ (null));
+  const [shown, setShown] = useState(/** @type {Api.ClientMessage | null} */ (null));
   const list = useResource(JSON.stringify([id, kind, place.cursor]), (signal) => api.get(
-    path`clients/${id}/` + `${kind}_messages`,
+    path(`clients/{clientid}/${kind}_messages`, id),
     { position: place.cursor, limit: LIMIT, max_payload_bytes: BYTES }, signal));
   useTurn(turn, list.reload);
   const caption = kind === "mqueue" ? texts.queueCaption : texts.inflightCaption;
   return html`
     <p class="quiet">${texts.cutHint}</p>
-    <${Loaded} of=${list}>${(/** @type {any} */ { data, meta }) => html`
+    <${Loaded} of=${list}>${(/** @type {Api.ClientMessages} */ { data, meta }) => html`
       <${Table} caption=${caption} columns=${columnsOf(setShown)} rows=${data} empty=${texts.none}
         isBusy=${list.isLoading}
-        rowKey=${(/** @type {any} */ row) => `${row.msgid} ${row.inserted_at}`} />
+        rowKey=${(/** @type {Api.ClientMessage} */ row) => `${row.msgid} ${row.inserted_at}`} />
       <${Pager} hasMore=${meta.position !== END} hasBefore=${place.hasBefore} onBefore=${place.before}
         onMore=${() => place.next(meta.position)} />`}<//>
     ${shown && html`<${Dialog} title=${cut(shown.topic, 80)} onClose=${() => setShown(null)} isWide>

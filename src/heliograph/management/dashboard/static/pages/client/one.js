@@ -34,7 +34,7 @@ const TABS = {
 /** @param {AbortSignal} signal @param {string} id */
 const load = async (signal, id) => {
   try {
-    return { client: await api.get(path`clients/${id}`, {}, signal) };
+    return { client: await api.get(path("clients/{clientid}", id), {}, signal) };
   } catch (/** @type {any} */ error) {
     if (error.code !== "CLIENTID_NOT_FOUND") throw error;
     return { client: null };
@@ -79,7 +79,7 @@ const ClientActions = ({ id, onDone }) => {
     if (isDone) onDone();
   };
   const kick = async () => {
-    await api.del(path`clients/${id}`);
+    await api.del(path("clients/{clientid}", id));
     tell(texts.kicked(cut(id, 60)));
   };
   return html`

@@ -17,7 +17,7 @@ export const SubscribeDialog = ({ id, onClose }) => {
   const { run, isRunning, error } = useAction(async () => {
     const { topic, qos, rh, nl, rap } = one;
     const options = { qos: Number(qos), rh: Number(rh), nl: Number(nl), rap: Number(rap) };
-    await api.post(path`clients/${id}/subscribe`, { topic, ...options });
+    await api.post(path("clients/{clientid}/subscribe", id), { topic, ...options });
     tell(texts.added(cut(topic, 60)));
   });
   const submit = async (/** @type {Event} */ event) => {

@@ -31,7 +31,7 @@ export const SubscriptionsTab = ({ id, client, turn, reload }) => {
   const leaf = (/** @type {number} */ by) => setWanted({ ...wanted, page: wanted.page + by });
   const remove = async () => {
     const topic = /** @type {string} */ (asked.remove);
-    await api.post(path`clients/${id}/unsubscribe`, { topic });
+    await api.post(path("clients/{clientid}/unsubscribe", id), { topic });
     tell(texts.removed(cut(topic, 60)));
   };
   const search = (/** @type {Event} */ event) => {

@@ -90,7 +90,8 @@ export const ApplyDialog = ({ changes, state, reload, onErrors, onApplied, onLea
 const Conflict = ({ error, state, onReload }) => {
   const newest = useResource("newest", async (signal) => {
     const now = await api.get("heliograph/configuration/state", {}, signal);
-    return now.revision === state.revision ? null : api.get(path`heliograph/configuration/revisions/${now.revision}`,
+    return now.revision === state.revision ? null
+      : api.get(path("heliograph/configuration/revisions/{number}", now.revision),
       {}, signal);
   });
   return html`<div class="note warn" role="alert">

@@ -14,9 +14,9 @@ import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/configuration.js";
 
 /**
- * @typedef {{ path: string, value: string, plain: any, origin: string, how: keyof typeof texts.how }} Row
- * @typedef {{ revision: number, confirm_until: string | null, restart: string[] }} State
- * @typedef {{ schema: any, rows: Map<string, Row>, tree: any, state: State }} Held
+ * @typedef {Api.ConfigurationState} State
+ * @typedef {{ schema: Schema, rows: Map<string, Api.SettingShown>, tree: Record<string, unknown>, state: State }} Held
+ * @typedef {import("../../parts/schema/kinds.js").Schema} Schema
  */
 
 const TABS = [
@@ -29,9 +29,9 @@ const load = async (signal) => {
   // The state first: a change that comes between is then told as a conflict, and not taken for what was looked at.
   const state = await api.get("heliograph/configuration/state", {}, signal);
   const [schema, rows] = await Promise.all([loadSchema(), api.get("heliograph/configuration", {}, signal)]);
-  const tree = rows.reduce((/** @type {any} */ made, /** @type {Row} */ row) =>
-    withValue(made, namesOf(row.path), row.plain ?? undefined), {});
-  return { schema, rows: new Map(rows.map((/** @type {Row} */ row) => [row.path, row])), tree, state };
+  const tree = rows.reduce((made, row) =>
+    withValue(made, namesOf(row.path), row.plain ?? undefined), /** @type {Record<string, unknown>} */ ({}));
+  return { schema, rows: new Map(rows.map((row) => [row.path, row])), tree, state };
 };
 
 /** @param {{ route: import("../../kernel/router.js").Route }} props */

@@ -51,7 +51,8 @@ const DIFF = [
 
 /** @param {{ number: number, state: State, reload: () => void, onClose: () => void }} props */
 const RevisionDialog = ({ number, state, reload, onClose }) => {
-  const one = useResource(String(number), (signal) => api.get(path`heliograph/configuration/revisions/${number}`, {},
+  const one = useResource(String(number), (signal) =>
+    api.get(path("heliograph/configuration/revisions/{number}", number), {},
     signal));
   const diff = useResource(`${number} ${state.revision}`, (signal) =>
     api.get("heliograph/configuration/diff", { old: number, new: state.revision }, signal));

@@ -93,9 +93,10 @@ const Sections = ({ names, section, changed }) => html`
 
 /**
  * Where a value comes from, and how a change of it takes effect.
- * @param {{ row: import("./page.js").Row | undefined }} props
+ * @param {{ row: Api.SettingShown | undefined }} props
  */
 const Origin = ({ row }) => row && html`<span class="origin">
-  <span class=${`badge ${row.how === "restart" ? "warn" : "good"}`}>${texts.how[row.how]}</span>
+  <span class=${`badge ${row.how === "restart" ? "warn" : "good"}`}>
+    ${texts.how[/** @type {keyof typeof texts.how} */ (row.how)]}</span>
   ${" "}${row.origin === "defaults" ? texts.defaults : ABOVE.test(row.origin)
     ? html`<strong>${texts.fixedBy(row.origin)}</strong>` : texts.setBy(row.origin)}</span>`;

@@ -18,7 +18,8 @@ export const LogTail = ({ node }) => {
   const [level, setLevel] = useState("info");
   const [search, setSearch] = useState("");
   const [follows, setFollows] = useState(true);
-  const first = useResource(node, (signal) => api.get(path`heliograph/nodes/${node}/log`, { limit: 500 }, signal));
+  const first = useResource(node, (signal) =>
+    api.get(path("heliograph/nodes/{node}/log", node), { limit: 500 }, signal));
   const entries = useEntries(first, useLive(follows ? "log" : ""));
   const shown = useMemo(() => {
     const wanted = search.toLowerCase();

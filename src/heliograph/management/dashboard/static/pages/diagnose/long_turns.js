@@ -20,7 +20,7 @@ const COLUMNS = [
 
 /** @param {{ node: string }} props */
 export const LongTurns = ({ node }) => {
-  const turns = useResource(node, (signal) => api.get(path`heliograph/nodes/${node}/turns`, {}, signal));
+  const turns = useResource(node, (signal) => api.get(path("heliograph/nodes/{node}/turns", node), {}, signal));
   return html`
     <header class="page-head"><p class="quiet">${texts.turnsHint}</p><button type="button" onClick=${turns.reload}>
       ${everywhere.refresh}</button></header>

@@ -46,12 +46,12 @@ export const SlowSubscriptions = () => {
   return html`
     <header class="page-head">
       <p class="quiet">${settings.data && isOn
-        && texts.looksFor(settings.data.threshold, settings.data.top_k_num)}</p>
+        && texts.looksFor(settings.data.threshold ?? "", settings.data.top_k_num ?? 0)}</p>
       <div class="actions">
         <button type="button" onClick=${list.reload}>${everywhere.refresh}</button>
         ${mayChange && html`<button type="button" onClick=${() => setShown("settings")}>
           ${texts.settings}</button>`}
-        ${list.data?.data.length > 0 && may("metrics:write")
+        ${!!list.data?.data.length && may("metrics:write")
           && html`<button type="button" onClick=${() => setShown("clear")}>${texts.clear}</button>`}
       </div>
     </header>

@@ -50,9 +50,9 @@ const COLUMNS = [
 const Contents = ({ name }) => {
   const [page, setPage] = useState(1);
   const generations = useResource(`generations ${name}`, (signal) =>
-    api.get(path`heliograph/storage/${name}/generations`, {}, signal));
+    api.get(path("heliograph/storage/{database}/generations", name), {}, signal));
   const streams = useResource(`streams ${name} ${page}`, (signal) =>
-    api.get(path`heliograph/storage/${name}/streams`, { page, limit: LIMIT }, signal));
+    api.get(path("heliograph/storage/{database}/streams", name), { page, limit: LIMIT }, signal));
   return html`
     <h2>${texts.of(name)}</h2>
     <${Loaded} of=${generations}>${(/** @type {any[]} */ rows) => html`

@@ -15,7 +15,7 @@ const FIRST_BYTES = 16384;
 
 /** @param {{ message: any, onClose: () => void }} props */
 export const MessageDialog = ({ message, onClose }) => {
-  const where = path`heliograph/messages/${message.id}`;
+  const where = path("heliograph/messages/{id}", message.id);
   const found = useResource(where, (signal) => api.get(where, { max_payload_bytes: FIRST_BYTES }, signal));
   const load = async () => (await api.get(where)).payload;
   return html`

@@ -24,7 +24,7 @@ export const Replays = () => {
       <${Table} caption=${texts.replays} columns=${columns(setAsked)} rows=${rows}
         rowKey=${(/** @type {any} */ row) => row.id} empty=${texts.noReplays} />`}<//>
     ${asked && html`<${ConfirmDialog} title=${titleOf(asked)} text=${texts.stopText} action=${titleOf(asked)}
-      act=${() => api.del(path`heliograph/message_replays/${asked.id}`)}
+      act=${() => api.del(path("heliograph/message_replays/{id}", asked.id))}
       onClose=${(/** @type {boolean} */ isDone) => {
         setAsked(null);
         if (!isDone) return;
@@ -48,7 +48,7 @@ const useFollowed = (rows) => {
     const abort = new AbortController();
     for (const id of running.split(",").filter(Boolean)) {
       const take = (/** @type {string} */ _, /** @type {any} */ data) => setStates((old) => ({ ...old, [id]: data }));
-      readEvents(path`heliograph/message_replays/${id}/events`, {}, take, abort.signal).catch(() => {});
+      readEvents(path("heliograph/message_replays/{id}/events", id), {}, take, abort.signal).catch(() => {});
     }
     return () => abort.abort();
   }, [running]);

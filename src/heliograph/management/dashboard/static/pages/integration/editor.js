@@ -18,14 +18,14 @@ import texts from "../../texts/en/integration.js";
 const ONLY_READ = ["type", "name", "status", "status_reason", "node_status", "actions", "sources", "rules",
   "created_at", "last_modified_at"];
 
-/** @param {any} row */
+/** @param {Row} row */
 const settingsOf = (row) => Object.fromEntries(Object.entries(row).filter(([name]) => !ONLY_READ.includes(name)));
 
 /** @param {{ kind: "connectors" | "actions", id: string, type: string }} props */
 export const IntegrationEditor = ({ kind, id, type }) => {
   const words = texts[kind];
   const found = useResource(id, async (signal) => {
-    const [schema, row] = await Promise.all([loadSchema(), id ? api.get(`${kind}/${path`${id}`}`, {}, signal) : null]);
+    const [schema, row] = await Promise.all([loadSchema(), id ? api.get(path(`${kind}/{id}`, id), {}, signal) : null]);
     const connectors = kind === "actions" && may("connectors:read") ? await api.get("connectors", {}, signal) : [];
     return { schema, row, connectors };
   });
@@ -58,8 +58,9 @@ const withMeaning = (schema) => (schema.properties ? { ...schema,
     [name, withMeaning(one)])) } : schema);
 
 /**
- * @param {{ kind: "connectors" | "actions", schema: any, row: any, connectors: any[], first: string, onSaved: () =>
- *   void }} props
+ * @typedef {Api.IntegrationObject} Row
+ * @param {{ kind: "connectors" | "actions", schema: any, row: Row | null, connectors: Row[], first: string,
+ *   onSaved: () => void }} props
  */
 const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
   const types = Object.keys(schema.properties[kind].properties);
@@ -69,7 +70,7 @@ const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
   const [isTested, setTested] = useState(false);
   const seen = useSeen(row && settingsOf(row));
   const save = useAction(async () => {
-    const where = row && `${kind}/${path`${idOf(row)}`}`;
+    const where = path(`${kind}/{id}`, row ? idOf(row) : "");
     if (row) seen.check(settingsOf(await api.get(where)));
     const saved = row ? await api.put(where, draft) : await api.post(kind, { type, name, ...draft });
     seen.saved(settingsOf(saved));
@@ -132,8 +133,8 @@ const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
 };
 
 /**
- * @param {{ type: string, value: string, connectors: any[], error?: string, isReadOnly: boolean, onInput: (name:
- *   string) => void }} props
+ * @param {{ type: string, value: string, connectors: Row[], error?: string, isReadOnly: boolean,
+ *   onInput: (name: string) => void }} props
  */
 const ConnectorField = ({ type, value, connectors, error, isReadOnly, onInput }) => {
   const names = connectors.filter((one) => one.type === type).map(({ name }) => name);

@@ -13,15 +13,18 @@ import { Table } from "../../parts/table.js";
 import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/integration.js";
 
-/** @typedef {"connectors" | "actions"} Kind */
+/**
+ * @typedef {"connectors" | "actions"} Kind
+ * @typedef {Api.IntegrationObject} Row
+ */
 
-/** @param {any} row */
+/** @param {{ type: string, name: string }} row */
 export const idOf = (row) => `${row.type}:${row.name}`;
 
 /** The page of one of them. @param {Kind} kind */
 export const pageOf = (kind) => kind.slice(0, -1);
 
-/** @param {{ row: any }} props */
+/** @param {{ row: Row }} props */
 const StatusBadge = ({ row }) => {
   const state = row.enable ? row.status : "disabled";
   const sign = { connected: "good", connecting: "warn", disconnected: "bad",
@@ -35,13 +38,13 @@ export const IntegrationList = ({ kind }) => {
   const all = useResource(kind, (signal) => api.get(kind, {}, signal));
   const live = useLiveRows(kind, all.data, (row) => ({ id: idOf(row), enable: row.enable }), all.reload);
   const dialog = useDialog(all.reload);
-  const turn = useAction(async (/** @type {any} */ row) => {
-    await api.put(`${kind}/${path`${idOf(row)}/enable/${String(!row.enable)}`}`);
+  const turn = useAction(async (/** @type {Row} */ row) => {
+    await api.put(path(`${kind}/{id}/enable/{enable}`, idOf(row), String(!row.enable)));
     all.reload();
   });
-  const start = useAction(async (/** @type {any} */ row) => {
+  const start = useAction(async (/** @type {Row} */ row) => {
     try {
-      await api.post(`${kind}/${path`${idOf(row)}/start`}`);
+      await api.post(path(`${kind}/{id}/{operation}`, idOf(row), "start"));
       tell(texts.started(idOf(row)));
     } finally {
       all.reload();
@@ -56,28 +59,28 @@ export const IntegrationList = ({ kind }) => {
       ${mayChange && html`<a class="button main" href=${link(pageOf(kind))}>${words.add}</a>`}
     <//>
     <${ErrorNote} error=${turn.error ?? start.error} />
-    <${Loaded} of=${all}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${all}>${(/** @type {Row[]} */ rows) => html`
       <${Table} caption=${words.title} columns=${columns} rowKey=${idOf} empty=${words.none} isBusy=${all.isLoading}
         rows=${rows.map((row) => ({ ...row, ...stateOf(live.since[idOf(row)]) }))} />`}<//>
     ${dialog.kind && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
       onClose=${dialog.close(texts.removed(idOf(dialog.about)))} />`}`;
 };
 
-/** @param {{ kind: Kind, row: any, onClose: (isDone: boolean) => void }} props */
+/** @param {{ kind: Kind, row: Row, onClose: (isDone: boolean) => void }} props */
 export const RemoveDialog = ({ kind, row, onClose }) => {
-  const users = kind === "actions" ? row.rules : row.actions.map((/** @type {string} */ name) => `${row.type}:${name}`);
+  const users = kind === "actions" ? row.rules ?? [] : (row.actions ?? []).map((name) => `${row.type}:${name}`);
   const words = texts[kind];
   const also_delete_dep_actions = users.length > 0;
   return html`
     <${ConfirmDialog} title=${words.removeTitle} text=${users.length ? words.removeUsed(users) : words.removeText()}
       action=${texts.removeAction(idOf(row))} name=${row.name} typed=${users.length > 0} onClose=${onClose}
-      act=${() => api.del(`${kind}/${path`${idOf(row)}`}`, { query: { also_delete_dep_actions } })} />`;
+      act=${() => api.del(path(`${kind}/{id}`, idOf(row)), { query: { also_delete_dep_actions } })} />`;
 };
 
 /** How one is, without the rest. @param {any} told */
 const stateOf = (told) => told && { status: told.status, status_reason: told.status_reason };
 
-/** How one is, and why. @param {{ row: any, told: any }} props `told`: what the stream tells of it. */
+/** How one is, and why. @param {{ row: Row, told: any }} props `told`: what the stream tells of it. */
 export const State = ({ row, told }) => {
   const now = { ...row, ...stateOf(told) };
   return html`<p><${StatusBadge} row=${now} /> ${now.status_reason}</p>`;
@@ -89,13 +92,13 @@ const columnsOf = (kind, live) => [
     html`<a href=${link(pageOf(kind), idOf(row))}>${row.name}</a>` },
   { key: "type", title: texts.type },
   ...(kind === "actions" ? [{ key: "connector", title: texts.connector, kind: /** @type {const} */ ("code"),
-    show: (/** @type {any} */ row) => html`<a href=${link("connector", `${row.type}:${row.connector}`)}>
+    show: (/** @type {Row} */ row) => html`<a href=${link("connector", `${row.type}:${row.connector}`)}>
       ${row.connector}</a>` }] : []),
   { key: "status", title: texts.status, show: (row) => html`<${StatusBadge} row=${row} />` },
   { key: "reason", title: texts.reason, show: (row) => html`<span title=${row.status_reason}>
     ${cut(row.status_reason, 120)}</span>` },
   ...(kind === "actions" ? ["success", "failed"].map((name) => ({
-    key: name, title: texts.counts[name], kind: /** @type {const} */ ("number"), show: (/** @type {any} */ row) => {
+    key: name, title: texts.counts[name], kind: /** @type {const} */ ("number"), show: (/** @type {Row} */ row) => {
       const metrics = live[idOf(row)]?.metrics;
       return html`<span class=${name === "failed" && metrics?.failed ? "badge bad" : ""}>
         ${count(metrics?.[name])}</span>
@@ -107,7 +110,7 @@ const columnsOf = (kind, live) => [
 ];
 
 /**
- * @param {{ turn: any, start: any, remove: (row: any) => void }} change
+ * @param {{ turn: any, start: any, remove: (row: Row) => void }} change
  * @returns {import("../../parts/table.js").Column}
  */
 const buttons = ({ turn, start, remove }) => ({

@@ -11,7 +11,7 @@ import texts from "../../texts/en/integration.js";
 
 /** @param {{ id: string, rules: string[], metrics?: Record<string, number> }} props `metrics`: as the stream tells. */
 export const ActionMetrics = ({ id, rules, metrics }) => {
-  const reset = useAction(() => api.put(path`actions/${id}/metrics/reset`));
+  const reset = useAction(() => api.put(path("actions/{id}/metrics/reset", id)));
   return html`
     <section aria-label=${texts.metrics}>
       <dl class="numbers">${Object.entries(texts.counts).map(([name, title]) => html`

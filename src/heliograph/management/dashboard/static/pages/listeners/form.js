@@ -19,8 +19,9 @@ const changed = (before, after) => withChanges({}, differences(before, after).ma
   ({ path: names, value: value ?? null })));
 
 /** The settings of a listener. @param {string} id @param {AbortSignal} [signal] */
-const load = async (id, signal) => Object.fromEntries(Object.entries(await api.get(path`listeners/${id}`, {}, signal))
-  .filter(([name]) => !OURS.includes(name)));
+const load = async (id, signal) => Object.fromEntries(
+  Object.entries(await api.get(path("listeners/{id}", id), {}, signal))
+    .filter(([name]) => !OURS.includes(name)));
 
 /** @param {{ id?: string, onClose: (isDone: boolean) => void }} props */
 export const ListenerDialog = ({ id = "", onClose }) => {
@@ -39,7 +40,7 @@ export const ListenerDialog = ({ id = "", onClose }) => {
     root=${root}
     initial=${settings} prefix=${["listeners", "*", "*"]} action=${id ? everywhere.save : texts.add} onClose=${onClose}
     load=${id && (() => load(id))}
-    act=${(/** @type {any} */ value) => (id ? api.put(path`listeners/${id}`, changed(settings, value))
+    act=${(/** @type {any} */ value) => (id ? api.put(path("listeners/{id}", id), changed(settings, value))
       : api.post("listeners", { ...value, type, name }))}>
     ${() => !id && html`
       <${Field} label=${texts.type} options=${TYPES} value=${type} onInput=${setType} />

@@ -19,7 +19,7 @@ const PAGES = { "schema validation": "schema_validation", "message transformatio
 /** @param {{ id: string, asked: string }} props */
 export const MessageWay = ({ id, asked }) => {
   const way = useResource(JSON.stringify([id, asked]), (signal) =>
-    api.get(path`heliograph/message_ways/${id}`, { clientid: asked }, signal));
+    api.get(path("heliograph/message_ways/{id}", id), { clientid: asked }, signal));
   const title = way.data ? texts.wayTitle(cut(way.data.topic)) : texts.title;
   return html`
     <${PageHead} title=${title}>

@@ -1,7 +1,7 @@
 // @ts-check
 /** Asks an operation, as the user who has logged in; what may change something asks before. */
 import { html, useEffect, useRef, useState } from "../../kernel/html.js";
-import { api, step } from "../../kernel/api.js";
+import { ask, step } from "../../kernel/api.js";
 import { useAction } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
 import { ConfirmDialog } from "../../parts/dialog.js";
@@ -87,9 +87,5 @@ const queryOf = (parameters, values) => Object.fromEntries(parameters.filter(({ 
  * @param {import("./bodies.js").Draft} draft
  * @param {AbortSignal} signal
  */
-const asked = (method, where, query, draft, signal) => {
-  if (method === "get") return api.get(where, query, signal);
-  const body = bodyOf(draft);
-  if (method === "delete") return api.del(where, { query, body, signal });
-  return method === "put" ? api.put(where, body, { query, signal }) : api.post(where, body, { query, signal });
-};
+const asked = (method, where, query, draft, signal) =>
+  ask(method.toUpperCase(), where, { query, body: method === "get" ? undefined : bodyOf(draft), signal });

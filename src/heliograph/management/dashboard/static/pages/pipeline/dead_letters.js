@@ -40,7 +40,8 @@ const Counts = () => {
 const ReplayDialog = ({ rule, onClose }) => html`
   <${ConfirmDialog} title=${texts.replayTitle} text=${texts.replayText(rule)} action=${texts.replayOf(rule)}
     onClose=${onClose}
-    act=${async () => tell(texts.done(await api.post(path`heliograph/pipeline/dead_letters/${rule}/replay`)))} />`;
+    act=${async () =>
+      tell(texts.done(await api.post(path("heliograph/pipeline/dead_letters/{rule}/replay", rule))))} />`;
 
 /** @param {((rule: string) => void) | null} replay @returns {import("../../parts/table.js").Column[]} */
 const columnsOf = (replay) => [
@@ -63,7 +64,7 @@ const OfRule = ({ rule }) => {
   const [replayed, setAll] = useState(false);
   const [isAsked, setAsked] = useState(false);
   const letters = useResource(`${rule} ${replayed}`, (signal) =>
-    api.get(path`heliograph/pipeline/dead_letters/${rule}`, { limit: LIMIT, replayed }, signal));
+    api.get(path("heliograph/pipeline/dead_letters/{rule}", rule), { limit: LIMIT, replayed }, signal));
   return html`
     <header class="page-head"><h2>${texts.of(rule)}</h2><div class="actions">
       ${may("pipeline:write") && html`<button type="button" onClick=${() => setAsked(true)}>

@@ -11,7 +11,7 @@ const texts = pipeline.lateRows;
 /** @param {{ query: string, views: string[], onClose: (isDone: boolean) => void }} props */
 export const LateReplay = ({ query, views, onClose }) => {
   const act = async (/** @type {any} */ { view, kind, name }) => tell(texts.done(
-    await api.post(path`heliograph/pipeline/late_rows/${query}/replay`, { view, [kind]: name })));
+    await api.post(path("heliograph/pipeline/late_rows/{query}/replay", query), { view, [kind]: name })));
   const fields = [
     { name: "kind", label: texts.to, options: Object.entries(texts.kinds).map(([value, label]) => ({ value, label })) },
     { name: "name", label: texts.name, hint: texts.nameHint, isRequired: true },

@@ -67,7 +67,7 @@ const OfQuery = ({ name }) => {
   const [replayed, setAll] = useState(false);
   const [isAsked, setAsked] = useState(false);
   const found = useResource(`${name} ${replayed}`, (signal) =>
-    api.get(path`heliograph/pipeline/late_rows/${name}`, { limit: LIMIT, replayed }, signal));
+    api.get(path("heliograph/pipeline/late_rows/{query}", name), { limit: LIMIT, replayed }, signal));
   const views = viewsWaiting(found.data ?? []);
   return html`
     <header class="page-head"><h2>${texts.of(name)}</h2><div class="actions">

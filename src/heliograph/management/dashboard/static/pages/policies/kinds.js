@@ -4,20 +4,27 @@ import { path } from "../../kernel/api.js";
 
 /** @typedef {"schema_validations" | "message_transformations"} Kind */
 
-/** @type {Record<Kind, { one: string, page: string, place: string[], dryRun: string, empty: any }>} */
+/**
+ * @type {Record<Kind, {
+ *   one: string, page: string, place: string[],
+ *   path: "schema_validations/validation/{name}" | "message_transformations/transformation/{name}",
+ *   dryRun: "heliograph/schema_validations/dryrun" | "message_transformations/dryrun",
+ *   empty: Partial<Api.ValidationObject & Api.TransformationObject>,
+ * }>}
+ */
 export const KINDS = {
   schema_validations: {
     one: "validation", page: "schema_validation", place: ["schema_validation", "validations", "*"],
-    dryRun: "heliograph/schema_validations/dryrun",
+    path: "schema_validations/validation/{name}", dryRun: "heliograph/schema_validations/dryrun",
     empty: { strategy: "all_pass", failure_action: "drop", checks: [{ type: "sql", sql: "" }] },
   },
   message_transformations: {
     one: "transformation", page: "message_transformation", place: ["message_transformation", "transformations", "*"],
-    dryRun: "message_transformations/dryrun",
+    path: "message_transformations/transformation/{name}", dryRun: "message_transformations/dryrun",
     empty: { failure_action: "ignore", operations: [{ key: "", value: "" }], payload_decoder: { type: "none" },
       payload_encoder: { type: "none" } },
   },
 };
 
 /** The address of one of them. @param {Kind} kind @param {string} name */
-export const placeOf = (kind, name) => `${kind}/${KINDS[kind].one}/${path`${name}`}`;
+export const placeOf = (kind, name) => path(KINDS[kind].path, name);

@@ -1,7 +1,7 @@
 // @ts-check
 /** Validations, or transformations, in the order in which messages pass through them. */
 import { html } from "../../kernel/html.js";
-import { api } from "../../kernel/api.js";
+import { api, path } from "../../kernel/api.js";
 import { count, cut, rate } from "../../kernel/format.js";
 import { useLiveRows } from "../../kernel/live_rows.js";
 import { useAction, useResource } from "../../kernel/resource.js";
@@ -14,21 +14,24 @@ import { KINDS, placeOf } from "./kinds.js";
 import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/policies.js";
 
-/** @param {{ kind: import("./kinds.js").Kind }} props */
+/**
+ * @typedef {(Api.ValidationObject | Api.TransformationObject) & { at: number }} Row
+ * @param {{ kind: import("./kinds.js").Kind }} props
+ */
 export const PolicyList = ({ kind }) => {
   const words = texts[kind];
   const all = useResource(kind, async (signal) => (await api.get(kind, {}, signal))
-    .map((/** @type {any} */ row, /** @type {number} */ at) => ({ ...row, at })));
+    .map((row, at) => ({ ...row, at })));
   const live = useLiveRows(kind, all.data, ({ name, enable }) => ({ id: name, enable }), all.reload);
   const dialog = useDialog(all.reload);
   const change = useAction(async (/** @type {() => Promise<any>} */ act) => {
     await act();
     all.reload();
   });
-  const turn = (/** @type {any} */ row) =>
-    change.run(() => api.post(`${placeOf(kind, row.name)}/enable/${String(!row.enable)}`));
-  const move = (/** @type {any} */ row, /** @type {number} */ by) => change.run(() => {
-    const order = (all.data ?? []).map((/** @type {any} */ { name }) => name);
+  const turn = (/** @type {Row} */ row) =>
+    change.run(() => api.post(path(`${KINDS[kind].path}/enable/{enable}`, row.name, String(!row.enable))));
+  const move = (/** @type {Row} */ row, /** @type {number} */ by) => change.run(() => {
+    const order = (all.data ?? []).map(({ name }) => name);
     [order[row.at], order[row.at + by]] = [order[row.at + by], order[row.at]];
     return api.post(`${kind}/reorder`, { order });
   });
@@ -43,8 +46,8 @@ export const PolicyList = ({ kind }) => {
       ${mayChange && html`<a class="button main" href=${link(KINDS[kind].page)}>${words.add}</a>`}
     <//>
     <${ErrorNote} error=${change.error} />
-    <${Loaded} of=${all}>${(/** @type {any[]} */ rows) => html`
-      <${Table} caption=${words.title} columns=${columns} rows=${rows} rowKey=${(/** @type {any} */ row) => row.name}
+    <${Loaded} of=${all}>${(/** @type {Row[]} */ rows) => html`
+      <${Table} caption=${words.title} columns=${columns} rows=${rows} rowKey=${(/** @type {Row} */ row) => row.name}
         empty=${words.none} isBusy=${all.isLoading} />`}<//>
     ${dialog.kind && html`<${ConfirmDialog} title=${words.removeTitle} text=${texts.removeText(dialog.about.name)}
       action=${texts.removeAction(dialog.about.name)} act=${() => api.del(placeOf(kind, dialog.about.name))}
@@ -67,7 +70,7 @@ const columnsOf = (kind, live) => [
     html`<span class=${`badge ${enable ? "good" : ""}`}>${enable ? texts.enabled : texts.disabled}</span>` },
   ...["matched", "succeeded", "failed"].map((one) => ({
     key: one, title: String(/** @type {any} */ (texts)[one]), kind: /** @type {const} */ ("number"),
-    show: (/** @type {any} */ { name }) => {
+    show: (/** @type {Row} */ { name }) => {
       const pace = live[name]?.[`${one}_rate`];
       return html`<span class=${one === "failed" && live[name]?.failed ? "badge bad" : ""}>
         ${count(live[name]?.[one])}</span>${pace ? html` <small class="quiet">${rate(pace)}</small>` : ""}`;
@@ -76,8 +79,8 @@ const columnsOf = (kind, live) => [
 ];
 
 /**
- * @param {{ isBusy: boolean, many: number, turn: (row: any) => void, move: (row: any, by: number) => void, remove:
- *   (row: any) => void }} change
+ * @param {{ isBusy: boolean, many: number, turn: (row: Row) => void, move: (row: Row, by: number) => void,
+ *   remove: (row: Row) => void }} change
  * @returns {import("../../parts/table.js").Column}
  */
 const buttons = ({ isBusy, many, turn, move, remove }) => ({

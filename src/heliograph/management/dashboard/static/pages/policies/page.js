@@ -1,7 +1,7 @@
 // @ts-check
 /** One validation, or one transformation: its form, its counts, and a place to try it. */
 import { html, useState } from "../../kernel/html.js";
-import { api } from "../../kernel/api.js";
+import { api, path } from "../../kernel/api.js";
 import { count, rate } from "../../kernel/format.js";
 import { useLive } from "../../kernel/live.js";
 import { useAction, useResource } from "../../kernel/resource.js";
@@ -40,7 +40,7 @@ export const PolicyPage = ({ kind, name }) => {
 /** @param {{ kind: import("./kinds.js").Kind, name: string }} props */
 const Counts = ({ kind, name }) => {
   const told = useLive(kind)?.[kind]?.[name];
-  const reset = useAction(() => api.post(`${placeOf(kind, name)}/metrics/reset`));
+  const reset = useAction(() => api.post(path(`${KINDS[kind].path}/metrics/reset`, name)));
   return html`
     <dl class="numbers">${["matched", "succeeded", "failed"].map((one) => html`
       <div class="number" key=${one}><dt>${/** @type {any} */ (texts)[one]}</dt><dd>

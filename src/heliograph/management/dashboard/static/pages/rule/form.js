@@ -30,9 +30,9 @@ export const RuleForm = ({ rule, isNew, onSaved }) => {
   const seen = useSeen(settingsOf(rule));
   const save = useAction(async () => {
     const { id, ...settings } = draft;
-    if (!isNew) seen.check(settingsOf(await api.get(path`rules/${id}`)));
+    if (!isNew) seen.check(settingsOf(await api.get(path("rules/{id}", id))));
     const saved = isNew ? await api.post("rules", { ...settings, ...(id.trim() ? { id: id.trim() } : {}) })
-      : await api.put(path`rules/${id}`, settings);
+      : await api.put(path("rules/{id}", id), settings);
     tell(isNew ? texts.made(saved.id) : texts.saved(saved.id));
     if (isNew) return navigate(link("rule", saved.id));
     seen.saved(settingsOf(saved));

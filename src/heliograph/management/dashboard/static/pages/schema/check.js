@@ -17,7 +17,7 @@ export const PayloadCheck = ({ name, type }) => {
   const [told, setTold] = useState(/** @type {any} */ (null));
   const check = useAction(async () => {
     setTold(null);
-    setTold(await api.post(path`heliograph/schemas/${name}/check`, { payload, encoding, message_type }));
+    setTold(await api.post(path("heliograph/schemas/{name}/check", name), { payload, encoding, message_type }));
   });
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();

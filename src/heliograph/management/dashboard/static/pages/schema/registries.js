@@ -38,7 +38,7 @@ export const Registries = () => {
       ${dialog.kind === "add" && html`<${AddDialog} onClose=${dialog.close(texts.added)} />`}
       ${dialog.kind === "remove" && html`<${ConfirmDialog} title=${texts.removeTitle}
         text=${texts.removeText(dialog.about)} action=${schemas.removeAction(dialog.about)}
-        act=${() => api.del(path`schema_registry_external/registry/${dialog.about}`)}
+        act=${() => api.del(path("schema_registry_external/registry/{name}", dialog.about))}
           onClose=${dialog.close(schemas.removed(dialog.about))} />`}
     </section>`;
 };

@@ -23,7 +23,7 @@ const namesOf = async (signal) => {
 /** The text of a rule of the broker; empty for others. @param {string} name @param {AbortSignal} signal */
 const textOf = async (name, signal) => {
   if (!name || name.startsWith("pipeline:")) return "";
-  return api.get(path`rules/${name}`, {}, signal).then(({ sql }) => sql, () => "");
+  return api.get(path("rules/{id}", name), {}, signal).then(({ sql }) => sql, () => "");
 };
 
 /** @param {Record<string, string>} labels */

@@ -23,7 +23,7 @@ export const useReplay = () => {
     const { begun, abort } = now.current;
     abort.abort();
     now.current = fresh();
-    const end = begun.then((id) => id && api.del(path`heliograph/rule_replays/${id}`));
+    const end = begun.then((id) => id && api.del(path("heliograph/rule_replays/{id}", id)));
     return end.catch(() => {}); // it may be gone already
   };
   // With the page itself: an effect ends a frame later, when the answer to what is forgotten may be there.
@@ -32,9 +32,9 @@ export const useReplay = () => {
     const { begun, abort: { signal } } = now.current;
     try {
       const id = await begun;
-      const where = path`heliograph/rule_replays/${id}/events`;
+      const where = path("heliograph/rule_replays/{id}/events", id);
       await readEvents(where, {}, (_, data) => signal.aborted || take(data), signal);
-      const shown = await api.get(path`heliograph/rule_replays/${id}`, {}, signal);
+      const shown = await api.get(path("heliograph/rule_replays/{id}", id), {}, signal);
       change({ shown, isRunning: false, error: null });
     } catch (error) {
       if (!signal.aborted) change({ error, isRunning: false });

@@ -26,5 +26,5 @@ export const Start = ({ replay, onStarted }) => {
       onClick=${() => setAsking(true)}>${texts.start}</button>`}
     ${isAsking && html`<${ConfirmDialog} title=${texts.startTitle} text=${texts.startText(rule.name, since)}
       action=${texts.startAction(rule.name)} onClose=${close}
-      act=${() => api.post(path`heliograph/rule_replays/${replay.id}/start`)} />`}`;
+      act=${() => api.post(path("heliograph/rule_replays/{id}/start", replay.id))} />`}`;
 };

@@ -39,7 +39,7 @@ export const TopicMetrics = () => {
       act=${(/** @type {any} */ values) => api.post("mqtt/topic_metrics", values)} onClose=${close} />`}
     ${open?.kind === "end" && html`<${ConfirmDialog} title=${texts.endNamed(open.topic)}
       text=${texts.endText(open.topic)} action=${texts.end}
-      act=${() => api.del(path`mqtt/topic_metrics/${open.topic}`)} onClose=${close} />`}`;
+      act=${() => api.del(path("mqtt/topic_metrics/{topic}", open.topic))} onClose=${close} />`}`;
 };
 
 /**

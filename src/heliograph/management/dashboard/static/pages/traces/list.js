@@ -21,13 +21,13 @@ const TraceState = ({ trace: { status } }) => html`
   <span class=${`badge ${status === "running" ? "good" : ""}`}>${texts.states[status] ?? status}</span>`;
 
 /** @param {string} name */
-export const downloadOf = (name) => urlOf(path`trace/${name}/download`);
+export const downloadOf = (name) => urlOf(path("trace/{name}/download", name));
 
 export const TraceList = () => {
   const list = useResource("traces", (signal) => api.get("trace", {}, signal));
   const [asked, setAsked] = useState(/** @type {{ begin?: boolean, remove?: string }} */ ({}));
   const stop = useAction(async (/** @type {string} */ name) => {
-    await api.put(path`trace/${name}/stop`);
+    await api.put(path("trace/{name}/stop", name));
     tell(texts.stopped(name));
     list.reload();
   });
@@ -37,7 +37,7 @@ export const TraceList = () => {
   };
   const remove = async () => {
     const name = asked.remove ?? "";
-    await api.del(path`trace/${name}`);
+    await api.del(path("trace/{name}", name));
     tell(texts.removed(name));
   };
   const columns = columnsOf((name) => stop.run(name), (name) => setAsked({ remove: name }));

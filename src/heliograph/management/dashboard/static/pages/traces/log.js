@@ -15,7 +15,7 @@ const SHOWN_MAX = 1 << 20; // characters; what came before is in the download
 export const TraceLog = ({ name }) => {
   const [log, setLog] = useState({ text: "", position: 0, isCut: false, isEnd: false });
   const more = useAction(async () => {
-    const { items, meta } = await api.get(path`trace/${name}/log`, { position: log.position, bytes: BYTES });
+    const { items, meta } = await api.get(path("trace/{name}/log", name), { position: log.position, bytes: BYTES });
     const text = log.text + items;
     const shown = text.length > SHOWN_MAX ? text.slice(text.indexOf("\n", text.length - SHOWN_MAX) + 1) : text;
     setLog({ text: shown, position: meta.position, isCut: log.isCut || shown !== text, isEnd: items === "" });

@@ -1,0 +1,83 @@
+"""Types of TypeScript for the answers of the API, made from its document, for the dashboard's modules.
+
+They are in the namespace `Api`: the schemas by their names, and `Gets`, `Posts`, `Puts` and `Deletes`, the answers by
+their paths.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from heliograph.management.document import whole_document
+
+_METHODS: Final = {"get": "Gets", "post": "Posts", "put": "Puts", "delete": "Deletes"}
+_SCALARS: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+_REFERENCE: Final = "#/components/schemas/"
+
+Schema = Mapping[str, Any]
+
+
+def declarations() -> str:
+    """The text of a `.d.ts` file."""
+    document = whole_document()
+    lines = ["// Made by scripts/lint_page.py from the document of the API.", "declare namespace Api {"]
+    for name, schema in document["components"]["schemas"].items():
+        lines += [*_comment(schema, "  "), f"  type {_named(name)} = {_type(schema, '  ')};"]
+    for method, title in _METHODS.items():
+        lines.append(f"  interface {title} {{")
+        for path, item in document["paths"].items():
+            if method in item:
+                lines.append(f"    {json.dumps(path.removeprefix('/'))}: {_answer(item[method], '    ')};")
+        lines.append("  }")
+    return "\n".join([*lines, "}", ""])
+
+
+def _answer(operation: Schema, indent: str) -> str:
+    """The type of what an operation answers where it succeeds; null for nothing."""
+    answers = [one for status, one in operation["responses"].items() if status.startswith("2")]
+    contents = [one.get("content", {}) for one in answers]
+    schemas = [one["application/json"].get("schema", {}) for one in contents if "application/json" in one]
+    kinds = dict.fromkeys(_type(schema, indent) for schema in schemas)
+    return " | ".join(kinds) or ("string" if any(contents) else "null")
+
+
+def _type(schema: Schema, indent: str) -> str:
+    if "$ref" in schema:
+        return _named(schema["$ref"].removeprefix(_REFERENCE))
+    if "const" in schema or "enum" in schema:
+        return " | ".join(json.dumps(one) for one in schema.get("enum", [schema.get("const")]))
+    if choices := schema.get("anyOf") or schema.get("oneOf"):
+        return " | ".join(dict.fromkeys(_type(one, indent) for one in choices))
+    kinds = schema.get("type", [])
+    return (
+        " | ".join(_of_kind(kind, schema, indent) for kind in ([kinds] if isinstance(kinds, str) else kinds))
+        or "unknown"
+    )
+
+
+def _of_kind(kind: str, schema: Schema, indent: str) -> str:
+    if kind == "array":
+        item = _type(schema.get("items", {}), indent)
+        return f"({item})[]" if "|" in item else f"{item}[]"
+    if kind != "object":
+        return _SCALARS[kind]
+    if "properties" not in schema:
+        values = schema.get("additionalProperties")
+        return f"Record<string, {_type(values, indent) if isinstance(values, dict) else 'unknown'}>"
+    required, inner = set(schema.get("required", ())), f"{indent}  "
+    fields = []
+    for name, field in schema["properties"].items():
+        mark = "" if name in required else "?"
+        fields += [*_comment(field, inner), f"{inner}{json.dumps(name)}{mark}: {_type(field, inner)};"]
+    return "\n".join(["{", *fields, f"{indent}}}"])
+
+
+def _named(name: str) -> str:
+    """The name of a type; `PageOf_Ban_` becomes `PageOfBan`."""
+    return re.sub(r"\W|_", "", name)
+
+
+def _comment(schema: Schema, indent: str) -> list[str]:
+    description = " ".join(str(schema.get("description", "")).split()).replace("*/", "* /")
+    return [f"{indent}/** {description} */"] if description else []
