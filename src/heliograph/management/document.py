@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
+from fastapi.openapi.utils import get_openapi
 
 from heliograph import __version__
 from heliograph.management.api.areas import AREAS
@@ -25,8 +26,6 @@ _BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "l
 
 def whole_document() -> dict[str, Any]:
     """The document of all areas."""
-    from fastapi.openapi.utils import get_openapi  # the process that serves requests makes no document
-
     document = get_openapi(
         title="Heliograph API",
         version=__version__,

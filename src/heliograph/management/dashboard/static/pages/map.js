@@ -9,7 +9,16 @@ export const GROUPS = [
   groups.watch, groups.messages, groups.processing, groups.access, groups.operation, groups.tools, groups.people,
 ];
 
-/** @typedef {{ path: string, title: string, group: string, scope: string, load: () => Promise<any> }} PageEntry */
+/**
+ * `props`: what the page gets beside `route`.
+ * @typedef {import("../kernel/router.js").Route} Route
+ * @typedef {{ path: string, title: string, group: string, scope: string, load: () => Promise<{ default: unknown }>,
+ *   props?: (route: Route) => Record<string, string> }} PageEntry
+ */
+
+const integration = (/** @type {string} */ kind) => (/** @type {Route} */ { steps, query }) =>
+  ({ kind, id: steps[1] ?? "", type: query.type ?? "" });
+const policy = (/** @type {string} */ kind) => (/** @type {Route} */ { steps }) => ({ kind, name: steps[1] ?? "" });
 
 // In the order of the menu. A page without a title is reached from others, and stands in no menu.
 /** @type {PageEntry[]} */
@@ -43,13 +52,13 @@ export const PAGES = [
   { path: "time_machine", title: titles.timeMachine, group: groups.processing, scope: "rules:write",
     load: () => import("./time_machine.js") },
   { path: "connectors", title: titles.connectors, group: groups.processing, scope: "connectors:read",
-    load: () => import("./connectors.js") },
+    load: () => import("./integration/list.js"), props: () => ({ kind: "connectors" }) },
   { path: "connector", title: "", group: groups.processing, scope: "connectors:read",
-    load: () => import("./connector.js") },
+    load: () => import("./integration/editor.js"), props: integration("connectors") },
   { path: "actions", title: titles.actions, group: groups.processing, scope: "actions:read",
-    load: () => import("./actions.js") },
+    load: () => import("./integration/list.js"), props: () => ({ kind: "actions" }) },
   { path: "action", title: "", group: groups.processing, scope: "actions:read",
-    load: () => import("./action.js") },
+    load: () => import("./integration/editor.js"), props: integration("actions") },
   { path: "pipeline", title: titles.pipeline, group: groups.processing, scope: "pipeline:read",
     load: () => import("./pipeline.js") },
   { path: "schemas", title: titles.schemas, group: groups.processing, scope: "schemas:read",
@@ -57,13 +66,13 @@ export const PAGES = [
   { path: "schema", title: "", group: groups.processing, scope: "schemas:read",
     load: () => import("./schema.js") },
   { path: "schema_validations", title: titles.validations, group: groups.processing, scope: "policies:read",
-    load: () => import("./schema_validations.js") },
+    load: () => import("./policies/list.js"), props: () => ({ kind: "schema_validations" }) },
   { path: "schema_validation", title: "", group: groups.processing, scope: "policies:read",
-    load: () => import("./schema_validation.js") },
+    load: () => import("./policies/page.js"), props: policy("schema_validations") },
   { path: "message_transformations", title: titles.transformations, group: groups.processing, scope: "policies:read",
-    load: () => import("./message_transformations.js") },
+    load: () => import("./policies/list.js"), props: () => ({ kind: "message_transformations" }) },
   { path: "message_transformation", title: "", group: groups.processing, scope: "policies:read",
-    load: () => import("./message_transformation.js") },
+    load: () => import("./policies/page.js"), props: policy("message_transformations") },
   { path: "authentication", title: titles.authentication, group: groups.access, scope: "authentication:read",
     load: () => import("./authentication.js") },
   { path: "mqtt_users", title: titles.mqttUsers, group: groups.access, scope: "authentication:read",

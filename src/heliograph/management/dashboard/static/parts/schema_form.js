@@ -7,7 +7,8 @@
  */
 import { html, useMemo } from "../kernel/html.js";
 import { api, path } from "../kernel/api.js";
-import { Form, SchemaNode } from "./schema/node.js";
+import { Form } from "./schema/form.js";
+import { SchemaNode } from "./schema/node.js";
 
 export { differences, dotted, isSame, namesOf, problemsOf, valueAt, withChanges, withValue } from "./schema/values.js";
 export { resolved, schemaAt, tagsOf, variantOf } from "./schema/kinds.js";
@@ -33,7 +34,7 @@ export const loadSchema = () => {
  */
 export const SchemaForm = ({ schema: of, root = of, value, onInput, errors = {}, path = [], note, isChanged,
   isReadOnly = false }) => {
-  const form = useMemo(() => ({ root, errors, note, isChanged, isReadOnly }),
+  const form = useMemo(() => ({ Node: SchemaNode, root, errors, note, isChanged, isReadOnly }),
     [root, errors, note, isChanged, isReadOnly]);
   return html`<${Form.Provider} value=${form}><div class="schema-form">
     <${SchemaNode} schema=${of} value=${value} onInput=${onInput} path=${path} isFlat />

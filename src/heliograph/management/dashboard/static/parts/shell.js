@@ -77,7 +77,8 @@ const Page = ({ name, route }) => {
     ${texts.notAllowedHint(page.scope)}</p>`;
   if (failure) return html`<${PageHead} title=${texts.broken} /><${ErrorNote} error=${failure} again=${reset} />`;
   if (loaded?.error) return html`<${ErrorNote} error=${{ code: "UNREACHABLE" }} again=${() => setTurn(turn + 1)} />`;
-  return loaded ? html`<${TrialWatch} /><${loaded.View} route=${route} />` : html`<${Loading} />`;
+  if (!loaded) return html`<${Loading} />`;
+  return html`<${TrialWatch} /><${loaded.View} ...${page.props?.(route)} route=${route} />`;
 };
 
 const LiveSign = () => {

@@ -3,7 +3,8 @@
 import { html, useMemo } from "../../kernel/html.js";
 import { Empty } from "../../parts/notice.js";
 import { dotted, valueAt, withValue } from "../../parts/schema_form.js";
-import { Form, SchemaNode } from "../../parts/schema/node.js";
+import { Form } from "../../parts/schema/form.js";
+import { SchemaNode } from "../../parts/schema/node.js";
 import { isInName, searched } from "../../parts/schema/search.js";
 import texts from "../../texts/en/configuration.js";
 
@@ -19,7 +20,7 @@ const grouped = (hits) => hits.reduce((made, hit) => {
 }, /** @type {{ group: string, hits: Hit[] }[]} */ ([]));
 
 /**
- * @param {{ form: import("../../parts/schema/node.js").FormContext, find: string, draft: any,
+ * @param {{ form: import("../../parts/schema/form.js").FormContext, find: string, draft: any,
  *   setDraft: (draft: any) => void }} props
  */
 export const Found = ({ form, find, draft, setDraft }) => {

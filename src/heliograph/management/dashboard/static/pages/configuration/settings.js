@@ -7,6 +7,7 @@ import { may, session } from "../../kernel/session.js";
 import { Field } from "../../parts/field.js";
 import { marked } from "../../parts/marked.js";
 import { Empty } from "../../parts/notice.js";
+import { SchemaNode } from "../../parts/schema/node.js";
 import { SchemaForm, differences, dotted, withChanges, withValue } from "../../parts/schema_form.js";
 import { ApplyDialog } from "./apply.js";
 import { Found } from "./found.js";
@@ -51,7 +52,7 @@ export const SettingsTab = ({ held, section, query, reload }) => {
   const note = useMemo(() => (/** @type {string[]} */ path) => html`<${Origin} row=${held.rows.get(dotted(path))} />`,
     [held.rows]);
   const canWrite = may("config:write");
-  const form = { root: held.schema, errors, note, isChanged, isReadOnly: !canWrite };
+  const form = { Node: SchemaNode, root: held.schema, errors, note, isChanged, isReadOnly: !canWrite };
   return html`
     <${Field} label=${texts.search} hint=${texts.searchHint} type="search" value=${find}
       onInput=${(/** @type {string} */ text) => replaceQuery({ find: text })} />

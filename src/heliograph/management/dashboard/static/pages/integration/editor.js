@@ -22,7 +22,7 @@ const ONLY_READ = ["type", "name", "status", "status_reason", "node_status", "ac
 const settingsOf = (row) => Object.fromEntries(Object.entries(row).filter(([name]) => !ONLY_READ.includes(name)));
 
 /** @param {{ kind: "connectors" | "actions", id: string, type: string }} props */
-export const IntegrationEditor = ({ kind, id, type }) => {
+export default function IntegrationEditor({ kind, id, type }) {
   const words = texts[kind];
   const found = useResource(id, async (signal) => {
     const [schema, row] = await Promise.all([loadSchema(), id ? api.get(path(`${kind}/{id}`, id), {}, signal) : null]);
@@ -45,7 +45,7 @@ export const IntegrationEditor = ({ kind, id, type }) => {
       <${Settings} key=${id} kind=${kind} ...${data} first=${type} onSaved=${found.reload} />`}<//>
     ${dialog.kind && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
       onClose=${dialog.close(texts.removed(id))} />`}`;
-};
+}
 
 /**
  * A schema without the settings that are taken for other products and change nothing.

@@ -33,7 +33,7 @@ const StatusBadge = ({ row }) => {
 };
 
 /** @param {{ kind: Kind }} props */
-export const IntegrationList = ({ kind }) => {
+export default function IntegrationList({ kind }) {
   const words = texts[kind];
   const all = useResource(kind, (signal) => api.get(kind, {}, signal));
   const live = useLiveRows(kind, all.data, (row) => ({ id: idOf(row), enable: row.enable }), all.reload);
@@ -64,7 +64,7 @@ export const IntegrationList = ({ kind }) => {
         rows=${rows.map((row) => ({ ...row, ...stateOf(live.since[idOf(row)]) }))} />`}<//>
     ${dialog.kind && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
       onClose=${dialog.close(texts.removed(idOf(dialog.about)))} />`}`;
-};
+}
 
 /** @param {{ kind: Kind, row: Row, onClose: (isDone: boolean) => void }} props */
 export const RemoveDialog = ({ kind, row, onClose }) => {

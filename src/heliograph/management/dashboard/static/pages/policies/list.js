@@ -18,7 +18,7 @@ import texts from "../../texts/en/policies.js";
  * @typedef {(Api.ValidationObject | Api.TransformationObject) & { at: number }} Row
  * @param {{ kind: import("./kinds.js").Kind }} props
  */
-export const PolicyList = ({ kind }) => {
+export default function PolicyList({ kind }) {
   const words = texts[kind];
   const all = useResource(kind, async (signal) => (await api.get(kind, {}, signal))
     .map((row, at) => ({ ...row, at })));
@@ -52,7 +52,7 @@ export const PolicyList = ({ kind }) => {
     ${dialog.kind && html`<${ConfirmDialog} title=${words.removeTitle} text=${texts.removeText(dialog.about.name)}
       action=${texts.removeAction(dialog.about.name)} act=${() => api.del(placeOf(kind, dialog.about.name))}
         onClose=${dialog.close(texts.removed(dialog.about.name))} />`}`;
-};
+}
 
 /**
  * @param {import("./kinds.js").Kind} kind

@@ -21,7 +21,7 @@ const LEVELS = ["error", "warning", "notice", "info", "debug", "none"];
 const NEW = { name: "", description: "", topics: [], enable: true, log_failure: { level: "info" } };
 
 /** @param {{ kind: import("./kinds.js").Kind, name: string }} props */
-export const PolicyPage = ({ kind, name }) => {
+export default function PolicyPage({ kind, name }) {
   const words = texts[kind];
   const found = useResource(`${kind} ${name}`, async (signal) => {
     const [row, schemas] = await Promise.all([
@@ -35,7 +35,7 @@ export const PolicyPage = ({ kind, name }) => {
     ${name && html`<${Counts} kind=${kind} name=${name} />`}
     <${Loaded} of=${found}>${(/** @type {any} */ { row, schemas }) => html`
       <${PolicyForm} key=${name} kind=${kind} row=${row} isNew=${!name} schemas=${schemas} />`}<//>`;
-};
+}
 
 /** @param {{ kind: import("./kinds.js").Kind, name: string }} props */
 const Counts = ({ kind, name }) => {

@@ -3,24 +3,24 @@
 import { html, useContext } from "../../kernel/html.js";
 import { own } from "../../kernel/own.js";
 import { marked } from "../marked.js";
-import { Form, SchemaNode } from "./node.js";
+import { Form } from "./form.js";
 import { kindOf, resolved, scalarOf } from "./kinds.js";
 import { shown, useLeaf } from "./leaves.js";
 import { withValue } from "./values.js";
 import texts from "../../texts/en/schema_form.js";
 
-/** @typedef {import("./node.js").NodeProps} NodeProps */
+/** @typedef {import("./form.js").NodeProps} NodeProps */
 
 const DEEP = new Set(["group", "named", "list", "variant"]);
 
 /** The fields of a group, single values first. @param {NodeProps} props */
 export const GroupFields = ({ schema, value, onInput, path }) => {
-  const { root } = useContext(Form);
+  const { Node, root } = useContext(Form);
   const entries = Object.entries(schema.properties);
   const isDeep = (/** @type {any} */ one) => DEEP.has(kindOf(resolved(one, root), root));
   const ordered = [...entries.filter(([, one]) => !isDeep(one)), ...entries.filter(([, one]) => isDeep(one))];
   return ordered.map(([name, one]) => html`
-    <${SchemaNode} key=${name} schema=${one} value=${own(value, name)} path=${[...path, name]}
+    <${Node} key=${name} schema=${one} value=${own(value, name)} path=${[...path, name]}
       isRequired=${schema.required?.includes(name)}
       onInput=${(/** @type {any} */ next) => onInput(withValue(value, [name], next))} />`);
 };

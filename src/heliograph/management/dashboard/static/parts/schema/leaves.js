@@ -3,12 +3,12 @@
 import { html, useContext, useId, useRef, useState } from "../../kernel/html.js";
 import { CheckField, Field } from "../field.js";
 import { marked } from "../marked.js";
-import { Form } from "./node.js";
+import { Form } from "./form.js";
 import { STARS, isLong, scalarOf, wordsOf } from "./kinds.js";
 import { dotted, isSame } from "./values.js";
 import texts from "../../texts/en/schema_form.js";
 
-/** @typedef {import("./node.js").NodeProps} NodeProps */
+/** @typedef {import("./form.js").NodeProps} NodeProps */
 
 /** @param {any} value */
 export const shown = (value) => (value === undefined || value === null ? "" : typeof value === "object"

@@ -4,12 +4,12 @@ import { html, useContext, useState } from "../../kernel/html.js";
 import { Field } from "../field.js";
 import { GroupFields } from "./groups.js";
 import { marked } from "../marked.js";
-import { Form, SchemaNode } from "./node.js";
+import { Form } from "./form.js";
 import { resolved, tagsOf, variantOf } from "./kinds.js";
 import { dotted, withValue } from "./values.js";
 import texts from "../../texts/en/schema_form.js";
 
-/** @typedef {import("./node.js").NodeProps} NodeProps */
+/** @typedef {import("./form.js").NodeProps} NodeProps */
 
 /** One of several kinds, which its tags tell apart. @param {NodeProps} props */
 export const VariantField = (props) => {
@@ -33,7 +33,7 @@ const titleOf = (schema, value) => (schema.oneOf && schema.oneOf[variantOf(schem
 
 /** Groups in their order. @param {NodeProps} props */
 export const ListField = ({ schema, value, onInput, path, isFlat }) => {
-  const { root, isReadOnly, errors, note } = useContext(Form);
+  const { Node, root, isReadOnly, errors, note } = useContext(Form);
   const items = resolved(schema.items, root);
   const [made, setMade] = useState(-1);
   const list = value ?? [];
@@ -60,7 +60,7 @@ export const ListField = ({ schema, value, onInput, path, isFlat }) => {
         <button type="button" class="danger" onClick=${() =>
           onInput(list.filter((/** @type {any} */ _, /** @type {number} */ index) => index !== at))}>
           ${texts.removeNamed(`${name} ${at + 1}`)}</button></p>`}
-      <${SchemaNode} schema=${items} value=${one} path=${[...path, String(at + 1)]} isFlat
+      <${Node} schema=${items} value=${one} path=${[...path, String(at + 1)]} isFlat
         onInput=${(/** @type {any} */ next) => onInput(list.map((/** @type {any} */ old, /** @type {number} */ index) =>
           (index === at ? next : old)))} />
     </details>`)}
@@ -80,7 +80,7 @@ const Frame = ({ name, schema, isFlat, children }) => (isFlat ? children : html`
 
 /** Groups with names. @param {NodeProps} props */
 export const NamedField = ({ schema, value, onInput, path, isFlat }) => {
-  const { isReadOnly, errors } = useContext(Form);
+  const { Node, isReadOnly, errors } = useContext(Form);
   const [typed, setTyped] = useState("");
   const [made, setMade] = useState("");
   const name = path.at(-1) ?? "";
@@ -96,7 +96,7 @@ export const NamedField = ({ schema, value, onInput, path, isFlat }) => {
       <summary>${one}</summary>
       ${!isReadOnly && html`<p class="actions"><button type="button" class="danger"
         onClick=${() => onInput(withValue(value, [one], undefined))}>${texts.removeNamed(one)}</button></p>`}
-      <${SchemaNode} schema=${schema.additionalProperties} value=${value[one]} path=${[...path, one]} isFlat
+      <${Node} schema=${schema.additionalProperties} value=${value[one]} path=${[...path, one]} isFlat
         onInput=${(/** @type {any} */ next) => onInput({ ...value, [one]: next })} />
     </details>`)}
     ${!isReadOnly && html`<div class="filters"><${Field} label=${texts.newName(name)} value=${typed} onInput=${setTyped}

@@ -1,21 +1,14 @@
 // @ts-check
 /** One place of a form: the field, or the group of fields, that its schema asks for. */
-import { createContext, html, useContext } from "../../kernel/html.js";
+import { html, useContext } from "../../kernel/html.js";
+import { Form } from "./form.js";
 import { kindOf, resolved } from "./kinds.js";
 import { ChoiceField, JsonField, LinesField, ScalarField, SecretField, SwitchField } from "./leaves.js";
 import { ChoicesField, GroupField, TextsField } from "./groups.js";
 import { ListField, NamedField, VariantField } from "./many.js";
 import { dotted } from "./values.js";
 
-/**
- * @typedef {import("./kinds.js").Schema} Schema
- * @typedef {{ root: Schema, errors: Record<string, string>, note?: (path: string[]) => any,
- *   isChanged?: (path: string[]) => boolean, isReadOnly: boolean }} FormContext
- * @typedef {{ schema: Schema, value: any, onInput: (value: any) => void, path: string[], isRequired?: boolean,
- *   isFlat?: boolean }} NodeProps
- */
-
-export const Form = createContext(/** @type {FormContext} */ ({ root: {}, errors: {}, isReadOnly: false }));
+/** @typedef {import("./form.js").NodeProps} NodeProps */
 
 const FIELDS = {
   variant: VariantField, group: GroupField, named: NamedField, texts: TextsField, choices: ChoicesField,
