@@ -20,6 +20,7 @@ ALLOWED = {
     "rules/functions/patterns.py _short_pattern",
     "rules/bounded_pattern.py _steps_of_repetitions",
     "storage/topic_filter.py topic_filter",
+    "management/api/client_objects.py _answers",
     "management/api/configs.py _schema",
     "settings/fields.py _settings_of",
     "management/web/area.py _described",

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from heliograph.cli.ctl.printing import TableColumn
 from heliograph.cli.ctl.times import time_of
@@ -10,10 +10,10 @@ from heliograph.cli.usage import UsageError
 from heliograph.control import columns as declared
 
 RowT = TypeVar("RowT")
-Columns = Mapping[str, declared.Column[Any]]
+Columns = Mapping[str, declared.Column]
 
 
-def listed_columns(columns: Iterable[declared.Column[Any]]) -> Columns:
+def listed_columns(columns: Iterable[declared.Column]) -> Columns:
     """Those that a list has, by their names."""
     return declared.columns_in(columns, declared.In.LIST)
 
@@ -52,7 +52,7 @@ def table_columns(args: argparse.Namespace, columns: Columns) -> list[TableColum
     return [shown_column(columns[name]) for name in wanted]
 
 
-def shown_column(column: declared.Column[Any]) -> TableColumn:
+def shown_column(column: declared.Column) -> TableColumn:
     """A column as a table shows it: times in the time zone of the terminal."""
     if column.kind is declared.FactKind.TIME:
         return TableColumn(column.name, lambda row: time_of(column.of(row) or 0))

@@ -1,8 +1,7 @@
 """Clients: what is asked of them, and answers. Names are EMQX's; times are microseconds since the epoch."""
 
 from collections.abc import Sequence
-from operator import attrgetter
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -191,6 +190,13 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
     send_qos2: int = 0
     unsent_bytes: int | None = None
 
+    # EMQX has these. Bridges and expired sessions are no clients here; an Erlang process has a mailbox and counts
+    # reductions, which a session here does not.
+    is_bridge: ClassVar[bool] = False
+    is_expired: ClassVar[bool] = False
+    mailbox_len: ClassVar[int] = 0
+    reductions: ClassVar[int] = 0
+
     @property
     def is_connected(self) -> bool:
         """True while it has a connection."""
@@ -199,7 +205,10 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
     @property
     def dropped_total(self) -> int | None:
         """Messages that it did not get; None if its session is on the disk only."""
-        return None if self.asleep else sum(self.dropped.values())
+        if self.asleep:
+            return None
+        full, large = self.dropped_queue_full, self.dropped_too_large
+        return full + large + self.dropped_expired + self.dropped_qos0_msg + self.dropped_not_authorized
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -212,6 +221,11 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
             "not_authorized": self.dropped_not_authorized,
         }
         return found if any(found.values()) else {}
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What the operator or an authenticator made of it."""
+        return self.client_attrs or {}
 
     @property
     def received(self) -> int | None:
@@ -368,87 +382,70 @@ def _bounded(number: int) -> object:
     return number if 0 <= number < _NO_LIMIT else "infinity"
 
 
-def _column(name: str, label: str, unit: str, shown: In = In.API, field: str = "") -> Column[ClientRow]:
-    return Column(name, label, attrgetter(field or name), unit=unit, shown=shown, unknown=0)
-
-
 # In the order in which `ctl` lists them.
-CLIENT: Final[Sequence[Column[ClientRow]]] = (
-    Column("clientid", "Client id", lambda row: row.clientid, FactKind.TEXT, shown=EVERYWHERE),
-    Column("username", "User", lambda row: row.username, FactKind.TEXT, shown=EVERYWHERE),
-    Column("connected", "Connected", lambda row: row.is_connected, FactKind.FLAG, shown=EVERYWHERE),
-    Column("ip_address", "Address", lambda row: row.ip_address, FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
-    Column("port", "Port", lambda row: row.port, shown=SHOWN, answered=or_none),
-    Column("listener", "Listener", lambda row: row.listener, FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
-    Column("zone", "Zone", lambda row: row.zone, FactKind.TEXT, shown=SHOWN, answered=or_none),
-    Column("mountpoint", "Mount point", lambda row: row.mountpoint, FactKind.TEXT, shown=SHOWN),
-    Column("proto_name", "Protocol", lambda row: row.proto_name, FactKind.TEXT, unknown="MQTT"),
-    Column("proto_ver", "MQTT", lambda row: row.proto_ver, shown=EVERYWHERE, answered=or_none),
-    Column("keepalive", "Keepalive", lambda row: row.keepalive, unit="s", shown=SHOWN, unknown=0),
-    Column("clean_start", "Clean start", lambda row: row.clean_start, FactKind.FLAG, shown=SHOWN, unknown=False),
-    Column("expiry_interval", "Expiry", lambda row: row.expiry_interval, unit="s", shown=SHOWN),
-    Column("created_at", "Created", lambda row: row.created_at, FactKind.TIME, shown=SHOWN),
-    Column("connected_at", "Connected since", lambda row: row.connected_at, FactKind.TIME, shown=SHOWN),
-    Column("disconnected_at", "Away since", lambda row: row.disconnected_at, FactKind.TIME, shown=SHOWN),
-    _column("subscriptions_cnt", "Subscriptions", "", EVERYWHERE),
-    _column("inflight_cnt", "In flight", "messages", EVERYWHERE),
-    _column("mqueue_len", "Backlog", "messages", EVERYWHERE),
-    _column("mqueue_bytes", "Size of the backlog", "bytes", In.LIST | In.DETAILS),
-    Column("mqueue_dropped", "Drops", lambda row: row.dropped_total, unit="messages", shown=EVERYWHERE, unknown=0),
-    _column("awaiting_rel_cnt", "Awaiting PUBREL", "messages", SHOWN),
-    Column("durable", "Durable", lambda row: row.durable, FactKind.FLAG, shown=EVERYWHERE),
-    Column("asleep", "On the disk only", lambda row: row.asleep, FactKind.FLAG, shown=SHOWN),
-    Column("recv_msg", "Received", lambda row: row.received, unit="messages", shown=SHOWN, unknown=0),
-    Column("send_msg", "Sent", lambda row: row.sent, unit="messages", shown=SHOWN, unknown=0),
-    Column("behind_since", "Behind since", lambda row: row.behind_since, FactKind.TIME, shown=SHOWN),
-    Column("is_superuser", "Superuser", lambda row: row.is_superuser, FactKind.FLAG, shown=DETAILED),
-    Column("client_attrs", "Attributes", lambda row: row.client_attrs or {}, FactKind.MAP, shown=DETAILED),
-    _column("inflight_max", "In flight at most", "messages", DETAILED),
+CLIENT: Final[Sequence[Column]] = (
+    Column("clientid", "Client id", FactKind.TEXT, shown=EVERYWHERE),
+    Column("username", "User", FactKind.TEXT, shown=EVERYWHERE),
+    Column("connected", "Connected", FactKind.FLAG, shown=EVERYWHERE, field="is_connected"),
+    Column("ip_address", "Address", FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
+    Column("port", "Port", shown=SHOWN, answered=or_none),
+    Column("listener", "Listener", FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
+    Column("zone", "Zone", FactKind.TEXT, shown=SHOWN, answered=or_none),
+    Column("mountpoint", "Mount point", FactKind.TEXT, shown=SHOWN),
+    Column("proto_name", "Protocol", FactKind.TEXT, unknown="MQTT"),
+    Column("proto_ver", "MQTT", shown=EVERYWHERE, answered=or_none),
+    Column("keepalive", "Keepalive", unit="s", shown=SHOWN, unknown=0),
+    Column("clean_start", "Clean start", FactKind.FLAG, shown=SHOWN, unknown=False),
+    Column("expiry_interval", "Expiry", unit="s", shown=SHOWN),
+    Column("created_at", "Created", FactKind.TIME, shown=SHOWN),
+    Column("connected_at", "Connected since", FactKind.TIME, shown=SHOWN),
+    Column("disconnected_at", "Away since", FactKind.TIME, shown=SHOWN),
+    Column("subscriptions_cnt", "Subscriptions", shown=EVERYWHERE, unknown=0),
+    Column("inflight_cnt", "In flight", unit="messages", shown=EVERYWHERE, unknown=0),
+    Column("mqueue_len", "Backlog", unit="messages", shown=EVERYWHERE, unknown=0),
+    Column("mqueue_bytes", "Size of the backlog", unit="bytes", shown=In.LIST | In.DETAILS),
+    Column("mqueue_dropped", "Drops", unit="messages", shown=EVERYWHERE, field="dropped_total", unknown=0),
+    Column("awaiting_rel_cnt", "Awaiting PUBREL", unit="messages", shown=SHOWN, unknown=0),
+    Column("durable", "Durable", FactKind.FLAG, shown=EVERYWHERE),
+    Column("asleep", "On the disk only", FactKind.FLAG, shown=SHOWN),
+    Column("recv_msg", "Received", unit="messages", shown=SHOWN, field="received", unknown=0),
+    Column("send_msg", "Sent", unit="messages", shown=SHOWN, field="sent", unknown=0),
+    Column("behind_since", "Behind since", FactKind.TIME, shown=SHOWN),
+    Column("is_superuser", "Superuser", FactKind.FLAG, shown=DETAILED),
+    Column("client_attrs", "Attributes", FactKind.MAP, shown=DETAILED, field="attributes"),
+    Column("inflight_max", "In flight at most", unit="messages", shown=DETAILED),
+    Column("mqueue_max", "Backlog at most", unit="messages", shown=DETAILED, answered=or_infinity),
+    Column("mqueue_bytes_max", "Size of the backlog at most", unit="bytes", shown=In.DETAILS),
+    Column("dropped", "Drops by reason", FactKind.MAP, "messages", In.DETAILS),
+    Column("shared_subscriptions_cnt", "Shared subscriptions", shown=In.DETAILS),
+    Column("awaiting_rel_max", "Awaiting PUBREL at most", unit="messages", answered=or_infinity),
+    Column("subscriptions_max", "Subscriptions at most", answered=_bounded),
+    Column("enable_authn", "Authenticated", FactKind.FLAG, unknown=True),
+    Column("heap_size", "Size of the backlog", unit="bytes", field="mqueue_bytes", unknown=0),
+    Column("send_msg.dropped", "Drops", unit="messages", field="dropped_total", unknown=0),
+    Column("send_msg.dropped.expired", "Expired", unit="messages", field="dropped_expired"),
+    Column("send_msg.dropped.queue_full", "Queue full", unit="messages", field="dropped_queue_full"),
+    Column("send_msg.dropped.too_large", "Too large", unit="messages", field="dropped_too_large"),
+    Column("recv_msg.dropped", "Not released", unit="messages", field="await_rel_given_up"),
     Column(
-        "mqueue_max",
-        "Backlog at most",
-        lambda row: row.mqueue_max,
-        unit="messages",
-        shown=DETAILED,
-        answered=or_infinity,
+        "recv_msg.dropped.await_pubrel_timeout", "Not released in time", unit="messages", field="await_rel_given_up"
     ),
-    _column("mqueue_bytes_max", "Size of the backlog at most", "bytes", In.DETAILS),
-    Column("dropped", "Drops by reason", lambda row: row.dropped, FactKind.MAP, "messages", In.DETAILS),
-    _column("shared_subscriptions_cnt", "Shared subscriptions", "", In.DETAILS),
-    Column(
-        "awaiting_rel_max",
-        "Awaiting PUBREL at most",
-        lambda row: row.awaiting_rel_max,
-        unit="messages",
-        answered=or_infinity,
-    ),
-    Column("subscriptions_max", "Subscriptions at most", lambda row: row.subscriptions_max, answered=_bounded),
-    Column("enable_authn", "Authenticated", lambda row: row.enable_authn, FactKind.FLAG, unknown=True),
-    Column("heap_size", "Size of the backlog", lambda row: row.mqueue_bytes, unit="bytes", unknown=0),
-    Column("send_msg.dropped", "Drops", lambda row: row.dropped_total, unit="messages", unknown=0),
-    _column("send_msg.dropped.expired", "Expired", "messages", field="dropped_expired"),
-    _column("send_msg.dropped.queue_full", "Queue full", "messages", field="dropped_queue_full"),
-    _column("send_msg.dropped.too_large", "Too large", "messages", field="dropped_too_large"),
-    _column("recv_msg.dropped", "Not released", "messages", field="await_rel_given_up"),
-    _column("recv_msg.dropped.await_pubrel_timeout", "Not released in time", "messages", field="await_rel_given_up"),
-    _column("recv_oct", "Bytes received", "bytes", DETAILED),
-    _column("recv_cnt", "Packets received", "packets"),
-    _column("recv_pkt", "MQTT packets received", "packets"),
-    _column("recv_msg.qos0", "Received at QoS 0", "messages", field="recv_qos0"),
-    _column("recv_msg.qos1", "Received at QoS 1", "messages", field="recv_qos1"),
-    _column("recv_msg.qos2", "Received at QoS 2", "messages", field="recv_qos2"),
-    _column("send_oct", "Bytes sent", "bytes", DETAILED),
-    _column("send_cnt", "Packets sent", "packets"),
-    _column("send_pkt", "MQTT packets sent", "packets"),
-    _column("send_msg.qos0", "Sent at QoS 0", "messages", field="send_qos0"),
-    _column("send_msg.qos1", "Sent at QoS 1", "messages", field="send_qos1"),
-    _column("send_msg.qos2", "Sent at QoS 2", "messages", field="send_qos2"),
-    _column("unsent_bytes", "Unsent", "bytes", In.DETAILS),
-    # EMQX has these. Bridges and expired sessions are no clients here; an Erlang process has a mailbox and counts
-    # reductions, which a session here does not.
-    Column("is_persistent", "Durable", lambda row: row.durable, FactKind.FLAG),
-    Column("is_bridge", "Bridge", lambda row: False, FactKind.FLAG),
-    Column("is_expired", "Expired", lambda row: False, FactKind.FLAG),
-    Column("mailbox_len", "Mailbox", lambda row: 0),
-    Column("reductions", "Reductions", lambda row: 0),
+    Column("recv_oct", "Bytes received", unit="bytes", shown=DETAILED, unknown=0),
+    Column("recv_cnt", "Packets received", unit="packets", unknown=0),
+    Column("recv_pkt", "MQTT packets received", unit="packets", unknown=0),
+    Column("recv_msg.qos0", "Received at QoS 0", unit="messages", field="recv_qos0"),
+    Column("recv_msg.qos1", "Received at QoS 1", unit="messages", field="recv_qos1"),
+    Column("recv_msg.qos2", "Received at QoS 2", unit="messages", field="recv_qos2"),
+    Column("send_oct", "Bytes sent", unit="bytes", shown=DETAILED, unknown=0),
+    Column("send_cnt", "Packets sent", unit="packets", unknown=0),
+    Column("send_pkt", "MQTT packets sent", unit="packets", unknown=0),
+    Column("send_msg.qos0", "Sent at QoS 0", unit="messages", field="send_qos0"),
+    Column("send_msg.qos1", "Sent at QoS 1", unit="messages", field="send_qos1"),
+    Column("send_msg.qos2", "Sent at QoS 2", unit="messages", field="send_qos2"),
+    Column("unsent_bytes", "Unsent", unit="bytes", shown=In.DETAILS),
+    Column("is_persistent", "Durable", FactKind.FLAG, field="durable"),
+    Column("is_bridge", "Bridge", FactKind.FLAG),
+    Column("is_expired", "Expired", FactKind.FLAG),
+    Column("mailbox_len", "Mailbox"),
+    Column("reductions", "Reductions"),
 )

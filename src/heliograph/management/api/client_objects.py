@@ -1,19 +1,19 @@
 """Clients and their messages as the API shows them: objects with EMQX's keys."""
 
 import base64
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from heliograph.control.columns import FactKind, In, columns_in, schema_of
+from heliograph.control.columns import Answers, Column, FactKind, In, columns_in, schema_of
 from heliograph.control.proto_v1.clients import CLIENT, ClientRow, QueuedMessage
 from heliograph.management.web.times import rfc3339
 
 _COLUMNS: Final = columns_in(CLIENT, In.API)
-_TIMES: Final = frozenset(name for name, column in _COLUMNS.items() if column.kind is FactKind.TIME)
 _NAMES: Final = ("clientid", "node", *(name for name in _COLUMNS if name != "clientid"))
 _ONLY_AWAY: Final = "disconnected_at"  # a connected client has no such key
+_FIELDS_KEPT: Final = 16  # of so many lists of fields
 KEYS: Final = frozenset(_NAMES)
 SCHEMA: Final = schema_of(CLIENT)
 
@@ -40,20 +40,24 @@ class ClientMessage(TypedDict):
     mqueue_priority: NotRequired[int]
 
 
-def client_object(row: ClientRow, node: str, names: Sequence[str] = _NAMES) -> dict[str, Any]:
+def client_object(row: ClientRow, node: str, names: tuple[str, ...] = _NAMES) -> dict[str, Any]:
     """A client.
 
     Args:
         names: The keys that it has, of `KEYS`; by default every key that EMQX has of it.
     """
-    found: dict[str, Any] = {}
-    for name in names:
-        if name == "node":
-            found[name] = node
-        elif name != _ONLY_AWAY or not row.is_connected:
-            value = _COLUMNS[name].answer(row)
-            found[name] = rfc3339(value) if name in _TIMES and isinstance(value, int) else value
+    found = _answers(names).of(row)
+    if "node" in found:
+        found["node"] = node
+    if row.is_connected:
+        found.pop(_ONLY_AWAY, None)
     return found
+
+
+@lru_cache(_FIELDS_KEPT)
+def _answers(names: tuple[str, ...]) -> Answers:
+    place = Column("node", "Node", FactKind.TEXT, field="clientid")  # its value is what is asked, not the row's
+    return Answers({name: place if name == "node" else _COLUMNS[name] for name in names}, rfc3339)
 
 
 def message_object(row: QueuedMessage, payload: str, is_inflight: bool) -> ClientMessage:

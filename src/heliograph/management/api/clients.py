@@ -248,7 +248,7 @@ def shown_clients(rows: list[ClientRow], node: Node, names: list[str] | None) ->
     """Clients as objects, with these keys or all."""
     if names is None:
         return [client_object(row, node.name) for row in rows]
-    return [client_object(row, node.name, names) for row in rows]
+    return [client_object(row, node.name, tuple(names)) for row in rows]
 
 
 def field_names(text: str) -> list[str] | None:
