@@ -121,7 +121,7 @@ class Bench:
                 self._pairs,
                 _SECONDS,
                 (
-                    "p99 of QoS 1 messages, nobody logs in",
+                    "p99 of QoS 1 messages, without logins",
                     f"the same while {_STORM_CLIENTS} clients log in with bcrypt",
                 ),
                 2.0,

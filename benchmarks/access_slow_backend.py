@@ -54,7 +54,7 @@ def measure(broker: Broker, slow_port: int, clients: int, pairs: int, seconds: f
         pairs,
         seconds,
         (
-            "p99 of QoS 1 messages, nobody logs in",
+            "p99 of QoS 1 messages, without logins",
             f"the same while {clients:,} clients wait for a slow PostgreSQL",
         ),
         _RATIO_MAX,

@@ -156,7 +156,7 @@ FIGURES: Final = (
         ours=(STORING,),
         peer=None,
     ),
-    Figure("tool", "the load tool against nobody", 1_000_000, Load("pair", 1, 1), ours=(NOBODY,), peer=None),
+    Figure("tool", "the load tool against no broker", 1_000_000, Load("pair", 1, 1), ours=(NOBODY,), peer=None),
     Figure("start", "start to ready", 1.0, ours=(STORING,), peer=None, at_most=True, unit=" s"),
 )
 

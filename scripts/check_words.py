@@ -1,29 +1,23 @@
 """Finds words in our texts that `docs/glossary.md` replaces by others. Part of `make lint`.
 
 Texts are comments, docstrings and other strings with a space of `src` and `scripts`, the Markdown pages without their
-code, and the texts of the dashboard. `scripts/words_left.toml` counts by file what is left from before: a count may
-only fall, and a file that is not listed may have none.
+code, and the texts of the dashboard.
 
-    python scripts/check_words.py             each offence that is too much
-    python scripts/check_words.py --all       each offence
-    python scripts/check_words.py --lower     writes the counts, if none has risen
+    python scripts/check_words.py
 """
 
-import argparse
 import ast
 import io
 import re
 import sys
 import tokenize
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 GLOSSARY: Final = "docs/glossary.md"
-LEFT: Final = "scripts/words_left.toml"
 HEADING: Final = "## Words to avoid"
 
 _FILES: Final = (
@@ -35,6 +29,7 @@ _FILES: Final = (
     "scripts/**/*.py",
     "src/heliograph/management/dashboard/static/texts/en/*.js",
 )
+_NAME: Final = re.compile(r"^ +\w+(?=: )", re.MULTILINE)  # of an argument, an attribute, a text of the dashboard
 _GAP: Final = r"(?:\s|#)+"  # between two words: also a line break, and the sign of a comment after it
 _ARTICLE: Final = "(?:a|an|all|another|each|every|its|one|other|the|their|what)"
 _NO_VERB: Final = r"(?!(?:can|cannot|is|may|must|not|to|was|will)\b)"
@@ -100,11 +95,11 @@ def texts(path: Path, source: str) -> Iterator[tuple[int, str]]:
         page = source.partition(HEADING)[0] if path.as_posix().endswith(GLOSSARY) else source
         yield 1, re.sub(r"^```.*?^```|`[^`\n]*`", _blank, page, flags=re.MULTILINE | re.DOTALL)
     elif path.suffix == ".js":
-        yield 1, source
+        yield 1, _NAME.sub("", source)
     else:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-                yield node.lineno, node.value
+                yield node.lineno, _NAME.sub("", re.sub(r"`[^`\n]*`", _blank, node.value))
         yield from _comments(source)
 
 
@@ -147,37 +142,14 @@ def offences_in(rules: Sequence[Rule], name: str, line: int, text: str) -> Itera
             yield Offence(name, line + text.count("\n", 0, start), f"{text[start:end]!r} in “{around}”", rule.instead)
 
 
-def count(found: Sequence[Offence]) -> dict[str, int]:
-    """How many offences each file has."""
-    names = [offence.path for offence in found]
-    return {name: names.count(name) for name in sorted(set(names))}
-
-
-def risen(counts: Mapping[str, int], left: Mapping[str, int]) -> list[str]:
-    """The files that have more than is left to them."""
-    return [name for name, number in counts.items() if number > left.get(name, 0)]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what is too much; return the exit code."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="print each offence, also of the files that may have some")
-    parser.add_argument("--lower", action="store_true", help=f"write the counts into {LEFT}, if none has risen")
-    chosen = parser.parse_args(arguments)
+def main() -> int:
+    """Print each offence; return the exit code."""
     found = list(offences(read_rules((ROOT / GLOSSARY).read_text(encoding="utf-8"))))
-    counts = count(found)
-    path = ROOT / LEFT
-    left = tomllib.loads(path.read_text(encoding="utf-8"))["left"] if path.exists() else {}
-    faulty = risen(counts, left)
     for offence in found:
-        if chosen.all or offence.path in faulty:
-            print(f"{offence.path}:{offence.line}: {offence.text}; write: {offence.instead}")
-    for name in faulty:
-        print(f"{name} has {counts[name]}, and may have {left.get(name, 0)}: see {GLOSSARY}", file=sys.stderr)
-    if chosen.lower and not faulty:
-        path.write_text("[left]\n" + "".join(f'"{name}" = {number}\n' for name, number in counts.items()))
-    print(f"check_words: {sum(counts.values())} words left in {len(counts)} files")
-    return 1 if faulty else 0
+        print(f"{offence.path}:{offence.line}: {offence.text}; write: {offence.instead}")
+    if found:
+        print(f"{len(found)} words that {GLOSSARY} replaces by others", file=sys.stderr)
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

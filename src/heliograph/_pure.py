@@ -1,4 +1,4 @@
-"""Compiled modules or sources: which of them run, and how to have the sources run (`HELIOGRAPH_PURE=1`)."""
+"""Compiled modules or sources: which of them run, and how to choose the sources (`HELIOGRAPH_PURE=1`)."""
 
 import sys
 from collections.abc import Sequence

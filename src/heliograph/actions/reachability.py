@@ -45,7 +45,7 @@ class Reachability:
         self._room = asyncio.Semaphore(_AT_ONCE_MAX)
 
     def use(self, connectors: Mapping[str, "ConnectorConfig"]) -> None:
-        """Have these, as `http:my_connector`; of one that stays as it is, what is known stays too."""
+        """Use these, as `http:my_connector`; of one that stays as it is, what is known stays too."""
         for name in [name for name, reach in self._known.items() if connectors.get(name) != reach.settings]:
             self._forget(self._known.pop(name))
         for name, settings in connectors.items():
@@ -73,7 +73,7 @@ class Reachability:
         return (reach.status, reach.reason) if reach.settings.enable else (DISCONNECTED, _DISABLED)
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         looking = [reach.looking for reach in self._known.values() if reach.looking is not None]
         self.use({})
         if looking:

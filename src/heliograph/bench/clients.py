@@ -1,4 +1,4 @@
-"""Load clients without I/O: told bytes and the time, they answer with bytes and count.
+"""Load clients without I/O: they take bytes and the time, answer with bytes, and count.
 
 `Client` does what all of them share: connecting, subscribing, cutting the stream into packets. `publisher` and
 `subscriber` hold what they do with a run of packets; who is connected to what, and when to publish, is the driver's

@@ -89,7 +89,7 @@ class Endpoint:
 
 
 def without_delay(transport: asyncio.BaseTransport) -> None:
-    """Have small packets sent at once."""
+    """Send small packets at once."""
     transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 

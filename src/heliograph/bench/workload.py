@@ -46,7 +46,7 @@ DEFAULT_TOPICS: Final = {
 
 
 class WorkloadError(ValueError):
-    """A run that makes no sense, in words for the person who asked for it."""
+    """A run that makes no sense, in words for its user."""
 
     code: ClassVar[str] = "bench_options"
 

@@ -32,7 +32,7 @@ class Counters:
         self.pubcomp_inuse: i64 = 0
         self.publish_inuse: i64 = 0  # QoS 2 messages under identifiers that wait for PUBREL
         self.subscribe_error: i64 = 0  # filters that were refused for another reason than missing rights
-        self.unsubscribe_error: i64 = 0  # filters that are none
+        self.unsubscribe_error: i64 = 0  # filters that are not valid
         # packets to clients
         self.connack_sent: i64 = 0
         self.connack_error: i64 = 0

@@ -1,4 +1,4 @@
-"""How long deliveries take, for what looks for slow ones: the kernel compares, and tells of those above a threshold."""
+"""How long deliveries take, for what looks for slow ones: the kernel compares, and reports those above a threshold."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ class DeliveryTimes:
     """Measures deliveries in turns of the event loop; joined to the broker while someone wants to know.
 
     Args:
-        threshold_us: What takes no longer is not told.
+        threshold_us: What takes no longer is not reported.
         measured: `WHOLE`, `INTERNAL` or `RESPONSE`.
     """
 

@@ -89,6 +89,6 @@ class DropLedger:
         return began
 
     def release(self, drops: Drops) -> None:
-        """Watch a receiver no more; its next drop puts it on the list again."""
+        """Stop watching a receiver; its next drop puts it on the list again."""
         drops.is_watched = False
         self.watched_count -= 1

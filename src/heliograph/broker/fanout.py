@@ -6,7 +6,7 @@ while the lane is not empty, and none overtakes another. Lanes take turns: a mes
 holds up its own topic, and nothing else for longer than a step.
 
 A subscription that is made meanwhile does not get the message: its client is sent the newest retained message of the
-topic, and what is on its way here may be older. One that is given up gets it no more.
+topic, and what is on its way here may be older. One that is given up does not get it.
 """
 
 from collections import deque

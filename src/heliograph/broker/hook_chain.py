@@ -51,7 +51,7 @@ class DeferredAck(Refusal):
 
     Args:
         done: Resolved with the reason code of the acknowledgement; MQTT 3 gets an ordinary one for each. It is waited
-            for as long as `mqtt.idle_timeout` says, unless it has a deadline: then MQTT 5 is told that the message was
+            for as long as `mqtt.idle_timeout` says, unless it has a deadline: then MQTT 5 learns that the message was
             refused, and the connection of an MQTT 3 client ends, so that it repeats it. Cancelled when the client goes.
     """
 
@@ -69,7 +69,7 @@ class Chain:
         on_failure: Called with the hook point's name and the exception when a callback raised.
 
     Attributes:
-        tracer: Told of verdicts; None while no trace is on.
+        tracer: Takes verdicts; None while no trace is on.
     """
 
     def __init__(
@@ -323,7 +323,7 @@ class PendingChain(Pending[tuple[str, object]]):
         self._go_on()
 
     def _trace(self, verdict: object) -> None:
-        """Tell of the verdict of the callback that was waited for."""
+        """Report the verdict of the callback that was waited for."""
         tracer, arguments = self._point.tracer, (*self._args, self._accumulator)
         if tracer is not None and tracer.is_about(self._point.name, arguments):
             tracer.on_verdict(self._point.name, self._callbacks[self._at - 1], arguments, verdict)

@@ -59,7 +59,7 @@ class InternalPublishQueue:
         defer: Calls what it is given in a later turn of the event loop.
         clock: Microseconds on the monotonic clock.
         waiting_max: Messages that may wait; beyond it new ones are dropped.
-        on_failure: Told the message and the error where nothing can be published to its topic.
+        on_failure: Called with the message and the error where nothing can be published to its topic.
     """
 
     def __init__(

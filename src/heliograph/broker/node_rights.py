@@ -59,7 +59,7 @@ class Authority:
         return None
 
     def renew(self, client: ClientInfo) -> None:
-        """Have the rules of a client asked for again before the next decision, where they may have changed unseen."""
+        """Ask for the rules of a client again before the next decision, where they may have changed unseen."""
 
     def on_authorize(self, client: ClientInfo, action: Action, topic: str, outcome: object) -> object:
         """The same as a callback of `client.authorize`: answers `(STOP, Decision)`, None, or with a `Pending`.
@@ -132,7 +132,7 @@ class NodeRights:
         return self._authority is not None and self._authority.may_change_unseen
 
     def renew(self, client: ClientInfo) -> None:
-        """Have what may have changed unseen asked for again; see `Authority`."""
+        """Ask again for what may have changed unseen; see `Authority`."""
         if self._authority is not None:
             self._authority.renew(client)
 

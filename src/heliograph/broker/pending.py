@@ -36,7 +36,7 @@ class Wait:
         return self.due_us != 0 and uptime_us >= self.due_us and not self.is_resolved and not self.is_cancelled
 
     def is_over(self, uptime_us: i64) -> bool:
-        """Whether what still waits need wait no more: the deadline has passed, or the wait was cancelled elsewhere."""
+        """Whether waiting has become needless: the deadline has passed, or the wait was cancelled elsewhere."""
         return self.is_cancelled or (self.due_us != 0 and uptime_us >= self.due_us)
 
     def expire(self) -> None:

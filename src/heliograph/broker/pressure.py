@@ -57,12 +57,12 @@ class Pressure:
         self.kept_awake: i64 = 0
 
     def shed_for_memory(self, sheds: bool) -> None:
-        """Shed QoS 0 while memory is short, or no more."""
+        """Begin or end to shed QoS 0 as memory is short."""
         self._memory_sheds = sheds
         self.sheds_qos0 = sheds or self._overload_sheds
 
     def shed_for_overload(self, sheds: bool) -> None:
-        """Shed QoS 0 while the node is overloaded, or no more."""
+        """Begin or end to shed QoS 0 as the node is overloaded."""
         self._overload_sheds = sheds
         self.sheds_qos0 = sheds or self._memory_sheds
 

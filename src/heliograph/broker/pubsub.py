@@ -76,7 +76,7 @@ class Broker:
         self.pressure = Pressure()
         self.tracer: Tracers | None = None  # while a trace is on; see `join_tracer`
         self._tracers = Tracers()
-        self._told_points: dict[str, list[Tracer]] = {}  # those that verdicts at hook points are told
+        self._told_points: dict[str, list[Tracer]] = {}  # those that follow verdicts at hook points
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.
@@ -133,7 +133,7 @@ class Broker:
         self.router.set_sink(sink)
 
     def join_tracer(self, tracer: Tracer, is_on: bool, points: Sequence[str] = ()) -> None:
-        """Tell a tracer what becomes of messages, and the verdicts at some hook points, or do so no more.
+        """Begin or end to tell a tracer what becomes of messages, and the verdicts at some hook points.
 
         Called again when what it wants has changed.
         """

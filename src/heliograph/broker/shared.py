@@ -52,7 +52,7 @@ class GroupKeeper:
     """The seam to durable groups: their members are handed stored messages, from the disk."""
 
     def makes_durable(self, group: "SharedGroup", member: Subscription) -> bool:
-        """Whether the group of a member that joins is durable, be it from now on."""
+        """True if the group of a member that joins is, or now becomes, durable."""
         raise NotImplementedError(type(self).__name__)
 
     def on_joined(self, group: "SharedGroup", member: Subscription) -> None:
@@ -274,7 +274,7 @@ class SharedGroups:
         return list(self._groups)
 
     def choose_anew(self, key: str) -> None:
-        """Have one group choose by the options as they are now, if it is there."""
+        """Make one group choose by the options as they are now, if it is there."""
         group = self._groups.get(key)
         if group is not None:
             group.choose_by(*self.options.choice_of(key.partition("/")[0]))

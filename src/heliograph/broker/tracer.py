@@ -1,4 +1,4 @@
-"""The interface of traces to the kernel: told what becomes of the messages and clients that a trace is about.
+"""The interface of traces to the kernel: what becomes of the messages and clients that a trace is about.
 
 While no trace is on, there is no tracer, and nothing is marked. While one is, it marks what it is about: sessions and
 messages (`is_traced`), so that all others pay a truth test. The package `tracing` implements it; `tracers` joins the
@@ -31,16 +31,16 @@ NO_COUNTDOWN: Final = 0x7FFFFFFFFFFFFFFF  # of a tracer that picks no messages b
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tracer:
-    """Records what it is told; owned by the node, and joined to the broker while a trace is on.
+    """Records what the kernel reports; owned by the node, and joined to the broker while a trace is on.
 
     All methods are called in the middle of a packet or turn, must not block, and must not raise. Those that a tracer
     leaves out do nothing.
 
     Attributes:
-        countdown: How many PUBLISH packets of clients pass until one is told whatever it is about, by `begin`.
-        wants_contexts: Whether `begin` tells of all that have properties: a trace context may be among them.
-        watches_topics: Whether it is told of all messages to topics that a callback of `message.publish` wants.
-        wants_stored: Whether it is told of messages that come from storage or the retained store.
+        countdown: How many PUBLISH packets of clients pass until one is reported whatever it is about, by `begin`.
+        wants_contexts: Whether `begin` reports all that have properties: a trace context may be among them.
+        watches_topics: Whether it gets all messages to topics that a callback of `message.publish` wants.
+        wants_stored: Whether it gets messages that come from storage or the retained store.
         is_current: Whether the PUBLISH that is handled now is in a trace that it began.
     """
 
@@ -73,7 +73,7 @@ class Tracer:
         """A PUBLISH broke a rule of the protocol, or a limit, and its client's connection ends.
 
         Args:
-            is_begun: Whether `begin` told of it.
+            is_begun: Whether `begin` reported it.
         """
 
     def without_context(self, message: Message) -> Message:

@@ -42,7 +42,7 @@ class Tracers(Tracer):
         self.is_current = _is_one_current(self.members)
 
     def wants(self, publish: p.Publish, is_hooked: bool, is_traced: bool) -> bool:
-        """Whether a PUBLISH is told by `begin`; asked where it was counted down to, or one of these may be so.
+        """Whether `begin` reports a PUBLISH; asked where it was counted down to, or one of these may be so.
 
         Args:
             is_hooked: Whether a callback of `message.publish` wants its topic.

@@ -1,6 +1,6 @@
 """Lists that change while they are walked through: a step costs the same however long the list is.
 
-A list of a million clients is told in slices and in pages, and between two of them clients come and go. A copy of it
+A list of a million clients is sent in slices and pages, and between two of them clients come and go. A copy of it
 would take milliseconds, and a dictionary cannot be entered in its middle. So everything that is listed gets a serial
 number, higher than those of all before it, and stands in its order in chunks of a few hundred. A walk goes from the
 newest to the oldest, and all that it needs to go on, now or in an hour, is the number of the entry that it met last:
@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 from mypy_extensions import i64, mypyc_attr
 
 _CHUNK: Final = 256
-_MERGED: Final = 128  # two chunks that have no more together become one
+_MERGED: Final = 128  # two chunks that have at most so many together become one
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,7 +31,7 @@ Entry = TypeVar("Entry", bound=Listed)
 
 
 class ListWalk(Generic[Entry]):
-    """A walk through a list, from the newest entry to the oldest; owned by whoever began it, and simply dropped.
+    """A walk through a list, from the newest entry to the oldest; owned by the caller that began it, and just dropped.
 
     Attributes:
         before: The entries with lower numbers are yet to come.

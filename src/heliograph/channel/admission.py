@@ -122,7 +122,7 @@ class Admission:
         return session, present
 
     def _take_over(self) -> Pending[bool] | None:
-        """Have the connection that serves the client id part with it."""
+        """Make the connection that serves the client id part with it."""
         context = self._context
         other = context.channels.find(self.client.clientid)
         if other is None or other is self._parted:

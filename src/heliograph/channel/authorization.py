@@ -34,7 +34,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt.topic import DELAYED_PREFIX, without_delay
 from heliograph.session.access_check import AccessCheck
 
-# Questions about messages for one client that may wait for their answers at a time; it is asked no more until then.
+# Questions about messages for one client that may wait for answers at a time; beyond it none is asked.
 _ASKED_MAX: Final = 64
 _FOR_EVER: Final = 0x7FFFFFFFFFFFFFFF
 
@@ -147,7 +147,7 @@ class Authorizer(AccessCheck):
         return self.options.due_us(self._broker.uptime_us)
 
     def renew_rights(self) -> None:
-        """Have what may have changed unseen asked for again; what cannot be asked now stays as it was."""
+        """Ask again for what may have changed unseen; what cannot be asked now stays as it was."""
         self._broker.rights.renew(self.client)
 
     def forget_answers(self) -> None:

@@ -1,6 +1,6 @@
 """Clients as they are listed: which of them are wanted, and the columns of each.
 
-It is compiled since many clients are looked at, and few told: looking at one costs a tenth of a microsecond.
+It is compiled since many clients are looked at, and few listed: looking at one costs a tenth of a microsecond.
 """
 
 from typing import Final
@@ -122,10 +122,10 @@ class ClientListing:
     Args:
         wanted: Settled.
         before: Only clients with lower numbers; 0 for all.
-        count_max: So many are told; 0 for all.
+        count_max: So many are listed; 0 for all.
 
     Attributes:
-        characters: Of names that were told since it was set to 0.
+        characters: Of names that were listed since it was set to 0.
         matched: How many wanted ones it came across, with those that it passed over.
     """
 

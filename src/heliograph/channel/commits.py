@@ -1,6 +1,6 @@
 """What waits for storage: acknowledgements for the commit of their messages, readers for room.
 
-They are told here; `channel.acks` then sends the acknowledgements.
+They are called from here; `channel.acks` then sends the acknowledgements.
 """
 
 from mypy_extensions import i64
@@ -38,7 +38,7 @@ class Commits:
         self._without_room[reader] = None
 
     def forget(self, reader: ReaderHandle) -> None:
-        """A connection is gone: it waits for room no more, which a full disk may not have for hours."""
+        """A connection is gone: it no longer waits for room, which a full disk may not have for hours."""
         if self._without_room:
             self._without_room.pop(reader, None)
 

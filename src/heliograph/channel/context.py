@@ -21,7 +21,7 @@ class ChannelContext:
         defer: Calls what it is given in a later turn of the event loop (`loop.call_soon`).
         call_later: Calls what it is given after so many seconds (`loop.call_later`).
         new_clientid: A client id for a client that brings none.
-        report: Told the peer, the client id and the reason when a conversation ends badly.
+        report: Called with the peer, the client id and the reason when a conversation ends badly.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class ConnectedClient:
         self.wants_reasons = wants_reasons
 
     def set_options(self, options: ChannelOptions) -> None:
-        """Have its session and its rights keep to other options from now on."""
+        """Set other options of its session and its rights."""
         self.authorizer.set_options(options)
         self.session.set_options(options.session, self._receive_maximum)
 

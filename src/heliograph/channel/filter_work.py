@@ -141,7 +141,7 @@ def unsubscribe_now(subscribing: Subscribing, topic_filters: list[str]) -> list[
 
 
 def _traced_now(subscribing: Subscribing, work: FilterWork, packet: p.Packet) -> list[int]:
-    """Carry out all filters of a packet that nobody sent, and tell tracers of it."""
+    """Carry out all filters of a packet that no client sent, and report it to tracers."""
     client, tracer = subscribing.connected.client, subscribing.broker.tracer
     if tracer is not None:
         tracer.on_filters(client, packet)

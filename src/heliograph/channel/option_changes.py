@@ -13,7 +13,7 @@ class OptionChanges:
     """What connections and sessions have from now on in place of what they had.
 
     Args:
-        of_zones: What each zone says; that of `default` counts for zones that are no more.
+        of_zones: What each zone says; that of `default` counts for zones that no longer exist.
     """
 
     def __init__(self, of_zones: dict[str, ChannelOptions]) -> None:
@@ -25,7 +25,7 @@ class OptionChanges:
         """What a connection has from now on; what its listener says of it stays.
 
         Args:
-            is_told: Its client has been told limits in a CONNACK, or is about to be: these stay too, since a client of
+            is_told: Its client has got limits in a CONNACK, or is about to be: these stay too, since a client of
                 MQTT 5 relies on them.
         """
         key = (id(before), is_told)

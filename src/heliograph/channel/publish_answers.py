@@ -127,7 +127,7 @@ class PublishAnswers:
         acks.defer(done, UINT16[(kind << 12) | 2] + UINT16[publish.packet_id], ticket, self._joined)
 
     def _give_up(self, done: Pending[int]) -> None:
-        """Nobody is to hear what becomes of a message that a callback took."""
+        """Drop the answer about a message that a callback took."""
         self._broker.faults.run(CONNECTIONS, done.cancel)
 
     def _pending_acks(self) -> PendingAcks:

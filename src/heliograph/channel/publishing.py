@@ -194,7 +194,7 @@ class Publishing(PublishAnswers):
                 self._end_traced(tracers)
 
     def _enter_trace(self, waiting: WaitingPublish) -> Tracers | None:
-        """Have tracers go on with a message that waited; None if it is in no trace."""
+        """Go on tracing a message that waited; None if it is in no trace."""
         tracers = self._broker.tracer
         if tracers is None or waiting.trace is None:
             return None

@@ -218,7 +218,7 @@ class Reader(ReaderHandle):
                 self.resume(TURN)
 
     def wait_for_turn(self) -> None:
-        """Have the conversation go on in a later turn."""
+        """Go on with the conversation in a later turn."""
         if not self.waits_for_turn:
             self.waits_for_turn = True
             self._context.turns.wait(self)

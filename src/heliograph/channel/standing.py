@@ -9,7 +9,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.channel.option_changes import OptionChanges
 from heliograph.session.session import Session
 
-# What is visited in one turn: each costs some microseconds, and messages that wait in a queue that is made anew count
+# What is visited in one turn: each costs some microseconds, and messages that wait in a queue that is made again count
 # as deliveries do.
 _VISITED_AT_ONCE: Final = 128
 _WORK_AT_ONCE: Final = 2048
@@ -44,7 +44,7 @@ class StandingOptions:
             self._context.defer(self._go_on)
 
     def stop(self) -> None:
-        """Visit no more of them."""
+        """Stop visiting them."""
         self._changes = None
 
     def _go_on(self) -> None:

@@ -110,7 +110,7 @@ def drop_denied(session: Session, names: list[str]) -> list[str]:
 
 
 def _deny_recalled(session: Session, filters: list[str]) -> None:
-    """Have nothing sent again that was in flight before the node started and matches filters that are denied now.
+    """Drop what was in flight before the node started and matches filters that are denied now.
 
     Which subscription it was for is not known any more.
     """

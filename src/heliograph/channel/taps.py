@@ -74,7 +74,7 @@ class TappedConversation(Conversation):
 
 
 def attach(reader: Reader, tap: PacketTap) -> i64:
-    """Have a tap see every packet from now on; how many bytes leave first that stand in the outbox already.
+    """Show a tap every packet from now on; return how many bytes of the outbox leave first.
 
     These are whole packets at their end, but may begin within one.
     """
@@ -87,7 +87,7 @@ def attach(reader: Reader, tap: PacketTap) -> i64:
 
 
 def detach(reader: Reader) -> None:
-    """Have no tap see its packets any more."""
+    """End its tap."""
     tapped = reader.conversation
     if isinstance(tapped, TappedConversation):
         reader.conversation = tapped.conversation

@@ -49,7 +49,7 @@ class Coverage:
         """Make sessions whose clients are away ready for other topics: publishing reaches what will not be stored.
 
         Returns:
-            What has the topics hold, and what keeps those before; sessions are right either way.
+            What sets the topics, and what keeps those before; sessions are right either way.
 
         Raises:
             StorageError: Sessions on the disk cannot be read now.
@@ -71,7 +71,7 @@ class Coverage:
         self._upcoming = None
 
     async def _list(self, table: SessionTable) -> None:
-        """Have the routing table know subscriptions that it was spared; those that sleep or come later are right."""
+        """Put subscriptions into the routing table that it was spared; those that sleep or come later are right."""
         for number, session in enumerate(table.all(), 1):
             if isinstance(session, DurableSession):
                 session.list_unstored()

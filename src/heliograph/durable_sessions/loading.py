@@ -105,7 +105,7 @@ class SessionLoader:
         taken: dict[bytes, bytes] = {}
         yield from self._journal.read_into(taken, record.taken_prefix(clientid))
         has_orphans = next(self._journal.scan(record.orphan_prefix(clientid)), None) is not None
-        # Its time may be over by now: where that was told already, its records may be there for some turns still.
+        # Its time may be over by now: where that was reported already, its records may be there for some turns still.
         has_ended = is_over(saved, self._broker.now_us) or (was_known and not self._table.knows(clientid))
         if not has_ended and self._table.held(clientid) is None and self._journal.get(key) is not None:
             self._put(clientid, saved, subscriptions, taken, has_orphans)

@@ -77,7 +77,7 @@ class SessionSaver:
         self.gather()
 
     def note(self, key: bytes, value: bytes | None) -> int:
-        """Keep a record of somebody else's, or delete it, in the batch of this turn."""
+        """Keep a record of another owner, or delete it, in the batch of this turn."""
         if value is None:
             self.journal.batch.delete(key)
         else:

@@ -1,8 +1,8 @@
 """Finds the sessions that are on the disk only, in the background, and ends those that have expired.
 
 A start does not read sessions: with a hundred thousand of them clients would wait. They are discovered afterwards, a
-page in each turn of the event loop, and what belongs to no session is removed. A client that comes meanwhile has its
-session read at once.
+page in each turn of the event loop, and what belongs to no session is removed. The session of a client that comes
+meanwhile is read at once.
 """
 
 import logging

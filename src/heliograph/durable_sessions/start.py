@@ -69,7 +69,7 @@ class SessionStart:
 
     @property
     def is_done(self) -> bool:
-        """Whether what is on the disk is known, be it that most of it is read later."""
+        """True once the index on the disk is read; most of it is loaded later."""
         return self.fault is None and self._table.durability is self._durability
 
     def load(self) -> None:

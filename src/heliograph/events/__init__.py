@@ -1,1 +1,1 @@
-"""What a node tells of clients, sessions and messages: `$SYS` topics, `$events` and lines of the log."""
+"""What a node reports about clients, sessions and messages: `$SYS` topics, `$events` and lines of the log."""

@@ -1,7 +1,7 @@
 """The log lines about clients: connections and their ends, subscriptions, denials.
 
 Connections, their ends and denials are `info`, subscriptions `debug`. What the log's level leaves out has no callback.
-Each kind of line has a bound a minute, and denials one for each client; what is beyond is counted and told in one line.
+Each kind of line has a bound a minute, and denials one for each client; what is beyond is counted in one line.
 """
 
 from collections import OrderedDict
@@ -78,7 +78,7 @@ class ClientLog:
             return
         self._denied[clientid] = count
         to = "publish to" if action.kind == PUBLISH else "subscribe to"
-        more = "; what it is denied further on in this minute is not told" if count == _DENIALS_OF_CLIENT else ""
+        more = "; what it is denied further on in this minute is not logged" if count == _DENIALS_OF_CLIENT else ""
         self._denials.write(
             INFO, "client %.200r at %s may not %s %.200r%s", client.clientid, client.peername, to, topic, more
         )

@@ -1,6 +1,6 @@
 """Messages as they come, for people who look on: of a topic filter, at most so many a second, cut to so many bytes.
 
-While nobody looks, nothing is hooked in. While somebody does, messages of other topics do not pay for it. A tail sees a
+Without a tail, nothing is hooked in. With one, messages of other topics do not pay for it. A tail sees a
 message as subscribers get it: after rewriting, validation, transformation and delay.
 """
 
@@ -109,7 +109,7 @@ class MessageTails:
             self._point.renew()
 
     def close(self, tail: MessageTail) -> None:
-        """Give it no more."""
+        """End it."""
         self._tails.remove(tail)
         if self._tails:
             self._point.renew()
@@ -117,7 +117,7 @@ class MessageTails:
             self._point.remove(self.on_message_publish)
 
     def wants(self, topic: str) -> bool:
-        """Whether somebody looks at a topic."""
+        """Whether a tail wants a topic."""
         return any(topic_matches(topic, tail.topic_filter) for tail in self._tails)
 
     def on_message_publish(self, message: Message) -> None:

@@ -81,7 +81,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         title: What a stage is called in log entries.
         root: What their metrics begin with.
         result: The metrics of all messages: `messages.RESULT_succeeded` and `messages.RESULT_failed`.
-        failed_point: The hook point that tells of failures.
+        failed_point: The hook point that reports failures.
         logger: Where failures are logged, a few a minute for each stage.
     """
 
@@ -117,7 +117,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         self._hook_in()
 
     def replace(self, settings: Sequence[SettingsT]) -> None:
-        """Have these stages instead of those before, from the next message on; those that are not enabled are left out.
+        """Replace the stages, from the next message on; those that are not enabled are left out.
 
         Raises:
             MessagePolicyError: One of them cannot be used; those before stay.
@@ -125,7 +125,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         self.prepare(settings)()
 
     def prepare(self, settings: Sequence[SettingsT]) -> Callable[[], None]:
-        """Make other stages ready; what is returned has them take the place of those before.
+        """Make other stages ready; what is returned puts them in the place of those before.
 
         Raises:
             MessagePolicyError: One of them cannot be used.
@@ -148,7 +148,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         raise NotImplementedError
 
     def rewrite_only(self, message: Message) -> Message | None:
-        """What a message that was published before became; None if it was refused. Nothing is counted or told."""
+        """What a message that was published before became; None if it was refused. Nothing is counted or reported."""
         return message
 
     def samples(self) -> list[Sample]:
@@ -164,7 +164,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         return next((stage.counts for stage in self._stages if stage.name == name), Counts()).numbers()
 
     def reset(self, name: str) -> None:
-        """Have the stage of a name begin to count at zero."""
+        """Reset the counters of the stage of a name."""
         for stage in self._stages:
             if stage.name == name:
                 stage.counts.reset()
@@ -174,7 +174,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         raise NotImplementedError
 
     def _install(self, stages: Sequence[StageT]) -> None:
-        """Have these stages instead of those before; the counts of a name go on."""
+        """Replace the stages; the counts of a name go on."""
         before = {stage.name: stage.counts for stage in self._stages}
         index: TopicIndex[StageT] = TopicIndex()
         for position, stage in enumerate(stages):
@@ -199,7 +199,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         self._is_hooked = wanted
 
     def _fail(self, stage: StageT, message: Message, problem: str) -> Refusal | None:
-        """Count and tell of a failure: how the message is refused, or None where it goes on."""
+        """Count and report a failure: how the message is refused, or None where it goes on."""
         stage.counts.failed += 1
         if stage.level is not None and stage.log is not None:
             stage.log.write(

@@ -52,12 +52,12 @@ class Draft(Mapping[str, Value]):
         return other
 
     def set_payload(self, payload: Value) -> None:
-        """Have another payload. (Decoding one does not make it another: that sets the attribute alone.)"""
+        """Set another payload. (Decoding one does not make it another: that sets the attribute alone.)"""
         self.payload = payload
         self._is_changed = True
 
     def set_user_property(self, name: str, text: str) -> None:
-        """Have one user property of that name: in the place of the first, or behind all others."""
+        """Set the one user property of that name: in the place of the first, or after all others."""
         properties = self._columns.user_properties() if self.user is None else self.user
         names = [key for key, _ in properties]
         at = names.index(name) if name in names else len(names)

@@ -52,7 +52,7 @@ def _message_faults(config: Config) -> Iterator[tuple[Path, str]]:
                 schemas[name] = SchemaRegistry(made)
             find_schema(schemas[name], PROTOBUF, name, message_type, path)
         except SchemaSourceError:
-            continue  # `schema_faults` tells of it
+            continue  # `schema_faults` reports it
         except MessagePolicyError as error:
             yield error.path, error.problem
 

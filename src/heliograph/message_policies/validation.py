@@ -100,7 +100,7 @@ class SchemaValidation(PolicyChain[Validation, ValidationStage]):
     def try_out(self, settings: Validation, message: Message) -> Judgement:
         """What a validation that is not among these says of a message; called in any thread.
 
-        Nothing is counted, logged or told, and what its SQL keeps (`kv_store_put`) is forgotten.
+        Nothing is counted, logged or reported, and what its SQL keeps (`kv_store_put`) is forgotten.
 
         Raises:
             MessagePolicyError: It cannot be used.

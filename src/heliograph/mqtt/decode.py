@@ -101,7 +101,7 @@ def decode_packet(
     """Decode the packet that fills `data[start:stop]` with its body at `body`.
 
     Args:
-        user_max: How many user properties it may have; those of a PUBLISH are for who decodes them to count.
+        user_max: How many user properties it may have; not enforced for PUBLISH: the caller counts.
         filters_max: How many topic filters are decoded now; what is left is for `decode_entries` and
             `decode_topic_filters`.
 

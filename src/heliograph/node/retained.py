@@ -245,7 +245,7 @@ class RetainedPart(Part):
         """Open them. A database that cannot be opened refuses what is to be retained, and the node starts."""
         if self._config.retainer.enable:
             self._messages = self._open(self._config)
-            self._lie_before()
+            self._set_store()
 
     @property
     def retainer(self) -> Retainer | None:
@@ -279,11 +279,11 @@ class RetainedPart(Part):
         self._config = new
         if self._messages is not None:
             self._messages.use(new.retainer, new.durable_storage.retained)
-        self._lie_before()
+        self._set_store()
 
-    def _lie_before(self) -> None:
+    def _set_store(self) -> None:
         """Make the broker retain messages, or not, as the settings say."""
-        self._kernel.voice.publisher.states.lie_before(self.retainer)
+        self._kernel.voice.publisher.states.set_store(self.retainer)
 
     def _open(self, config: Config) -> RetainedMessages:
         broker, options = self._kernel.broker, retainer_options(config.retainer)

@@ -71,7 +71,7 @@ class DelayedStore(Protocol):
         """
 
     def forget(self, number: int) -> None:
-        """A message is needed no more."""
+        """A message is no longer needed."""
 
 
 class DelayedMessages:
@@ -274,7 +274,7 @@ class DelayedMessages:
         self.tick(self._broker.uptime_us)
 
     def _hold(self, due_at: int, number: int, message: Message) -> None:
-        """Hold a message; what passes until it is due is counted by the uptime, which nobody sets."""
+        """Hold a message; what passes until it is due is counted by the uptime, which is never set."""
         due_us = int(self._broker.uptime_us) + due_at - int(self._broker.now_us)
         heapq.heappush(self._waiting, (due_us, number))
         self._messages[number] = HeldMessage(number, due_at, message)

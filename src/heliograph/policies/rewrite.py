@@ -68,7 +68,7 @@ class TopicRewrite:
         self.prepare(rules)()
 
     def prepare(self, rules: Sequence[RewriteRule]) -> Callable[[], None]:
-        """Compile other rules: what is returned has them take the place of those before; counts go on."""
+        """Compile other rules: what is returned puts them in the place of those before; counts go on."""
         used = [_Rule(settings) for settings in reversed(rules) if settings.source_topic]
 
         def use() -> None:

@@ -15,7 +15,7 @@ class TopicTemplate:
     """A text whose places are filled in one pass: what is filled in is never looked at again.
 
     Args:
-        text: The text; what looks like a place and is none of those that are known stays as it is.
+        text: The text; what looks like a place and is not known stays as it is.
         names: The names that `${...}` may hold; `client_attrs` stands for all of `${client_attrs.NAME}`.
         groups: How many groups `$1`, `$2` ... there are.
     """

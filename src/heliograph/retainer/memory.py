@@ -97,7 +97,7 @@ class MemoryRetainer(Retainer):
     # --- for matches
 
     def slots(self, topic_filter: str, first: int) -> "array[int]":
-        """The next slots, from `first` on, whose topics a filter may match; none when there are no more."""
+        """The next slots, from `first` on, whose topics a filter may match; none after the last."""
         name = topic_filter.encode("utf-8")
         if not has_wildcard(topic_filter):
             self.broker.work += READ_WORK

@@ -102,7 +102,7 @@ class Retainer(RetainedStore):
         then(None)
 
     def reindex(self) -> bool:
-        """Make anew what is remembered to make lookups cheaper, step by step; False if there is no such thing."""
+        """Rebuild what is remembered to make lookups cheaper, step by step; False if there is no such thing."""
         return False
 
     def index_state(self) -> str:

@@ -21,10 +21,10 @@ class StateTopics(RetainedStore):
         self._store: RetainedStore | None = None
         self._messages: dict[str, Message] = {}
         if store is not None:
-            self.lie_before(store)
+            self.set_store(store)
 
-    def lie_before(self, store: RetainedStore | None) -> None:
-        """Have a store behind from now on, with the options that it has now; None for nothing."""
+    def set_store(self, store: RetainedStore | None) -> None:
+        """Use `store` as the fallback from now on; None for nothing."""
         self._store = store
         self.batch_deliver_number = 0 if store is None else store.batch_deliver_number
         self.delivery_rate = None if store is None else store.delivery_rate
@@ -42,7 +42,7 @@ class StateTopics(RetainedStore):
         return self._messages.get(topic)
 
     def retain(self, message: Message) -> bool:
-        """Have the store behind keep or forget a message; whether it goes on to subscribers."""
+        """Let the store behind keep or forget a message; return whether it goes on to subscribers."""
         return self._store is None or self._store.retain(message)
 
     def refusal_code(self) -> int:

@@ -210,7 +210,7 @@ class DurableSession(ReplayedSession):
         )
 
     def list_unstored(self) -> None:
-        """Have publishing come across the subscriptions again whose messages are not all stored any more."""
+        """Put the subscriptions into the routing table again whose messages are not all stored any more."""
         for subscription in self.subscriptions.values():
             if subscription.slot == PARKED and not self._is_stored(subscription):
                 self.broker.router.unpark(subscription)

@@ -72,7 +72,7 @@ class Flusher:
         return len(self._spread)
 
     def touch(self, outbox: "Outbox") -> None:
-        """Have `outbox` flushed at the end of this turn."""
+        """Flush `outbox` at the end of this turn."""
         if self.is_spreading:
             self._spread.append(outbox)
         else:
@@ -357,14 +357,14 @@ class Outbox(Traffic):
         self._write = write
 
     def set_tap(self, tap: Callable[[bytes], object] | None) -> None:
-        """Have something called with all bytes just before they leave; None for no more."""
+        """Call `tap` with all bytes just before they leave; None ends that."""
         wire = self._wire
         if wire is not None:
             write = wire.writer()
             self._write = write if tap is None else TappedWriter(tap, wire.write if write is None else write).write
 
     def set_congested(self, congested: bool) -> None:
-        """Told by the transport when its buffer passes its high mark, and again when it is below its low mark."""
+        """Called by the transport when its buffer passes its high mark, and again when it is below its low mark."""
         self.congested = congested
         if not congested and self._chunks and not self._touched:
             self._touched = True

@@ -170,7 +170,7 @@ class ReplayedSession(Session):
         return beginning
 
     def _relist(self) -> bool:
-        """Have the routing table know its subscriptions again; whether it knows all of them."""
+        """Put its subscriptions into the routing table again; return whether all are there."""
         return True
 
     def _take(self, delivery: Delivery) -> None:

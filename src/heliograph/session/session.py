@@ -1,7 +1,8 @@
 """A session in memory: what a client is subscribed to, what is on its way to it, and what it has not released.
 
-The broker hands it messages in the publisher's turn. While a connection is attached, the session has its encoder write
-them into that connection's outbox; otherwise, or when the window is full, messages at QoS 1 and 2 wait in its queue.
+The broker hands it messages in the publisher's turn. While a connection is attached, its encoder writes
+    them into
+ that connection's outbox; otherwise, or when the window is full, messages at QoS 1 and 2 wait in its queue.
 """
 
 from mypy_extensions import i32, i64
@@ -100,7 +101,7 @@ class Session(MessageSender):
         self.window.begin(min(self.options.max_inflight, receive_maximum))  # [MQTT-3.3.4-9] [MQTT-4.9.0-1]
 
     def recall(self) -> None:
-        """Have at hand what is in flight: its client is about to be let in.
+        """Load what is in flight: its client is about to be let in.
 
         Raises:
             ProtocolError: It cannot be read now.

@@ -35,8 +35,8 @@ _WILL: Final = 1
 class SessionTable:
     """Every session of this node; owned by the node.
 
-    Those in memory are here; of one that lies on the disk only, and is read when its client comes, no more is known
-    than when it ends.
+    Those in memory are here; of one that lies on the disk only, and is read when its client comes, only its end
+    is known.
 
     A session that is away has an entry in the timer heap for its end and perhaps one for its will. Entries are not
     taken out when a client comes back: each names the absence that it belongs to and is passed over afterwards.
@@ -63,7 +63,7 @@ class SessionTable:
         return len(self.known.asleep)
 
     def keep_in(self, durability: Durability) -> None:
-        """Have sessions that do not end with their connection kept, and their wills."""
+        """Keep sessions that do not end with their connection, and their wills."""
         self.durability = durability
         self.wills.durability = durability
 
@@ -81,7 +81,7 @@ class SessionTable:
         return durability.awaken(clientid)
 
     def look_up(self, clientid: str, clean_start: bool) -> Pending[bool] | None:
-        """Have what `open` needs of the disk read in later turns: whether that worked. None if it needs nothing."""
+        """Read what `open` needs of the disk in later turns: whether that worked. None if it needs nothing."""
         durability = self.durability
         if durability is None:
             return None

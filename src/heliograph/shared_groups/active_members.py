@@ -60,7 +60,7 @@ class ActiveMembers:
         self._on_more()
 
     def on_left(self, awake: AwakeGroup | None, subscription: Subscription, is_there: bool) -> None:
-        """A subscription is none of a group any more: its member leaves, at once if its client `is_there`."""
+        """A subscription has left its group: its member leaves, at once if its client `is_there`."""
         self._rooms.forget(subscription)
         member = None if awake is None else awake.subscriptions.pop(subscription, None)
         if member is not None and is_there:

@@ -22,7 +22,7 @@ class Turns(MemberTurns, Protocol):
         """A stream has one more reader, of one group."""
 
     def remove_reader(self, stream: StreamId, reader: StreamReader) -> None:
-        """A reader reads no more."""
+        """A reader has ended."""
 
     def want_read(self, reader: StreamReader) -> None:
         """There may be something to read."""

@@ -98,7 +98,7 @@ class GroupDatabase:
     # --- saving
 
     def submit(self, batch: StateBatch, then: Callable[[bool], None]) -> None:
-        """Have a batch committed.
+        """Commit a batch.
 
         Args:
             then: Called by `answer` when that is decided, with whether it was saved.

@@ -105,7 +105,7 @@ class GroupDirectory:
         return self._groups.get(group.key) is group
 
     def remove(self, group: DurableGroup) -> None:
-        """A group is none any more."""
+        """A group has ended."""
         del self._groups[group.key]
 
     def __repr__(self) -> str:

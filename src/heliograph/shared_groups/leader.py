@@ -151,7 +151,7 @@ class Leader:
         self.balance(now_us)
 
     def resign(self) -> None:
-        """It leads no more: all borrowers begin anew."""
+        """It no longer leads: all borrowers begin again."""
         for borrower in self._assignments.borrowers:
             self._send(borrower, Invalidate())
         self._assignments.clear()
@@ -169,7 +169,7 @@ class Leader:
         return self._ledger.has_changes
 
     def take_changes(self) -> tuple[int, dict[Share, Progress | None]]:
-        """What has changed since the last call, None for a share that is no more, and a token for `on_saved`."""
+        """What has changed since the last call, None for a share that no longer exists, and a token for `on_saved`."""
         return self._ledger.take_changes()
 
     def on_saved(self, token: int, is_saved: bool) -> None:

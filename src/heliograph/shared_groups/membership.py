@@ -206,7 +206,7 @@ class Membership(GroupKeeper):
             self._part_some()
 
     def drop_now(self) -> None:
-        """All groups are forgotten that are none any more: it is the end."""
+        """Forget all groups that have ended: it is the end."""
         self._drop_some(len(self._dropped))
 
     def _part_some(self) -> None:

@@ -68,7 +68,7 @@ class ShareReaders(Protocol):
         """Begin to read a share, or go on."""
 
     def close_share(self, share: "OpenShare") -> None:
-        """Read it no more."""
+        """Stop reading it."""
 
 
 class Waiting:

@@ -1,4 +1,4 @@
-"""How far the shares of a group are, what of that has yet to be saved, and who is told when it is."""
+"""How far the shares of a group are, what of that has yet to be saved, and which borrowers get an answer then."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,7 +20,7 @@ class ProgressLedger:
         self._beginning = Progress(beginning)
         self._progress = dict(progress)
         self._changed: dict[Share, None] = {}
-        self._answers: dict[BorrowerId, int] = {}  # who is told which sequence when what has changed is saved
+        self._answers: dict[BorrowerId, int] = {}  # the sequence that each gets when what has changed is saved
         self._saving: dict[int, tuple[list[Share], dict[BorrowerId, int]]] = {}
         self._token = 0
         self._unsaved: dict[Share, int] = {}  # how many of the saves under way, and the next, a share is part of
@@ -46,7 +46,7 @@ class ProgressLedger:
         self._change(share)
 
     def retain(self, streams: Mapping[StreamId, object]) -> None:
-        """Forget the shares of all other streams, which are no more."""
+        """Forget the shares of all other streams, which no longer exist."""
         for share in [share for share in self._progress if share.stream not in streams]:
             del self._progress[share]
             self._change(share)
@@ -84,7 +84,7 @@ class ProgressLedger:
         self._answers.pop(borrower, None)
 
     def take_changes(self) -> tuple[int, dict[Share, Progress | None]]:
-        """What has changed since the last call, None for a share that is no more, and a token for `on_saved`."""
+        """What has changed since the last call, None for a share that no longer exists, and a token for `on_saved`."""
         changes = {share: self._progress.get(share) for share in self._changed}
         self._token += 1
         self._saving[self._token] = (list(changes), self._answers)
@@ -95,7 +95,7 @@ class ProgressLedger:
         """Changes are durable, or were refused and are changes still.
 
         Returns:
-            The shares of which everything is saved now, and what borrowers are told: the sequences of their reports.
+            The shares of which everything is saved now, and the answers to borrowers: the sequences of their reports.
         """
         shares, answers = self._saving.pop(token)
         settled = []

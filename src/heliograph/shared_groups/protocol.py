@@ -187,7 +187,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Invalidate:
-    """The leader does not know the borrower, or leads no more: start again."""
+    """The leader does not know the borrower, or no longer leads: start again."""
 
 
 ToLeader = LeaderWanted | Ping | UpdateProgress | RevokeFinished | Disconnect

@@ -100,7 +100,7 @@ class LeaderRegistry:
         self._first_records.add(group, (since_us, made_us))
 
     def open(self, group: GroupName, since_us: int, made_us: int) -> int | None:
-        """Have a leader for a group, here if it can be.
+        """Find a leader for a group, here if it can be.
 
         Args:
             since_us: Where the group begins if there is no record of it;
@@ -332,7 +332,7 @@ class LeaderRegistry:
         self._want_more()
 
     def _depose(self, leased: LeasedLeader, reason: str) -> None:
-        _log.warning("%r leads no more: %s", leased.leader, reason)
+        _log.warning("%r no longer leads: %s", leased.leader, reason)
         self._counts["lost_leases"] += 1
         del self._leased[leased.group]
         leased.leader.resign()

@@ -109,7 +109,7 @@ class Roster:
             group.clients_count += 1
 
     def join(self, group: DurableGroup, subscription: Subscription, now_us: int) -> None:
-        """A durable session becomes a member, if it is none yet."""
+        """A durable session becomes a member, if it is not one yet."""
         if self.sessions is None:
             return
         clientid = subscription.subscriber.clientid

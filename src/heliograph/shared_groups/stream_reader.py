@@ -48,7 +48,7 @@ class StreamReader:
     Args:
         made_us: Messages that the broker received before then are not the group's.
         all_waiting: What waits in all groups.
-        report: Told of what is damaged, each time that it is come across.
+        report: Called with what is damaged, each time that it is come across.
     """
 
     __slots__ = (

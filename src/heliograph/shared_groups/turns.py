@@ -53,7 +53,7 @@ class GroupTurns:
     Args:
         loop: Whose turns they are.
         begin_turn: Tells the broker the time; called when the loop calls.
-        work: Told in the course of each turn.
+        work: Called in the course of each turn.
         report_s: How long reports may wait that nothing waits for.
 
     Attributes:
@@ -89,7 +89,7 @@ class GroupTurns:
         return {**self.counts, "protocol_messages": len(self._posted)}
 
     def post(self, deliver: Callable[[], None]) -> None:
-        """Have a protocol message delivered."""
+        """Deliver a protocol message."""
         self._posted.append(deliver)
         self.schedule()
 
@@ -98,7 +98,7 @@ class GroupTurns:
         self._readers.setdefault(stream, {})[reader] = None
 
     def remove_reader(self, stream: StreamId, reader: StreamReader) -> None:
-        """A reader reads no more."""
+        """A reader has ended."""
         readers = self._readers[stream]
         del readers[reader]
         if not readers:
@@ -149,13 +149,13 @@ class GroupTurns:
         self.schedule()  # leaders heard of them, too
 
     def schedule(self) -> None:
-        """Have a turn."""
+        """Ask for a turn."""
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self._loop.call_soon(self._run)
 
     def schedule_more(self) -> None:
-        """Have a turn in which `Work.go_on` is called."""
+        """Ask for a turn in which `Work.go_on` is called."""
         self._has_more = True
         self.schedule()
 

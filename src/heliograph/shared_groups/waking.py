@@ -101,7 +101,7 @@ class GroupWaking:
         self._sleepers.add(group)
 
     def remove(self, group: DurableGroup) -> bool:
-        """A group is none any more; whether it was awake."""
+        """A group has ended; return whether it was awake."""
         self._sleepers.remove(group)
         if group.awake is None:
             return False

@@ -40,7 +40,7 @@ class ClientEvents:
         }
 
     def mark(self, clientid: str) -> None:
-        """Have a client's session tell what becomes of its messages, if it is in memory."""
+        """Make a client's session report what becomes of its messages, if it is in memory."""
         session = self._context.sessions.held(clientid)
         if session is not None:
             session.is_traced = True

@@ -10,7 +10,7 @@ from heliograph.channel.handles import CommitWaiter
 
 MessageId = tuple[int, int]
 
-_AWAITED_MAX: Final = 10_000  # messages at a time; the commits of further ones are not told
+_AWAITED_MAX: Final = 10_000  # messages at a time; the commits of further ones are not reported
 
 
 class CommitWatch(CommitWaiter):

@@ -31,7 +31,7 @@ _VERDICTS: Final = (
 
 
 class Joint(TapSource):
-    """Joins a recorder to the broker, as the traces that are on need it, and no more; owned by `Traces`."""
+    """Joins a recorder to the broker, as far as the traces that are on need it; owned by `Traces`."""
 
     def __init__(self, recorder: TraceRecorder, context: ChannelContext, watch_rules: WatchRules) -> None:
         self._watch_rules = watch_rules

@@ -1,4 +1,4 @@
-"""Records what the kernel tells of messages and clients into the traces that are about them."""
+"""Records what the kernel reports about messages and clients into the traces that are about them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ class Followed:
     """A message that traces are about.
 
     Attributes:
-        deliveries_count: How often one of its deliveries was told.
+        deliveries_count: How often one of its deliveries was reported.
     """
 
     __slots__ = ("deliveries_count", "traces")
@@ -141,7 +141,7 @@ class TraceRecorder(Tracer):
             message.is_traced = True
         return found
 
-    # --- told by the kernel
+    # --- from the kernel
 
     @contained
     def follow(self, message: Message, origin: str) -> None:

@@ -48,7 +48,7 @@ class StoredTrace:
 
     @classmethod
     def read(cls, path: Path) -> "StoredTrace":
-        """What the file of an ended trace says; one that is none has its file's name."""
+        """What the file of an ended trace says; one that cannot be read has its file's name."""
         with path.open("rb") as file:
             head = _record(file.read(_HEAD_BYTES).partition(b"\n")[0])
             size = file.seek(0, os.SEEK_END)
@@ -117,7 +117,7 @@ def stored_traces(folder: Path, count_max: int) -> list[StoredTrace]:
     for path in paths:
         try:
             found.append(StoredTrace.read(path))
-        except OSError:  # it was removed meanwhile, or is none of ours
+        except OSError:  # it was removed meanwhile, or is not one of ours
             continue
     return found
 

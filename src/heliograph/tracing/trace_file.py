@@ -19,7 +19,7 @@ _FULL: Final = "its file has reached max_size"
 class TraceFile:
     """Takes records and writes them; owned by its trace.
 
-    What a slow or full disk does not take is dropped, counted in `dropped_count`, and told by a line in the file as
+    What a slow or full disk does not take is dropped, counted in `dropped_count`, and reported by a line in the file as
     soon as that can be written.
 
     Args:

@@ -64,7 +64,7 @@ class Traces:
         folder: Where files are.
         context: What channels share.
         tell: Called with a line for the log.
-        watch_rules: Has some rules told to a recorder, and no others.
+        watch_rules: Sets the rules that a recorder follows.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Traces:
             running = ", ".join(self._running) or "none"
             raise TraceNotFoundError(f"no trace {name!r} is on; on are: {running}")
         self._end(trace, why)
-        await asyncio.wait([self._closing[name]])  # which is written also where nobody waits for it any more
+        await asyncio.wait([self._closing[name]])  # which is written also where nothing waits for it any more
         try:
             return StoredTrace.read(trace.file.path)
         except FileNotFoundError:
@@ -262,7 +262,7 @@ class Traces:
         if order.name in self._running:
             raise TraceExistsError(f"a trace {order.name!r} is on: `trace stop {order.name}` ends it")
         if len(self._running) >= _TRACES_MAX:
-            raise TraceError(f"{_TRACES_MAX} traces are on, and no more can be: stop one of them")
+            raise TraceError(f"{_TRACES_MAX} traces are on, and more cannot be: stop one of them")
         for one in self._running.values():
             same = (one.subject.kind, one.subject.value) == (order.kind, order.value)
             if same and order.start_at and int(one.order.start_at) == int(order.start_at):

@@ -1,4 +1,4 @@
-"""How a trace tells of the callbacks of hook points: which one it was, and what it said."""
+"""How a trace shows the callbacks of hook points: which one it was, and what it said."""
 
 from collections.abc import Callable
 from typing import Final

@@ -82,7 +82,7 @@ class Acceptor:
             self.start()
 
     def stop(self) -> None:
-        """Accept no more; the sockets are their owner's to close."""
+        """Stop accepting; the sockets are their owner's to close."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -90,7 +90,7 @@ class Acceptor:
             self._loop.remove_reader(listening)
 
     def close(self) -> None:
-        """Accept no more, nor the connection that waits for a file."""
+        """Stop accepting, and drop the connection that waits for a file."""
         self.stop()
         if self._held is not None:
             self._held[0].close()

@@ -53,7 +53,7 @@ def serves_both(before: ListenerConfig, after: ListenerConfig) -> bool:
 
 
 def change_options(listening: Sequence[socket.socket], options: TcpOptions) -> None:
-    """Have connections that are accepted from now on have other options, which `check_options` has found good."""
+    """Set the options of connections that are accepted from now on, which `check_options` has found good."""
     for one in listening:
         if one.family != socket.AF_UNIX:
             _set_options(one, options)
@@ -78,7 +78,7 @@ def check_options(path: str, options: TcpOptions) -> None:
 
 @contextmanager
 def _sharing_ports(listening: Sequence[socket.socket]) -> Iterator[None]:
-    """Have sockets let others bind their ports; nobody else may, before and after that."""
+    """Let others bind the ports of sockets; before and after that they may not."""
     for one in listening:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:

@@ -16,7 +16,7 @@ class ChannelLink:
     _channel: Channel | None
 
     def eof_received(self) -> None:
-        """The peer sends no more; the transport closes by itself."""
+        """The peer has ended sending; the transport closes by itself."""
 
     def pause_writing(self) -> None:
         """The transport's buffer is over its high mark: the peer does not read."""

@@ -15,7 +15,7 @@ class Connection(ChannelLink, Wire):
     """A view of one connection, and its asyncio protocol; made when it is accepted, gone when it is closed.
 
     Args:
-        connections: Told when its buffer is full, and when it is gone.
+        connections: Called when its buffer is full, and when it is gone.
         pending: The accepted socket that it takes over.
     """
 

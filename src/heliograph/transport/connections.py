@@ -111,7 +111,7 @@ class Connections:
         self._idle_timeout_s = None if websocket is None else websocket.idle_timeout
 
     def __len__(self) -> int:
-        """How many there are, with the sockets that are none yet."""
+        """How many there are, with the sockets that are not connections yet."""
         return len(self.links) + len(self.pending)
 
     @property

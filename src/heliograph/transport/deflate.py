@@ -117,7 +117,7 @@ class MessageCodec:
         self.waits = True
 
     def next_piece(self) -> bytes | None:
-        """The next bytes of what came; None when there are no more.
+        """The next bytes of what came; None after the last.
 
         Raises:
             InflateError: They are not deflated, or the message is too long.

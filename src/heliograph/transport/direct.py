@@ -14,7 +14,7 @@ class DirectConnection(SocketTransport):
     """A view of one connection; made when it is accepted, gone when it is closed.
 
     Args:
-        connections: Told when its buffer is full, and when it is gone.
+        connections: Called when its buffer is full, and when it is gone.
         pending: The accepted socket that it takes over.
     """
 

@@ -215,10 +215,10 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         return renew
 
     def release(self) -> Sequence[socket.socket]:
-        """Accept no more; connections go on, those that are not complete are closed.
+        """Stop accepting; connections go on, those that are not complete are closed.
 
         Returns:
-            What it listened on: the caller's to close, or to have another one take over.
+            What it listened on: the caller's to close, or for another one to take over.
         """
         if self._acceptor is not None:
             self._acceptor.close()

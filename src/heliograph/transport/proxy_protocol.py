@@ -1,4 +1,4 @@
-"""The PROXY protocol, sans-IO: from the first bytes of a connection to who is behind the proxy.
+"""The PROXY protocol, sans-IO: from the first bytes of a connection to the address behind the proxy.
 
 Versions 1 (a line of text) and 2 (binary) of HAProxy's specification; which one comes, its first bytes tell.
 """

@@ -101,7 +101,7 @@ class Poller:
             self.close()
 
     def close(self) -> None:
-        """Watch no more, once the last connection is gone."""
+        """Stop watching, once the last connection is gone."""
         self._is_closing = True
         if self._count == 0 and not self._epoll.closed:
             self.loop.remove_reader(self._epoll.fileno())
@@ -176,7 +176,7 @@ class SocketTransport(Wire):
         raise NotImplementedError
 
     def on_end(self) -> None:
-        """The peer sends no more; the connection is closed behind this turn."""
+        """The peer has ended sending; the connection is closed after this turn."""
         raise NotImplementedError
 
     def on_congested(self, congested: bool) -> None:
@@ -219,7 +219,7 @@ class SocketTransport(Wire):
         self._lose(None)
 
     def pause_reading(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._is_paused = True
 
     def resume_reading(self) -> None:

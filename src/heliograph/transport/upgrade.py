@@ -161,7 +161,7 @@ def _header(request: Request, name: str) -> str:
 
 
 def _valid_host(text: str) -> str:
-    """An address in its usual form; empty for what is none: bans and logs are by address."""
+    """An address in its usual form; empty for anything else: bans and logs are by address."""
     try:
         return plain_host(str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))))
     except ValueError:

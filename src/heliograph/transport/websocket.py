@@ -67,7 +67,7 @@ class WebSocketHandshake:
         self._connections.forget(self)
 
     def eof_received(self) -> None:
-        """The peer sends no more; the transport closes by itself."""
+        """The peer has ended sending; the transport closes by itself."""
 
     def pause_writing(self) -> None:
         """An answer is short."""
@@ -277,7 +277,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
             super().resume_reading()
 
     def _finish(self, code: int) -> None:
-        """End the connection behind what was read, and what that has the channel write in this turn."""
+        """End the connection after what was read, and after what the channel writes for it in this turn."""
         self._goodbye = code
         waits = self._is_paused or (self._codec is not None and self._codec.waits)
         if not waits or self.reader.discards:

@@ -45,7 +45,7 @@ async def check_secrets_stay(caller: Caller, node: Node, place: Sequence[str], s
         if there[path][1].startswith(_ABOVE):
             raise _refusal(moved, there, new, path, "it stands in a file of the node or in its environment")
         if path not in new or STARS in _text(new[path]):
-            raise _refusal(moved, there, new, path, "give it anew, or null for none")
+            raise _refusal(moved, there, new, path, "give it again, or null for none")
 
 
 def _refusal(

@@ -74,7 +74,7 @@ class TraceBody(Body):
         begin = now if self.start_at is None else max(_seconds(self.start_at, "start_at"), now)
         end = begin + _DURATION_S if self.end_at is None else _seconds(self.end_at, "end_at")
         if end <= begin or end <= now:
-            raise ApiError(400, "INVALID_PARAMS", "end_at has to lie behind start_at, and in the future")
+            raise ApiError(400, "INVALID_PARAMS", "end_at has to be after start_at, and in the future")
         return TraceStartArgs(
             self.name,
             _KINDS[self.type],

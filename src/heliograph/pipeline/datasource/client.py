@@ -51,7 +51,7 @@ class MessageSelection:
         database: Name of the database.
         topics: MQTT topic filters; a message is meant when it matches any of them.
         start: The first commit time, in microseconds since the epoch; None is the earliest.
-        end: The commit time to stop before, in microseconds since the epoch; None is none.
+        end: The commit time to stop before, in microseconds since the epoch; None is no end.
         on_damage: ``fail`` refuses a read of what is damaged on disk, ``skip`` leaves it out and reports it.
         clientids: Only messages of these clients; None is all.
         shards: Only messages of these shards; None is all.

@@ -1,4 +1,4 @@
-"""What is told of a message's spans: made when they are fetched, and not while the message is handled."""
+"""The attributes of a message's spans: made when they are fetched, and not while the message is handled."""
 
 from heliograph.tracing.packet_fields import short
 from heliograph.tracing.spans import span as names

@@ -52,7 +52,7 @@ class NodeSpans:
         self._join()
 
     def list_only(self, clientids: Sequence[str], topic_filters: Sequence[str]) -> None:
-        """Have these clients and topics on the lists of what is traced."""
+        """Replace the lists of clients and topics that are traced."""
         self._sampler.use(clientids, topic_filters)
         if self._tracers:
             self.stop()

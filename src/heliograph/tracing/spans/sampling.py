@@ -52,7 +52,7 @@ class Sampler:
         self.topic_filters: tuple[str, ...] = ()
 
     def use(self, clientids: Iterable[str], topic_filters: Iterable[str]) -> None:
-        """Have other lists."""
+        """Replace the lists."""
         self.clientids = frozenset(clientids)
         self.topic_filters = tuple(topic_filters)
 

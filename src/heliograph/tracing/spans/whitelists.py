@@ -26,7 +26,7 @@ class Whitelists:
         self._file = file
 
     def load(self) -> None:
-        """Have what an earlier process had.
+        """Load what an earlier process had.
 
         Raises:
             OSError: The file cannot be read.

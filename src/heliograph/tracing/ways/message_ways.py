@@ -39,7 +39,7 @@ class MessageWays:
 
     Args:
         store: Where they are kept.
-        watch_rules: Has all rules told to this, or none any more.
+        watch_rules: Sets whether this follows all rules.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class MessageWays:
             return why_dropped(reason, session)
         return "" if session is None else why_queued(session)
 
-    # --- told by validations and transformations, before the chain of which they are says what becomes of the message
+    # --- from validations and transformations, before the chain of which they are says what becomes of the message
 
     def on_validation_failed(self, message: Message, name: str, _accumulator: object) -> None:
         """Callback of `schema.validation_failed`."""
@@ -143,7 +143,7 @@ class MessageWays:
         if way is not None:
             way.add(self._broker.now_us, VERDICT, chain, name, verdicts.POLICY_FAILED)
 
-    # --- told by rules
+    # --- from rules
 
     def on_rule(self, rule_id: str, columns: LiveColumns, rows: Sequence[Mapping[str, Value]] | Exception) -> None:
         """A rule was evaluated."""
@@ -192,7 +192,7 @@ class MessageWays:
             self._alarms.deactivate(_MISSING_ALARM)
 
     def _hand_over(self, ways: list[Way]) -> None:
-        """Have ways encoded in a thread, and write them then."""
+        """Encode ways in a thread, and write them then."""
         if not ways:
             return
         self._counts["recorded"] += len(ways)

@@ -1,4 +1,4 @@
-"""Records the ways of messages: what the kernel tells of each, from its PUBLISH to the last acknowledgement."""
+"""Records the ways of messages: what the kernel reports about each, from its PUBLISH to the last acknowledgement."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -21,7 +21,7 @@ from heliograph.tracing.ways.under_way import WaysUnderWay
 from heliograph.tracing.ways.way import Way
 
 BOUNDARY: Final = "message_ways"  # of its faults
-_SKIPS: Final = 1 << 40  # PUBLISH packets that pass while no more are recorded
+_SKIPS: Final = 1 << 40  # PUBLISH packets that pass while nothing is recorded
 _UNSAID: Final = (TRACES, TOPIC_METRICS, RULES)  # callbacks that only look; rules tell more by themselves
 _GETS: Final = 0  # a receiver that has yet to get the message
 _ACKNOWLEDGES: Final = 1

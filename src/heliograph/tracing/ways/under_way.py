@@ -79,7 +79,7 @@ class WaysUnderWay:
         return way
 
     def loosen(self, way: Way) -> None:
-        """End it with the next tick, or when its message is no more on its way to receivers."""
+        """End it with the next tick, or when its message is no longer on its way to receivers."""
         self._loose.append(way)
 
     def end(self, way: Way) -> None:

@@ -1,6 +1,6 @@
 """The way of one message through the broker, while it is recorded: who sent it, and step by step what became of it.
 
-A step costs the message what is done here: a tuple. What it means for people is made of it when somebody asks.
+A step costs the message what is done here: a tuple. What it means for people is made of it for an answer.
 """
 
 from typing import Final
