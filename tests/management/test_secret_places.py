@@ -87,7 +87,10 @@ class _Rows:
     """A node that answers what its configuration is."""
 
     def __init__(self, *rows: tuple[str, str, str]) -> None:
-        self._rows = [ConfSetting(f"connectors.pgsql.db.{path}", value, origin, "live") for path, value, origin in rows]
+        self._rows = [
+            ConfSetting(f"connectors.pgsql.db.{path}", value, origin, "live", value, ((),) * (path == "password"))
+            for path, value, origin in rows
+        ]
 
     async def rows(self, *asked: object) -> list[ConfSetting]:
         """Answer `conf.show`."""
@@ -115,3 +118,50 @@ async def test_secrets_of_all_layers_count(origin: str, settings: dict[str, Any]
     except ApiError as error:
         has_refused = error.status == 403
     assert has_refused == is_refused
+
+
+_OPTIONS: dict[str, Any] = {
+    "place": "s3://here/x",
+    "storage_options": {"AWS_REGION": "******", "AWS_SECRET_ACCESS_KEY": "******"},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_refused"),
+    [
+        ({}, False),
+        ({"description": "other"}, False),
+        ({"place": "s3://there/x"}, True),
+        ({"storage_options": {**_OPTIONS["storage_options"], "AWS_REGION": "there"}}, True),
+        ({"storage_options": {**_OPTIONS["storage_options"], "proxy_of_some_name": "http://there"}}, True),
+        ({"storage_options": {"AWS_SECRET_ACCESS_KEY": "******"}}, True),
+        ({"storage_options": {"AWS_REGION": "there", "AWS_SECRET_ACCESS_KEY": "new"}}, False),
+    ],
+)
+def test_any_option_of_a_store_may_name_a_place(
+    managed: Served, operator: httpx.Client, changes: dict[str, Any], is_refused: bool
+) -> None:
+    hidden = {"AWS_REGION": "here", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    made = {**_OPTIONS, "type": "delta", "name": "moved", "storage_options": hidden}
+    assert managed.api.post("/connectors", json=made).status_code == 201
+    try:
+        answer = operator.put("/connectors/delta:moved", json={**_OPTIONS, **changes})
+        assert answer.status_code == (403 if is_refused else 200), answer.text
+        assert "hunter2" not in answer.text
+    finally:
+        assert managed.api.delete("/connectors/delta:moved").status_code == 204
+
+
+async def test_a_secret_in_a_file_of_its_own_is_one() -> None:
+    node = cast(Node, _Rows(("server", '"here:1"', "base: b:1"), ("password", '"file:///run/key"', "base: b:2")))
+    place, olga = ("connectors", "pgsql", "db"), Caller("olga", "user", "operator")
+    await check_secrets_stay(olga, node, place, {"server": "here:1"})
+    for kept in ({}, {"password": "file:///run/key"}):
+        with pytest.raises(ApiError, match="password would go there"):
+            await check_secrets_stay(olga, node, place, {"server": "there:1", **kept})
+
+
+async def test_what_only_looks_like_a_secret_is_none() -> None:
+    rows = _Rows(("server", '"here:1"', "base: b:1"), ("description", '"******"', "base: b:2"))
+    olga = Caller("olga", "user", "operator")
+    await check_secrets_stay(olga, cast(Node, rows), ("connectors", "pgsql", "db"), {"server": "there:1"})

@@ -26,10 +26,6 @@ class NetworkText(Kind[Network]):
             raise RefusedError
         return detailed(ip_network, value)
 
-    def show(self, value: Network) -> str:
-        """In quotes."""
-        return f'"{value}"'
-
 
 @dataclass(frozen=True, slots=True)
 class LoginBackoff:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from heliograph.config.layers import DEFAULTS, KeyPath, Layers
 from heliograph.config.settings import Config
@@ -22,10 +23,11 @@ from heliograph.settings.fields import (
     settings_of,
 )
 from heliograph.settings.how import How
-from heliograph.settings.kinds import Kind
-from heliograph.settings.masking import masked
+from heliograph.settings.kinds import Kind, Unless
+from heliograph.settings.masking import masked, secrets_in
 
 _ENABLE: Final = "enable"
+_NULL: Final = "null"
 _NOTHING: Final = Node({}, SourcePosition(DEFAULTS))
 
 
@@ -38,12 +40,16 @@ class EffectiveSetting:
         value: As a file would have it, with stars for secrets.
         origin: The layer, and where in it.
         how: How it changes.
+        plain: The same as JSON; `null` where it has no value.
+        secrets: Where in the value secrets stand: names and numbers, none for the value itself.
     """
 
     path: str
     value: str
     origin: str
     how: How
+    plain: str
+    secrets: tuple[tuple[str, ...], ...] = ()
 
 
 def effective_settings(layers: Layers, root: str = "") -> Iterator[EffectiveSetting]:
@@ -69,12 +75,13 @@ def _in_group(
             child = None
         place, changes = (*path, name), setting.how or how
         if child is not None or not isinstance(setting.kind, Kind | ListOf | ListOfVariants):
-            yield from _of(layers, setting.kind, child, place, changes)
+            yield from _of(layers, setting, child, place, changes)
         elif not setting.is_required:
-            yield EffectiveSetting(_dotted(place), _default(setting.kind, setting.default), DEFAULTS, changes)
+            yield _default(setting, place, changes)
 
 
-def _of(layers: Layers, kind: AnyKind, node: Node | None, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
+def _of(layers: Layers, setting: Setting, node: Node | None, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
+    kind = setting.kind
     if isinstance(kind, Section) and node is not None and node.value == NOTHING:
         yield _set(layers, node, path, how)
     elif isinstance(kind, Section) and (node is not None or not kind.has_switch):
@@ -90,15 +97,19 @@ def _of(layers: Layers, kind: AnyKind, node: Node | None, path: KeyPath, how: Ho
             else:
                 yield from _said(layers, group, (*path, name), how)
     elif node is not None:
-        yield _set(layers, node, path, how)
+        yield _set(layers, node, path, how, kind, is_secret=setting.is_secret)
+    elif isinstance(kind, Section):
+        yield EffectiveSetting(_dotted(path), NOTHING, DEFAULTS, how, _NULL)
     else:
-        yield EffectiveSetting(_dotted(path), "[]" if not isinstance(kind, Section) else "none", DEFAULTS, how)
+        yield EffectiveSetting(_dotted(path), "[]", DEFAULTS, how, "[]")
 
 
 def _switch(layers: Layers, node: Node, path: KeyPath, how: How) -> EffectiveSetting:
     """Whether a group is used that has a switch and is there."""
     said = node.value.get(_ENABLE) if isinstance(node.value, dict) else None
-    return EffectiveSetting(_dotted(path), "true", DEFAULTS, how) if said is None else _set(layers, said, path, how)
+    if said is not None:
+        return _set(layers, said, path, how)
+    return EffectiveSetting(_dotted(path), "true", DEFAULTS, how, "true")
 
 
 def _said(layers: Layers, node: Node, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
@@ -110,16 +121,20 @@ def _said(layers: Layers, node: Node, path: KeyPath, how: How) -> Iterator[Effec
         yield _set(layers, node, path, how)
 
 
-def _set(layers: Layers, node: Node, path: KeyPath, how: How) -> EffectiveSetting:
-    return EffectiveSetting(_dotted(path), to_json(node, None), str(layers.origin(path) or DEFAULTS), how)
+def _set(
+    layers: Layers, node: Node, path: KeyPath, how: How, kind: AnyKind | None = None, *, is_secret: bool = False
+) -> EffectiveSetting:
+    text, origin = to_json(node, None), str(layers.origin(path) or DEFAULTS)
+    secrets = tuple(secrets_in(node, kind, is_secret=is_secret))
+    return EffectiveSetting(_dotted(path), text, origin, how, text, secrets)
 
 
-def _default(kind: Kind[Any] | ListOf[Any] | ListOfVariants, value: Any) -> str:
-    if isinstance(kind, ListOf):
-        return f"[{', '.join(kind.kind.show(one) for one in value)}]"
-    if isinstance(kind, ListOfVariants):
-        return kind.show(value)
-    return "none" if value is None and not hasattr(kind, "words") else kind.show(value)
+def _default(setting: Setting, path: KeyPath, how: How) -> EffectiveSetting:
+    kind, value = setting.kind, setting.default
+    assert isinstance(kind, Kind | ListOf | ListOfVariants)
+    if value is None and not isinstance(kind, Unless):
+        return EffectiveSetting(_dotted(path), NOTHING, DEFAULTS, how, _NULL)
+    return EffectiveSetting(_dotted(path), kind.show(value), DEFAULTS, how, json.dumps(kind.plain(value)))
 
 
 def _dotted(path: KeyPath) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from heliograph.config.access_rules import AccessRule, parse_access_rule
-from heliograph.hocon.values import Content
+from heliograph.hocon.values import Content, Plain
 from heliograph.settings.kinds import Integer, Kind, RefusedError, Size, detailed
 from heliograph.settings.units import (
     Address,
@@ -22,6 +22,8 @@ from heliograph.settings.units import (
 class SizeOrPart(Kind[int | Percentage]):
     """An amount of bytes, or a part in percent of what there is."""
 
+    is_word = True
+
     def __init__(self, minimum: int) -> None:
         self.size = Size(minimum)
         self.expected = f"{self.size.expected} or a part as in 70%"
@@ -32,9 +34,9 @@ class SizeOrPart(Kind[int | Percentage]):
             return _percentage(value)
         return self.size.convert(value)
 
-    def show(self, value: int | Percentage) -> str:
+    def plain(self, value: int | Percentage) -> str:
         """With a unit, or with the sign."""
-        return f"{value.percent}%" if isinstance(value, Percentage) else self.size.show(value)
+        return f"{value.percent}%" if isinstance(value, Percentage) else self.size.plain(value)
 
 
 class PartOfAll(Kind[Percentage]):
@@ -50,9 +52,9 @@ class PartOfAll(Kind[Percentage]):
             raise RefusedError
         return _percentage(value)
 
-    def show(self, value: Percentage) -> str:
-        """In quotes."""
-        return f'"{value.percent}%"'
+    def plain(self, value: Percentage) -> str:
+        """With the sign."""
+        return f"{value.percent}%"
 
 
 class RateLimit(Kind[Rate]):
@@ -73,9 +75,9 @@ class RateLimit(Kind[Rate]):
             raise RefusedError
         return detailed(lambda text: parse_rate(text, of_bytes=self.of_bytes), value)
 
-    def show(self, value: Rate) -> str:
-        """In quotes, as a file needs it."""
-        return f'"{format_rate(value, of_bytes=self.of_bytes)}"'
+    def plain(self, value: Rate) -> str:
+        """An amount and a time."""
+        return format_rate(value, of_bytes=self.of_bytes)
 
 
 class Bind(Kind[Address]):
@@ -91,10 +93,6 @@ class Bind(Kind[Address]):
             raise RefusedError
         return detailed(parse_address, value)
 
-    def show(self, value: Address) -> str:
-        """In quotes, as a file needs it."""
-        return f'"{value}"'
-
 
 class ListenerBind(Kind[Address | UnixAddress]):
     """An address for clients: of TCP, or the path of a Unix socket."""
@@ -109,10 +107,6 @@ class ListenerBind(Kind[Address | UnixAddress]):
             raise RefusedError
         return detailed(parse_listener_address, value)
 
-    def show(self, value: Address | UnixAddress) -> str:
-        """In quotes, as a file needs it."""
-        return f'"{value}"'
-
 
 class AccessRuleText(Kind[AccessRule]):
     """A rule by address."""
@@ -124,10 +118,6 @@ class AccessRuleText(Kind[AccessRule]):
         if not isinstance(value, str):
             raise RefusedError
         return detailed(parse_access_rule, value)
-
-    def show(self, value: AccessRule) -> str:
-        """In quotes."""
-        return f'"{value}"'
 
 
 class PriorityTable(Kind[Mapping[str, int]]):
@@ -142,9 +132,9 @@ class PriorityTable(Kind[Mapping[str, int]]):
         priority = Integer(1, 255)
         return {topic: priority.convert(node.value) for topic, node in value.items()}
 
-    def show(self, value: Mapping[str, int]) -> str:
-        """As a file has it."""
-        return "{ " + ", ".join(f'"{topic}" = {priority}' for topic, priority in value.items()) + " }"
+    def plain(self, value: Mapping[str, int]) -> dict[str, Plain]:
+        """An object."""
+        return dict(value)
 
 
 def _percentage(text: str) -> Percentage:

@@ -32,10 +32,6 @@ class OperationKey(Kind[str]):
             raise RefusedError
         return value
 
-    def show(self, value: str) -> str:
-        """In quotes."""
-        return f'"{value}"'
-
 
 @dataclass(frozen=True, slots=True)
 class PayloadCoding:

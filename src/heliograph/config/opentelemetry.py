@@ -32,9 +32,9 @@ class SampleRatio(Kind[float]):
             raise RefusedError
         return float(value)
 
-    def show(self, value: float) -> str:
+    def plain(self, value: float) -> str:
         """As a percentage."""
-        return f'"{(Decimal(str(value)) * 100).normalize():f}%"'
+        return f"{(Decimal(str(value)) * 100).normalize():f}%"
 
 
 @dataclass(frozen=True, slots=True)

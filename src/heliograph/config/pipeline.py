@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from heliograph.hocon.values import Content, Node
+from heliograph.hocon.values import Content, Node, Plain
 from heliograph.settings.fields import setting
 from heliograph.settings.kinds import AnyText, Boolean, Duration, Kind, RefusedError, SecretText, Text
 from heliograph.settings.secrets import Secret
@@ -20,9 +20,9 @@ class SparkConf(Kind[tuple[tuple[str, str], ...]]):
             raise RefusedError
         return tuple(self._items("", value))
 
-    def show(self, value: tuple[tuple[str, str], ...]) -> str:
-        """As a file has it."""
-        return "{ " + ", ".join(f'"{name}" = "{text}"' for name, text in value) + " }" if value else "{}"
+    def plain(self, value: tuple[tuple[str, str], ...]) -> dict[str, Plain]:
+        """An object."""
+        return dict(value)
 
     def _items(self, prefix: str, value: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
         # Without quotes a dot makes an object of what Spark takes for one name.

@@ -1,12 +1,13 @@
 """Settings of `rule_engine`: rules that run in the broker, and what they do with their rows."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from heliograph.config.actions.roots import TYPES
 from heliograph.hocon.errors import SourcePosition
-from heliograph.hocon.values import Content, Node, to_json
+from heliograph.hocon.values import Content, Node, Plain, to_json
 from heliograph.settings.fields import named_sections, setting
 from heliograph.settings.kinds import NAME, AnyText, Boolean, Duration, Integer, Kind, RefusedError
 
@@ -98,9 +99,9 @@ class Actions(Kind[tuple[Action, ...]]):
             return (_action(value, 1),)
         return tuple(_action(item.value, number) for number, item in enumerate(items, 1))
 
-    def show(self, value: tuple[Action, ...]) -> str:
-        """Only the default is ever shown."""
-        return "[" + ", ".join(map(action_name, value)) + "]"
+    def plain(self, value: tuple[Action, ...]) -> list[Plain]:
+        """Their names: only the default is ever shown."""
+        return [action_name(one) for one in value]
 
 
 class JsonObject(Kind[str]):
@@ -114,9 +115,10 @@ class JsonObject(Kind[str]):
             raise RefusedError
         return to_json(Node(value, _HERE), None)
 
-    def show(self, value: str) -> str:
-        """As a file has it."""
-        return value
+    def plain(self, value: str) -> Plain:
+        """The object."""
+        found: Plain = json.loads(value)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from heliograph.hocon.values import Content, Node
+from heliograph.hocon.values import Content, Node, Plain
 from heliograph.settings.fields import named_sections, section, setting
 from heliograph.settings.kinds import (
     AnyText,
@@ -59,10 +59,6 @@ class SchemaType(Choice):
         """The word as it is."""
         return "" if value == "" else super().convert(value)
 
-    def show(self, value: str) -> str:
-        """The word, or the empty text."""
-        return value or '""'
-
 
 class SourceText(Kind[SchemaSource]):
     """Text, `{ type = file, path }`, `{ type = bundle, root_proto_path }` or `{ type = bundle, files }`."""
@@ -81,9 +77,9 @@ class SourceText(Kind[SchemaSource]):
         file = Path((node.source or node.position).source)
         return self._source(node.value, file.parent if file.is_file() else Path())
 
-    def show(self, value: SchemaSource) -> str:
+    def plain(self, value: SchemaSource) -> str:
         """The text of one that is a text."""
-        return f'"{dict(value.files).get(value.root, "")}"'
+        return dict(value.files).get(value.root, "")
 
     def _source(self, value: Content, directory: Path) -> SchemaSource:
         if value == "":
@@ -170,16 +166,18 @@ class Headers(Kind[tuple[tuple[str, str], ...]]):
             raise RefusedError
         return tuple((name, one_line.convert(node.value)) for name, node in value.items())
 
-    def show(self, value: tuple[tuple[str, str], ...]) -> str:
-        """As a file has it."""
-        return "{ " + ", ".join(f'"{name}" = "{text}"' for name, text in value) + " }" if value else "{}"
+    def plain(self, value: tuple[tuple[str, str], ...]) -> dict[str, Plain]:
+        """An object."""
+        return dict(value)
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalHttp:
     """How an external service is asked."""
 
-    url: str = setting(Text("a URL as in http://127.0.0.1:9500/serde", r"(https?://\S+)?"), "", "Where it is asked.")
+    url: str = setting(
+        Text("a URL as in http://127.0.0.1:9500/serde", r"(https?://\S+)?"), "", "Where it is asked.", is_place=True
+    )
     method: str = setting(Choice("post", "get"), "post", "How: with JSON in the body, or with query parameters.")
     headers: tuple[tuple[str, str], ...] = setting(Headers(), (), "Headers of each request.", is_secret=True)
     external_params: str = setting(AnyText(), "", "What each request says as `opts`.")
@@ -218,7 +216,9 @@ class ExternalRegistry:
     """A schema registry somewhere else."""
 
     type: str = setting(Choice("confluent"), "confluent", "What it is.")
-    url: str = setting(Text("a URL as in http://127.0.0.1:8081", r"(https?://\S+)?"), "", "Where it is asked.")
+    url: str = setting(
+        Text("a URL as in http://127.0.0.1:8081", r"(https?://\S+)?"), "", "Where it is asked.", is_place=True
+    )
     auth: BasicAuth = section(BasicAuth, "How the node shows who it is.")
     connect_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for a connection.")
     request_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for an answer.")

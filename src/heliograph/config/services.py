@@ -43,10 +43,6 @@ class RegularExpression(Kind[str]):
             raise RefusedError(str(error)) from None
         return value
 
-    def show(self, value: str) -> str:
-        """In quotes."""
-        return f'"{value}"'
-
 
 @dataclass(frozen=True, slots=True)
 class SysEventMessages:

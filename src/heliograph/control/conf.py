@@ -81,7 +81,7 @@ class _Asked:
         root = path.partition(".")[0]  # all else is not looked at: it is most of what there is
         for slice_ in sliced(effective_settings(self._manager.layers, root), 10):
             rows = [
-                proto.ConfSetting(one.path, one.value, one.origin, one.how.value)
+                proto.ConfSetting(one.path, one.value, one.origin, one.how.value, one.plain, one.secrets)
                 for one in slice_
                 if not path or one.path == path or one.path.startswith(path + ".")
             ]

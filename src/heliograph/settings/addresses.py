@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from heliograph.hocon.values import Content
+from heliograph.hocon.values import Content, Plain
 from heliograph.settings.kinds import Kind, RefusedError
 from heliograph.settings.units import Address
 
@@ -17,6 +17,9 @@ class ServerAddress(Kind[Address]):
     Args:
         port: The port where the text has none; 0 if it must have one.
     """
+
+    is_word = True
+    is_place = True
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -38,6 +41,7 @@ class ServerAddresses(Kind[tuple[str, ...]]):
     """Where several servers are; the program gets their texts, of which the port may be missing."""
 
     expected = "a list of host:port or hosts, or a text with commas between"
+    is_place = True
 
     def convert(self, value: Content) -> tuple[str, ...]:
         """Also one text."""
@@ -49,3 +53,7 @@ class ServerAddresses(Kind[tuple[str, ...]]):
         if not parts:
             raise RefusedError
         return tuple(addresses)
+
+    def plain(self, value: tuple[str, ...]) -> list[Plain]:
+        """A list."""
+        return list(value)

@@ -72,10 +72,6 @@ def _default(setting: Setting) -> str:
     kind, value = setting.kind, setting.default
     if setting.is_required:
         return "required"
-    if isinstance(kind, ListOfVariants):
-        return f"`{kind.show(value)}`"
-    if isinstance(kind, ListOf):
-        return f"`[{', '.join(kind.kind.show(item) for item in value)}]`"
-    if not isinstance(kind, Kind) or (value is None and not isinstance(kind, Unless)):
+    if not isinstance(kind, Kind | ListOf | ListOfVariants) or (value is None and not isinstance(kind, Unless)):
         return "none"
     return f"`{kind.show(value)}`"

@@ -7,11 +7,12 @@ single value may be is in `kinds`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar, Final, Generic, cast
 
+from heliograph.hocon.values import Plain
 from heliograph.settings.how import How
 from heliograph.settings.kinds import Kind, SecretText, Value
 
@@ -28,6 +29,14 @@ class ListOf(Generic[Value]):
 
     kind: Kind[Value]
     at_least: int = 0
+
+    def plain(self, values: tuple[Value, ...]) -> list[Plain]:
+        """A list as JSON has it."""
+        return [self.kind.plain(one) for one in values]
+
+    def show(self, values: tuple[Value, ...]) -> str:
+        """A list as one would write it in a file."""
+        return f"[{', '.join(map(self.kind.show, values))}]"
 
     @property
     def expected(self) -> str:
@@ -110,8 +119,12 @@ class ListOfVariants:
         settings = settings_of(model)
         return ":".join(settings[tag].default for tag in self.tags if tag in settings)
 
+    def plain(self, groups: tuple[Any, ...]) -> list[Plain]:
+        """Groups that have nothing but defaults, as JSON has them."""
+        return [{tag: getattr(one, tag) for tag in self.tags if hasattr(one, tag)} for one in groups]
+
     def show(self, groups: tuple[Any, ...]) -> str:
-        """Groups that have nothing but defaults, as a file would have them."""
+        """The same as a file would have them."""
         words = (", ".join(f"{tag} = {getattr(one, tag)}" for tag in self.tags if hasattr(one, tag)) for one in groups)
         return f"[{', '.join(f'{{ {said} }}' for said in words)}]"
 
@@ -146,6 +159,7 @@ class Setting:
         default: Its value where a file does not say; `dataclasses.MISSING` where a file must.
         description: What it means, for people.
         is_secret: Whether its value is never shown.
+        is_place: Whether it says where secrets beside it are sent, or is an object of which any part may.
         how: How it and all below it change while the program runs; None: as the group that it belongs to.
     """
 
@@ -155,6 +169,7 @@ class Setting:
     default: Any
     description: str
     is_secret: bool
+    is_place: bool
     how: How | None = None
 
     @property
@@ -171,7 +186,13 @@ class _Declared:
     description: str
     name: str = ""
     is_secret: bool = False
+    is_place: bool = False
     how: How | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says where secrets are sent."""
+        return self.is_place or (isinstance(self.kind, Kind) and self.kind.is_place)
 
     @property
     def hides(self) -> bool:
@@ -191,6 +212,23 @@ def settings_of(model: type[Any]) -> Mapping[str, Setting]:
     return found
 
 
+def setting_at(model: type[Any], path: Sequence[str]) -> Setting | None:
+    """The setting at a path below a group, or the one whose value holds that path; None if none is declared there."""
+    kind: AnyKind = Section(model)
+    found: Setting | None = None
+    for name in path:
+        if isinstance(kind, Named | Overlays):
+            kind = Section(kind.model)
+        elif isinstance(kind, Section):
+            found = settings_of(kind.model).get(name)
+            if found is None:
+                return None
+            kind = found.kind
+        else:
+            break
+    return found
+
+
 def _declared_in(model: type[Any]) -> Mapping[str, Setting]:
     found: dict[str, Setting] = {}
     for each in dataclasses.fields(model):
@@ -200,7 +238,14 @@ def _declared_in(model: type[Any]) -> Mapping[str, Setting]:
         default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
         name = declared.name or each.name
         found[name] = Setting(
-            name, each.name, declared.kind, default, declared.description, declared.hides, declared.how
+            name,
+            each.name,
+            declared.kind,
+            default,
+            declared.description,
+            declared.hides,
+            declared.leads,
+            declared.how,
         )
     return found
 
@@ -212,6 +257,7 @@ def setting(
     *,
     name: str = "",
     is_secret: bool = False,
+    is_place: bool = False,
     how: How | None = None,
 ) -> Value:
     """A field of a group of settings that holds one value.
@@ -222,18 +268,21 @@ def setting(
         description: What it means.
         name: Its name in a file, where the field cannot have that.
         is_secret: Whether its value is never shown.
+        is_place: See `Setting`.
         how: How it changes while the program runs; None: as its group does.
     """
-    metadata = {_DECLARED: _Declared(kind, description, name, is_secret, how)}
+    metadata = {_DECLARED: _Declared(kind, description, name, is_secret, is_place, how)}
     if isinstance(default, dict):
         return cast(Value, field(default_factory=default.copy, repr=not is_secret, metadata=metadata))
     result: Value = field(default=default, repr=not is_secret, metadata=metadata)
     return result
 
 
-def required(kind: Kind[Value], description: str, *, name: str = "", is_secret: bool = False) -> Value:
+def required(
+    kind: Kind[Value], description: str, *, name: str = "", is_secret: bool = False, is_place: bool = False
+) -> Value:
     """A field that holds one value, which a file must give."""
-    metadata = {_DECLARED: _Declared(kind, description, name, is_secret)}
+    metadata = {_DECLARED: _Declared(kind, description, name, is_secret, is_place)}
     result: Value = field(repr=not is_secret, metadata=metadata)
     return result
 
@@ -244,9 +293,11 @@ def required_list(kind: ListOf[Value], description: str) -> tuple[Value, ...]:
     return result
 
 
-def optional(kind: Kind[Value], description: str, *, name: str = "", is_secret: bool = False) -> Value | None:
+def optional(
+    kind: Kind[Value], description: str, *, name: str = "", is_secret: bool = False, is_place: bool = False
+) -> Value | None:
     """A field that holds one value, or None where a file does not give it."""
-    metadata = {_DECLARED: _Declared(kind, description, name, is_secret)}
+    metadata = {_DECLARED: _Declared(kind, description, name, is_secret, is_place)}
     result: Value | None = field(default=None, repr=not is_secret, metadata=metadata)
     return result
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Final, TypeAlias
 
-from heliograph.hocon import parse_text, to_plain
 from heliograph.settings.addresses import ServerAddress, ServerAddresses
 from heliograph.settings.fields import (
     AnyKind,
@@ -98,7 +97,7 @@ def _setting_shape(setting: Setting, place: SettingPlace) -> Shape:
     if isinstance(kind, Kind | ListOf):
         shape["x-expected"] = kind.expected
         if place.has_defaults and _has_written_default(setting, kind):
-            shape["default"] = written(kind, setting.default)
+            shape["default"] = kind.plain(setting.default)
         if setting.is_secret:
             shape["writeOnly"] = True
     if not isinstance(kind, Section) and place.how is not None:
@@ -154,24 +153,6 @@ def _variants_shape(kind: ListOfVariants, place: SettingPlace) -> Shape:
             shape["properties"][tag]["const"] = settings_of(model)[tag].default
         shapes.append({"title": kind.name_of(model), **shape, "required": [*own, *shape.get("required", ())]})
     return {"oneOf": shapes}
-
-
-def written(kind: Kind[Any] | ListOf[Any], value: Any) -> Any:
-    """A value as a file would say it: a duration with its unit, a word for no limit."""
-    if isinstance(kind, ListOf):
-        return [written(kind.kind, item) for item in value]
-    if isinstance(value, bool | int | float) and isinstance(kind, Boolean | Integer | Number):
-        return value
-    if isinstance(kind, Unless) and value is not None:
-        return written(kind.kind, value)
-    text = kind.show(value)
-    if text.startswith(("[", "{")):
-        document = to_plain(parse_text(f"value = {text}"))
-        assert isinstance(document, dict)
-        return document["value"]
-    if isinstance(kind, Switch) and text in ("true", "false"):
-        return text == "true"
-    return text[1:-1] if text.startswith('"') else text
 
 
 def text_shape(pattern: str, **more: object) -> Shape:

@@ -6,12 +6,13 @@ A kind turns the value that HOCON read into the value that the program uses. How
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
-from heliograph.hocon.values import Content, Node
+from heliograph.hocon.values import Content, Node, Plain, to_plain
 from heliograph.settings.secrets import STARS, Secret
 from heliograph.settings.units import check_topic_filter, format_duration, format_size, parse_duration, parse_size
 
@@ -40,9 +41,13 @@ class Kind(Generic[Value]):
 
     Attributes:
         expected: What is valid, to follow "expected".
+        is_word: Whether a file has its texts without quotes, as `10s`.
+        is_place: Whether it says where a server or store is, so that secrets of its group are sent there.
     """
 
     expected: str = ""
+    is_word: ClassVar[bool] = False
+    is_place: ClassVar[bool] = False
 
     def convert(self, value: Content) -> Value:
         """The value for the program.
@@ -60,9 +65,14 @@ class Kind(Generic[Value]):
         """
         return self.convert(node.value)
 
+    def plain(self, value: Value) -> Plain:
+        """The value as JSON has it: `convert` reads the same again."""
+        return str(value)
+
     def show(self, value: Value) -> str:
         """The value as one would write it in a file."""
-        return str(value)
+        plain = self.plain(value)
+        return plain if self.is_word and isinstance(plain, str) and plain else json.dumps(plain, ensure_ascii=False)
 
 
 class Boolean(Kind[bool]):
@@ -78,9 +88,9 @@ class Boolean(Kind[bool]):
             return value == "true"
         raise RefusedError
 
-    def show(self, value: bool) -> str:
+    def plain(self, value: bool) -> bool:
         """The keyword."""
-        return "true" if value else "false"
+        return value
 
 
 class Integer(Kind[int]):
@@ -101,6 +111,10 @@ class Integer(Kind[int]):
             raise RefusedError
         return value
 
+    def plain(self, value: int) -> int:
+        """The number."""
+        return value
+
 
 class Number(Kind[float]):
     """An integer or a fraction, not below a bound."""
@@ -117,9 +131,9 @@ class Number(Kind[float]):
             raise RefusedError
         return float(value)
 
-    def show(self, value: float) -> str:
+    def plain(self, value: float) -> float:
         """Without a fraction where there is none."""
-        return f"{value:g}"
+        return int(value) if value == int(value) else value
 
 
 class Text(Kind[str]):
@@ -137,10 +151,6 @@ class Text(Kind[str]):
             raise RefusedError
         return value
 
-    def show(self, value: str) -> str:
-        """In quotes."""
-        return f'"{value}"'
-
 
 class AnyText(Text):
     """Text that may be empty."""
@@ -151,6 +161,8 @@ class AnyText(Text):
 
 class Choice(Kind[str]):
     """One word of a few."""
+
+    is_word = True
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -166,6 +178,8 @@ class Choice(Kind[str]):
 class Words(Kind[Value]):
     """One word of a few, each of which means a value."""
 
+    is_word = True
+
     def __init__(self, meanings: Mapping[str, Value]) -> None:
         self.meanings = meanings
         self.expected = Choice(*meanings).expected
@@ -176,7 +190,7 @@ class Words(Kind[Value]):
             raise RefusedError
         return self.meanings[value]
 
-    def show(self, value: Value) -> str:
+    def plain(self, value: Value) -> str:
         """The word."""
         return next(word for word, meaning in self.meanings.items() if meaning == value)
 
@@ -193,6 +207,10 @@ class Switch(Choice):
             return "true" if value else "false"
         return super().convert(value)
 
+    def plain(self, value: str) -> Plain:
+        """The keyword, or the word."""
+        return value == "true" if value in ("true", "false") else value
+
 
 class Duration(Kind[float]):
     """A span of time; the program gets seconds.
@@ -202,6 +220,8 @@ class Duration(Kind[float]):
         maximum: The longest.
         needs_unit: Whether a plain integer, of which readers may think as days or seconds, is refused.
     """
+
+    is_word = True
 
     def __init__(self, minimum: float = 0.0, maximum: float | None = None, *, needs_unit: bool = False) -> None:
         self.minimum = minimum
@@ -229,13 +249,15 @@ class Duration(Kind[float]):
             raise RefusedError
         return seconds
 
-    def show(self, value: float) -> str:
+    def plain(self, value: float) -> str:
         """With units."""
         return format_duration(value)
 
 
 class Size(Kind[int]):
     """An amount of bytes within bounds."""
+
+    is_word = True
 
     def __init__(self, minimum: int, maximum: int | None = None) -> None:
         self.minimum = minimum
@@ -253,7 +275,7 @@ class Size(Kind[int]):
             raise RefusedError
         return size
 
-    def show(self, value: int) -> str:
+    def plain(self, value: int) -> str:
         """With a unit."""
         return format_size(value)
 
@@ -268,10 +290,6 @@ class FilterText(Kind[str]):
         if not isinstance(value, str):
             raise RefusedError
         return detailed(check_topic_filter, value)
-
-    def show(self, value: str) -> str:
-        """In quotes."""
-        return f'"{value}"'
 
 
 class TopicFilters(Kind[tuple[str, ...]]):
@@ -288,9 +306,9 @@ class TopicFilters(Kind[tuple[str, ...]]):
             raise RefusedError
         return tuple(dict.fromkeys(one.convert(item.value) for item in value))
 
-    def show(self, value: tuple[str, ...]) -> str:
-        """As a file has it."""
-        return "[" + ", ".join(f'"{topic_filter}"' for topic_filter in value) + "]"
+    def plain(self, value: tuple[str, ...]) -> list[Plain]:
+        """A list."""
+        return list(value)
 
 
 class Texts(Kind[Mapping[str, str]]):
@@ -304,9 +322,9 @@ class Texts(Kind[Mapping[str, str]]):
             raise RefusedError
         return {name: self._text(name, node.value) for name, node in value.items()}
 
-    def show(self, value: Mapping[str, str]) -> str:
-        """As a file has it."""
-        return "{ " + ", ".join(f'"{name}" = "{text}"' for name, text in value.items()) + " }" if value else "{}"
+    def plain(self, value: Mapping[str, str]) -> dict[str, Plain]:
+        """An object."""
+        return dict(value)
 
     def _text(self, name: str, value: Content) -> str:
         if isinstance(value, bool):
@@ -325,6 +343,10 @@ class Anything(Kind[Node]):
         """The value as it stands."""
         return node
 
+    def plain(self, value: Node) -> Plain:
+        """What it says."""
+        return to_plain(value)
+
 
 class SecretText(Kind[Secret]):
     """A password or key, which is never shown, or the file that holds it.
@@ -333,6 +355,7 @@ class SecretText(Kind[Secret]):
         may_be_empty: Whether there may be none.
     """
 
+    is_word = True
     expected = "a text, or a file that holds it as in file:///run/secrets/key"
 
     def __init__(self, *, may_be_empty: bool = False) -> None:
@@ -345,9 +368,9 @@ class SecretText(Kind[Secret]):
             raise RefusedError
         return secret
 
-    def show(self, value: Secret) -> str:
+    def plain(self, value: Secret) -> str:
         """Nothing of it."""
-        return STARS if value else '""'
+        return STARS if value else ""
 
 
 class Unless(Kind[Value | None]):
@@ -372,6 +395,10 @@ class Unless(Kind[Value | None]):
         if self.takes_zero and value in (0, "0") and not isinstance(value, bool):
             return None
         return self.kind.convert(value)
+
+    def plain(self, value: Value | None) -> Plain:
+        """The word for None."""
+        return self.words[0] if value is None else self.kind.plain(value)
 
     def show(self, value: Value | None) -> str:
         """The word for None."""

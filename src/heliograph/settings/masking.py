@@ -7,6 +7,7 @@ under `password` is not to be shown, even if that is spelled wrong or in the wro
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from heliograph.hocon.values import Content, Node
@@ -56,6 +57,29 @@ def masked(tree: Node, model: type[Any]) -> Node:
     return run_walk(_masked(tree, Section(model), is_secret=False))
 
 
+def secrets_in(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Iterator[tuple[str, ...]]:
+    """Where in a value of a document secrets stand, also those that a file of their own holds.
+
+    Args:
+        node: The value, with stars or without.
+        kind: Its kind, if it is declared.
+        is_secret: Whether all of it is.
+    """
+    pending: list[tuple[tuple[str, ...], Node, AnyKind | None, bool]] = [((), node, kind, is_secret)]
+    while pending:
+        path, one, kind, is_secret = pending.pop()
+        value = one.value
+        if isinstance(kind, ListOfVariants) and list_items(one) is None:
+            kind = _variant(kind, one)
+        if isinstance(value, dict | list):
+            inner = value if isinstance(value, dict) else {str(at): item for at, item in enumerate(value, 1)}
+            for name, child in reversed(inner.items()):
+                below, hidden = _below(kind, name, child)
+                pending.append(((*path, name), child, below, is_secret or _is_hidden(name, child, hidden)))
+        elif (is_secret and value not in (None, "")) or (isinstance(value, str) and _USERINFO.search(value)):
+            yield path
+
+
 def kept_secrets(tree: Node, own: Node, present: Node) -> Node:
     """A document in which stars are what they stand for again.
 
@@ -79,9 +103,7 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
         fields = {}
         for name, child in value.items():
             below, hidden = _below(kind, name, child)
-            if name == _ACCESS_RULES and isinstance(child.value, dict):
-                hidden = False
-            fields[name] = yield _masked(child, below, is_secret=is_secret or hidden)
+            fields[name] = yield _masked(child, below, is_secret=is_secret or _is_hidden(name, child, hidden))
         return Node(fields, node.position, node.source)
     if isinstance(value, list):
         items = []
@@ -92,6 +114,10 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
     if is_secret:
         return node if _is_open(value) else Node(STARS, node.position, node.source)
     return Node(_USERINFO.sub(STARS, value), node.position, node.source) if isinstance(value, str) else node
+
+
+def _is_hidden(name: str, child: Node, hidden: bool) -> bool:
+    return hidden and not (name == _ACCESS_RULES and isinstance(child.value, dict))
 
 
 def _is_open(value: Content) -> bool:

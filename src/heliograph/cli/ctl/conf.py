@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
@@ -11,6 +12,9 @@ from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import conf as proto
 
 _CHANGE = "The node's file, the environment and the command line win over such a change: one that they hide is refused."
+
+# What `conf show --json` prints of a setting.
+_SHOWN: Final = ("path", "value", "origin", "how")
 
 
 def add_parser(actions: Actions) -> None:
@@ -153,7 +157,7 @@ def _show(args: argparse.Namespace) -> int:
     with asked(args) as node:
         for one in node.rows(proto.CONF_SHOW(proto.ConfShowArgs(args.path))):
             if args.json:
-                print_json(one)
+                print_json({name: getattr(one, name) for name in _SHOWN})
             else:
                 print(f"{one.path} = {text_of(one.value)}" + (f"  # {text_of(one.origin)}" if args.origins else ""))
     return 0

@@ -10,7 +10,7 @@ from heliograph.config.actions.interface import (
     ServerConnectorConfig,
     ignored,
 )
-from heliograph.hocon.values import Content
+from heliograph.hocon.values import Content, Plain
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, optional_section, required, required_section, setting
 from heliograph.settings.kinds import Boolean, Choice, Integer, Kind, RefusedError, SecretText, Text
@@ -120,9 +120,9 @@ class CommandTemplate(Kind[tuple[str, ...]]):
             raise RefusedError("the command itself cannot come from a row")
         return words
 
-    def show(self, value: tuple[str, ...]) -> str:
-        """As a file has it."""
-        return f"[{', '.join(value)}]"
+    def plain(self, value: tuple[str, ...]) -> list[Plain]:
+        """A list."""
+        return list(value)
 
 
 @dataclass(frozen=True, kw_only=True)

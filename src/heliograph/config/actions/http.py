@@ -16,6 +16,8 @@ _PORTS = {"http": 80, "https": 443}
 class BaseUrl(Text):
     """Where a service is, without what only a request has."""
 
+    is_place = True
+
     def __init__(self) -> None:
         super().__init__("a URL that begins with http:// or https://, without ? and #", r"https?://[^\s?#$]+")
 

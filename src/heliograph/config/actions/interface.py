@@ -102,7 +102,7 @@ class ServerConnectorConfig(ConnectorConfig):
 class ActionConfig:
     """What is done with the rows of the rules that name it; each type has a class of its own."""
 
-    connector: str = required(Text("the name of a connector of this type"), "The connector.")
+    connector: str = required(Text("the name of a connector of this type"), "The connector.", is_place=True)
     enable: bool = setting(
         Boolean(), True, "Whether rows go there; rows that rules make while it is not are not kept for it."
     )

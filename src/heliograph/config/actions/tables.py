@@ -48,6 +48,8 @@ class TableColumns(Texts):
 class TablePlace(Text):
     """A directory below the output directory, or a URI."""
 
+    is_place = True
+
     def __init__(self, *, may_be_empty: bool = False) -> None:
         expected = "a path below the output directory without a leading . or _, or a URI such as s3://bucket/path"
         super().__init__(
@@ -77,7 +79,11 @@ class TableConnectorConfig(ConnectorConfig):
         "Directory of the tables below `pipeline.output`, or a URI; empty is the former.",
     )
     storage_options: Mapping[str, str] = setting(
-        Texts(), {}, "For a URI: options of the store, as docs/sinks.md has them for this type.", is_secret=True
+        Texts(),
+        {},
+        "For a URI: options of the store, as docs/sinks.md has them for this type.",
+        is_secret=True,
+        is_place=True,
     )
 
 
@@ -135,6 +141,7 @@ class IcebergConnectorConfig(ConnectorConfig):
         "Properties of the catalog as pyiceberg names them, and its `name`; keys with a dot stand in quotes. Without, "
         "SQLite in `pipeline.output`.",
         is_secret=True,
+        is_place=True,
     )
 
 
@@ -170,8 +177,8 @@ class S3Transport:
 class S3ConnectorConfig(ConnectorConfig):
     """A store that speaks S3."""
 
-    host: str = required(Text("a host", r"[A-Za-z0-9.\[\]:_-]+"), "The host.")
-    port: int = setting(Integer(1, 65_535), 443, "Its port.")
+    host: str = required(Text("a host", r"[A-Za-z0-9.\[\]:_-]+"), "The host.", is_place=True)
+    port: int = setting(Integer(1, 65_535), 443, "Its port.", is_place=True)
     access_key_id: Secret = required(SecretText(), "The key.")
     secret_access_key: Secret = required(SecretText(), "Its secret.")
     transport_options: S3Transport = section(S3Transport, "How it is spoken to.")

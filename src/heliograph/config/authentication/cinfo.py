@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from heliograph.config.authentication.authenticator import AuthenticatorConfig
-from heliograph.hocon.values import Content
+from heliograph.hocon.values import Content, Plain
 from heliograph.settings.fields import required, section_list, setting
 from heliograph.settings.kinds import Choice, Kind, RefusedError
 
@@ -21,9 +21,9 @@ class Expressions(Kind[tuple[str, ...]]):
             raise RefusedError
         return expressions
 
-    def show(self, value: tuple[str, ...]) -> str:
-        """As a list."""
-        return f"[{', '.join(value)}]"
+    def plain(self, value: tuple[str, ...]) -> list[Plain]:
+        """A list."""
+        return list(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.config.authentication.authenticator import AuthenticatorConfig
-from heliograph.hocon.values import Content
+from heliograph.hocon.values import Content, Plain
 from heliograph.settings.fields import optional_section, setting
 from heliograph.settings.kinds import (
     AnyText,
@@ -40,9 +40,9 @@ class WantedClaims(Kind[Mapping[str, str]]):
                 raise RefusedError(f"{name!r} is no claim to compare; {', '.join(_TIMES)} are checked anyway")
         return wanted
 
-    def show(self, value: Mapping[str, str]) -> str:
-        """As a file has it."""
-        return Texts().show(value)
+    def plain(self, value: Mapping[str, str]) -> dict[str, Plain]:
+        """An object."""
+        return dict(value)
 
     def _pairs(self, value: Content) -> list[tuple[str, str]]:
         if isinstance(value, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,9 +42,9 @@ class MongoFilter(Kind[Mapping[str, Plain]]):
         _refuse_programs(found)
         return found
 
-    def show(self, value: Mapping[str, Plain]) -> str:
-        """As JSON, which a file may have too."""
-        return json.dumps(value, ensure_ascii=False)
+    def plain(self, value: Mapping[str, Plain]) -> dict[str, Plain]:
+        """The object."""
+        return dict(value)
 
 
 class Unsupported(Kind[None]):
@@ -64,9 +63,8 @@ class Unsupported(Kind[None]):
         """No value is accepted."""
         raise RefusedError(self._why)
 
-    def show(self, value: None) -> str:
+    def plain(self, value: None) -> None:
         """Nothing."""
-        return ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,9 +100,9 @@ class RedisCommandText(Kind[RedisCommand]):
         except RedisCommandError as error:
             raise RefusedError(str(error)) from None
 
-    def show(self, value: RedisCommand) -> str:
-        """In quotes."""
-        return f'"{value.text}"'
+    def plain(self, value: RedisCommand) -> str:
+        """The command as it was written."""
+        return value.text
 
 
 def _read(text: str, names: Sequence[str]) -> RedisCommand:

@@ -24,12 +24,16 @@ class ConfSetting(msgspec.Struct, frozen=True):
         value: As a file would have it, with stars for secrets.
         origin: The layer that set it, with file and line.
         how: How it changes: `live`, `new connections`, `listener replaced` or `restart`.
+        plain: The same as JSON; `null` where it has no value.
+        secrets: Where in the value secrets stand, as declarations say: names and numbers, none for the value itself.
     """
 
     path: str
     value: str
     origin: str
     how: str
+    plain: str = "null"
+    secrets: tuple[tuple[str, ...], ...] = ()
 
 
 class ConfKey(msgspec.Struct, frozen=True):

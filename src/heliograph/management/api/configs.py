@@ -39,7 +39,6 @@ READ_ONLY: Final = frozenset({"node", "rpc", "cluster"})
 ROOTS: Final = ("alarm", "broker", "dashboard", "log", "sysmon", "sys_topics")
 ZONE_ROOTS: Final = ("mqtt", "flapping_detect", "force_shutdown", "force_gc", "durable_sessions")
 _TEXT: Final = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "HOCON"}}
-_NO_VALUE: Final = "none"
 
 area = Area("Configs", "The configuration of the node.")
 
@@ -231,7 +230,7 @@ def _as_hocon(rows: list[ConfSetting]) -> str:
         if last and root != last:
             lines.append("")
         last = root
-        lines.append(f"# {row.path} has no value" if row.value == _NO_VALUE else f"{row.path} = {row.value}")
+        lines.append(f"# {row.path} has no value" if row.plain == "null" else f"{row.path} = {row.value}")
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
+import orjson
 from fastapi import Path, Query
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -25,7 +26,6 @@ from heliograph.control.proto_v1.conf import (
     ConfShowArgs,
 )
 from heliograph.control.proto_v1.node import NODE_STATUS
-from heliograph.management.asking.settings_trees import plain_value
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -181,7 +181,7 @@ async def show_configuration(
     with answering(config_no_setting=(404, "NOT_FOUND")):
         rows = await nodes.own.rows(CONF_SHOW(ConfShowArgs(path)))
     return [
-        {"path": row.path, "value": row.value, "plain": plain_value(row.value), "origin": row.origin, "how": row.how}
+        {"path": row.path, "value": row.value, "plain": orjson.loads(row.plain), "origin": row.origin, "how": row.how}
         for row in rows
     ]
 

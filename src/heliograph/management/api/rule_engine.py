@@ -5,12 +5,8 @@ from typing import Final, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from heliograph.control.proto_v1.conf import (
-    CONF_CHANGE,
-    CONF_SHOW,
-    ConfChangeArgs,
-    ConfShowArgs,
-)
+from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
+from heliograph.management.api.setting_routes import read_settings
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Bool, Str
@@ -57,13 +53,10 @@ async def put_rule_engine(body: RuleEngineBody, nodes: NodesDep) -> RuleEngineSe
 
 
 async def _settings(nodes: AskedNodes) -> RuleEngineSettings:
-    found: dict[str, str] = {}
-    for name in _SETTINGS:
-        for row in await nodes.own.rows(CONF_SHOW(ConfShowArgs(f"rule_engine.{name}"))):
-            found[name] = row.value.strip('"')
+    held = await read_settings(nodes.own, "rule_engine")
     return {
-        "ignore_sys_message": found["ignore_sys_message"] == "true",
-        "jq_function_default_timeout": found["jq_function_default_timeout"],
+        "ignore_sys_message": held["ignore_sys_message"],
+        "jq_function_default_timeout": held["jq_function_default_timeout"],
         "jq_implementation_module": _JQ,
     }
 

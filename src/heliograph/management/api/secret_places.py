@@ -3,25 +3,36 @@
 A caller who could change the URL of a connector and keep its password could send that password to a server of his own.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
 
 from heliograph.control.proto_v1.conf import CONF_SHOW, ConfShowArgs
 from heliograph.management.asking.nodes import Node
-from heliograph.management.asking.settings_trees import NO_SETTING, names_of, plain_value
+from heliograph.management.asking.settings_trees import NO_SETTING, names_of
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc.methods import RpcError
+from heliograph.settings.fields import setting_at
 from heliograph.settings.secrets import STARS
 
 _Path: TypeAlias = tuple[str, ...]
 
 _MAY_MOVE: Final = "config:write"
-_PLACE: Final = re.compile(
-    r"(?i)(.*[._-])?(url|uri|server|host|endpoint|place|connector|warehouse|proxy|address|broker|port)s?"
-)
 _ABOVE: Final = ("node", "environment", "command line")  # layers that no change of a running node overrides
+
+
+class _Held(NamedTuple):
+    """A setting that holds: its value, the layer that says it, and whether it is a secret."""
+
+    value: Any
+    origin: str
+    is_secret: bool
+
+
+_DEFAULTS: Final = "defaults"
+_NOT_THERE: Final = _Held(None, _DEFAULTS, False)
 
 
 async def check_secrets_stay(caller: Caller, node: Node, place: Sequence[str], settings: Mapping[str, Any]) -> None:
@@ -38,20 +49,20 @@ async def check_secrets_stay(caller: Caller, node: Node, place: Sequence[str], s
         return
     there = await _settings(node, tuple(place))
     new = dict(_leaves(settings))
-    secrets = [path for path, (value, _) in there.items() if STARS in _text(value)]
-    if not secrets or (moved := _moved(there, new)) is None:
+    secrets = [path for path, held in there.items() if held.is_secret]
+    if not secrets or (moved := _moved(tuple(place), there, new)) is None:
         return
     for path in secrets:
-        if there[path][1].startswith(_ABOVE):
+        if there[path].origin.startswith(_ABOVE):
             raise _refusal(moved, there, new, path, "it stands in a file of the node or in its environment")
-        if path not in new or STARS in _text(new[path]):
+        if path not in new or STARS in _text(new[path]) or new[path] == there[path].value:
             raise _refusal(moved, there, new, path, "give it again, or null for none")
 
 
 def _refusal(
-    moved: _Path, there: Mapping[_Path, tuple[Any, str]], new: Mapping[_Path, Any], secret: _Path, advice: str
+    moved: _Path, there: Mapping[_Path, _Held], new: Mapping[_Path, Any], secret: _Path, advice: str
 ) -> ApiError:
-    was, now = (_text(value)[:200] for value in (there.get(moved, ("", ""))[0], new.get(moved)))
+    was, now = (_text(value)[:200] for value in (there.get(moved, _NOT_THERE).value, new.get(moved)))
     return ApiError(
         403,
         "UNAUTHORIZED_ROLE",
@@ -60,29 +71,34 @@ def _refusal(
     )
 
 
-async def _settings(node: Node, place: _Path) -> dict[_Path, tuple[Any, str]]:
-    """The settings that stand there now: value and layer of each, by their paths below it."""
+async def _settings(node: Node, place: _Path) -> dict[_Path, _Held]:
+    """The settings that stand there now, by their paths below it."""
     try:
         rows = await node.rows(CONF_SHOW(ConfShowArgs(place[0])))
     except RpcError as error:
         if error.code != NO_SETTING:
             raise
         return {}
-    found: dict[_Path, tuple[Any, str]] = {}
+    found: dict[_Path, _Held] = {}
     for row in rows:
         path = tuple(names_of(row.path))
         if path[: len(place)] == place:
-            for below, value in _leaves(plain_value(row.value), path[len(place) :]):
-                found[below] = (value, row.origin)
+            secrets = {(*path, *below) for below in row.secrets}
+            for leaf, value in _leaves(orjson.loads(row.plain), path):
+                is_secret = any(leaf == secret[: len(leaf)] for secret in secrets)  # a list is one leaf
+                found[leaf[len(place) :]] = _Held(value, row.origin, is_secret)
     return found
 
 
-def _moved(there: Mapping[_Path, tuple[Any, str]], new: Mapping[_Path, Any]) -> _Path | None:
-    """A setting that says where, and says something else than before."""
+def _moved(place: _Path, there: Mapping[_Path, _Held], new: Mapping[_Path, Any]) -> _Path | None:
+    """A setting that says where secrets go, and says something else than before."""
+    from heliograph.config import Config  # most processes never need the declarations
+
     for path in dict.fromkeys((*there, *new)):
-        value, origin = there.get(path, (None, "defaults"))
-        is_default = path not in new and origin == "defaults"
-        if path and _PLACE.fullmatch(path[-1]) and not is_default and _text(new.get(path)) != _text(value):
+        held = there.get(path, _NOT_THERE)
+        is_default = path not in new and held.origin == _DEFAULTS
+        setting = setting_at(Config, (*place, *path))
+        if setting is not None and setting.is_place and not is_default and _text(new.get(path)) != _text(held.value):
             return path
     return None
 

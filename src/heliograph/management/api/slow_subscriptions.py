@@ -1,20 +1,16 @@
 """Slow subscriptions: the receivers and topics whose messages take longest."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from heliograph.control.proto_v1.conf import (
-    CONF_CHANGE,
-    CONF_SHOW,
-    ConfChangeArgs,
-    ConfShowArgs,
-)
+from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
 from heliograph.control.proto_v1.slow_subscriptions import (
     SLOW_SUBSCRIPTIONS_CLEAR,
     SLOW_SUBSCRIPTIONS_LIST,
 )
+from heliograph.management.api.setting_routes import read_settings
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -95,12 +91,11 @@ async def update_slow_subscription_settings(
 
 
 async def _settings(node: Node) -> SlowSubscriptionSettings:
-    rows = await node.rows(CONF_SHOW(ConfShowArgs(_ROOT)))
-    values: dict[str, Any] = {row.path.removeprefix(f"{_ROOT}."): row.value.strip('"') for row in rows}
+    held = await read_settings(node, _ROOT)
     return SlowSubscriptionSettings(
-        enable=values["enable"] == "true",
-        threshold=f"{parse_duration(values['threshold']) * 1000:g}ms",
-        expire_interval=f"{parse_duration(values['expire_interval']):g}s",
-        top_k_num=int(values["top_k_num"]),
-        stats_type=values["stats_type"],
+        **held
+        | {
+            "threshold": f"{parse_duration(held['threshold']) * 1000:g}ms",
+            "expire_interval": f"{parse_duration(held['expire_interval']):g}s",
+        }
     )

@@ -1,7 +1,6 @@
 """The configuration of a node as trees of plain values: read, and changed as the HTTP API has it."""
 
 import json
-import re
 from typing import Any, Final
 
 import orjson
@@ -17,10 +16,6 @@ from heliograph.control.proto_v1.conf import (
 from heliograph.management.asking.nodes import Node
 
 NO_SETTING: Final = "config_no_setting"  # what a node says of a path; all else it says is no answer to that
-_NOTHING: Final = "none"  # what a setting shows that has no value
-_NAME: Final = re.compile(r"(?!(?:true|false|null)$)[A-Za-z][A-Za-z0-9_-]*")
-_ONE_OBJECT: Final = re.compile(r"\[\{ ([a-z_]+) = ([a-z_]+) \}\]")  # the sources that a node begins with
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*|[0-9]+(\.[0-9]+)?[A-Za-z%]+")  # a text without quotes, in HOCON too
 
 
 async def settings_tree(node: Node, path: str = "") -> dict[str, Any]:
@@ -42,7 +37,7 @@ def tree_of(rows: list[ConfSetting], path: str = "") -> dict[str, Any]:
         place = tree
         for group in groups:
             place = place.setdefault(group, {})
-        place[name] = plain_value(row.value)
+        place[name] = orjson.loads(row.plain)
     return tree
 
 
@@ -61,28 +56,6 @@ def names_of(path: str) -> list[str]:
             name, _, rest = rest.partition(".")
             names.append(name)
     return names
-
-
-def plain_value(text: str) -> Any:
-    """What a setting shows, as a value of JSON; a text with a unit stays one."""
-    if text == _NOTHING:
-        return None
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        if _WORD.fullmatch(text):
-            return text
-        if one := _ONE_OBJECT.fullmatch(text):
-            return [{one[1]: one[2]}]
-        words = text[1:-1].split(", ") if text.startswith("[") else []
-        return words if words and all(map(_NAME.fullmatch, words)) else _parsed(text)
-
-
-def _parsed(text: str) -> Any:
-    from heliograph.hocon import MemoryFiles, parse_text, to_plain  # its grammar takes 2.6 MiB, and is seldom needed
-
-    tree = to_plain(parse_text(f"value = {text}", name="<setting>", files=MemoryFiles({})))
-    return tree["value"] if isinstance(tree, dict) else None
 
 
 async def merge_settings(node: Node, path: str, values: object, comment: str = "") -> ConfOutcome:

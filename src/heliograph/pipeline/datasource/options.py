@@ -43,6 +43,7 @@ class Names(Kind[tuple[str, ...]]):
     """Names in one text."""
 
     expected = "names separated by commas, or a JSON array of names"
+    is_word = True
 
     def convert(self, value: Content) -> tuple[str, ...]:
         """The names."""
@@ -56,7 +57,7 @@ class Names(Kind[tuple[str, ...]]):
             raise RefusedError
         return tuple(names)
 
-    def show(self, value: tuple[str, ...]) -> str:
+    def plain(self, value: tuple[str, ...]) -> str:
         """With commas between."""
         return ",".join(value)
 

@@ -140,15 +140,12 @@ class PathBelow(Kind[str]):
     """A path below the output directory."""
 
     expected = "a path below the output directory"
+    is_word = True
 
     def convert(self, value: Content) -> str:
         """The path as it is."""
         if not isinstance(value, str) or not value or Path(value).is_absolute() or ".." in Path(value).parts:
             raise RefusedError
-        return value
-
-    def show(self, value: str) -> str:
-        """The path."""
         return value
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.hocon import Node
-from heliograph.hocon.values import Content
+from heliograph.hocon.values import Content, Plain
 from heliograph.pipeline.files.definition import Watermark
 from heliograph.pipeline.sinks.interface import COLUMNS, OutputMode
 from heliograph.settings.fields import list_setting, optional, optional_section, required_list, setting
@@ -28,9 +28,9 @@ class ViewNames(Kind[tuple[str, ...]]):
             raise RefusedError
         return tuple(str(name) for name in names)
 
-    def show(self, value: tuple[str, ...]) -> str:
-        """As a file has it."""
-        return f"[{', '.join(value)}]"
+    def plain(self, value: tuple[str, ...]) -> list[Plain]:
+        """A list."""
+        return list(value)
 
 
 _VERSION: Final = Integer(1, 9_999)
