@@ -283,7 +283,7 @@ CHANGES_OF_NODE: Final[dict[str, list[Step]]] = {
         ("POST", "/clients/meter-1/unsubscribe", {"topic": "a/+"}),
         ("POST", "/clients/meter-1/unsubscribe/bulk", [{"topic": "b"}]),
         ("POST", f"/clients/{MISSING}/unsubscribe", {"topic": "a"}),
-        ("PUT", "/clients/meter-1/keepalive", {"interval": 77}),
+        ("PUT", "/clients/meter-1/keepalive", {"interval": 7000}),
         ("PUT", "/clients/meter-1/keepalive", {"interval": -1}),
         ("PUT", f"/clients/{MISSING}/keepalive", {"interval": 7}),
         ("DELETE", "/clients/meter-1/authorization/cache"),
