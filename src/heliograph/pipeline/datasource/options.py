@@ -94,6 +94,8 @@ class Flag(Boolean):
 class Bound(Kind[ReadBound]):
     """Where a read begins or ends; `parse_bound` says what the text means."""
 
+    is_word = True
+
     expected = "earliest, latest, a time as 2026-01-31T00:00:00Z, microseconds since the epoch, or a saved offset"
 
     def convert(self, value: Content) -> ReadBound:
