@@ -203,8 +203,8 @@ def test_a_client_whose_connection_cannot_be_written_is_cut_and_its_receivers_ne
 
     session = kernel.sessions.find("sub-1")
     assert session is not None
-    assert session.outbox is not None
-    session.outbox.set_writer(write)
+    assert session.sender.outbox is not None
+    session.sender.outbox.set_writer(write)
     pub.publish("t", b"1", 1, 7)
     assert [payloads(sub) for sub in subs] == [[b"1"], [], [b"1"]]
     assert pub.heard() == ["PUBACK #7"]
@@ -444,7 +444,7 @@ def test_a_session_that_cannot_be_left_leaves_no_connection_behind() -> None:
     peer.subscribe("#", 1)
     session = kernel.sessions.find("c")
     assert session is not None
-    outbox = session.outbox
+    outbox = session.sender.outbox
     session.dispatcher = FaultyDispatcher()
     peer.drop()
     assert kernel.context.channels.statistics() == {"connections.open": 1, "live_connections.count": 1}

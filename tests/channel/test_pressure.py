@@ -81,7 +81,7 @@ def test_qos_0_waits_for_nobody_and_acknowledged_messages_do() -> None:
     pub.publish("t", b"1", 1, 1)
     session = kernel.sessions.held("sub")
     assert session is not None
-    session.shed_qos0()
+    session.sender.shed_qos0()
     short(kernel)
     pub.publish("t", b"2", 0)
     pub.publish("t", b"3", 1, 2)
@@ -120,7 +120,7 @@ def test_who_drains_its_queue_is_let_in_at_the_end(clean_start: bool) -> None:
     session = kernel.sessions.held("waited-for")
     heard = ["CONNACK 0x00"] if clean_start else ["CONNACK 0x00 present", "PUBLISH t '1' q1 #1"]
     assert back.heard() == heard
-    assert session is None or session.queued_count == 0
+    assert session is None or session.sender.queued_count == 0
 
 
 @cases("expiry_s", [0, 60])
@@ -135,7 +135,7 @@ def test_closing_frees_the_queue_of_a_session_that_ends_with_it_and_no_other(exp
     channel, session = kernel.context.channels.find("sub"), kernel.sessions.held("sub")
     assert channel is not None
     assert session is not None
-    assert session.queued_count == 9
+    assert session.sender.queued_count == 9
     assert (channel.buffered_bytes() > 90_000) == (expiry_s == 0)
     if expiry_s:
         assert channel.buffered_bytes() == 0

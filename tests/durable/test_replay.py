@@ -62,7 +62,7 @@ def test_what_waits_in_memory_for_a_slow_reader_is_bounded_by_bytes(tmp_path: Pa
     for number in range(30):
         pub.publish("t", b"%d " % number + bytes(10_000), qos)
         assert session_of(kernel).statistics()["mqueue_bytes"] <= 60_000
-    assert session_of(kernel).behind
+    assert session_of(kernel).backlog.behind
     assert [payload.split()[0] for payload in drain(sub)] == [str(number) for number in range(30)]
     assert session_of(kernel).statistics()["mqueue_dropped"] == 0
 
@@ -77,7 +77,7 @@ def test_what_is_not_committed_yet_is_remembered_up_to_so_many_bytes(tmp_path: P
     for number in range(20):
         pub.publish("t", b"%d " % number + bytes(10_000), 1, number + 1)
         got += payloads(sub)
-    assert session_of(kernel).behind
+    assert session_of(kernel).backlog.behind
     kernel.automatic = True
     pub.publish("t", b"20 ", 1)
     got += drain(sub)
@@ -94,7 +94,7 @@ def test_a_client_that_reads_too_slowly_gets_everything_from_the_disk(tmp_path: 
     expected = [str(number) for number in range(500)]
     for number in expected[:300]:
         pub.publish("t", number.encode(), qos)
-    assert session_of(kernel).behind
+    assert session_of(kernel).backlog.behind
     assert session_of(kernel).statistics()["mqueue_len"] == 0
     got = payloads(sub)
     for number in expected[300:]:
@@ -102,7 +102,7 @@ def test_a_client_that_reads_too_slowly_gets_everything_from_the_disk(tmp_path: 
         got += payloads(sub)
     got += drain(sub)
     assert got == expected
-    assert not session_of(kernel).behind
+    assert not session_of(kernel).backlog.behind
     pub.publish("t", b"live", qos)
     assert payloads(sub) == ["live"]
 
@@ -122,13 +122,13 @@ def test_what_comes_while_commits_are_under_way_is_neither_lost_nor_doubled(tmp_
     while kernel.state.waiting:
         kernel.commit_state()
     assert payloads(sub) == ["0", "1"]
-    assert session_of(kernel).catching
+    assert session_of(kernel).backlog.catching
     kernel.sink.cut()
     pub.publish("t", b"3", 1)  # of the next commit: waits in memory
     assert payloads(sub) == []
     kernel.commit()
     assert payloads(sub) == ["2", "3"]
-    assert not session_of(kernel).behind
+    assert not session_of(kernel).backlog.behind
     kernel.commit()
     assert payloads(sub) == []
 
@@ -219,7 +219,7 @@ def test_what_waits_goes_with_its_subscription_and_does_not_follow_what_the_next
     pub.publish("t", b"later", 0)
     sub.ack(p.PUBACK, first.packet_id)
     assert drain(sub) == ["later"]
-    assert not session_of(kernel).behind
+    assert not session_of(kernel).backlog.behind
 
 
 @cases(("before", "after"), [(2, 1), (1, 2), (1, 0)])

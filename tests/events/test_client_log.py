@@ -141,7 +141,7 @@ def test_what_a_client_does_not_want_is_no_drop(caplog: pytest.LogCaptureFixture
     assert lines(caplog) == []
     session = node.sessions.held("c")
     assert session is not None
-    assert session.dropped_count == 0
+    assert session.sender.dropped_count == 0
 
 
 def test_many_droppers_leave_room_for_other_alarms() -> None:

@@ -128,7 +128,7 @@ def test_what_its_encoder_refuses_is_dropped_and_takes_no_place() -> None:
     pub.publish("t", b"x" * (PAYLOAD_BYTES_MAX + 1), 1)
     pub.publish("t", b"short", 1)
     assert thing.heard() == ["CON 2 t short"]
-    assert thing.session.dropped_count == 1
+    assert thing.session.sender.dropped_count == 1
     assert kernel.broker.counters.delivery_dropped_too_large == 1
 
 

@@ -71,7 +71,7 @@ class WantedClients:
         if isinstance(entry, Session):
             if self.clientid_like and self.clientid_like not in entry.clientid:
                 return False
-            if self.connected != ANY and (entry.outbox is not None) != (self.connected == CONNECTED):
+            if self.connected != ANY and (entry.sender.outbox is not None) != (self.connected == CONNECTED):
                 return False
             return self.is_all or self._matches_session(context, entry)
         if not isinstance(entry, Asleep) or self.connected == CONNECTED:
@@ -79,7 +79,7 @@ class WantedClients:
         return self.is_all and (not self.clientid_like or self.clientid_like in entry.clientid)
 
     def _matches_session(self, context: ChannelContext, session: Session) -> bool:
-        if session.queued_count < self.queue_min or session.dropped_count < self.dropped_min:
+        if session.sender.queued_count < self.queue_min or session.sender.dropped_count < self.dropped_min:
             return False
         if not _is_between(session.created_at_us, self.created_from_us, self.created_until_us):
             return False
@@ -207,7 +207,8 @@ def _of_session(context: ChannelContext, session: Session) -> Columns:
     left_us: object = session.left_us if session.left_us > 0 and client is None else None
     durable = isinstance(session, DurableSession)
     lost = isinstance(session, DurableSession) and session.has_lost
-    window, options, unreleased, drops = session.window, session.options, session.unreleased, session.drops
+    sender, options, unreleased = session.sender, session.options, session.unreleased
+    drops = sender.drops
     held = (
         session.serial,
         None,
@@ -220,11 +221,11 @@ def _of_session(context: ChannelContext, session: Session) -> Columns:
         session.mountpoint,
         len(session.subscriptions),
         session.shared_count,
-        None if lost else len(window.deliveries),
-        window.size,
-        session.queued_count,
+        None if lost else len(sender.window.deliveries),
+        sender.window.size,
+        sender.queued_count,
         options.max_mqueue_len,
-        0 if session.queue is None else session.queue.size_bytes,
+        0 if sender.queue is None else sender.queue.size_bytes,
         options.max_mqueue_bytes,
         0 if unreleased is None else len(unreleased),
         options.max_awaiting_rel,
@@ -237,13 +238,13 @@ def _of_session(context: ChannelContext, session: Session) -> Columns:
     )
     if client is None:
         return held
-    outbox = session.outbox
+    outbox = sender.outbox
     connection = _connection(client, session)
     return held + connection if outbox is None else held + connection + _traffic(outbox)
 
 
 def _connection(client: ClientInfo, session: Session) -> Columns:
-    access_check = session.access_check
+    access_check = session.sender.access_check
     subscriptions_max: i64 = -1
     is_authenticated = True
     if isinstance(access_check, Authorizer):

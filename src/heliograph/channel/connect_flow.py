@@ -153,7 +153,7 @@ class ConnectFlow:
     def _would_drain(self, clientid: str) -> bool:
         """Whether messages wait in memory for a client: letting it in is what frees them."""
         session = self._context.sessions.held(clientid)
-        return session is not None and session.queued_count > 0
+        return session is not None and session.sender.queued_count > 0
 
     def _new_clientid(self) -> str:
         context = self._context

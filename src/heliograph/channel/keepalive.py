@@ -17,7 +17,7 @@ def set_keepalive(context: ChannelContext, clientid: str, keepalive_s: i64) -> b
     client = None if channel is None else channel.client_info()
     if not isinstance(channel, Channel) or session is None or client is None:
         return False
-    authorizer = session.access_check
+    authorizer = session.sender.access_check
     if not isinstance(authorizer, Authorizer):
         return False
     client.keepalive_s = keepalive_s

@@ -60,7 +60,7 @@ def _bucket(rate: float, burst: float, uptime_us: i64) -> TokenBucket | None:
 
 def is_over_ceiling(options: ChannelOptions, outbox: Outbox, wire: Wire, session: Session | None) -> bool:
     """Whether more waits for a peer that does not read than `force_shutdown` allows."""
-    count = outbox.waiting_count + (0 if session is None else session.queued_count)
+    count = outbox.waiting_count + (0 if session is None else session.sender.queued_count)
     return (0 < options.unsent_bytes_max < outbox.waiting_bytes + wire.unsent_bytes()) or (
         0 < options.unsent_packets_max < count
     )

@@ -158,10 +158,10 @@ class Publishing:
                 # Most messages are in no trace, and pay for these comparisons only.
                 if (
                     tracers.countdown < 0
-                    or self._session.is_traced
+                    or self._session.sender.is_traced
                     or route.hooked
                     or publish.properties_at != publish.payload_at
-                ) and tracers.wants(publish, route.hooked, self._session.is_traced):
+                ) and tracers.wants(publish, route.hooked, self._session.sender.is_traced):
                     self._begin_traced(tracers, publish, route, expiry_s)
                     return
             self._authorize(publish, route, expiry_s)
@@ -232,7 +232,7 @@ class Publishing:
         message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
-        if broker.tracer is not None and (self._session.is_traced or broker.tracer.is_current):
+        if broker.tracer is not None and (self._session.sender.is_traced or broker.tracer.is_current):
             broker.tracer.follow(message, PUBLISHED)
         # At QoS 0 a refused message is not repeated: it goes on to its subscribers.
         outcome = publishing.publish(broker, message, route, self._reader, publish.qos != 0, False)

@@ -21,7 +21,7 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
         counters.puback_received += 1
         known = session.on_puback(packet_id)
         if not known:
-            if packet_id in session.window.deliveries:
+            if packet_id in session.sender.window.deliveries:
                 counters.puback_inuse += 1
             else:
                 counters.puback_missed += 1
@@ -29,7 +29,7 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
         counters.pubrec_received += 1
         known = session.on_pubrec(packet_id, code >= rc.UNSPECIFIED_ERROR)
         if not known:
-            if packet_id in session.window.deliveries:
+            if packet_id in session.sender.window.deliveries:
                 counters.pubrec_inuse += 1
             else:
                 counters.pubrec_missed += 1
@@ -50,7 +50,7 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
     else:
         counters.pubcomp_received += 1
         if not session.on_pubcomp(packet_id):
-            if packet_id in session.window.deliveries:
+            if packet_id in session.sender.window.deliveries:
                 counters.pubcomp_inuse += 1
             else:
                 counters.pubcomp_missed += 1

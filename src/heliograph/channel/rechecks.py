@@ -59,7 +59,7 @@ class Recheck:
     def advance(self, work_max: i64) -> bool:
         """Go on until the broker has done so much work; whether it is done."""
         self.awaited = None
-        if self._session.outbox is not self._outbox:  # the client is gone, or has another connection
+        if self._session.sender.outbox is not self._outbox:  # the client is gone, or has another connection
             self._check.cancel()
             return True
         awaited = self._check.advance(self._session, work_max)
@@ -139,7 +139,7 @@ class Rechecks:
         """
         self._broker.begin_turn(self._clock())
         session = self._sessions.held(clientid)
-        authorizer = None if session is None else session.access_check
+        authorizer = None if session is None else session.sender.access_check
         if isinstance(authorizer, Authorizer):
             if is_another:
                 authorizer.forget_rights()
@@ -174,7 +174,7 @@ class Rechecks:
 
     def _begin(self, session: Session, is_for_active: bool = False) -> Recheck | None:
         """Begin the check of a session, if its client is connected, and was sent anything since the last one."""
-        authorizer, outbox = session.access_check, session.outbox
+        authorizer, outbox = session.sender.access_check, session.sender.outbox
         if outbox is None or not isinstance(authorizer, Authorizer):
             return None
         sent_bytes = outbox.sent_bytes - len(PINGRESP) * outbox.pings_count
@@ -213,7 +213,7 @@ class Rechecks:
             self._walk = None
             return
         session = found[0]
-        if isinstance(session, Session) and session.outbox is not None and session.subscriptions:
+        if isinstance(session, Session) and session.sender.outbox is not None and session.subscriptions:
             recheck = self._begin(session, self._is_for_active)
             if recheck is not None:
                 self._advance(recheck, work_max)

@@ -69,7 +69,7 @@ class RetainedDelivery:
         work_max = self._context.turns.work_max
         batch: i64 = 0 if broker.retained is None else broker.retained.batch_deliver_number
         count: i64 = 0
-        while self._waiting and not self._session.is_behind() and not self._has_had_share():
+        while self._waiting and not self._session.sender.is_behind() and not self._has_had_share():
             if self._deliver_next():
                 count += 1
             if (batch != 0 and count >= batch) or broker.work > work_max:

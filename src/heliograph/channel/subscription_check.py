@@ -114,7 +114,7 @@ def _deny_recalled(session: Session, filters: list[str]) -> None:
 
     Which subscription it was for is not known any more.
     """
-    for delivery in session.window.deliveries.values():
+    for delivery in session.sender.window.deliveries.values():
         subscription, topic = delivery.subscription, delivery.message.topic
         if subscription.slot == UNLISTED and any(topic_matches(topic, one) for one in filters):
             subscription.is_denied = True

@@ -111,7 +111,7 @@ class ClientActions:
     def _authorizer(self, clientid: str) -> Authorizer | None:
         self._check_connected(clientid)
         session = self._context.sessions.held(clientid)
-        access_check = None if session is None else session.access_check
+        access_check = None if session is None else session.sender.access_check
         return access_check if isinstance(access_check, Authorizer) else None
 
     def _check_connected(self, clientid: str) -> None:
@@ -124,7 +124,7 @@ class ClientActions:
 
 def _in_flight(session: Session, wanted: proto.QueueWanted) -> Iterator[tuple[str, int, Delivery]]:
     """Deliveries in flight after a position, which is the packet identifier; from the first where that is gone."""
-    deliveries = session.window.deliveries
+    deliveries = session.sender.window.deliveries
     names = list(deliveries)  # at most 65,535
     after = _numbers(wanted.position, 1)[0]
     begin = names.index(after) + 1 if after in deliveries else 0
@@ -138,7 +138,7 @@ def _waiting(session: Session, wanted: proto.QueueWanted) -> Iterator[tuple[str,
     """Deliveries that wait after a position, which is the priority of a queue and since when one waits in it."""
     after_priority, after_us = _numbers(wanted.position, 2)
     left = wanted.limit
-    lanes: list[tuple[int, MessageQueue]] = [] if session.queue is None else session.queue.lanes()
+    lanes: list[tuple[int, MessageQueue]] = [] if session.sender.queue is None else session.sender.queue.lanes()
     for priority, lane in lanes:
         if wanted.position and priority > after_priority:
             continue

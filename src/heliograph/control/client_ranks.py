@@ -28,12 +28,12 @@ _FAR_FUTURE_US: Final = 1 << 52  # in 2112
 
 _BEHIND: Final = "behind"
 _RANKS: Final[Mapping[str, Callable[[Session], int]]] = {
-    "backlog": lambda session: int(session.queued_count),
-    "backlog_bytes": lambda session: 0 if session.queue is None else int(session.queue.size_bytes),
-    "drops": lambda session: int(session.dropped_count),
-    "inflight": lambda session: len(session.window.deliveries),
+    "backlog": lambda session: int(session.sender.queued_count),
+    "backlog_bytes": lambda session: 0 if session.sender.queue is None else int(session.sender.queue.size_bytes),
+    "drops": lambda session: int(session.sender.dropped_count),
+    "inflight": lambda session: len(session.sender.window.deliveries),
     "subscriptions": lambda session: len(session.subscriptions),
-    "unsent_bytes": lambda session: 0 if session.outbox is None else int(session.outbox.waiting_bytes),
+    "unsent_bytes": lambda session: 0 if session.sender.outbox is None else int(session.sender.outbox.waiting_bytes),
 }
 
 Ranked = tuple[int, int, Listed]  # what it has, its serial number, which no other has

@@ -52,8 +52,8 @@ def behind_since_us(sessions: SessionTable, entry: Listed) -> int:
         return 0
     if isinstance(entry, Asleep):
         since_us = int(entry.left_us)
-    elif isinstance(entry, DurableSession) and entry.behind:
-        since_us = max(int(entry.cursor.at_us), int(entry.created_at_us))
+    elif isinstance(entry, DurableSession) and entry.backlog.behind:
+        since_us = max(int(entry.backlog.cursor.at_us), int(entry.created_at_us))
     else:
         return 0
     return since_us if since_us < durability.head_us else 0

@@ -60,7 +60,7 @@ class LostInflight:
             if delivery is None:
                 self.forgotten_count += 1
             else:
-                session.window.deliveries[packet_id] = delivery
+                session.sender.window.deliveries[packet_id] = delivery
 
     def forget(self, session: DurableSession) -> None:
         """A session ends, or is let go from memory."""

@@ -144,20 +144,20 @@ class SessionLoader:
         self._subscribe(session, subscriptions)
         self._table.restore(session, max(0, self._broker.now_us - saved.left_us))
         if saved.left_us == self.began_us:
-            session.touch()  # when its client left is to be saved
+            session.backlog.touch()  # when its client left is to be saved
 
     def _make(self, clientid: str, saved: record.SessionRecord) -> DurableSession:
         session = DurableSession(clientid, self._broker, self.options, saved.created_at_us, self._durability)
         session.expiry_interval_s = saved.expiry_s
         session.mountpoint = saved.mountpoint
         session.left_us = saved.left_us
-        session.qos0_after_us = saved.qos0_after_us
-        session.cursor.at_us = saved.cursor_us
-        session.behind = True
+        session.backlog.qos0_after_us = saved.qos0_after_us
+        session.backlog.cursor.at_us = saved.cursor_us
+        session.backlog.behind = True
         session.parked = True
         for high, low, qos in saved.assigned:
-            session.cursor.note(high, low, qos)
-        session.window.last_id = saved.last_packet_id
+            session.backlog.cursor.note(high, low, qos)
+        session.sender.window.last_id = saved.last_packet_id
         return session
 
     def _subscribe(self, session: DurableSession, subscriptions: Mapping[bytes, bytes]) -> None:

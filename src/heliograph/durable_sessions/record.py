@@ -224,9 +224,9 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
     Args:
         lost: What is in flight, but was not read back yet.
     """
-    assigned = session.assigned()
+    assigned = session.backlog.assigned()
     inflight = [_text(one) for one in lost]
-    for packet_id, delivery in session.window.deliveries.items():
+    for packet_id, delivery in session.sender.window.deliveries.items():
         if delivery.qos == 1 and isinstance(delivery, GroupDelivery):
             continue  # its group knows that it is not done
         text = delivery.record
@@ -242,9 +242,9 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
         session.mountpoint,
         int(session.created_at_us),
         int(session.left_us),
-        int(session.qos0_after_us),
-        int(session.cursor.at_us),
-        int(session.window.last_id),
+        int(session.backlog.qos0_after_us),
+        int(session.backlog.cursor.at_us),
+        int(session.sender.window.last_id),
         assigned,
     )
     return f"{_text(record)[:-1]},[{','.join(inflight)}]]".encode()

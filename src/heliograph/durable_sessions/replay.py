@@ -148,7 +148,7 @@ class Replay:
         self.cost = 0
         if self._head_us < 0:
             self._ticket = ticket
-            if session.cursor.at_us >= head_us:
+            if session.backlog.cursor.at_us >= head_us:
                 return self._end_round(head_us)
             self._begin_round(head_us)
         while self._unlooked or self._unasked or (self._heap and self._heap[0][0] <= self._head_us):
@@ -173,7 +173,7 @@ class Replay:
 
     def _begin_round(self, head_us: int) -> None:
         session = self._session
-        self._since_us = int(session.cursor.at_us) + 1
+        self._since_us = int(session.backlog.cursor.at_us) + 1
         if not self._has_begun:
             self._has_begun = True
             self._tell_dropped(self._since_us)
@@ -214,7 +214,7 @@ class Replay:
         self._head_us = -1
         if self._session.on_replayed(head_us, self._ticket):
             return ReplayOutcome.AWAITS_COMMIT
-        return ReplayOutcome.MORE if self._session.behind else ReplayOutcome.LIVE
+        return ReplayOutcome.MORE if self._session.backlog.behind else ReplayOutcome.LIVE
 
     def _queue(self, source: _Source) -> None:
         heapq.heappush(self._heap, (source.waiting[0].stored_at, source.number, source))
@@ -271,7 +271,7 @@ class Replay:
         session, subscription = self._session, source.subscription
         if session.subscriptions.get(source.name) is not subscription:
             return
-        beginning = session.beginnings.get(source.name)
+        beginning = session.backlog.beginnings.get(source.name)
         if beginning is not None and beginning.is_behind(stored_at, stored.id_high):
             return
         session.replay(_read_back(stored), stored_at, subscription)

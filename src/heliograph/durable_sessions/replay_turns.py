@@ -60,9 +60,9 @@ class Replays:
 
     def want(self, session: DurableSession) -> None:
         """Give a session a turn when those that wait have had theirs."""
-        if session.wanted:
+        if session.backlog.wanted:
             return
-        session.wanted = True
+        session.backlog.wanted = True
         self._wanting.append(session)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -106,8 +106,8 @@ class Replays:
 
     def _replay(self, session: DurableSession, cost_max: int) -> int:
         """Give a session its part of a turn: what that cost, in messages."""
-        session.wanted = False
-        if not session.attached or not session.behind:
+        session.backlog.wanted = False
+        if not session.attached or not session.backlog.behind:
             self._replays.pop(session, None)
             return 1
         replay = self._replays.get(session)
@@ -123,7 +123,7 @@ class Replays:
             self._counts["replay_errors"] += 1
             self._log.warn("the replay for client %.200r waits [%s]: %s", session.clientid, error.code, error)
             del self._replays[session]
-            session.on_interrupted()
+            session.backlog.on_interrupted()
             self._want_later(session, _RETRY_S)
             return replay.cost + 1
         self._counts["replayed"] += replay.given_count
@@ -140,10 +140,10 @@ class Replays:
         """Give a session a turn after so many seconds, and none before."""
 
         def want() -> None:
-            session.wanted = False
+            session.backlog.wanted = False
             self.want(session)
 
-        session.wanted = True
+        session.backlog.wanted = True
         self._loop.call_later(delay_s, want)
 
     def _on_loss(self, session: DurableSession, loss: Loss) -> None:

@@ -116,7 +116,7 @@ class SessionSaver:
         some, self._durability.touched = touched[:count], touched[count:]
         for session in some:
             if isinstance(session, DurableSession):
-                session.touched = False
+                session.backlog.touched = False
                 if self._table.held(session.clientid) is session:
                     self.save(session)
 

@@ -45,8 +45,8 @@ class SessionSweep:
         for session in some:
             if not isinstance(session, DurableSession) or self._table.held(session.clientid) is not session:
                 continue
-            if session.attached and not session.behind:
-                session.touch()
+            if session.attached and not session.backlog.behind:
+                session.backlog.touch()
             elif 0 < session.left_us < slept_before_us and self._journal.is_idle and session.may_sleep():
                 if pressure.keeps_awake:
                     pressure.kept_awake += 1

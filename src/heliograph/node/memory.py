@@ -286,7 +286,7 @@ class MemoryContract:
 
     def _shed_queues(self) -> None:
         for session in self._table.all():
-            session.shed_qos0()
+            session.sender.shed_qos0()
 
     def _give_back(self) -> None:
         """Give freed memory back to the system, now and then: that takes some milliseconds."""

@@ -7,29 +7,32 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.subscription import PARKED, Subscription, is_exclusive
+from heliograph.broker.tracer import REPLAYED
 from heliograph.session.access_check import AccessCheck
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.cursor import Beginning
 from heliograph.session.durability import Durability
 from heliograph.session.durable_awaiting_rel import DurableAwaitingRel
 from heliograph.session.encoder import Encoder
-from heliograph.session.group_delivery import GroupDelivery
 from heliograph.session.mqueue import Delivery
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
-from heliograph.session.replayed import ReplayedSession
+from heliograph.session.session import Session
+from heliograph.session.stored_backlog import StoredBacklog
 from heliograph.session.will import Will
 
 # Subscriptions that are taken out of the routing table, or put into it again, at once: 1 ms.
 _LISTED_AT_ONCE: Final = 512
 
 
-class DurableSession(ReplayedSession):
+class DurableSession(Session):
     """One client's session that outlives the broker; owned by the session table.
 
     Attributes:
+        backlog: What it has yet to get of the stored messages.
         parked: The subscriptions whose messages are all stored are out of the routing table: publishing does not come
             across them.
         will_number: That of the newest will that was saved for it.
@@ -40,13 +43,16 @@ class DurableSession(ReplayedSession):
     def __init__(
         self, clientid: str, broker: Broker, options: SessionOptions, created_at_us: i64, durability: Durability
     ) -> None:
-        super().__init__(clientid, broker, options, created_at_us, durability)
+        super().__init__(clientid, broker, options, created_at_us)
+        self.durability = durability
         self.parked = False
         self.will_number: i64 = 0
         self.will: Will | None = None
         self.has_lost = False
         self._listing: list[Subscription] | None = None  # those that are yet to be parked, or listed again
         self._is_unparking = False
+        self.backlog = StoredBacklog(self, durability)
+        self.sender.backlog = self.backlog
 
     # --- the connection
 
@@ -55,7 +61,7 @@ class DurableSession(ReplayedSession):
     ) -> None:
         """As a session in memory does; what was in flight is read again, unless it never left memory."""
         self.recall()
-        self._came_us = self.broker.now_us
+        self.backlog.came_us = self.broker.now_us
         super().attach(outbox, encoder, receive_maximum, access_check)
 
     def recall(self) -> None:
@@ -80,10 +86,10 @@ class DurableSession(ReplayedSession):
 
     def resume(self) -> None:
         """As a session in memory does; what is in flight at QoS 2 waits for its commit again, if that is not done."""
-        outbox = self.outbox
+        outbox = self.sender.outbox
         if outbox is not None:
             newest: i64 = 0
-            for delivery in self.window.deliveries.values():
+            for delivery in self.sender.window.deliveries.values():
                 if delivery.qos == 2:
                     newest = max(newest, delivery.message.ticket)
             self.durability.add_barrier(outbox, 0, newest)
@@ -91,12 +97,12 @@ class DurableSession(ReplayedSession):
 
     def detach(self) -> None:
         """The connection is gone; from now on stored messages pass it by."""
-        if self.outbox is not None:
-            if self.behind:
-                self._stop_catching()
-                self.on_interrupted()
+        if self.attached:
+            if self.backlog.behind:
+                self.backlog.stop_catching()
+                self.backlog.on_interrupted()
             else:
-                self._fall_behind()
+                self.backlog.fall_behind()
             self.left_us = self.broker.now_us
             self._is_unparking = False
             if self.expiry_interval_s != 0:
@@ -106,26 +112,81 @@ class DurableSession(ReplayedSession):
 
     # --- towards the client
 
+    def deliver(self, message: Message, subscription: Subscription) -> None:
+        """As a session in memory does, unless it is behind and the message can be replayed."""
+        if not self.backlog.passes_by(message, subscription):
+            super().deliver(message, subscription)
+
+    def deliver_retained(self, message: Message, subscription: Subscription) -> None:
+        """As a session in memory does; it is a message of its own, which no replay would bring."""
+        if message.ticket != 0:
+            high, low = message.id_high, message.id_low
+            publish, clientid, username = message.publish, message.clientid, message.username
+            message = Message(high, low, message.topic, publish, clientid, username, message.expiry_s)
+        super().deliver_retained(message, subscription)
+
+    def pump(self) -> None:
+        """Send what may be sent now, and ask for a turn at the replay."""
+        super().pump()
+        self.backlog.want_turn()
+
+    def replay(self, message: Message, stored_at_us: i64, subscription: Subscription) -> None:
+        """Take the next message of the replay; `MessageSender.has_room` says whether it may come.
+
+        Args:
+            message: Its ticket says that it is stored.
+            stored_at_us: The time of its commit, which never falls from call to call.
+        """
+        qos = subscription.qos
+        if message.qos < qos and not self.options.upgrade_qos:
+            qos = message.qos
+        if not self.backlog.takes(message, stored_at_us, qos):
+            return
+        if self.broker.tracer is not None and self.broker.tracer.wants_stored:
+            self.broker.tracer.follow(message, REPLAYED)
+        if message.expired(self.broker.now_us):
+            self.sender.drop(message, "expired", subscription)
+            return
+        self.backlog.is_replaying = True
+        try:
+            super().deliver(message, subscription)
+        finally:
+            self.backlog.is_replaying = False
+
+    def on_replayed(self, head_us: i64, ticket: i64) -> bool:
+        """Everything up to a commit time was replayed: it is live again if that is all that passed by.
+
+        Args:
+            ticket: The newest one that was committed at that time.
+
+        Returns:
+            Whether a commit must be awaited before there is more to replay.
+        """
+        self.backlog.cursor.replayed(head_us)
+        self.backlog.touch()
+        # What is not listed again goes on in another turn.
+        return self._relist() and self.backlog.on_replayed(ticket)
+
     def on_refused(self, packet_id: int, ticket: i64) -> None:
         """A message at QoS 2 is not stored: it must not be sent, since its publisher sends it again.
 
         It stands in the outbox with others behind it, so the connection goes with it; the client comes back to what is
         right.
         """
-        delivery = self.window.deliveries.get(packet_id)
+        deliveries = self.sender.window.deliveries
+        delivery = deliveries.get(packet_id)
         if delivery is None or delivery.qos != 2 or delivery.message.ticket != ticket:
             return
-        del self.window.deliveries[packet_id]
-        if self.outbox is not None:
-            self.outbox.abort()
+        del deliveries[packet_id]
+        self.abort()
         self.durability.save(self)
 
     def on_pubrec(self, packet_id: int, is_refused: bool) -> bool:
         """The client has a QoS 2 message, or refuses it; PUBREL waits until that is saved."""
         known = super().on_pubrec(packet_id, is_refused)
-        outbox = self.outbox
+        outbox = self.sender.outbox
         if known and not is_refused and outbox is not None:
-            self.window.deliveries[packet_id].record = None  # it is in another phase
+            self.sender.window.deliveries[packet_id].record = None  # it is in another phase
             self.durability.add_barrier(outbox, self.durability.save(self), 0)
         return known
 
@@ -148,15 +209,15 @@ class DurableSession(ReplayedSession):
 
     def subscribe(self, name: str, subscription: Subscription) -> None:
         """Add a subscription; its SUBACK waits until it is saved. None once the session has ended."""
-        if self._has_ended:
+        if self.sender.has_ended:
             return
         super().subscribe(name, subscription)
-        beginning = self._begin(name)
+        beginning = self.backlog.begin(name)
         self._await_saved(self.durability.save_subscription(self, name, subscription, beginning))
 
     def resubscribe(self, name: str, subscription: Subscription) -> None:
         """A subscription has other options now; its SUBACK waits until they are saved."""
-        beginning = self.beginnings.get(name)
+        beginning = self.backlog.beginnings.get(name)
         if beginning is None:
             beginning = Beginning(0, 0, 0)  # the cursor is behind it
         self._await_saved(self.durability.save_subscription(self, name, subscription, beginning))
@@ -166,7 +227,7 @@ class DurableSession(ReplayedSession):
         self.subscriptions[name] = subscription
         if subscription.group:
             self.shared_count += 1
-        self.beginnings[name] = beginning
+        self.backlog.beginnings[name] = beginning
         if self._is_stored(subscription):
             self.parked = True
             self.broker.router.park(subscription)
@@ -177,13 +238,13 @@ class DurableSession(ReplayedSession):
         """Drop a subscription; its UNSUBACK waits until that is saved."""
         subscription = super().unsubscribe(name)
         if subscription is not None:
-            self.beginnings.pop(name, None)
+            self.backlog.beginnings.pop(name, None)
             self._await_saved(self.durability.forget_subscription(self, name))
         return subscription
 
     def drop_subscriptions(self, count_max: i64) -> bool:
         """Drop so many subscriptions at the most; whether none is left. What is left at the end, `close` forgets."""
-        if not self._has_ended:
+        if not self.sender.has_ended:
             for name in list(self.subscriptions)[-count_max:]:
                 self.durability.forget_subscription(self, name)
         return super().drop_subscriptions(count_max)
@@ -194,7 +255,7 @@ class DurableSession(ReplayedSession):
         if isinstance(awaiting, DurableAwaitingRel):
             awaiting.forget_all()
         super().close()
-        self._caught = None
+        self.backlog.end()
         self.durability.end(self)
 
     # --- while its client is away
@@ -202,9 +263,9 @@ class DurableSession(ReplayedSession):
     def may_sleep(self) -> bool:
         """Whether nothing of it is lost when it is let go from memory and read again for its client."""
         return (
-            self.outbox is None
-            and not self.touched
-            and (self.queue is None or self.queue.count == 0)
+            not self.attached
+            and not self.backlog.touched
+            and self.sender.queued_count == 0
             and all(subscription.slot == PARKED for subscription in self.subscriptions.values())
             and not any(is_exclusive(name) for name in self.subscriptions)
         )
@@ -222,7 +283,7 @@ class DurableSession(ReplayedSession):
         what can be replayed as well.
         """
         left = self._listing
-        if left is None or self.outbox is not None:
+        if left is None or self.attached:
             return True
         for _ in range(min(_LISTED_AT_ONCE, len(left))):
             subscription = left.pop()
@@ -235,24 +296,15 @@ class DurableSession(ReplayedSession):
 
     # --- inside
 
+    def _on_done(self, delivery: Delivery) -> None:
+        super()._on_done(delivery)
+        self.backlog.touch()
+        self.backlog.want_turn()
+
     def _await_saved(self, state: i64) -> None:
-        outbox = self.outbox
+        outbox = self.sender.outbox
         if outbox is not None:
             self.durability.add_barrier(outbox, state, 0)
-
-    def _send_new(self, outbox: Outbox, delivery: Delivery) -> None:
-        message = delivery.message
-        delivery.after_us = delivery.stored_after_us if isinstance(delivery, GroupDelivery) else self.cursor.at_us
-        if delivery.qos == 2:
-            ticket: i64 = 0 if self._is_replaying else message.ticket
-            if self.durability.is_refused(ticket):  # it waited in the queue; its publisher sends it again
-                return
-            self.durability.add_barrier(outbox, self.durability.save(self), ticket)
-            super()._send_new(outbox, delivery)
-            self.durability.await_commit(self, int(self.window.last_id), ticket)
-        else:
-            super()._send_new(outbox, delivery)
-        self._note_sent(delivery)
 
     def _is_stored(self, subscription: Subscription) -> bool:
         return not subscription.group and self.durability.covers(subscription.topic_filter)
@@ -260,7 +312,7 @@ class DurableSession(ReplayedSession):
     def _park(self) -> None:
         """Called while its client leaves."""
         self.parked = True
-        self.outbox = None
+        self.sender.outbox = None
         self._listing = list(self.subscriptions.values())
         if not self.park_some():
             self.durability.park(self)
@@ -285,5 +337,5 @@ class DurableSession(ReplayedSession):
         self._listing = None
         self._is_unparking = False
         self.parked = False
-        self._ignored = max(self._ignored, self.broker.newest_ticket)
+        self.backlog.ignore(self.broker.newest_ticket)
         return True

@@ -77,6 +77,6 @@ class DurableAwaitingRel(AwaitingRel):
         return self._session.broker.route(topic.encode("utf-8")).durable
 
     def _await_saved(self, state: i64) -> None:
-        outbox = self._session.outbox
+        outbox = self._session.sender.outbox
         if outbox is not None:
             self._durability.add_barrier(outbox, state, 0)

@@ -26,9 +26,9 @@ def held_bytes(session: Session) -> tuple[int, int, int]:
             break
     if looked > 0:
         name_bytes = count * (_SUBSCRIPTION_BYTES + name_bytes // looked)
-    queue = session.queue
+    queue = session.sender.queue
     queue_bytes: i64 = 0 if queue is None else queue.size_bytes
-    for delivery in session.window.deliveries.values():
+    for delivery in session.sender.window.deliveries.values():
         queue_bytes += size_of(delivery.message)
     identifiers: i64 = 0 if session.unreleased is None else len(session.unreleased)
     return name_bytes, queue_bytes, identifiers * _IDENTIFIER_BYTES

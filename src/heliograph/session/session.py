@@ -1,31 +1,34 @@
 """A session in memory: what a client is subscribed to, what is on its way to it, and what it has not released.
 
 The broker hands it messages in the publisher's turn. While a connection is attached, its encoder writes
-    them into
- that connection's outbox; otherwise, or when the window is full, messages at QoS 1 and 2 wait in its queue.
+them into that connection's outbox; otherwise, or when the window is full, messages at QoS 1 and 2 wait in its queue.
 """
 
 from mypy_extensions import i32, i64
 
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.broker.subscription import Subscription, is_exclusive
+from heliograph.broker.subscription import Subscriber, Subscription, is_exclusive
 from heliograph.broker.tracer import RETAINED
 from heliograph.session.access_check import AccessCheck
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.encoder import Encoder
 from heliograph.session.group_delivery import GroupDelivery, GroupDispatcher
-from heliograph.session.mqueue import Delivery, wants_same_queue
+from heliograph.session.mqueue import Delivery
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 from heliograph.session.sender import BYTES_PER_WORK_LOG2, UNSENT_BYTES_MAX, MessageSender
 from heliograph.session.will import Will
 
 
-class Session(MessageSender):
+class Session(Subscriber):
     """One client's session. It outlives connections until its expiry interval ends; owned by the session table.
 
+    It decides whether its client gets a message; its sender decides when.
+
     Attributes:
+        sender: Sends what the client gets, or lets it wait.
+        dispatcher: Gives messages of the durable groups that the session is a member of.
         mountpoint: The one that its subscriptions were made with, and that its topics stand behind.
         subscriptions: By the filters as the client knows them.
         shared_count: How many of these are shared.
@@ -34,7 +37,10 @@ class Session(MessageSender):
     """
 
     def __init__(self, clientid: str, broker: Broker, options: SessionOptions, created_at_us: i64) -> None:
-        super().__init__(clientid, broker, options)
+        super().__init__(clientid)
+        self.broker = broker
+        self.sender = MessageSender(clientid, broker, options)
+        self.dispatcher: GroupDispatcher | None = None
         self.shared_count: i32 = 0  # here it fills a gap
         self.created_at_us = created_at_us
         self.expiry_interval_s: i64 = 0
@@ -53,34 +59,21 @@ class Session(MessageSender):
         Args:
             receive_maximum: How many messages at QoS 1 and 2 the client takes unacknowledged, if it is connected.
         """
-        before, self.options = self.options, options
+        self.sender.set_options(options, receive_maximum)
         if self.unreleased is not None:
             self.unreleased.options = options
-        queue = self.queue
-        if queue is not None and not wants_same_queue(before, options):
-            self.queue = None
-            self.broker.work += queue.count
-            while True:
-                delivery = queue.pop()
-                if delivery is None:
-                    break
-                self._wait(delivery)
-            if self._qos0_waits and not _holds_qos0(self):
-                self._qos0_waits = False
-                self._open_direct()
         if self.attached:
-            self.window.size = min(options.max_inflight, receive_maximum)
             self.pump()
 
     @property
-    def dropped_count(self) -> int:
-        """How many messages its client did not get since it began, apart from those that it did not want."""
-        return 0 if self.drops is None else sum(self.drops.counts().values())
+    def options(self) -> SessionOptions:
+        """The limits that it keeps to."""
+        return self.sender.options
 
     @property
     def attached(self) -> bool:
         """Whether a connection is attached."""
-        return self.outbox is not None
+        return self.sender.outbox is not None
 
     def attach(
         self, outbox: Outbox, encoder: Encoder, receive_maximum: i64, access_check: AccessCheck | None = None
@@ -92,13 +85,8 @@ class Session(MessageSender):
             receive_maximum: How many messages at QoS 1 and 2 the client takes unacknowledged.
             access_check: Asked before a message is handed out for a filter with wildcards; None if all may be.
         """
-        self.outbox = outbox
         self.left_us = 0
-        self._encoder = encoder
-        self.access_check = access_check
-        self._qos0_waits = self.queue is not None and self.queue.holds_qos0()
-        self._open_direct()
-        self.window.begin(min(self.options.max_inflight, receive_maximum))  # [MQTT-3.3.4-9] [MQTT-4.9.0-1]
+        self.sender.begin(outbox, encoder, receive_maximum, access_check)
 
     def recall(self) -> None:
         """Load what is in flight: its client is about to be let in.
@@ -125,44 +113,48 @@ class Session(MessageSender):
 
     def detach(self) -> None:
         """The connection is gone; from now on messages wait."""
-        if self.outbox is not None:
+        if self.attached:
             self.left_us = self.broker.now_us
-        self.outbox = None
-        self._encoder = None
-        self._direct = None
-        self.window.end()
+        self.sender.end()
         if self.dispatcher is not None:
             _give_back(self, self.dispatcher)
+
+    def abort(self) -> None:
+        """Cut its client's connection: it could not take a message. What it keeps waits for the client's return."""
+        outbox = self.sender.outbox
+        if outbox is not None:
+            outbox.abort()
 
     # --- towards the client
 
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """Send a message at once if the connection and the window allow it; let it wait otherwise."""
+        sender = self.sender
         if subscription.no_local and message.clientid == self.clientid:
-            self.drop(message, "no_local", subscription)  # [MQTT-3.8.3-3]
+            sender.drop(message, "no_local", subscription)  # [MQTT-3.8.3-3]
             return
         if subscription.is_wild:
-            if not self._may_have(message.topic, subscription):
-                self.drop(message, "not_authorized", subscription)
+            if not sender.may_have(message.topic, subscription):
+                sender.drop(message, "not_authorized", subscription)
                 return
             if _hides(self.mountpoint, message.topic, subscription):
                 return
         qos = subscription.qos
-        if message.qos < qos and not self.options.upgrade_qos:  # [MQTT-3.8.4-8] 3.1.1 [MQTT-3.8.4-6]
+        if message.qos < qos and not sender.options.upgrade_qos:  # [MQTT-3.8.4-8] 3.1.1 [MQTT-3.8.4-6]
             qos = message.qos
-        outbox = self.outbox
+        outbox = sender.outbox
         if qos == 0 and outbox is not None and outbox.waiting_bytes > UNSENT_BYTES_MAX:
             # More than its publishers' turns allow: its own subscriptions overlap, and would fill memory in one turn.
-            self.drop(message, "qos0_msg", subscription)
+            sender.drop(message, "qos0_msg", subscription)
             return
-        direct = self._direct
+        direct = sender.direct
         if qos == 0 and direct is not None and subscription.plain and outbox is not None and not outbox.congested:
-            if not self._pass(direct, outbox, message, subscription):
-                self.drop(message, "too_large", subscription)
+            if not sender.send_plain(direct, outbox, message, subscription):
+                sender.drop(message, "too_large", subscription)
             return
         # [MQTT-3.3.1-12] [MQTT-3.3.1-13] 3.1.1 [MQTT-3.3.1-9]
         retain = message.retain and subscription.retain_as_published
-        self._take(Delivery(message, qos, retain, subscription))
+        sender.take(Delivery(message, qos, retain, subscription))
 
     def offer(self, message: Message, subscription: Subscription, last: bool) -> bool:
         """Take a message of a shared group, or leave it to another member.
@@ -170,76 +162,114 @@ class Session(MessageSender):
         Args:
             last: No other member could take it: it waits here for the client to come back rather than being lost.
         """
-        outbox = self.outbox
+        sender = self.sender
+        outbox = sender.outbox
         free = outbox is not None and not outbox.congested
-        if not (free or last) or self._has_ended or not self.may_borrow(message.topic, subscription):
+        if not (free or last) or sender.has_ended or not self.may_borrow(message.topic, subscription):
             return False
         qos = subscription.qos
-        if message.qos < qos and not self.options.upgrade_qos:  # [MQTT-4.8.2-3]
+        if message.qos < qos and not sender.options.upgrade_qos:  # [MQTT-4.8.2-3]
             qos = message.qos
         if outbox is not None and qos == 0:
             takes = free and outbox.waiting_bytes <= UNSENT_BYTES_MAX
-            direct = self._direct
+            direct = sender.direct
             if takes and direct is not None and subscription.plain:
-                return self._pass(direct, outbox, message, subscription)
-        elif free and self.window.has_room():
+                return sender.send_plain(direct, outbox, message, subscription)
+        elif free and sender.window.has_room():
             takes = True
         else:
-            has_room = self.queue is None or not self.queue.is_full(message)
-            takes = has_room and (qos != 0 or self.options.mqueue_store_qos0)
+            has_room = sender.queue is None or not sender.queue.is_full(message)
+            takes = has_room and (qos != 0 or sender.options.mqueue_store_qos0)
         if takes:
-            self._take(Delivery(message, qos, message.retain and subscription.retain_as_published, subscription))
+            sender.take(Delivery(message, qos, message.retain and subscription.retain_as_published, subscription))
         return takes
 
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
         """Send a retained message for a subscription that was just made; its retain flag is set."""
+        sender = self.sender
         if self.broker.tracer is not None and self.broker.tracer.wants_stored:
             self.broker.tracer.follow(message, RETAINED)
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
-            self.drop(message, "no_local", subscription)
+            sender.drop(message, "no_local", subscription)
             return
-        access_check = self.access_check
-        if (subscription.is_wild and not self._may_have(message.topic, subscription)) or (
+        access_check = sender.access_check
+        if (subscription.is_wild and not sender.may_have(message.topic, subscription)) or (
             access_check is not None and not access_check.may_come_from(message)
         ):
-            self.drop(message, "not_authorized", subscription)
+            sender.drop(message, "not_authorized", subscription)
             return
         if _hides(self.mountpoint, message.topic, subscription):
             return
         qos = subscription.qos
-        if message.qos < qos and not self.options.upgrade_qos:
+        if message.qos < qos and not sender.options.upgrade_qos:
             qos = message.qos
-        self._take(Delivery(message, qos, True, subscription))  # 3.1.1 [MQTT-3.3.1-8]
+        sender.take(Delivery(message, qos, True, subscription))  # 3.1.1 [MQTT-3.3.1-8]
 
     def may_borrow(self, topic: str, subscription: Subscription) -> bool:
         """Whether its client may have a message of a shared group."""
         return not subscription.is_wild or (
-            self._may_have(topic, subscription) and not _hides(self.mountpoint, topic, subscription)
+            self.sender.may_have(topic, subscription) and not _hides(self.mountpoint, topic, subscription)
         )
 
     def borrow(self, delivery: GroupDelivery) -> bool:
         """Send a message that is borrowed from a group, while there is room: whether it is in flight, or done with."""
-        outbox = self.outbox
+        sender = self.sender
+        outbox = sender.outbox
         message = delivery.message
         if outbox is None or message.expired(self.broker.now_us):
-            self.drop(message, "expired", delivery.subscription)
+            sender.drop(message, "expired", delivery.subscription)
             return False
         self.broker.work += 1 + (len(message.publish.data) >> BYTES_PER_WORK_LOG2)
         if delivery.qos == 0:
-            self._send(outbox, delivery, 0, False)
+            sender.send(outbox, delivery, 0, False)
             return False
-        before = self.window.sent_count
-        self._send_new(outbox, delivery)
-        return self.window.sent_count > before
+        before = sender.window.sent_count
+        sender.send_new(outbox, delivery)
+        return sender.window.sent_count > before
+
+    def has_room(self) -> bool:
+        """Whether it takes one more message that waits elsewhere than here."""
+        return self.sender.has_room()
+
+    def pump(self) -> None:
+        """Send what may be sent now; to be called when its outbox was written, too."""
+        self.sender.pump()
+        if self.dispatcher is not None:
+            self.dispatcher.on_room(self)
+
+    def retry(self, uptime_us: i64) -> None:
+        """Send again what was not acknowledged for the retry interval, to a client whose protocol wants that."""
+        self.sender.retry(uptime_us)
 
     # --- from the client
+
+    def on_puback(self, packet_id: int) -> bool:
+        """The client has a QoS 1 message; whether the identifier was known."""
+        delivery = self.sender.on_puback(packet_id)
+        if delivery is not None:
+            self._on_done(delivery)
+        return delivery is not None
+
+    def on_pubrec(self, packet_id: int, is_refused: bool) -> bool:
+        """The client has a QoS 2 message, or refuses it; whether the identifier was known."""
+        delivery = self.sender.on_pubrec(packet_id, is_refused)
+        if delivery is not None and is_refused:
+            self._on_done(delivery)
+        return delivery is not None
+
+    def on_pubcomp(self, packet_id: int) -> bool:
+        """A QoS 2 message is done; whether the identifier was known."""
+        delivery = self.sender.on_pubcomp(packet_id)
+        if delivery is not None:
+            self._on_done(delivery)
+        return delivery is not None
 
     @property
     def awaiting_rel(self) -> AwaitingRel:
         """The QoS 2 messages that it was sent and has not released."""
         awaiting = self.unreleased
         if awaiting is None:
-            awaiting = AwaitingRel(self.options)
+            awaiting = AwaitingRel(self.sender.options)
             self.unreleased = awaiting
         return awaiting
 
@@ -250,7 +280,7 @@ class Session(MessageSender):
 
         None once it has ended.
         """
-        if self._has_ended:
+        if self.sender.has_ended:
             return
         self.subscriptions[name] = subscription
         if subscription.group:
@@ -276,39 +306,22 @@ class Session(MessageSender):
 
         It goes through the whole queue, so it is called once for any number of them.
         """
-        queue, self.queue = self.queue, None
-        if queue is None:
-            return
-        self.broker.work += queue.count
+        sender = self.sender
         left: list[Delivery] = []
-        while True:
-            delivery = queue.pop()
-            if delivery is None:
-                break
+        for delivery in sender.empty_queue():
             subscription = delivery.subscription
             if subscription.group and subscription.slot < 0:
                 left.append(delivery)
             else:
-                self._wait(delivery)
+                sender.wait(delivery)
         for delivery in left:
             _pass_on(self, delivery.message, delivery.subscription)
 
     def close(self) -> None:
         """End the session: it takes and holds no messages any more. Its subscriptions go with `drop_subscriptions`."""
-        self._has_ended = True
-        self.outbox = None
-        for delivery in self.window.deliveries.values():
-            # One at QoS 2 that the client may have got must not go to another member [MQTT-4.8.2-5].
-            if delivery.qos == 1 and not isinstance(delivery, GroupDelivery):
-                _pass_on(self, delivery.message, delivery.subscription)
-        while self.queue is not None:
-            waiting = self.queue.pop()
-            if waiting is None:
-                break
-            _pass_on(self, waiting.message, waiting.subscription)
-        self.window.deliveries = {}
+        for delivery in self.sender.close():
+            _pass_on(self, delivery.message, delivery.subscription)
         self.unreleased = None
-        self.queue = None
 
     def drop_subscriptions(self, count_max: i64) -> bool:
         """Drop so many subscriptions at the most; whether none is left."""
@@ -320,26 +333,34 @@ class Session(MessageSender):
 
     def statistics(self) -> dict[str, int]:
         """Sizes, named as EMQX's client information names them."""
+        sender = self.sender
         return {
             "subscriptions_cnt": len(self.subscriptions),
-            "inflight_cnt": len(self.window.deliveries),
-            "inflight_max": self.window.size,
-            "mqueue_len": self.queued_count,
-            "mqueue_max": self.options.max_mqueue_len,
-            "mqueue_bytes": 0 if self.queue is None else self.queue.size_bytes,
-            "mqueue_bytes_max": self.options.max_mqueue_bytes,
-            "mqueue_dropped": self.dropped_count,
+            "inflight_cnt": len(sender.window.deliveries),
+            "inflight_max": sender.window.size,
+            "mqueue_len": sender.queued_count,
+            "mqueue_max": sender.options.max_mqueue_len,
+            "mqueue_bytes": 0 if sender.queue is None else sender.queue.size_bytes,
+            "mqueue_bytes_max": sender.options.max_mqueue_bytes,
+            "mqueue_dropped": sender.dropped_count,
             "awaiting_rel_cnt": 0 if self.unreleased is None else len(self.unreleased),
         }
 
     def __repr__(self) -> str:
         state = "attached" if self.attached else "away"
-        return f"Session({self.clientid!r}, {state}, {len(self.window.deliveries)} inflight)"
+        return f"Session({self.clientid!r}, {state}, {len(self.sender.window.deliveries)} inflight)"
 
+    # --- inside
 
-def _holds_qos0(session: Session) -> bool:
-    queue = session.queue
-    return queue is not None and queue.holds_qos0()
+    def _on_done(self, delivery: Delivery) -> None:
+        """The client has acknowledged a message: others may be sent."""
+        dispatcher = self.dispatcher
+        if dispatcher is not None:
+            if isinstance(delivery, GroupDelivery):
+                dispatcher.on_done(self, delivery)
+            dispatcher.on_room(self)
+        if self.sender.may_pump():
+            self.pump()
 
 
 def _hides(mountpoint: str, topic: str, subscription: Subscription) -> bool:
@@ -364,14 +385,14 @@ def _pass_on(session: Session, message: Message, subscription: Subscription) -> 
     if not subscription.group:
         return
     if message.expired(session.broker.now_us):
-        session.drop(message, "expired", subscription)
+        session.sender.drop(message, "expired", subscription)
     else:
         session.broker.shared.redispatch(message, subscription)
 
 
 def _give_back(session: Session, dispatcher: GroupDispatcher) -> None:
     """Let a group have again what the client did not acknowledge; at QoS 2 it stays the session's."""
-    deliveries = session.window.deliveries
+    deliveries = session.sender.window.deliveries
     for packet_id, delivery in list(deliveries.items()):
         if isinstance(delivery, GroupDelivery) and delivery.qos == 1:
             del deliveries[packet_id]

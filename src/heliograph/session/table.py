@@ -264,7 +264,7 @@ class SessionTable:
 
     def most_dropped(self, count: int) -> dict[str, int]:
         """The clients that most messages were dropped for, with how many."""
-        dropped = [(int(session.dropped_count), clientid) for clientid, session in self.known.held.items()]
+        dropped = [(int(session.sender.dropped_count), clientid) for clientid, session in self.known.held.items()]
         return {clientid: number for number, clientid in heapq.nlargest(count, dropped) if number > 0}
 
     def statistics(self) -> dict[str, int]:

@@ -43,7 +43,7 @@ class ClientEvents:
         """Make a client's session report what becomes of its messages, if it is in memory."""
         session = self._context.sessions.held(clientid)
         if session is not None:
-            session.is_traced = True
+            session.sender.is_traced = True
 
     def note_address(self, client: ClientInfo) -> None:
         """A client connects, or is connected, from an address that traces are about."""

@@ -110,7 +110,7 @@ class Joint(TapSource):
             session = self._context.sessions.held(clientid)
             if session is not None:
                 tracer = self._broker.tracer
-                session.is_traced = tracer is not None and tracer.is_about_client(clientid)
+                session.sender.is_traced = tracer is not None and tracer.is_about_client(clientid)
 
 
 def _pieces(channels: list[ChannelHandle]) -> Iterator[list[ChannelHandle]]:

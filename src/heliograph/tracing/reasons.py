@@ -33,16 +33,18 @@ def why_queued(session: Session) -> str:
 
 def _queue(session: Session) -> str:
     limit = int(session.options.max_mqueue_len)
-    return f"{int(session.queued_count)} of {limit} wait" if limit else f"{int(session.queued_count)} wait"
+    return (
+        f"{int(session.sender.queued_count)} of {limit} wait" if limit else f"{int(session.sender.queued_count)} wait"
+    )
 
 
 def _state(session: Session) -> str:
-    outbox = session.outbox
+    outbox = session.sender.outbox
     if outbox is None:
         return "the client is away"
     if outbox.congested:
         return "the client does not read what it is sent"
-    if not session.window.has_room():
-        count = len(session.window.deliveries)
+    if not session.sender.window.has_room():
+        count = len(session.sender.window.deliveries)
         return f"{count} {'message is' if count == 1 else 'messages are'} unacknowledged, which is its limit"
     return "others wait before it"

@@ -198,7 +198,7 @@ async def test_an_answer_about_what_the_client_was_before_is_not_remembered(worl
     use(world, Service(later))
     client = await world.connect("c")
     session = world.node.parts.get(KernelPart).context.sessions.held("c")
-    authorizer = None if session is None else session.access_check
+    authorizer = None if session is None else session.sender.access_check
     assert isinstance(authorizer, Authorizer)
     assert not authorizer.may_receive("t", 1)  # asked for a message
     await asyncio.sleep(0)

@@ -110,7 +110,7 @@ class NodeSpans:
     def _mark(self, clientid: str) -> None:
         session = self._context.sessions.held(clientid)
         if session is not None:
-            session.is_traced = True
+            session.sender.is_traced = True
 
     def _join_tracer(self, tracer: Tracer) -> None:
         self._tracers.append(tracer)
