@@ -142,6 +142,7 @@ _RULES: Final = [
     _rules("authz_sources.txt|authz/", (r"\d\.\d{1,3}$", "<ms>")),
     _rules("olp/", (r"[\d.]+ (?=s,|%,)", "<number> "), (r'("value":)[\d.e-]+', r"\1<number>")),
     _rules("trace", (r"modified at  [\d,.]+", "modified at  <time>"), (r"\b\d+m( \d+s)?\b", "<time left>"), _SPACES),
+    _rules("trace_list", (r"\b\d+B\b", "<size>")),
     _rules("trace", _number("left_s|modified_at"), (r"\d\d:\d\d:\d\d\.\d{6}\b", "<time of day>")),
     _rules("traces?/.*GET_trace", (r'("heliograph@127\.0\.0\.1": )\d+', r"\1<size>")),
     _rules("conf_revisions", _SPACES),
