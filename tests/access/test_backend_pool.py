@@ -10,8 +10,7 @@ import pytest
 
 from heliograph.access.backends.interface import BackendError, Connector, Fault, PoolLimits
 from heliograph.access.backends.live import METRICS, Backends
-from heliograph.access.backends.masking import masked
-from heliograph.access.backends.pool import Pool
+from heliograph.access.backends.pool import Pool, masked
 from heliograph.access.backends.threads import BlockingConnector, Threaded
 from heliograph.access.backends.waiting_line import WaitingLine
 from heliograph.observe.metric import Catalogue

@@ -9,8 +9,8 @@ from pyarrow import flight
 
 from heliograph.access.authentication.built_in_database import ID
 from heliograph.access.users.records import PasswordUser
+from heliograph.node.access_records import UsersPart
 from heliograph.node.reader import ReaderPart
-from heliograph.node.users import UsersPart
 from support.running import RunningNode
 from support.waiting import wait_until
 

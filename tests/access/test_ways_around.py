@@ -9,14 +9,13 @@ import pytest
 
 from heliograph.access.authentication.stored_user import StoredUser
 from heliograph.access.authorization.http import verdict_of_answer
-from heliograph.access.backends.http import HttpQuestion
-from heliograph.access.backends.http_bodies import HttpAnswer
+from heliograph.access.backends.http import HttpAnswer, HttpQuestion
 from heliograph.access.bans.ban_table import Ban
 from heliograph.access.users.records import PasswordUser, ScramUser
-from heliograph.access.users.scram_keys import scram_keys
+from heliograph.access.users.scram import scram_keys
 from heliograph.broker.authentication import AuthAttempt
 from heliograph.mqtt import reason_codes as rc
-from heliograph.node.users import UsersPart
+from heliograph.node.access_records import UsersPart
 from support.running import RunningNode
 from support.scram import ScramClient
 from support.webhook import Answer, webhook

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from heliograph.actions.names import query_name
+from heliograph.actions.figures import query_name
 from heliograph.actions.pipeline_file import actions_file
-from heliograph.actions.templates import of_row
+from heliograph.actions.sinks import of_row
 from heliograph.config import load_config
 from heliograph.node.pipeline import PipelineRefusedError, validate
 from heliograph.settings.errors import ConfigError

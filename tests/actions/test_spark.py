@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import redis
 
-from heliograph.actions.names import query_name
+from heliograph.actions.figures import query_name
 from heliograph.actions.pipeline_file import probe_section, sample_action
 from heliograph.actions.reachability import unreachable_reason
 from heliograph.cli.main import main

@@ -35,7 +35,7 @@ ALLOWED = {
     "rules/schemas/sparkplug.py sparkplug_schema",
     # What a Python worker of Spark keeps from task to task; the process is Spark's, and so are its tasks.
     "_spark_worker.py settle_process",
-    "pipeline/datasource/connections.py worker_connections",
+    "pipeline/datasource/partitions.py worker_connections",
     "pipeline/datasource/schemas.py _avro_columns",
     "pipeline/datasource/schemas.py _protobuf_columns",
     "pipeline/datasource/schemas.py built_schema",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from heliograph.config import Config, RuleConfig, TcpListener
 from heliograph.config.differences import differences, until_restart
-from heliograph.settings.how import How
+from heliograph.settings.fields import How
 
 
 def test_settings_that_need_a_restart_keep_their_values() -> None:

@@ -2,7 +2,7 @@
 
 from config.writing import Write
 from heliograph.config import ConfigError, Sources, config_of
-from heliograph.config.open_listeners import open_listener_faults
+from heliograph.config.contradictions import open_listener_faults
 from support.cases import cases
 
 USERS = '{ mechanism = cinfo, checks = [{ is_match = "true", result = allow }] }'

@@ -2,8 +2,7 @@
 
 import pytest
 
-from heliograph.config.backends.redis import RedisCommand
-from heliograph.config.backends.redis_command import RedisCommandError, command_words
+from heliograph.config.backends.redis import RedisCommand, RedisCommandError, command_words
 from support.cases import cases
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.config import ConfigError, load_config
-from heliograph.config.authentication.cinfo import CinfoConfig
+from heliograph.config.authentication import CinfoConfig
 from heliograph.config.settings import Config
 from support.cases import cases
 

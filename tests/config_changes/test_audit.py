@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config_changes.audit import ALARM, AuditRecord
-from heliograph.config_changes.audit_reading import AuditFilter, newest_first
+from heliograph.config_changes.audit import ALARM, AuditFilter, AuditRecord, newest_first
 from heliograph.config_changes.edits import Edit
 from heliograph.node.kernel import KernelPart
 from heliograph.rpc.methods import Action

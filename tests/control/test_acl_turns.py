@@ -10,7 +10,7 @@ import pytest
 
 from heliograph.access.authorization.part import AuthorizationPart
 from heliograph.access.built_in_rules.store import DATABASE, BuiltInRules
-from heliograph.config.authorization.built_in_database import BuiltInDatabaseSourceConfig
+from heliograph.config.authorization import BuiltInDatabaseSourceConfig
 from heliograph.control.acl import AclAnswers
 from heliograph.control.proto_v1 import acl as proto
 from heliograph.rpc.methods import Call, RpcError

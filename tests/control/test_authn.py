@@ -10,7 +10,7 @@ import pytest
 
 from heliograph.access.authentication.part import AuthenticationPart
 from heliograph.cli.main import main
-from heliograph.config.authentication.jwt import JwtConfig
+from heliograph.config.authentication import JwtConfig
 from support.live_node import LiveNode
 
 SETTINGS = """

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from heliograph.access.people.bootstrap import load_keys
 from heliograph.access.people.passwords import HASH_START
-from heliograph.access.people.store import DATABASE, PeopleStore
+from heliograph.access.people.store import DATABASE, PeopleStore, load_keys
 from heliograph.control import people
 from heliograph.control.proto_v1 import people as proto
 from heliograph.rpc.methods import HIDDEN, Call, NoArgs, RpcError, arguments_of

@@ -10,7 +10,7 @@ import pytest
 from heliograph.access.passwords import PasswordPool
 from heliograph.config.passwords import PasswordThreads
 from heliograph.config_changes.edits import Edit
-from heliograph.node.users import UsersPart
+from heliograph.node.access_records import UsersPart
 from heliograph.rpc.methods import RpcError
 from support.asked_node import AskedNode
 from support.live_node import ALICE

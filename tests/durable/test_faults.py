@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.config.storage import DurableSessionsConfig
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.storage.errors import StorageError, StorageFullError

@@ -15,7 +15,7 @@ import pytest
 
 from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message, make_message
-from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.config.storage import DurableSessionsConfig
 from heliograph.mqtt.properties import encode_properties
 from support.clients import Actor, Publisher, Subscriber
 from support.durable import DurableKernel

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.config.storage import DurableSessionsConfig
 from heliograph.mqtt import packets as p
 from heliograph.session.durable import DurableSession
 from heliograph.storage.errors import StorageFullError

@@ -9,7 +9,7 @@ from heliograph.control import slow_subscriptions
 from heliograph.events.slow_subscriptions import SlowSubscriptions
 from heliograph.mqtt import packets as p
 from heliograph.node.kernel import KernelPart
-from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
+from heliograph.node.statistics import SlowSubscriptionsPart
 from support.asking import Asker
 from support.cases import cases
 from support.kernel import Kernel

@@ -9,7 +9,7 @@ from heliograph.broker.hook_order import PLUGINS
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.clock import uptime_us
-from heliograph.node.disconnects import DisconnectsPart
+from heliograph.node.statistics import DisconnectsPart
 from live_settings.table import World, probe, probe_text, zoned_probe_text
 from support.running import MqttClient
 from support.waiting import until

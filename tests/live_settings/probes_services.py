@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.message_ways import MessageWaysPart
-from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
-from heliograph.node.topic_metrics import TopicMetricsPart
+from heliograph.node.statistics import SlowSubscriptionsPart, TopicMetricsPart
 from live_settings.table import Run, World, probe, probe_text
 from support.packets import properties
 

@@ -7,7 +7,7 @@ import pytest
 
 from heliograph.config.description import describe
 from heliograph.mqtt import packets as p
-from heliograph.settings.how import How
+from heliograph.settings.fields import How
 from live_settings import (
     probes_access,
     probes_listeners,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from heliograph.node.turn_watch import TurnWatch
+from heliograph.node.loop_probe import TurnWatch
 from support.management import Served
 from support.waiting import wait_until
 

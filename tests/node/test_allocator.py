@@ -1,6 +1,6 @@
 """What was freed and stays with the process is told apart from what somebody holds."""
 
-from heliograph.node.allocator import Allocator
+from heliograph.node.memory_limit import Allocator
 
 _COUNT = 100_000
 

@@ -18,7 +18,7 @@ from heliograph.config import Config, load_config
 from heliograph.control.proto_v1.broker import BROKER_METRICS, BROKER_STATS
 from heliograph.control.proto_v1.node import NODE_STATUS, NodeStatus
 from heliograph.node import Node
-from heliograph.node.control_socket import ControlGroupError
+from heliograph.node.control import ControlGroupError
 from heliograph.node.kernel import KernelPart
 from heliograph.rpc.client import RpcClient
 from heliograph.rpc.conversation import UnreachableError

@@ -8,7 +8,7 @@ from heliograph.broker.hooks import Hooks
 from heliograph.channel.options import ChannelOptions, ListenerOptions
 from heliograph.config import load_config
 from heliograph.config.mqtt import INITIAL_STICKY_PICKS, SHARED_STRATEGIES, MqttConfig
-from heliograph.config.zones import levels_max
+from heliograph.config.settings import levels_max
 from heliograph.node.options import make_broker
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions

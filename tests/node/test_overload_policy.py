@@ -1,6 +1,6 @@
 """When a node is overloaded, and how much it sheds, from what is measured."""
 
-from heliograph.node.overload_policy import CONNECTIONS, MANAGEMENT, QOS0, UPKEEP, Overload
+from heliograph.node.overload import CONNECTIONS, MANAGEMENT, QOS0, UPKEEP, Overload
 
 HIGH = {"turns": 1.5, "memory": 0.1}
 BETWEEN = {"turns": 0.9, "memory": 0.1}

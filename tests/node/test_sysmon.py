@@ -10,7 +10,7 @@ import pytest
 
 from heliograph.mqtt import packets as p
 from heliograph.node.kernel import KernelPart
-from heliograph.node.machine import Processors, memory_used
+from heliograph.node.sysmon import Processors, memory_used
 from heliograph.observe.alarms import Alarm
 from support.running import MqttClient, RunningNode
 from support.webhook import Answer, Posted, webhook

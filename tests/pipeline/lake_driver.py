@@ -23,7 +23,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from heliograph.pipeline.sinks.delta import DeltaSink
 from heliograph.pipeline.sinks.iceberg import IcebergSink
 from heliograph.pipeline.sinks.interface import MicroBatch, OutputMode
-from heliograph.pipeline.sinks.staged_rows import StagedRows
+from heliograph.pipeline.sinks.lakes import StagedRows
 from support.dying import bring_each, die, die_at
 
 #: Where it dies: the table was looked at; all rows are read; files are written; everything counts.

@@ -18,9 +18,8 @@ from heliograph.pipeline.datasource.client import MessageSelection, StorageClien
 from heliograph.pipeline.errors import BackfillError
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.backfill import BACKFILLS, plan_backfill
-from heliograph.pipeline.running.driver import PipelineDriver
+from heliograph.pipeline.running.driver import FileWatch, PipelineDriver
 from heliograph.pipeline.running.queries import RunSettings
-from heliograph.pipeline.running.watch import FileWatch
 from support.pipeline_run import Run
 from support.waiting import wait_until
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from heliograph.pipeline.datasource.connections import WorkerConnections
 from heliograph.pipeline.datasource.options import SourceOptions
+from heliograph.pipeline.datasource.partitions import WorkerConnections
 
 
 class FakeClient:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.append_table import AppendTable
 from heliograph.pipeline.sinks.file_format import FileFormat
-from heliograph.pipeline.sinks.result_table import ResultTable, merge
+from heliograph.pipeline.sinks.parquet import ResultTable, merge
 from heliograph.pipeline.sinks.table_locations import Directory
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

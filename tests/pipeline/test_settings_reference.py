@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from heliograph.config.description import table
 from heliograph.pipeline.datasource.options import SinkOptions, SourceOptions
 from heliograph.pipeline.files.definition import DeadLetterSettings, LateRowSettings, StaticTable
 from heliograph.pipeline.files.settings import RuleSettings, SourceSettings, StreamSqlSettings
 from heliograph.pipeline.sinks import sink_class
 from heliograph.pipeline.sinks.retry import RetryPolicy
-from heliograph.settings.description import table
 from heliograph.settings.tls import ClientTls
 from support.cases import cases
 

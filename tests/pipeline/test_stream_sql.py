@@ -15,7 +15,7 @@ from heliograph.cli.main import main
 from heliograph.pipeline.errors import DefinitionChangedError, OptionError
 from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.side_outputs.late_replay import late_target, replay_late_rows
+from heliograph.pipeline.side_outputs.late_table import late_target, replay_late_rows
 from heliograph.pipeline.sinks.parquet import ParquetSink
 from pipeline.refusing_sink import RefusingSink
 from support.pipeline_run import Run

@@ -11,7 +11,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.node.delayed import tell_lost
-from heliograph.policies.delayed_topic import DELAY_MAX_S
+from heliograph.policies.delayed import DELAY_MAX_S
 from support.cases import cases
 from support.packets import properties, publish, say
 from support.services import Node

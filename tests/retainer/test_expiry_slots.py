@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.retainer.expiry_slots import ExpirySlots
+from heliograph.retainer.memory import ExpirySlots
 
 NOW_S = 1_700_000_000
 

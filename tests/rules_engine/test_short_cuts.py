@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.rules.columns import MessageColumns
-from heliograph.rules.engine.short_cuts import short_cut
+from heliograph.rules.engine.running import short_cut
 from heliograph.rules.errors import RuleEvaluationError
 from heliograph.rules.evaluator import CompiledRule
 from support.cases import cases

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.config.storage import DurableSessionsConfig
 from heliograph.mqtt import packets as p
 from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery
 from heliograph.shared_groups.protocol import Timers

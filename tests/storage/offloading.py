@@ -6,7 +6,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from heliograph.storage.columnar.database import LocalDatabase
-from heliograph.storage.columnar.offload_errors import OffloadPendingError
+from heliograph.storage.columnar.offloaded import OffloadPendingError
 from heliograph.storage.columnar.secondary import reading
 from heliograph.storage.interface import Batch, StoredMessage, StreamIterator
 from heliograph.storage.offload.blocks import BlockReader, OffloadedBlocks

@@ -17,8 +17,7 @@ from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.extent import extent_until, newest
-from heliograph.storage.columnar.newest_plan import plan_newest
-from heliograph.storage.columnar.plan import ReadLimits, plan_read
+from heliograph.storage.columnar.plan import ReadLimits, plan_newest, plan_read
 from heliograph.storage.columnar.replay import block_slices, select
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import StorageDamagedError

@@ -8,7 +8,7 @@ from pyarrow import dataset, fs, parquet
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
-from heliograph.storage.columnar.offload_errors import OffloadError
+from heliograph.storage.columnar.offloaded import OffloadError
 from heliograph.storage.columnar.retention import RetentionOptions, Usage, due_drop
 from heliograph.storage.columnar.secondary import reading
 from heliograph.storage.engine import records

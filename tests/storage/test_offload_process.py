@@ -14,7 +14,7 @@ from heliograph.processes.programs import Programs
 from heliograph.storage.columnar.block import OFFLOADED_VERSION
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import FEW, LocalDatabase
-from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
+from heliograph.storage.columnar.offloaded import OffloadError, OffloadPendingError
 from heliograph.storage.engine import records
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import Batch

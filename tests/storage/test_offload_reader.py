@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
-from heliograph.storage.columnar.offload_errors import OffloadError
+from heliograph.storage.columnar.offloaded import OffloadError
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.request import Request

@@ -11,10 +11,8 @@ import pytest
 from heliograph.storage.columnar.block import read_header
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.extent import Extent
-from heliograph.storage.columnar.newest_plan import NewestPlan, plan_newest
-from heliograph.storage.columnar.plan import ReadLimits, StreamPlan, plan_read
+from heliograph.storage.columnar.plan import NewestPlan, ReadLimits, StreamPlan, plan_newest, plan_read, split_range
 from heliograph.storage.columnar.replay import BlockSlice, Selection, block_slices, select
-from heliograph.storage.columnar.split import split_range
 from heliograph.storage.engine import Rdict, open_secondary
 from heliograph.storage.interface import (
     ROW_MAX,

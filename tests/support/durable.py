@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from heliograph.channel.options import ChannelOptions
-from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.config.storage import DurableSessionsConfig
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions

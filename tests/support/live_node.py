@@ -11,8 +11,8 @@ from typing import Self
 
 from heliograph.config import Sources
 from heliograph.config_changes.audit import AuditLog
+from heliograph.config_changes.files import recover
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.recovery import recover
 from heliograph.config_changes.terms import Author
 from heliograph.node import Node
 from heliograph.node.checked_config import checked_config

@@ -10,10 +10,9 @@ import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.running.driver import BACKOFF, PipelineDriver
+from heliograph.pipeline.running.driver import BACKOFF, FileWatch, PipelineDriver
 from heliograph.pipeline.running.progress import QueryFigures
 from heliograph.pipeline.running.queries import RunSettings
-from heliograph.pipeline.running.watch import FileWatch
 from support.quick_spark import CONF
 
 _HELIOGRAPH: Final = Path(sys.executable).with_name("heliograph")

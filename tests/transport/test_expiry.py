@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
-from heliograph.transport.expiry import expires_at_s
+from heliograph.transport.certificates import expires_at_s
 from support.cases import cases
 from support.certificates import Authority
 

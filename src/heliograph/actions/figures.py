@@ -1,6 +1,8 @@
 """What the pipeline says of the queries of actions, over all of its starts: state, and counts under EMQX's names."""
 
+import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +14,14 @@ from heliograph.observe.rate import CountRate
 RUNNING: Final = "running"
 COUNTED: Final = ("matched", "success", "failed", "retried")
 
+
 # Counts of EMQX's for what does not happen here: rows wait in the storage, and nothing drops them.
 _NEVER: Final = (
     *("dropped", "dropped.expired", "dropped.other", "dropped.queue_full", "dropped.resource_not_found"),
     *("dropped.resource_stopped", "inflight", "late_reply", "received"),
 )
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
+_NAME_LENGTH_MAX: Final = 80
 
 
 @dataclass(slots=True)
@@ -123,3 +128,13 @@ class PipelineFigures:
 
     def __repr__(self) -> str:
         return f"PipelineFigures({len(self._of)} actions)"
+
+
+def query_name(action_id: str) -> str:
+    """The name of the query for an action: of its type and name, and no other action's.
+
+    Args:
+        action_id: Type and name, as `http:my_action`.
+    """
+    digest = hashlib.sha256(action_id.encode()).hexdigest()[:8]
+    return f"action_{_NOT_IN_NAMES.sub('_', action_id)[:_NAME_LENGTH_MAX]}_{digest}"

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from heliograph.actions.names import query_name
-from heliograph.actions.sinks import columns_of, sink_of
-from heliograph.actions.templates import ROW, names_whole_row
+from heliograph.actions.figures import query_name
+from heliograph.actions.sinks import ROW, columns_of, names_whole_row, sink_of
 from heliograph.config import Config
 from heliograph.config.actions.brokers import KafkaAction, KafkaParameters, MqttAction, MqttParameters
 from heliograph.config.actions.databases import (

@@ -1,9 +1,9 @@
 """Compiles an action and its connector to the section `sink` of a pipeline file, as plain values."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from heliograph.actions.templates import WHOLE, of_row
 from heliograph.config.actions.brokers import KafkaAction, KafkaConnectorConfig, MqttAction, MqttConnectorConfig
 from heliograph.config.actions.databases import (
     MysqlAction,
@@ -24,12 +24,13 @@ from heliograph.config.actions.tables import (
     S3ConnectorConfig,
     TableConnectorConfig,
 )
+from heliograph.mqtt.template import split_template
 from heliograph.settings.secrets import FILE_PREFIX, Secret
 from heliograph.settings.tls import ClientTls
 
 SinkSection: TypeAlias = dict[str, Any]
-
 _FILE_TYPES: Final = {"json_lines": "json", "csv": "csv", "parquet": "parquet", "orc": "orc"}
+ROW: Final = "payload"
 
 
 def sink_of(connector: ConnectorConfig, action: ActionConfig) -> SinkSection:
@@ -221,3 +222,38 @@ def _time(seconds: float) -> str:
 
 def _without_none(sink: SinkSection) -> SinkSection:
     return {name: value for name, value in sink.items() if value is not None}
+
+
+"""The column of the pipeline's rows that holds a row of a rule."""
+
+
+WHOLE: Final = f"${{{ROW}}}"
+
+
+"""The template of the whole row."""
+
+
+_INDEX: Final = re.compile(r"\[(\d+)\]")
+
+
+def of_row(template: str) -> str:
+    """A template over the column: `${a.b}`, or `${.a.b}` as EMQX has it too, is `${payload.a.b}`; `${.}` is the row."""
+    return "".join(text + ("" if name is None else _placeholder(name)) for text, name in _parts(template))
+
+
+def names_whole_row(template: str) -> bool:
+    """Whether a template asks for the whole row."""
+    return any(name is not None and not _path(name) for _, name in _parts(template))
+
+
+def _parts(template: str) -> list[tuple[str, str | None]]:
+    return split_template(template, lambda name: True)
+
+
+def _placeholder(name: str) -> str:
+    path = _path(name)
+    return f"${{{ROW}.{path}}}" if path else WHOLE
+
+
+def _path(name: str) -> str:
+    return _INDEX.sub(r".\1", name.strip()).strip(".")

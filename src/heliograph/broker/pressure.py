@@ -1,6 +1,6 @@
 """Pressure on a node as flags for the kernel: the node sets them once in a tick; counters say what they did.
 
-Of memory `node/memory_policy.py` decides, of overload `node/overload_policy.py`; docs/memory.md and docs/overload.md
+Of memory `node/memory_policy.py` decides, of overload `node/overload.py`; docs/memory.md and docs/overload.md
 say what happens, to which clients, in which order.
 """
 

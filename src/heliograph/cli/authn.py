@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 # Each kind of case: the function of `cli.access_cases` that answers it.
 KINDS: Final = {
-    "hash": "passwords.hash_case",
-    "bootstrap": "passwords.bootstrap_case",
-    "scram_keys": "passwords.scram_keys_case",
-    "cidr": "addresses.cidr_case",
+    "hash": "stores.hash_case",
+    "bootstrap": "stores.bootstrap_case",
+    "scram_keys": "stores.scram_keys_case",
+    "cidr": "stores.cidr_case",
     "placeholder": "placeholders.placeholder_case",
     "jwt": "authenticators.jwt_case",
     "cinfo": "authenticators.cinfo_case",

@@ -1,18 +1,21 @@
 """`heliograph conf`: what a configuration file says and may say, and whether a node can start with it."""
 
 import argparse
+import importlib.util
 import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
-from heliograph.cli.start_faults import start_faults
 from heliograph.cli.usage import Actions
 from heliograph.config import Config, ConfigError, Layers, Sources, config_of
+from heliograph.config.authentication import BuiltInDatabaseConfig, JwtConfig
+from heliograph.config.contradictions import open_listener_faults
 from heliograph.config.json_schema import json_schema
 from heliograph.hocon import (
     HoconError,
@@ -25,6 +28,7 @@ from heliograph.hocon import (
     to_json,
 )
 from heliograph.node.checked_config import language_faults
+from heliograph.node.file_faults import Fault, file_faults
 from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.values import string_of
 from heliograph.settings.masking import masked
@@ -146,3 +150,92 @@ def _origin_lines(layers: Layers, root: Node) -> Iterator[str]:
             source = f" (value from {node.source})" if node.source is not None else ""
             place = ".".join(name if _BARE_KEY.fullmatch(name) else json.dumps(name) for name in path)
             yield f"{place} = {to_json(node, None)}  # {layers.origin(path)}{source}"
+
+
+def start_faults(config: Config) -> Iterator[Fault]:
+    """The path of each setting that would stop a start, and why."""
+    yield from open_listener_faults(config)
+    yield from file_faults(config)
+    yield from _authenticators(config)
+    yield from _bans(config)
+    yield from _data_dir(Path(config.node.data_dir))
+    if config.pipeline.enable:
+        yield from _pipeline(config.pipeline.file)
+
+
+def _authenticators(config: Config) -> Iterator[Fault]:
+    """Files of users and of keys; their modules are loaded where a configuration names some."""
+    from heliograph.access.authentication.members import chain_settings
+
+    for _, path, listed in chain_settings(config):
+        for number, settings in enumerate(listed, 1):
+            here = (*path, str(number))
+            if not settings.enable:
+                continue
+            if isinstance(settings, BuiltInDatabaseConfig) and settings.bootstrap_file:
+                yield from _users(settings, here)
+            elif isinstance(settings, JwtConfig) and settings.public_key:
+                from heliograph.access.authentication.jwt_keys import KeyUnusableError, pem_key
+
+                try:
+                    pem_key(settings.public_key)
+                except KeyUnusableError as error:
+                    yield (*here, "public_key"), str(error)
+
+
+def _users(settings: BuiltInDatabaseConfig, path: tuple[str, ...]) -> Iterator[Fault]:
+    from heliograph.access.users.files import UserFileError
+    from heliograph.access.users.intake import checked_users
+
+    file = Path(settings.bootstrap_file)
+    form, kind = file.suffix.removeprefix("."), settings.bootstrap_type
+    try:
+        for _ in checked_users(file.read_bytes(), form, kind, settings.password_hash_algorithm):
+            pass
+    except OSError as error:
+        yield (*path, "bootstrap_file"), f"{file} cannot be read: {error.strerror}"
+    except UserFileError as error:
+        yield (*path, "bootstrap_file"), f"{file}: {error}"
+
+
+def _bans(config: Config) -> Iterator[Fault]:
+    if config.banned.bootstrap_file:
+        from heliograph.access.bans.ban_list import BanList
+        from heliograph.access.bans.bootstrap import BootstrapFileError, load_bans
+
+        now_s = int(time.time())
+        try:
+            load_bans(BanList(lambda: now_s, config.banned.max_entries), config.banned.bootstrap_file, now_s)
+        except BootstrapFileError as error:
+            yield ("banned", "bootstrap_file"), str(error)
+
+
+def _data_dir(directory: Path) -> Iterator[Fault]:
+    there = next(place for place in (directory.absolute(), *directory.absolute().parents) if place.exists())
+    if not there.is_dir():
+        yield ("node", "data_dir"), f"{str(directory)!r} cannot be used: {there} is no directory"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        yield ("node", "data_dir"), f"{str(directory)!r} cannot be used: {there} cannot be written"
+
+
+def _pipeline(file: str) -> Iterator[Fault]:
+    path = ("pipeline", "file")
+    if importlib.util.find_spec("pyspark") is None:
+        yield path, "pyspark is not installed: pip install 'heliograph[pipeline,sinks]'"
+        return
+    if not file:  # it runs only actions, which the configuration itself checks
+        return
+    # Imported where a node has a pipeline: the others need no Spark.
+    from heliograph.pipeline.errors import RuleFileError
+    from heliograph.pipeline.files.rulefile import load_pipeline
+    from heliograph.pipeline.sinks.libraries import library_fault
+
+    try:
+        pipeline = load_pipeline(Path(file))
+    except RuleFileError as error:
+        yield from ((path, told) for told in error.mistakes)
+        return
+    for name in pipeline.query_names:
+        fault = library_fault(pipeline.sink(name))
+        if fault is not None:
+            yield path, f"{pipeline.job(name).origin}: {name}: {fault}"

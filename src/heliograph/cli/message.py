@@ -73,7 +73,7 @@ def _message(args: argparse.Namespace, config: "Config") -> "Message":
 
     from heliograph.broker.guid import IdSource
     from heliograph.broker.message import make_message
-    from heliograph.config.zones import levels_max
+    from heliograph.config.settings import levels_max
     from heliograph.mqtt.properties import Properties, encode_properties
     from heliograph.mqtt.topic import topic_name_fault
 

@@ -24,17 +24,15 @@ from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.backfill import BACKFILLS, REPLAYS, plan_backfill
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
-from heliograph.pipeline.running.driver import STATUS_FILE, PipelineDriver
+from heliograph.pipeline.running.driver import STATUS_FILE, FileWatch, PipelineDriver
 from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import Preview, preview_queries
 from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
 from heliograph.pipeline.running.queries import RunSettings, Span
 from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.running.validation import check_pipeline
-from heliograph.pipeline.running.watch import FileWatch
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
-from heliograph.pipeline.side_outputs.late_replay import late_target, replay_late_rows
-from heliograph.pipeline.side_outputs.late_table import count_late_rows, show_late_rows
+from heliograph.pipeline.side_outputs.late_table import count_late_rows, late_target, replay_late_rows, show_late_rows
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.probing import target_fault
 from heliograph.pipeline.spark.session import start_session, stop_session

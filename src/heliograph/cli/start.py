@@ -1,5 +1,7 @@
 """`heliograph start`: one node in the foreground, until SIGTERM or Ctrl-C."""
 
+from __future__ import annotations
+
 import argparse
 import asyncio
 import gc
@@ -7,8 +9,11 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,14 +24,13 @@ from heliograph._pure import is_compiled
 from heliograph.cli.usage import Actions
 from heliograph.config import Config, Layers, LogTargetConfig, Sources, config_of
 from heliograph.observe.log_output import ConsoleTarget, LogOutput, open_targets
-from heliograph.processes.service_manager import ServiceManager
 from heliograph.storage.reader.process import give_up, launch_reader
 
 if TYPE_CHECKING:
     from heliograph.node import Node
 
-_log = logging.getLogger(__name__)
 
+_log = logging.getLogger(__name__)
 Loaded: TypeAlias = tuple[Config, Layers]
 
 
@@ -95,7 +99,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, str]:
 def _recover(data_dir: Path) -> None:
     """Mend what a process left that was killed while its configuration changed."""
     if (data_dir / "configs").is_dir():
-        from heliograph.config_changes.recovery import recover
+        from heliograph.config_changes.files import recover
 
         recover(data_dir)
 
@@ -119,7 +123,7 @@ class _Signals:
         loop.add_signal_handler(signal.SIGUSR1, lambda: None)
         loop.add_signal_handler(signal.SIGHUP, self.reload.set)  # parts that have yet to start would not hear of it
 
-    def begin(self, node: "Node") -> asyncio.Task[None]:
+    def begin(self, node: Node) -> asyncio.Task[None]:
         """Start a node, and stop it where that was asked for meanwhile."""
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, node.log_statistics)
         self._starting = asyncio.create_task(node.start(), name="start")
@@ -176,7 +180,35 @@ async def _serve(load: Callable[[], Loaded], asked: _Signals, reader_process: as
     return 0
 
 
-async def _reload_when_asked(node: "Node", asked: asyncio.Event, manager: ServiceManager) -> None:
+class ServiceManager:
+    """The service manager of this process; owned by its command."""
+
+    def __init__(self) -> None:
+        # Taken out of the environment: child processes are not to speak for this one.
+        self._address = os.environ.pop("NOTIFY_SOCKET", "")
+
+    def tell_ready(self, status: str) -> None:
+        """It works, from its start or after a reload; the status is for people."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def tell_reloading(self) -> None:
+        """It reads its configuration again; `tell_ready` ends that."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def tell_stopping(self) -> None:
+        """It comes to its end."""
+        self._send("STOPPING=1\nSTATUS=stopping")
+
+    def _send(self, text: str) -> None:
+        if not self._address:
+            return
+        address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.setblocking(False)
+            sender.sendto(text.encode(), address)
+
+
+async def _reload_when_asked(node: Node, asked: asyncio.Event, manager: ServiceManager) -> None:
     while True:
         await asked.wait()
         asked.clear()

@@ -5,11 +5,71 @@ import re
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
-from heliograph.cli.examples import EXAMPLES
-
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
 _REQUIRED: Final = "the following arguments are required"  # how argparse begins such an error
+EXAMPLES: Final = {
+    "": ("heliograph start --data-dir data", "heliograph subscribe -t '#' -v", "heliograph ctl status"),
+    "start": ("heliograph start --config node.conf --data-dir /var/lib/heliograph",),
+    "conf": ("heliograph conf check node.conf",),
+    "conf show": ("heliograph conf show node.conf --origins",),
+    "conf check": ("heliograph conf check node.conf",),
+    "conf schema": ("heliograph conf schema > heliograph.schema.json",),
+    "storage": ("heliograph storage info --data-dir data",),
+    "storage info": ("heliograph storage info --data-dir data",),
+    "storage ls": ("heliograph storage ls --data-dir data --json",),
+    "storage lts": ("heliograph storage lts messages --shard 0",),
+    "storage check": ("heliograph storage check messages --repair",),
+    "storage export": ("heliograph storage export messages --to export --topic 'weather/#'",),
+    "storage offload": ("heliograph storage offload messages --to s3://bucket/messages --dry-run",),
+    "retainer": ("heliograph retainer ls 'weather/#'",),
+    "retainer info": ("heliograph retainer info --data-dir data",),
+    "retainer ls": ("heliograph retainer ls 'weather/#' --limit 20",),
+    "retainer delete": ("heliograph retainer delete 'old/#'",),
+    "rule": ("heliograph rule explain \"SELECT payload.t AS t FROM 'weather/#'\"",),
+    "rule test": (
+        "heliograph rule test --sql \"SELECT payload.t + 1 AS t FROM 't/#'\" --topic t/1 --payload '{\"t\": 20}'",
+    ),
+    "rule explain": ("heliograph rule explain \"SELECT payload.t AS t FROM 'weather/#' WHERE payload.t > 30\"",),
+    "rule replay": ("heliograph rule replay warm_rooms --from 2026-01-31T00:00 --compare pipeline:warm_rooms",),
+    "rule functions": ("heliograph rule functions | grep json",),
+    "schema": ("heliograph schema ls --config node.conf",),
+    "schema ls": ("heliograph schema ls --config node.conf",),
+    "schema check": ("heliograph schema check --config node.conf weather observation.json",),
+    "message": ("heliograph message test --config node.conf --topic weather/jfk --payload '{\"t\": 21}'",),
+    "message test": ("heliograph message test --config node.conf --topic weather/jfk --payload '{\"t\": 21}'",),
+    "variform": ('heliograph variform eval "concat([\'a\', clientid])" --bindings \'{"clientid": "c1"}\'',),
+    "variform eval": ('heliograph variform eval "concat([\'a\', clientid])" --bindings \'{"clientid": "c1"}\'',),
+    "topic": ("heliograph topic match 'a/+/#' a/b/c",),
+    "topic match": ("heliograph topic match 'a/+/#' a/b/c",),
+    "topic parse": ("heliograph topic parse '$share/group/a/+'",),
+    "topic validate": ("heliograph topic validate 'a/#'", "heliograph topic validate --topic a/b"),
+    "pipeline": ("heliograph pipeline run rules.conf --checkpoint state",),
+    "pipeline validate": ("heliograph pipeline validate rules.conf",),
+    "pipeline probe": ("heliograph pipeline probe rules.conf",),
+    "pipeline plan": ("heliograph pipeline plan rules.conf --last 100",),
+    "pipeline run": ("heliograph pipeline run rules.conf --checkpoint state --output tables",),
+    "pipeline once": ("heliograph pipeline once rules.conf --checkpoint state",),
+    "pipeline backfill": ("heliograph pipeline backfill rules.conf --checkpoint state --from 2026-01-01",),
+    "pipeline status": ("heliograph pipeline status --checkpoint state",),
+    "pipeline dlq": ("heliograph pipeline dlq ls",),
+    "pipeline dlq ls": ("heliograph pipeline dlq ls --output tables",),
+    "pipeline dlq show": ("heliograph pipeline dlq show weather_obs --limit 5",),
+    "pipeline dlq replay": ("heliograph pipeline dlq replay weather_obs rules.conf --checkpoint state",),
+    "pipeline late": ("heliograph pipeline late ls",),
+    "pipeline late ls": ("heliograph pipeline late ls --output tables",),
+    "pipeline late show": ("heliograph pipeline late show hourly --limit 5",),
+    "pipeline late replay": (
+        "heliograph pipeline late replay hourly rules.conf --checkpoint state --table hourly_late",
+    ),
+    "bench": ("heliograph bench pair --clients 10 --duration 5",),
+    "bench pub": ("heliograph bench pub -t load/%i -q 1 --duration 5",),
+    "bench sub": ("heliograph bench sub -t 'load/#' --count 1000",),
+    "bench pair": ("heliograph bench pair --clients 10 -q 1 --duration 5",),
+    "bench fan-in": ("heliograph bench fan-in --publishers 50 --duration 5",),
+    "bench fan-out": ("heliograph bench fan-out --subscribers 50 --duration 5",),
+    "bench connect": ("heliograph bench connect --clients 1000 --duration 10",),
+    "completion": ("heliograph completion bash > ~/.local/share/bash-completion/completions/heliograph",),
+}
 
 
 class UsageError(Exception):

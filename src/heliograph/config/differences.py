@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from heliograph.config.settings import Config
-from heliograph.settings.fields import AnyKind, Named, Overlays, Section, settings_of
-from heliograph.settings.how import How
+from heliograph.settings.fields import AnyKind, How, Named, Overlays, Section, settings_of
 
 
 @dataclass(frozen=True, slots=True)

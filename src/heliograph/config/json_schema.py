@@ -6,12 +6,11 @@ from typing import Final
 
 from heliograph.config.actions.databases import CommandTemplate
 from heliograph.config.address_limits import NetworkText
-from heliograph.config.authentication.cinfo import Expressions
-from heliograph.config.authentication.jwt import WantedClaims
+from heliograph.config.authentication import Expressions, WantedClaims
 from heliograph.config.backends.mongodb import MongoFilter, Unsupported
 from heliograph.config.backends.redis import RedisCommandText
 from heliograph.config.kinds import AccessRuleText, Bind, ListenerBind, PartOfAll, PriorityTable, RateLimit, SizeOrPart
-from heliograph.config.message_transformation import OperationKey
+from heliograph.config.message_policies import OperationKey
 from heliograph.config.opentelemetry import SHARE_PATTERN, SampleRatio
 from heliograph.config.pipeline import SparkConf
 from heliograph.config.rules import Actions, JsonObject

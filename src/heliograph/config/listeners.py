@@ -4,11 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access_rules import AccessRule
-from heliograph.config.authentication.authenticator import AuthenticatorConfig
-from heliograph.config.authentication.kinds import LISTENER_AUTHENTICATORS
+from heliograph.config.authentication import LISTENER_AUTHENTICATORS, AuthenticatorConfig
 from heliograph.config.kinds import AccessRuleText, ListenerBind, RateLimit
-from heliograph.settings.fields import ListOf, list_setting, named_sections, section, section_list, setting, variants
-from heliograph.settings.how import How
+from heliograph.settings.fields import (
+    How,
+    ListOf,
+    list_setting,
+    named_sections,
+    section,
+    section_list,
+    setting,
+    variants,
+)
 from heliograph.settings.kinds import (
     AnyText,
     Boolean,

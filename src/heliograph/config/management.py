@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from heliograph.config.kinds import Bind
 from heliograph.config.single_sign_on import SsoConfig
-from heliograph.settings.fields import section, setting
-from heliograph.settings.how import How
+from heliograph.settings.fields import How, section, setting
 from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, RefusedError, SecretText, Unless
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ServerTls

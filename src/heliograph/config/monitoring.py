@@ -2,13 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from heliograph.config.kinds import PartOfAll
-from heliograph.settings.fields import ListOf, list_setting, section, setting
-from heliograph.settings.how import How
-from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, RefusedError, Text, Texts, Unless
+from heliograph.config.kinds import PartOfAll, RateLimit
+from heliograph.mqtt.topic import topic_name_fault
+from heliograph.settings.fields import How, ListOf, list_setting, section, setting
+from heliograph.settings.kinds import (
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    RefusedError,
+    Size,
+    Text,
+    Texts,
+    TopicFilters,
+    Unless,
+)
 from heliograph.settings.tls import ClientTls
-from heliograph.settings.units import Percentage
+from heliograph.settings.units import Percentage, Rate
+
+COUNTED_TOPICS_MAX: Final = 512
+TOP_K_MAX: Final = 1000
+_LEVELS_MAX: Final = 65_535
+_MB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +195,70 @@ class OverloadProtection:
 def _check_marks(low: Percentage, high: Percentage, name: str) -> None:
     if low.percent > high.percent:
         raise RefusedError(f"{low.percent}% is above {name}_high_watermark, {high.percent}%", f"{name}_low_watermark")
+
+
+@dataclass(frozen=True, slots=True)
+class SlowSubs:
+    """The receivers and topics whose messages take longest."""
+
+    enable: bool = setting(Boolean(), False, "Whether slow subscriptions are looked for.")
+    threshold: float = setting(Duration(0.001), 0.5, "What a message may take and not be slow.")
+    expire_interval: float = setting(
+        Duration(1.0), 300.0, "How long one is listed after the last message that was slow."
+    )
+    top_k_num: int = setting(Integer(1, TOP_K_MAX), 10, "How many are listed: the slowest.")
+    stats_type: str = setting(
+        Choice("whole", "internal", "response"),
+        "whole",
+        "What is measured: `internal` from the publish until the message was sent, `response` from then until it was "
+        "acknowledged, `whole` both. At QoS 0 a message is done when it is sent.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetric:
+    """One topic whose messages are counted."""
+
+    topic: str = setting(Text("a topic without wildcards"), "", "The topic.")
+
+    def __post_init__(self) -> None:
+        fault = topic_name_fault(self.topic, _LEVELS_MAX) if self.topic else None
+        if fault is not None:
+            raise RefusedError(fault, "topic")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageWaysConfig:
+    """The ways of messages: who published each, and what became of it at every receiver."""
+
+    enable: bool = setting(Boolean(), False, "Whether the ways of messages are recorded (docs/message_ways.md).")
+    topics: tuple[str, ...] = setting(
+        TopicFilters(), ("#",), "Those of messages whose topics match one of these filters; `#` is all but `$` topics."
+    )
+    clients: tuple[str, ...] = list_setting(
+        ListOf(Text("a client id")), (), "Those of messages that these clients publish; empty for all clients."
+    )
+    rate: Rate | None = setting(
+        Unless(RateLimit(), "infinity"),
+        Rate(10_000, 1.0),
+        "How many are recorded at the most; others are counted. Messages that are refused or dropped before they have "
+        "receivers have as many of their own.",
+    )
+    settle_time: float = setting(
+        Duration(1.0, 3600.0),
+        60.0,
+        "How long a way is held in memory for receivers that have yet to acknowledge; what comes later is added to it "
+        "on the disk.",
+    )
+    retention: float = setting(Duration(60.0), 86_400.0, "How long ways are kept.")
+    max_bytes: int = setting(Size(_MB), 256 * _MB, "What they may take on the disk, about; the oldest go first.")
+    max_memory: int = setting(
+        Size(_MB), 64 * _MB, "What ways may hold in memory that are not on the disk yet; more are not recorded."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnoseConfig:
+    """What is recorded to find faults."""
+
+    messages: MessageWaysConfig = section(MessageWaysConfig, "The ways of messages.")

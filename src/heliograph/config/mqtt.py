@@ -1,20 +1,55 @@
 """Settings of `mqtt`, `force_shutdown` and `broker`: what is allowed and done in an MQTT conversation, and routing."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from __future__ import annotations
 
-from heliograph.config.client_attrs import ClientAttribute
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
 from heliograph.config.kinds import PriorityTable
-from heliograph.settings.fields import named_sections, section_list, setting
-from heliograph.settings.how import How
-from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Number, Size, Unless, Words
+from heliograph.settings.fields import How, named_sections, section_list, setting
+from heliograph.settings.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    Number,
+    RefusedError,
+    Size,
+    Text,
+    Unless,
+    Words,
+)
 
 _MB = 1024 * 1024
 _HOUR = 3600.0
 _PRIORITIES = {"lowest": 0, "highest": 256}  # below and above all that a topic can have
-
 INITIAL_STICKY_PICKS = ("random", "local", "hash_topic", "hash_clientid")
 SHARED_STRATEGIES = ("random", "round_robin", "round_robin_per_group", "sticky", "local", "hash_clientid", "hash_topic")
+_EXAMPLE: Final = "{ expression = \"nth(1, tokens(clientid, '-'))\", set_as_attr = group }"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAttribute:
+    """One attribute of clients."""
+
+    expression: str = setting(
+        Text("a variform expression"),
+        "",
+        "What it is: a variform expression over what is known of a client that connects. Where it fails, or gives the "
+        "empty text, nothing is set.",
+    )
+    set_as_attr: str = setting(
+        Text("a name of letters, digits, _ and -", r"[0-9A-Za-z_-]{1,255}"),
+        "",
+        "The name of the attribute; of several expressions for one name the last that gives something counts.",
+    )
+
+    def __post_init__(self) -> None:
+        if bool(self.expression) != bool(self.set_as_attr):
+            missing = "set_as_attr" if self.expression else "expression"
+            raise RefusedError(f"an attribute needs {missing} too, as in {_EXAMPLE}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +237,10 @@ class BrokerConfig:
     shared_subscription_group: Mapping[str, SharedGroupConfig] = named_sections(
         SharedGroupConfig, (), "Groups of shared subscriptions with a strategy of their own."
     )
+
+
+def empty_attributes(attributes: Sequence[ClientAttribute]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Entries of the list that say nothing: the path within it, and what is wrong."""
+    for number, attribute in enumerate(attributes, 1):
+        if not attribute.expression:
+            yield (str(number),), f"the attribute is empty; it looks like {_EXAMPLE}"

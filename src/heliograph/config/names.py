@@ -1,11 +1,8 @@
 """What `heliograph.config` exports, imported all at once, when the first name of it is used."""
 
 from heliograph.config.address_limits import AddressLimits as AddressLimits
-from heliograph.config.authorization.settings import Authorization as Authorization
-from heliograph.config.authorization.settings import AuthorizationCache as AuthorizationCache
-from heliograph.config.client_attrs import ClientAttribute as ClientAttribute
-from heliograph.config.delivery_stats import SlowSubs as SlowSubs
-from heliograph.config.delivery_stats import TopicMetric as TopicMetric
+from heliograph.config.authorization import Authorization as Authorization
+from heliograph.config.authorization import AuthorizationCache as AuthorizationCache
 from heliograph.config.description import describe as describe
 from heliograph.config.layers import Layers as Layers
 from heliograph.config.layers import Sources as Sources
@@ -19,11 +16,17 @@ from heliograph.config.log import LogFileConfig as LogFileConfig
 from heliograph.config.log import LogTargetConfig as LogTargetConfig
 from heliograph.config.message_policies import LogFailure as LogFailure
 from heliograph.config.message_policies import MessagePolicy as MessagePolicy
-from heliograph.config.message_transformation import MessageTransformationConfig as MessageTransformationConfig
-from heliograph.config.message_transformation import Operation as Operation
-from heliograph.config.message_transformation import PayloadCoding as PayloadCoding
-from heliograph.config.message_transformation import Transformation as Transformation
+from heliograph.config.message_policies import MessageTransformationConfig as MessageTransformationConfig
+from heliograph.config.message_policies import Operation as Operation
+from heliograph.config.message_policies import PayloadCoding as PayloadCoding
+from heliograph.config.message_policies import SchemaValidationConfig as SchemaValidationConfig
+from heliograph.config.message_policies import Transformation as Transformation
+from heliograph.config.message_policies import Validation as Validation
+from heliograph.config.message_policies import ValidationCheck as ValidationCheck
+from heliograph.config.monitoring import SlowSubs as SlowSubs
+from heliograph.config.monitoring import TopicMetric as TopicMetric
 from heliograph.config.mqtt import BrokerConfig as BrokerConfig
+from heliograph.config.mqtt import ClientAttribute as ClientAttribute
 from heliograph.config.mqtt import ForceShutdown as ForceShutdown
 from heliograph.config.mqtt import MqttConfig as MqttConfig
 from heliograph.config.pipeline import PipelineConfig as PipelineConfig
@@ -34,9 +37,6 @@ from heliograph.config.rules import PipelineAction as PipelineAction
 from heliograph.config.rules import RepublishAction as RepublishAction
 from heliograph.config.rules import RuleConfig as RuleConfig
 from heliograph.config.rules import RuleEngineConfig as RuleEngineConfig
-from heliograph.config.schema_validation import SchemaValidationConfig as SchemaValidationConfig
-from heliograph.config.schema_validation import Validation as Validation
-from heliograph.config.schema_validation import ValidationCheck as ValidationCheck
 from heliograph.config.schemas import SchemaConfig as SchemaConfig
 from heliograph.config.schemas import SchemaRegistryConfig as SchemaRegistryConfig
 from heliograph.config.schemas import SparkplugConfig as SparkplugConfig

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from heliograph.config.kinds import RateLimit
-from heliograph.settings.fields import section, setting
-from heliograph.settings.how import How
+from heliograph.settings.fields import How, section, setting
 from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Size, Unless
 from heliograph.settings.units import Rate
 

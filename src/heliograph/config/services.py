@@ -7,8 +7,7 @@ from typing import Final
 
 from heliograph.hocon.values import Content
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
-from heliograph.settings.fields import section, section_list, setting
-from heliograph.settings.how import How
+from heliograph.settings.fields import How, section, section_list, setting
 from heliograph.settings.kinds import (
     AnyText,
     Boolean,

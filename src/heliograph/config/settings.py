@@ -6,28 +6,32 @@ meanings are EMQX 5's where it has them. Durations are seconds, sizes are bytes,
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from heliograph.config.actions.roots import ActionSettings, ConnectorSettings
 from heliograph.config.address_limits import AddressLimits
-from heliograph.config.authentication.authenticator import AuthenticatorConfig
-from heliograph.config.authentication.kinds import AUTHENTICATORS
-from heliograph.config.authentication.settings import AuthenticationSettings
-from heliograph.config.authorization.settings import Authorization
-from heliograph.config.delivery_stats import SlowSubs, TopicMetric
-from heliograph.config.diagnose import DiagnoseConfig
+from heliograph.config.authentication import AUTHENTICATORS, AuthenticationSettings, AuthenticatorConfig
+from heliograph.config.authorization import Authorization
 from heliograph.config.kinds import SizeOrPart
 from heliograph.config.listeners import Listeners
 from heliograph.config.log import LogConfig
 from heliograph.config.management import ApiKeyConfig, DashboardConfig, ManagementConfig
-from heliograph.config.message_transformation import MessageTransformationConfig
-from heliograph.config.monitoring import AlarmConfig, ConnCongestion, OverloadProtection, SysmonConfig
+from heliograph.config.message_policies import MessageTransformationConfig, SchemaValidationConfig
+from heliograph.config.monitoring import (
+    AlarmConfig,
+    ConnCongestion,
+    DiagnoseConfig,
+    OverloadProtection,
+    SlowSubs,
+    SysmonConfig,
+    TopicMetric,
+)
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
 from heliograph.config.opentelemetry import OpenTelemetryConfig
 from heliograph.config.pipeline import PipelineConfig
 from heliograph.config.prometheus import PrometheusConfig
 from heliograph.config.retainer import RetainerConfig
 from heliograph.config.rules import RuleEngineConfig
-from heliograph.config.schema_validation import SchemaValidationConfig
 from heliograph.config.schemas import SchemaRegistryConfig
 from heliograph.config.services import (
     AutoSubscribe,
@@ -38,13 +42,12 @@ from heliograph.config.services import (
     RewriteRule,
     SysTopics,
 )
-from heliograph.config.sessions import DurableSessionsConfig
-from heliograph.config.shared_groups import SharedGroupsConfig
-from heliograph.config.storage import DurableStorageConfig
-from heliograph.settings.fields import overlays, section, section_list, setting, variants
-from heliograph.settings.how import How
+from heliograph.config.storage import DurableSessionsConfig, DurableStorageConfig, SharedGroupsConfig
+from heliograph.settings.fields import How, overlays, section, section_list, setting, variants
 from heliograph.settings.kinds import AnyText, Duration, Integer, Text, Unless
 from heliograph.settings.units import Percentage
+
+DEFAULT_ZONE: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +195,23 @@ class Config:
     overload_protection: OverloadProtection = section(
         OverloadProtection, "What is given up while the node is overloaded.", how=How.LIVE
     )
+
+
+def zone_of(config: Config, name: str) -> Zone:
+    """The settings of a zone; those of the root for `default` where the file has no zone of that name."""
+    zone = config.zones.get(name)
+    if zone is None:
+        return Zone(
+            config.mqtt,
+            config.force_shutdown,
+            config.flapping_detect,
+            config.conn_congestion,
+            config.overload_protection,
+            config.durable_sessions,
+        )
+    return zone
+
+
+def levels_max(config: Config) -> int:
+    """The most levels that a topic may have in any zone."""
+    return max(mqtt.max_topic_levels for mqtt in (config.mqtt, *(zone.mqtt for zone in config.zones.values())))

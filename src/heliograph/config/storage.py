@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from heliograph.config.kinds import Bind
 from heliograph.settings.fields import (
+    How,
     ListOf,
     list_setting,
     named_sections,
@@ -12,7 +13,6 @@ from heliograph.settings.fields import (
     section_list,
     setting,
 )
-from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     AnyText,
     Boolean,
@@ -36,8 +36,10 @@ _MB = 1024 * 1024
 _DAY = 86400.0
 _FILE = AnyText("a file")
 
+
 # Shorter ones can be guessed.
 TOKEN_LENGTH_MIN = 16
+
 
 # Databases that the broker has of its own; no other can have their names.
 RESERVED_NAMES = (
@@ -50,6 +52,8 @@ RESERVED_NAMES = (
     "sessions",
     "shared_groups",
 )
+
+
 # What metrics of `messages` begin with (`storage.topics.memory_bytes`), where others have the database's name.
 METRIC_NAMES = ("commit_time", "compaction", "offload", "topics")
 
@@ -219,3 +223,71 @@ class DurableStorageConfig:
     retained: StateConfig = section(StateConfig, "Retained messages, where `retainer.backend` keeps them on disk.")
     delayed: StateConfig = section(StateConfig, "Delayed messages, where `delayed.storage_type` keeps them on disk.")
     flight: FlightConfig = section(FlightConfig, "Bulk reads over Arrow Flight.")
+
+
+@dataclass(frozen=True, slots=True)
+class DurableSessionsConfig:
+    """Sessions that outlive the broker."""
+
+    enable: bool = setting(
+        Boolean(),
+        True,
+        "Whether sessions with an expiry interval above zero are kept on the disk, as are the messages for them.",
+        how=How.RESTART,
+    )
+    batch_size: int = setting(Integer(1, 65_536), 512, "Stored messages that a session gets in one turn of a replay.")
+    checkpoint_interval: float = setting(
+        Duration(0.1),
+        1.0,
+        "How often the positions of sessions are saved; after a crash, messages at QoS 1 since then are sent again.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredGroup:
+    """A group that outlives its members."""
+
+    group: str = setting(
+        Text("the name of a shared group, without / + #", r"[^/+#]+"),
+        "",
+        "Its name: `g` for members that subscribe to `$share/g/...`, `$queue` for those of `$queue/...`.",
+    )
+    topic: str = setting(FilterText(), "", "Its topic filter, with the mountpoint of its members if they have one.")
+    start: str = setting(
+        Choice("now", "earliest"),
+        "now",
+        "Where a new group begins: at its declaration, or at the oldest stored message.",
+    )
+
+    def __post_init__(self) -> None:
+        missing = [name for name, value in (("group", self.group), ("topic", self.topic)) if not value]
+        if len(missing) == 1:
+            raise RefusedError(f"a declared group needs {missing[0]} too")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGroupsConfig:
+    """Shared groups with durable members, and those that are declared."""
+
+    enable: bool = setting(
+        Boolean(),
+        True,
+        "Whether groups that a durable session joins get their stored messages from storage.",
+        how=How.RESTART,
+    )
+    declared: tuple[DeclaredGroup, ...] = section_list(
+        DeclaredGroup, "Groups that outlive their members.", how=How.RESTART
+    )
+    checkpoint_interval: float = setting(
+        Duration(0.01),
+        0.2,
+        "How often progress at QoS 0 and 1 is saved; after a crash, messages since then are sent again.",
+    )
+    stall_timeout: float = setting(
+        Duration(0.5), 5.0, "A member that takes nothing of what waits for it for so long gives its share to others."
+    )
+    revoke_timeout: float = setting(
+        Duration(0.5),
+        10.0,
+        "How long a member may take to acknowledge what it has of a share that others get; then they get that too.",
+    )

@@ -15,8 +15,8 @@ from heliograph.config_changes.errors import ConfigRefusedError
 from heliograph.hocon import HoconError, MemoryFiles, Node, SourcePosition, parse_text, to_json, to_plain
 from heliograph.settings.fields import ListOfSections, ListOfVariants, settings_of
 from heliograph.settings.masking import masked
-from heliograph.settings.variants import groups_of
-from heliograph.settings.variants import name_of as variant_name
+from heliograph.settings.reading import groups_of
+from heliograph.settings.reading import name_of as variant_name
 
 FRONT: Final = "front"
 REAR: Final = "rear"

@@ -12,7 +12,7 @@ from heliograph.config.differences import Difference
 from heliograph.config.layers import CLUSTER, NAMES, KeyPath, Origin, leaves, node_at
 from heliograph.hocon import Node, to_json, to_plain
 from heliograph.hocon.writing import key_text
-from heliograph.settings.how import How
+from heliograph.settings.fields import How
 from heliograph.settings.kinds import Kind
 from heliograph.settings.masking import masked
 

@@ -8,7 +8,7 @@ from heliograph.access.acl.rows import RowError, rule_of_row
 from heliograph.access.authorization.part import AuthorizationPart
 from heliograph.access.built_in_rules.record import ALL, KINDS
 from heliograph.access.built_in_rules.store import BuiltInRules, OwnRules
-from heliograph.config.authorization.built_in_database import BuiltInDatabaseSourceConfig
+from heliograph.config.authorization import BuiltInDatabaseSourceConfig
 from heliograph.control.proto_v1 import acl as proto
 from heliograph.control.slices import LoopTurn, in_slices
 from heliograph.control.stored import answering_storage_errors

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
-from heliograph.config_changes.audit import AuditLog, AuditRecord
-from heliograph.config_changes.audit_reading import AuditFilter, newest_first
+from heliograph.config_changes.audit import AuditFilter, AuditLog, AuditRecord, newest_first
 from heliograph.control.proto_v1 import audit as proto
 from heliograph.rpc.methods import SLICE, Call, Method, RpcError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from heliograph.channel.context import ChannelContext
-from heliograph.config.diagnose import MessageWaysConfig
+from heliograph.config.monitoring import MessageWaysConfig
 from heliograph.control.proto_v1.message_ways import (
     MESSAGE_WAYS_LIST,
     MESSAGE_WAYS_SHOW,

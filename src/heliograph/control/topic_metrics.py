@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 
-from heliograph.config.delivery_stats import COUNTED_TOPICS_MAX
+from heliograph.config.monitoring import COUNTED_TOPICS_MAX
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Terms

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from heliograph.access.users.files import FileUser, UserFileError
+from heliograph.access.users.files import FileUser, UserFileError, read_mosquitto
 from heliograph.access.users.intake import checked_users, new_scram_user, user_of_file
-from heliograph.access.users.mosquitto import read_mosquitto
 from heliograph.config.passwords import PasswordHashAlgorithm
 from heliograph.control.proto_v1 import users as proto
 

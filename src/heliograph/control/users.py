@@ -11,10 +11,10 @@ from heliograph.access.passwords import PasswordPool, PasswordsBusyError
 from heliograph.access.passwords.algorithms import PasswordTooLongError
 from heliograph.access.users.intake import new_scram_user, user_with_password
 from heliograph.access.users.records import PasswordUser, ScramUser, UserRecord, own_algorithm
-from heliograph.access.users.scram_keys import DIGESTS
+from heliograph.access.users.scram import DIGESTS
 from heliograph.access.users.store import UserExistsError, UserGroup, UserStore
 from heliograph.channel.context import ChannelContext
-from heliograph.config.authentication.built_in_database import BuiltInDatabaseConfig
+from heliograph.config.authentication import BuiltInDatabaseConfig
 from heliograph.control.proto_v1 import users as proto
 from heliograph.control.slices import in_slices
 from heliograph.control.stored import written

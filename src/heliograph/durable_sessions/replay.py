@@ -17,7 +17,7 @@ from heliograph.session.durable import DurableSession
 from heliograph.shared_groups.stored_message import message_of
 from heliograph.storage.columnar.damage import Report
 from heliograph.storage.columnar.database import FEW
-from heliograph.storage.columnar.offload_errors import OffloadError
+from heliograph.storage.columnar.offloaded import OffloadError
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.errors import StorageDamagedError, UnknownStreamError
 from heliograph.storage.interface import (

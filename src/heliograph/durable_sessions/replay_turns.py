@@ -12,7 +12,7 @@ from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts.loop import Loop
 from heliograph.session.durable import DurableSession
-from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
+from heliograph.storage.columnar.offloaded import OffloadError, OffloadPendingError
 from heliograph.storage.errors import StorageError
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from heliograph.broker.pending import Pending
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
-from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.config.storage import DurableSessionsConfig
 from heliograph.durable_sessions import record
 from heliograph.durable_sessions.coverage import Coverage
 from heliograph.durable_sessions.head import CommitHead, CommittedDatabase

@@ -13,9 +13,8 @@ from heliograph.broker.actions import PUBLISH, Action, Decision
 from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.observe.alarms import Alarms
-from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.bounded_log import BoundedLog, short_text, shown_username
 from heliograph.observe.lasting import LastingAlarms
-from heliograph.observe.short_text import short_text, shown_username
 
 ALARM: Final = "clientid_conflict"
 

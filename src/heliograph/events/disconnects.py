@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from heliograph.broker.client import ClientInfo
+from heliograph.observe.bounded_log import short_text
 from heliograph.observe.ring import Ring
-from heliograph.observe.short_text import short_text
 
 _AT_ONCE: Final = 64
 

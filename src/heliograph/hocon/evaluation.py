@@ -17,7 +17,6 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from heliograph.hocon.budget import Budget
 from heliograph.hocon.definitions import (
     Entry,
     Members,
@@ -44,9 +43,21 @@ from heliograph.hocon.syntax import (
     Scalar,
     Scope,
 )
-from heliograph.hocon.unresolved import unresolved_error
 from heliograph.hocon.values import Node
 from heliograph.hocon.walking import Walk, run_walk
+
+# Evaluation steps per definition that no ordinary document comes near.
+_STEPS_PER_NODE: Final = 64
+
+
+# Entries of a list or object that are copied in the time of one step.
+_COPIES_PER_STEP: Final = 8
+
+
+# Weight of the values that a text can write, per character.
+_WEIGHT_PER_CHARACTER: Final = 16
+_SHOWN_MAX: Final = 100  # substitutions that one message names; more than a file of people has
+_CHARACTERS_MAX: Final = 200  # of one of them
 
 
 class Missing(enum.Enum):
@@ -58,7 +69,6 @@ class Missing(enum.Enum):
 
 
 Outcome: TypeAlias = Node | Missing
-
 NOTHING: Final = Missing.NOTHING
 BLOCKED: Final = Missing.BLOCKED
 UNDEFINED: Final = Missing.UNDEFINED
@@ -385,3 +395,76 @@ class Evaluation:
         """Note an error that does not end the evaluation: errors of another kind come before it."""
         self._errors.append(HoconError.at(position, message))
         return NOTHING
+
+
+class Budget:
+    """Counts down the steps of one evaluation and checks the values that it makes.
+
+    Args:
+        limits: Caps on what substitutions add; what the texts themselves write is always allowed.
+        nodes: Number of definitions and list elements in the document.
+        text_length: Characters of its texts.
+    """
+
+    def __init__(self, limits: ParsingLimits, nodes: int, text_length: int) -> None:
+        self._limits = limits
+        self._weight_allowed = limits.expansion + _WEIGHT_PER_CHARACTER * text_length
+        self._steps_left = limits.steps + _STEPS_PER_NODE * nodes
+
+    def spend(self, steps: int, position: SourcePosition) -> None:
+        """Take steps away.
+
+        Raises:
+            HoconError: None are left.
+        """
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise HoconError.at(
+                position,
+                f"substitutions need more than {self._limits.steps} evaluation steps, which is the limit: "
+                "they refer to one another in too many ways",
+            )
+
+    def copy(self, entries: int, position: SourcePosition) -> None:
+        """Take away the steps for copying the entries of a list or object."""
+        self.spend(entries // _COPIES_PER_STEP, position)
+
+    def check(self, node: Node) -> Node:
+        """Give back a value that is within the limits.
+
+        Raises:
+            HoconError: It is not.
+        """
+        self.check_weight(node.weight, node.position)
+        if node.depth > self._limits.depth:
+            raise HoconError.at(
+                node.position, f"the value is nested more than {self._limits.depth} levels deep, which is the limit"
+            )
+        return node
+
+    def check_weight(self, weight: int, position: SourcePosition) -> None:
+        """Check the size of a value before it is made.
+
+        Raises:
+            HoconError: It would be too large.
+        """
+        if weight > self._weight_allowed:
+            raise HoconError.at(
+                position, f"substitutions expand to more than {self._weight_allowed} bytes, which is the limit"
+            )
+
+
+def unresolved_error(references: Sequence[Reference], reasons: Mapping[Reference, str]) -> HoconError:
+    """The error about substitutions, at least one, in the order of the text; the place is the first one's."""
+    shown = [f"{_show(each)} ({each.position}) {reasons[each]}" for each in references[:_SHOWN_MAX]]
+    more = f"; and {len(references) - _SHOWN_MAX} more" if len(references) > _SHOWN_MAX else ""
+    return HoconError.at(
+        references[0].position,
+        f"unresolved substitution: {'; '.join(shown)}{more}; define it, or write ${{?path}} where it may be absent",
+    )
+
+
+def _show(reference: Reference) -> str:
+    path = ".".join(reference.path)
+    shown = reference.written if reference.written == f"${{{path}}}" else f"{reference.written}, here {path},"
+    return shown if len(shown) <= _CHARACTERS_MAX else shown[: _CHARACTERS_MAX - 3] + "..."

@@ -14,9 +14,9 @@ from typing import Final
 
 from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.limits import ParsingLimits
-from heliograph.hocon.strings import dedent, unescape
 
 TokenValue = bool | int | float | str | None
+
 
 # Kinds of tokens: the terminals of grammar.lark.
 KEY: Final = "KEY"
@@ -32,7 +32,6 @@ REQUIRED: Final = "REQUIRED"
 COMMA: Final = "COMMA"
 LBRACE: Final = "LBRACE"
 RBRACE: Final = "RBRACE"
-
 _PUNCTUATION: Final = {
     "{": LBRACE,
     "}": RBRACE,
@@ -47,11 +46,12 @@ _KEYWORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null"
 _STRINGS: Final = frozenset({WORD, QUOTED, TRIPLE, UNIT})
 _AFTER_KEY: Final = frozenset({"EQUALS", "COLON", "APPEND", LBRACE})
 _BOM: Final = "\ufeff"
-
 _WORD = r"[A-Za-z][A-Za-z0-9_.@%|-]*+"
 _LINE_ENDS = r"\n\r\u2028\u2029"
 _STRING = rf'"(?:[^"\\{_LINE_ENDS}]|\\[^{_LINE_ENDS}])*+"'
 _SKIPPED: Final = re.compile(rf"(?:[\t\v\f \xa0{_LINE_ENDS}]++|(?:\#|//)[^{_LINE_ENDS}]*+)*+")
+
+
 # Alternatives stand so that the first match is the longest. Possessive repetitions keep hostile texts linear.
 _TOKEN: Final = re.compile(
     rf"""
@@ -67,6 +67,8 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_SIMPLE = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class Token:
@@ -254,3 +256,86 @@ def split_path(text: str) -> tuple[str, ...]:
 
 def _shorten(text: str, length: int = 40) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def unescape(text: str, position: SourcePosition) -> str:
+    """What stands between the quotes of a `"..."` string.
+
+    Escapes other than the known ones keep their backslash: regular expressions in real files rely on it.
+
+    Raises:
+        HoconError: `\\u` without four hexadecimal digits, or half of a surrogate pair.
+    """
+    if "\\" not in text:
+        return text
+    pieces: list[str] = []
+    end = 0
+    high = ""  # the first half of a surrogate pair, waiting for the second
+    for match in _ESCAPE.finditer(text):
+        between = text[end : match.start()]
+        if high and (between or match[1] is None):
+            raise _lone_surrogate(high, position)
+        pieces.append(between)
+        end = match.end()
+        if match[1] is not None:
+            code = int(match[1], 16)
+            if 0xD800 <= code < 0xDC00 and not high:
+                high = match[1]
+            elif 0xDC00 <= code < 0xE000 and high:
+                pieces.append(chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (code - 0xDC00)))
+                high = ""
+            elif high or 0xD800 <= code < 0xE000:
+                raise _lone_surrogate(high or match[1], position)
+            else:
+                pieces.append(chr(code))
+        elif match[2] == "u":
+            found = text[match.start() : match.start() + 6]
+            raise HoconError.at(
+                position,
+                f'"{found}" is not a character: \\u takes four hexadecimal digits; write \\\\u for a backslash',
+            )
+        else:
+            pieces.append(_SIMPLE.get(match[2], match[0]))
+    if high:
+        raise _lone_surrogate(high, position)
+    pieces.append(text[end:])
+    return "".join(pieces)
+
+
+def _lone_surrogate(digits: str, position: SourcePosition) -> HoconError:
+    return HoconError.at(
+        position,
+        f'"\\u{digits}" is half of a surrogate pair: write both halves together, as in "\\ud83d\\ude00", '
+        "or the character itself",
+    )
+
+
+def dedent(text: str) -> str:
+    r"""What stands between triple quotes: as it is, or without its indentation if it starts with `~` + line end.
+
+    Lines end at LF; a CR before it belongs to the line. Only blanks indent: a tab is text.
+    """
+    if text.startswith("~\n"):
+        body = text[2:]
+    elif text.startswith("~\r\n"):
+        body = text[3:]
+    else:
+        return text
+    body = body.removesuffix("~")
+    lines = body.split("\n")
+    last = len(lines) - 1
+    indents = [
+        _indent(line)
+        for number, line in enumerate(lines)
+        if line not in ("", "\r") and not (number == last and not line.strip(" "))
+    ]
+    if not indents:
+        # Only a last line of blanks (if anything): nothing says how deep the text stands.
+        lines[last] = lines[last].lstrip(" ")
+        return "\n".join(lines)
+    cut = min(indents)
+    return "\n".join(line[min(cut, _indent(line)) :] for line in lines)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))

@@ -1,28 +1,37 @@
 """Connectors and actions as a part of a node: how each is, and what is counted of it. The pipeline runs them."""
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from heliograph.actions.figures import RUNNING, PipelineFigures
-from heliograph.actions.names import query_name
+from heliograph.actions.figures import RUNNING, PipelineFigures, query_name
 from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
 from heliograph.config import Config
 from heliograph.config.actions.roots import all_actions, all_connectors, running_actions
 from heliograph.config.rules import rules_by_action
 from heliograph.node.clock import uptime_us
 from heliograph.node.pipeline import PipelinePart
-from heliograph.node.target_probe import TargetUnreachableError, probe
 from heliograph.observe.rate import LOOK_S
 from heliograph.parts import Change, Part
-from heliograph.processes.programs import PROGRAMS
+from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.settings.secrets import SecretError
 
 if TYPE_CHECKING:
     from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 
+
 _READ_S: Final = 1.0
 TESTED_ALONE: Final = frozenset({"http", "pgsql", "mysql", "redis", "kafka_producer", "mqtt"})
+_FILE: Final = "probe.hocon"
+_PROBE: Final = ("heliograph.cli.main", "pipeline", "probe")
+_PROBE_S: Final = 45.0  # of which the target gets ten
+
+
 """Types whose connector can be tested without an action."""
+
 
 _FAILED: Final = ("waiting to restart", "failed", "interrupted")
 
@@ -171,3 +180,43 @@ class ActionsPart(Part):
 
 def _now_s() -> float:
     return uptime_us() / 1_000_000
+
+
+class TargetUnreachableError(Exception):
+    """The test of a connection failed."""
+
+    code: ClassVar[str] = "action_test_failed"
+
+
+async def probe(section: Mapping[str, Any], programs: Programs) -> None:
+    """See whether the target of a sink can be reached and lets us in, in a process of its own.
+
+    Args:
+        section: The section of a rule of a pipeline file.
+        programs: Starts the process.
+
+    Raises:
+        TargetUnreachableError: It cannot.
+    """
+    with tempfile.TemporaryDirectory(prefix="heliograph-probe-") as scratch:  # only this user may enter it
+        file = Path(scratch) / _FILE
+        file.write_text(json.dumps({"rules": {"probe": section}}))
+        process = await programs.start(
+            *_PROBE,
+            str(file),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(_PROBE_S):
+                _, told = await process.communicate()
+        except TimeoutError:
+            raise TargetUnreachableError(f"the target has not answered in {_PROBE_S:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    if process.returncode:
+        said = told.decode(errors="replace").strip().removeprefix("heliograph pipeline: ").removeprefix("probe: ")
+        raise TargetUnreachableError(said.replace(str(file), "the settings") or "the test ended without a word")

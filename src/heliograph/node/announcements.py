@@ -9,7 +9,7 @@ from heliograph import __version__
 from heliograph.broker import hooks
 from heliograph.broker.hooks import Hooks
 from heliograph.config import Config
-from heliograph.config.open_listeners import is_open
+from heliograph.config.contradictions import is_open
 from heliograph.parts import Plan
 from heliograph.transport.listener import Listener
 

@@ -6,7 +6,7 @@ from typing import Final
 from heliograph import __version__
 from heliograph.access.authentication.part import AuthenticationPart
 from heliograph.access.authorization.part import AuthorizationPart
-from heliograph.access.bans.address_limits_part import AddressLimitsPart
+from heliograph.access.bans.address_limits import AddressLimitsPart
 from heliograph.access.bans.parts import BansPart
 from heliograph.channel.context import ChannelContext
 from heliograph.config_changes.manager import ConfigManager
@@ -60,18 +60,17 @@ from heliograph.control.user_targets import UserTargets
 from heliograph.message_policies.parts import TransformationPart, ValidationPart
 from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import SchemaValidation
+from heliograph.node.access_records import BuiltInRulesPart, UsersPart
 from heliograph.node.actions import ActionsPart
-from heliograph.node.built_in_rules import BuiltInRulesPart
 from heliograph.node.clock import uptime_us
 from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.delayed import DelayedPart
-from heliograph.node.disconnects import DisconnectsPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
-from heliograph.node.memory_part import MemoryPart
+from heliograph.node.memory import MemoryPart
 from heliograph.node.message_ways import MessageWaysPart
 from heliograph.node.metrics.storage import COMMITS
 from heliograph.node.opentelemetry import OpenTelemetryPart
@@ -82,12 +81,10 @@ from heliograph.node.pipeline_tools import PipelineTools
 from heliograph.node.reader import ReaderPart
 from heliograph.node.retained import RetainedPart
 from heliograph.node.rules import RulesPart
-from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
+from heliograph.node.statistics import DisconnectsPart, SlowSubscriptionsPart, TopicMetricsPart
 from heliograph.node.sysmon import SysmonPart
 from heliograph.node.ticker import Ticker
-from heliograph.node.topic_metrics import TopicMetricsPart
 from heliograph.node.tracing import TracingPart
-from heliograph.node.users import UsersPart
 from heliograph.observe.metric import Sample
 from heliograph.parts import Parts
 from heliograph.rpc.methods import Method

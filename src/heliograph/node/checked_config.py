@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from heliograph.config import Config, Layers, config_of
 from heliograph.config.backends.sql import SqlConnection
+from heliograph.config.contradictions import open_listener_faults
 from heliograph.config.listeners import enabled
-from heliograph.config.open_listeners import open_listener_faults
 from heliograph.node.file_faults import file_faults
 
 Fault = tuple[tuple[str, ...], str]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from heliograph.config import ClientAttribute, Config
-from heliograph.config.zones import DEFAULT_ZONE, zone_of
+from heliograph.config.settings import DEFAULT_ZONE, zone_of
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.environment import Environment
 

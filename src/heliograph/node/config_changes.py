@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from heliograph.broker import hooks
 from heliograph.config import Config, Layers
-from heliograph.config.audit import AuditLogConfig
+from heliograph.config.log import AuditLogConfig
 from heliograph.node import announcements
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart

@@ -1,29 +1,32 @@
 """The control socket as a part of a node."""
 
 import asyncio
+import grp
 import importlib
 import logging
+import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from heliograph.config import Config
 from heliograph.node.clock import uptime_us
-from heliograph.node.control_socket import bind, group_number, open_to_group
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.metric import Sample, counter, gauge, labelled
 from heliograph.parts import Change, Part, Parts
-from heliograph.rpc.socket_path import CONTROL_SOCKET
+from heliograph.rpc.socket_path import CONTROL_SOCKET, short_path
 
 if TYPE_CHECKING:
     from heliograph.rpc.server import RpcServer
 
-_log = logging.getLogger(__name__)
 
+_log = logging.getLogger(__name__)
 ALARM: Final = "control_socket_closed"
 _ASKED: Final = "heliograph.node.asked"
+_BACKLOG: Final = 16
 
 
 class ControlPart(Part):
@@ -134,3 +137,54 @@ class ControlPart(Part):
         told = f"the node cannot be asked anything: {why}. {UNTIL_START}"
         _log.error("%s", told)
         self._kernel.alarms.activate(ALARM, told, {"path": str(self._path)})
+
+
+class ControlGroupError(Exception):
+    """`node.control_group` cannot be used; the message says why."""
+
+    code: ClassVar[str] = "node_control_group"
+
+
+def bind(path: Path) -> socket.socket:
+    """A socket that listens at a path, for its user only; it takes the place of one that a killed node has left.
+
+    Raises:
+        OSError: The path cannot be used.
+    """
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.unlink(missing_ok=True)
+        with short_path(path) as short:
+            listening.bind(os.fspath(short))
+        path.chmod(0o600)
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def group_number(name: str) -> int | None:
+    """The number of a group; None for no name.
+
+    Raises:
+        ControlGroupError: There is no such group.
+    """
+    if not name:
+        return None
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError as error:
+        raise ControlGroupError(f"node.control_group: there is no group {name!r}") from error
+
+
+def open_to_group(path: Path, group: int | None) -> None:
+    """Let a group use the socket and pass through its directory, in which it can read nothing else; None for none."""
+    try:
+        if group is not None:
+            os.chown(path, -1, group)
+            os.chown(path.parent, -1, group)
+        path.chmod(0o600 if group is None else 0o660)
+        path.parent.chmod(0o700 if group is None else 0o710)
+    except OSError as error:
+        _log.error("node.control_group: %s cannot be given to the group: %s", path, error.strerror)

@@ -19,9 +19,8 @@ from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import storage as metrics
 from heliograph.node.options import database_options
-from heliograph.node.refusals import Refusals, refusal_code
+from heliograph.node.refusals import Refusals, is_anything_stored, refusal_code
 from heliograph.node.storage_sink import CopyingSink, StorageSink
-from heliograph.node.stored import is_anything_stored
 from heliograph.node.stored_messages import MESSAGES, OnCommitted, StoredMessages
 from heliograph.observe.metric import Sample, counter
 from heliograph.parts import Change, Part, each, every

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from heliograph.config import Config
+from heliograph.config.settings import DEFAULT_ZONE
 from heliograph.config.storage import StateConfig
-from heliograph.config.zones import DEFAULT_ZONE
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.durable_sessions.taken import note_off
 from heliograph.node.data_dir import DataDirectory

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from heliograph.config import Config
-from heliograph.config.authorization.file import FileSourceConfig
+from heliograph.config.authorization import FileSourceConfig
 from heliograph.config.listeners import SslListener, WssListener, enabled
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.security import ReaderSettingsError

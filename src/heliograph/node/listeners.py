@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from heliograph.broker.faults import CONNECTIONS
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config
 from heliograph.config.listeners import ListenerConfig as ListenerSettings
 from heliograph.config.listeners import enabled
-from heliograph.config.zones import zone_of
+from heliograph.config.settings import zone_of
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import announcements
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.kernel import KernelPart
-from heliograph.node.leaving import LeavingListeners
 from heliograph.node.listener_changes import ListenerChanges
 from heliograph.node.metrics import process as metrics
 from heliograph.node.options import listener_options
@@ -29,13 +29,16 @@ from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import PeerIdentity
 
 _log = logging.getLogger(__name__)
-
 _FILES_ALARM: Final = "open_files_exhausted"
 _OF_CONNECTIONS: Final = (
     *("mqtt", "zones.*.mqtt", "zones.*.force_shutdown", "force_shutdown"),
     *("authorization.cache", "authorization.deny_action"),
 )
 _GOODBYE_S: Final = 3.0  # how long clients have to take their DISCONNECT
+
+
+# Ending a conversation runs hooks and may publish a will.
+_ENDED_AT_ONCE: Final = 16
 
 
 class ListenersPart(Part):
@@ -288,3 +291,47 @@ def _options(
     options = listener_options(config, f"{kind}:{name}", settings, None if made is None else made.of)
     mqtt = zone_of(config, zone).mqtt
     return options, PeerIdentity(mqtt.peer_cert_as_username, mqtt.peer_cert_as_clientid)
+
+
+class LeavingListeners:
+    """Ends the connections of listeners that have stopped while the node runs on; owned by the part of the listeners.
+
+    Args:
+        context: What the channels of the node share.
+        goodbye_s: How long clients have to take their DISCONNECT.
+    """
+
+    def __init__(self, context: ChannelContext, goodbye_s: float) -> None:
+        self._context = context
+        self._goodbye_s = goodbye_s
+        self._tasks: dict[asyncio.Task[None], Listener] = {}
+
+    def add(self, listener: Listener) -> None:
+        """End the connections that a listener has now; it has been released."""
+        name = f"{listener.kind}:{listener.name}"
+        numbers = self._context.channels.numbers()  # those that come later are another listener's of that name
+        task = asyncio.create_task(self._end(listener, name, numbers), name=f"{name} leaves")
+        self._tasks[task] = listener
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
+
+    def tick(self, uptime_us: int) -> None:
+        """Time has passed."""
+        for listener in list(self._tasks.values()):
+            listener.tick(uptime_us)
+
+    async def stop(self) -> None:
+        """Wait until all of them have left."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _end(self, listener: Listener, name: str, numbers: Sequence[int]) -> None:
+        channels, ended = self._context.channels, 0
+        for number in numbers:
+            channel = channels.get(number)
+            client = None if channel is None else channel.client_info()
+            if channel is None or client is None or client.listener != name:
+                continue
+            self._context.broker.faults.run(CONNECTIONS, partial(channel.shut_down, rc.ADMINISTRATIVE_ACTION))
+            ended += 1
+            if ended % _ENDED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await listener.close(self._goodbye_s)

@@ -15,23 +15,28 @@ from typing import Final, Protocol
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.channel_table import ChannelTable
+from heliograph.config import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import memory_policy as policy
-from heliograph.node.allocator import Allocator
-from heliograph.node.memory_limit import resident
+from heliograph.node.delayed import DelayedPart
+from heliograph.node.kernel import KernelPart
+from heliograph.node.memory_limit import Allocator, limit_bytes, resident
+from heliograph.node.metrics.process import MEMORY
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Sample, by_label, plain
+from heliograph.parts import Change, Part
 from heliograph.session.footprint import held_bytes
 from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
 
 _log = logging.getLogger(__name__)
-
 _SESSIONS_PER_TICK: Final = 5000
 _TICKS_PER_TRIM: Final = 4
 _TELL_US: Final = 60_000_000
 _TOLD_CLIENTS: Final = 3
 _MIB: Final = 1 << 20
+
+
 # Bytes of one, measured; tests/security/test_costs.py holds them to what docs/security.md says.
 SESSION_BYTES: Final = 1100
 ASLEEP_BYTES: Final = 340
@@ -52,9 +57,7 @@ _GROUPS: Final = (
     ("protocol_messages", PROTOCOL_MESSAGE_BYTES),
     ("waiting_bytes", 1),
 )
-
 _RETAINED_ON_DISK: Final = "storage.open", ("retained",)
-
 _WHAT_HAPPENS: Final = (
     "",
     "caches are kept small",
@@ -357,3 +360,64 @@ class Census:
             self.done, self.holdings = sums, self._found
             self._sums, self._found = Sums(), {}
             self._left = iter(self._table.all())
+
+
+class MemoryPart(Part):
+    """Keeps the node within its memory; owned by the node.
+
+    Args:
+        others: The samples of all other parts, which say what they hold.
+    """
+
+    name = "memory"
+    metrics = MEMORY
+    needs = ("kernel", "delayed")
+    roots = ("node.memory_limit",)
+
+    contract: MemoryContract
+
+    def __init__(
+        self, config: Config, kernel: KernelPart, delayed: DelayedPart, others: Callable[[], Iterable[Sample | None]]
+    ) -> None:
+        self._limit = config.node.memory_limit
+        self._kernel = kernel
+        self._delayed = delayed
+        self._others = others
+
+    async def start(self) -> None:
+        """Note what the process holds before the first client."""
+        context = self._kernel.context
+        self.contract = MemoryContract(
+            limit_bytes(self._limit),
+            context.broker,
+            context.sessions,
+            context.channels,
+            self._delayed.messages,
+            self._kernel.alarms,
+            self._others,
+        )
+
+    async def check(self, new: Config) -> Change | None:
+        """Another limit, from the next tick on."""
+        setting = new.node.memory_limit
+        if setting == self._limit:
+            return None
+        limit = limit_bytes(setting)
+
+        def use() -> None:
+            self._limit = setting
+            self.contract.limit_to(limit)
+
+        return Change(use)
+
+    def tick(self, uptime_us: int) -> None:
+        """Look at memory, and do what its stage asks for."""
+        self.contract.tick()
+
+    def samples(self) -> list[Sample]:
+        """What the process has, and who holds it."""
+        return self.contract.samples()
+
+    def sample_pieces(self) -> Iterator[Sample | None]:
+        """The same piece by piece: each connection is looked at."""
+        return self.contract.sample_pieces()

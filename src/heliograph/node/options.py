@@ -9,7 +9,7 @@ from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.options import AttributesOf, ChannelOptions, ListenerOptions
 from heliograph.config import Config, MessagesConfig, RetainerConfig, TcpListener
 from heliograph.config.listeners import ListenerConfig
-from heliograph.config.zones import levels_max, zone_of
+from heliograph.config.settings import levels_max, zone_of
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
 from heliograph.settings.records import microseconds, record

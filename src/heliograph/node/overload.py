@@ -1,4 +1,4 @@
-"""Protection against overload as a part of a node: measures it, sheds what `overload_policy` says, and reports it."""
+"""Protection against overload as a part of a node: measures it, sheds what `Overload` says, and tells of it."""
 
 import gc
 from collections.abc import Mapping
@@ -6,11 +6,10 @@ from typing import Final, NamedTuple
 
 from heliograph.config import Config
 from heliograph.config.monitoring import OverloadProtection
-from heliograph.node import overload_policy as policy
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.loop_probe import TurnCount
-from heliograph.node.memory_part import MemoryPart
+from heliograph.node.memory import MemoryPart
 from heliograph.node.metrics.process import OVERLOAD
 from heliograph.node.sysmon import SysmonPart
 from heliograph.observe.metric import Sample, plain
@@ -27,8 +26,25 @@ _SHED: Final = (
     "QoS 0 messages to slow readers are dropped",
     "idle sessions stay in memory and full garbage collections are put off",
 )
+
+
 # What idle sessions that leave memory would mend, or not make worse.
 _OF_SPACE: Final = frozenset(("memory", "open_files"))
+
+
+# The stages, by number; 0 is no stage.
+MANAGEMENT: Final = 1
+CONNECTIONS: Final = 2
+QOS0: Final = 3
+UPKEEP: Final = 4
+
+
+# So many looks in a row, or nearly, must find a threshold reached before anything is shed: a burst is no overload.
+_CREDITS: Final = 3
+
+
+# Credits come back below this part of all thresholds.
+_CALM: Final = 0.8
 
 
 class Reading(NamedTuple):
@@ -64,7 +80,7 @@ class OverloadPart(Part):
         self._sysmon = sysmon
         self._memory = memory
         self._databases = databases
-        self._overload = policy.Overload()
+        self._overload = Overload()
         self._collections = FullCollections()
         self._due_us = 0
         self._refused_count = 0
@@ -126,7 +142,7 @@ class OverloadPart(Part):
 
     def refusal(self) -> str:
         """Why a request that is not vital is refused now, which is counted then; empty where it is not."""
-        if self.stage < policy.MANAGEMENT or not self.is_enabled:
+        if self.stage < MANAGEMENT or not self.is_enabled:
             return ""
         self._refused_count += 1
         return f"the node is overloaded ({self._causes()})"
@@ -170,13 +186,11 @@ class OverloadPart(Part):
         """Make the kernel do what the stage asks for."""
         stage = self.stage if self.is_enabled else 0
         pressure, settings = self._kernel.broker.pressure, [one for one in self._settings() if one.enable]
-        pressure.holds_connections = stage >= policy.CONNECTIONS
-        pressure.shed_for_overload(stage >= policy.QOS0)
+        pressure.holds_connections = stage >= CONNECTIONS
+        pressure.shed_for_overload(stage >= QOS0)
         is_of_time = not _OF_SPACE.issuperset(self._overload.causes)
-        pressure.keeps_awake = (
-            stage >= policy.UPKEEP and is_of_time and any(one.backoff_hibernation for one in settings)
-        )
-        self._collections.put_off(stage >= policy.UPKEEP and is_of_time and any(one.backoff_gc for one in settings))
+        pressure.keeps_awake = stage >= UPKEEP and is_of_time and any(one.backoff_hibernation for one in settings)
+        self._collections.put_off(stage >= UPKEEP and is_of_time and any(one.backoff_gc for one in settings))
 
     def _tell(self, before: int) -> None:
         alarms, stage = self._kernel.alarms, self.stage
@@ -236,3 +250,37 @@ class FullCollections:
             self.skipped_count += gc.get_count()[2] // max(1, self._thresholds[2])
             gc.set_threshold(*self._thresholds)
             self._thresholds = None
+
+
+class Overload:
+    """What a node sheds, from one look to the next; owned by the part `overload`.
+
+    Attributes:
+        stage: What is shed now.
+        causes: The thresholds that the last look found reached, by name, with how many times.
+    """
+
+    def __init__(self) -> None:
+        self.stage = 0
+        self.causes: Mapping[str, float] = {}
+        self._spent = 0
+
+    def look(self, readings: Mapping[str, float]) -> int:
+        """Take what was measured, each as a multiple of its threshold: the stage from now on.
+
+        One more stage begins with each look that finds a threshold reached, and ends with each that finds all of them
+        well below. All is over when every credit is back.
+        """
+        self.causes = {name: times for name, times in readings.items() if times >= 1.0}
+        if self.causes:
+            self._spent = min(self._spent + 1, _CREDITS + UPKEEP - 1)
+        elif max(readings.values(), default=0.0) < _CALM:
+            self._spent = max(0, self._spent - 1)
+        if self._spent == 0:
+            self.stage = 0
+        elif self.stage or self._spent >= _CREDITS:
+            self.stage = max(MANAGEMENT, self._spent - _CREDITS + 1)
+        return self.stage
+
+    def __repr__(self) -> str:
+        return f"Overload(stage {self.stage}, {', '.join(self.causes) or 'no cause'})"

@@ -7,18 +7,18 @@ from heliograph.access.authentication.interface import Surroundings
 from heliograph.access.authentication.part import AuthenticationPart
 from heliograph.access.authorization.interface import SourceSurroundings
 from heliograph.access.authorization.part import AuthorizationPart
+from heliograph.access.backends.live import BackendsPart
 from heliograph.access.backends.node_cache import NodeCache
-from heliograph.access.backends.part import BackendsPart
-from heliograph.access.bans.address_limits_part import AddressLimitsPart
+from heliograph.access.bans.address_limits import AddressLimitsPart
 from heliograph.access.bans.parts import BansPart, FlappingPart
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.kicking import kick
 from heliograph.config import Config
 from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
+from heliograph.node.access_records import BuiltInRulesPart, StoredBansPart, UsersPart
 from heliograph.node.actions import ActionsPart
 from heliograph.node.alarm_webhook import AlarmWebhookPart
-from heliograph.node.built_in_rules import BuiltInRulesPart
 from heliograph.node.client_log import ClientLogPart
 from heliograph.node.clock import uptime_us
 from heliograph.node.congestion import CongestionPart
@@ -26,33 +26,26 @@ from heliograph.node.control import ControlPart
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import CommitsPart, Databases
 from heliograph.node.delayed import DelayedPart
-from heliograph.node.disconnects import DisconnectsPart
 from heliograph.node.durable_sessions import SessionsPart
-from heliograph.node.event_messages import EventMessagesPart
+from heliograph.node.events import EventMessagesPart, KnownClients, SysTopicsPart
 from heliograph.node.kernel import KernelPart
-from heliograph.node.known_clients import KnownClients
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
 from heliograph.node.management import ManagementPart
-from heliograph.node.memory_part import MemoryPart
+from heliograph.node.memory import MemoryPart
 from heliograph.node.message_ways import MessageWaysPart
 from heliograph.node.opentelemetry import OpenTelemetryPart
 from heliograph.node.overload import OverloadPart
-from heliograph.node.peaks import PeaksPart
 from heliograph.node.people import PeoplePart
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderLaunch, ReaderPart
 from heliograph.node.retained import RetainedPart
 from heliograph.node.rules import RulesPart
-from heliograph.node.slow_subscriptions import SlowSubscriptionsPart
 from heliograph.node.sparkplug import SparkplugPart
-from heliograph.node.stored_bans import StoredBansPart
-from heliograph.node.sys_topics import SysTopicsPart
+from heliograph.node.statistics import DisconnectsPart, PeaksPart, SlowSubscriptionsPart, TopicMetricsPart
 from heliograph.node.sysmon import SysmonPart
 from heliograph.node.ticker import Ticker
-from heliograph.node.topic_metrics import TopicMetricsPart
 from heliograph.node.tracing import TracingPart
-from heliograph.node.users import UsersPart
 from heliograph.observe.metric import Sample
 from heliograph.parts import Part, Parts
 from heliograph.policies.parts import AutoSubscribePart, RewritePart

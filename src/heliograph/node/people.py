@@ -4,8 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from heliograph.access.people.bootstrap import load_keys
-from heliograph.access.people.store import DATABASE, PeopleStore
+from heliograph.access.people.store import DATABASE, PeopleStore, load_keys
 from heliograph.config import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.delayed import may_be_there

@@ -1,6 +1,7 @@
 """Which databases of a node refuse messages now, so that these are refused before delivery."""
 
 from heliograph.broker.pubsub import Broker
+from heliograph.config import Config, NamedAction, PipelineAction
 from heliograph.mqtt import reason_codes as rc
 from heliograph.storage.errors import StorageError, StorageFullError
 
@@ -34,3 +35,20 @@ def refusal_code(error: StorageError | None) -> int:
     if error is None:
         return rc.SUCCESS
     return rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
+
+
+def is_anything_stored(config: Config) -> bool:
+    """Whether a node keeps any message, or anything that waits for messages to be kept."""
+    storage = config.durable_storage
+    return bool(storage.messages.topics or storage.databases or is_retained_on_disk(config) or _has_rows(config))
+
+
+def _has_rows(config: Config) -> bool:
+    """Whether a rule hands its rows to the pipeline, which reads what is stored."""
+    rules = config.rule_engine.rules.values()
+    return any(isinstance(action, PipelineAction | NamedAction) for rule in rules for action in rule.actions)
+
+
+def is_retained_on_disk(config: Config) -> bool:
+    """Whether a node keeps retained messages on its disk."""
+    return config.retainer.enable and config.retainer.backend.storage_type == "disc"

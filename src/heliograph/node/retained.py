@@ -22,8 +22,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import clients as metrics
 from heliograph.node.metrics.storage import COMMITS, samples_of
 from heliograph.node.options import retainer_options
-from heliograph.node.refusals import Refusals
-from heliograph.node.stored import is_retained_on_disk
+from heliograph.node.refusals import Refusals, is_retained_on_disk
 from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, plain

@@ -10,7 +10,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hook_order import SHARED_GROUPS
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
-from heliograph.config.shared_groups import SharedGroupsConfig
+from heliograph.config.storage import SharedGroupsConfig
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.node.metrics.storage import samples_of
 from heliograph.observe.alarms import Alarms

@@ -1,14 +1,15 @@
 """Watches the machine and the process of a node: processors, memory, open files, turns of the event loop."""
 
 import logging
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from heliograph.config import Config
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
 from heliograph.node.loop_probe import LoopProbe
-from heliograph.node.machine import Processors, memory_used
 from heliograph.node.memory_limit import limit_bytes, resident
 from heliograph.node.metrics.process import TURNS
 from heliograph.observe.bounded_log import BoundedLog
@@ -19,12 +20,14 @@ from heliograph.settings.units import Percentage
 from heliograph.transport import open_files
 
 _log = logging.getLogger(__name__)
-
 _CPU_ALARM: Final = "high_cpu_usage"
 _SYSTEM_ALARM: Final = "high_system_memory_usage"
 _PROCESS_ALARM: Final = "high_process_memory_usage"
 _FILES_ALARM: Final = "too_many_open_files"
 _EVERYTHING: Final = Percentage(100)
+_ROOT: Final = Path("/")
+_IDLE: Final = slice(3, 5)  # what a line of /proc/stat counts as idle, and as waiting for disks
+_COUNTED: Final = 8  # columns behind these are parts of others
 
 
 class SysmonPart(Part):
@@ -145,3 +148,49 @@ class SysmonPart(Part):
     def _end_memory_alarms(self) -> None:
         for name in (_SYSTEM_ALARM, _PROCESS_ALARM):
             self._kernel.alarms.deactivate(name)
+
+
+class Processors:
+    """Their use between two looks; owned by what looks.
+
+    Args:
+        root: Where `proc` is.
+    """
+
+    def __init__(self, root: Path = _ROOT) -> None:
+        self._file = root / "proc/stat"
+        self._busy, self._total = self._machine()
+        self._thread_s, self._at = time.thread_time(), time.monotonic()
+
+    def look(self) -> tuple[float, float]:
+        """Percent of all processors, and of one by this thread, since the last look; 0 of what is not known."""
+        busy, total = self._machine()
+        thread_s, at = time.thread_time(), time.monotonic()
+        machine = 100 * (busy - self._busy) / max(1, total - self._total)
+        thread = 100 * (thread_s - self._thread_s) / max(0.001, at - self._at)
+        self._busy, self._total, self._thread_s, self._at = busy, total, thread_s, at
+        return round(machine, 1), round(thread, 1)
+
+    def _machine(self) -> tuple[int, int]:
+        """How long all processors were busy, and how long there were any, in ticks of the system."""
+        try:
+            with self._file.open("rb") as stat:
+                times = [int(number) for number in stat.readline().split()[1 : 1 + _COUNTED]]
+        except (OSError, ValueError):
+            return 0, 0
+        return sum(times) - sum(times[_IDLE]), sum(times)
+
+
+def memory_used(root: Path = _ROOT) -> float:
+    """Percent of the machine's memory that is not available to programs; 0 where that is not known."""
+    found: dict[bytes, int] = {}
+    try:
+        with (root / "proc/meminfo").open("rb") as lines:
+            for line in lines:
+                name, _, rest = line.partition(b":")
+                if name in (b"MemTotal", b"MemAvailable"):
+                    found[name] = int(rest.split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    total, available = found.get(b"MemTotal", 0), found.get(b"MemAvailable")
+    return 0.0 if total == 0 or available is None else round(100 * (total - available) / total, 1)

@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.bounded_log import BoundedLog, short_text
 from heliograph.observe.outgoing import SystemMessageQueue
-from heliograph.observe.short_text import short_text
 
 _log = logging.getLogger(__name__)
 

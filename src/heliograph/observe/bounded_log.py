@@ -1,5 +1,7 @@
 """Log lines that clients can cause: a few a minute are written, the others are counted and summed up in one line."""
 
+import hashlib
+import re
 from collections.abc import Callable
 from logging import WARNING, Logger
 from typing import Final
@@ -7,6 +9,8 @@ from typing import Final
 _WINDOW_US: Final = 60_000_000
 _LINES_MAX: Final = 10
 _LINE_LENGTH_MAX: Final = 600  # a topic or client id may have 64 KiB
+_CHARS_MAX: Final = 200
+_TOKEN: Final = re.compile(r"(eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*\.)[A-Za-z0-9_-]+")
 
 
 class BoundedLog:
@@ -71,3 +75,16 @@ class BoundedLog:
             return False  # that counts it
         self._written += 1
         return True
+
+
+def short_text(text: str, chars_max: int = _CHARS_MAX) -> str:
+    """A text, or of a longer one its beginning and a hash of all of it, so that two that differ stay apart."""
+    if len(text) <= chars_max:
+        return text
+    return f"{text[:chars_max]}~{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
+
+
+def shown_username(username: str | None) -> str | None:
+    """A user name as people may see it: of a token (a JWT with `from = username`) all but its signature."""
+    found = None if username is None else _TOKEN.fullmatch(username)
+    return username if found is None else f"{found[1]}******"

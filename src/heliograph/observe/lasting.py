@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from heliograph.observe.alarms import Alarms
-from heliograph.observe.short_text import short_text
+from heliograph.observe.bounded_log import short_text
 
 _ACTIVE_MAX: Final = 100
 

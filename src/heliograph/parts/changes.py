@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from heliograph.config import Config
 from heliograph.config.differences import Difference
-from heliograph.settings.how import How
+from heliograph.settings.fields import How
 
 
 def _nothing() -> None:

@@ -1,8 +1,10 @@
 """A part of a node: the interface between what a package brings and the program that starts and stops it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
+from heliograph.broker.hooks import Callback, Hooks, RewriteOnly
 from heliograph.config import Config
 from heliograph.observe.metric import Metric, Sample
 from heliograph.parts.changes import Change
@@ -80,3 +82,46 @@ class Part:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A callback and where it belongs; `wants` and `rewrite_only` as `hooks.HookPoint.add` takes them."""
+
+    point: str
+    callback: Callback
+    priority: int
+    wants: Callable[[str], bool] | None = None
+    rewrite_only: RewriteOnly | None = None
+
+
+class HookedPart(Part):
+    """A part with callbacks, from its start to its stop.
+
+    Args:
+        hooks: The hook points of the broker.
+    """
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._hooked: Sequence[Hook] = ()
+
+    def wanted(self) -> Sequence[Hook]:
+        """The callbacks that its settings ask for; what they do not ask for costs nothing."""
+        raise NotImplementedError
+
+    def hook_in(self) -> None:
+        """Add the callbacks that are wanted now, in the place of those that were wanted before."""
+        self._take_out()
+        self._hooked = self.wanted()
+        for hook in self._hooked:
+            self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants, hook.rewrite_only)
+
+    async def stop(self) -> None:
+        """Take every callback out again."""
+        self._take_out()
+
+    def _take_out(self) -> None:
+        for hook in self._hooked:
+            self._hooks.point(hook.point).remove(hook.callback)
+        self._hooked = ()

@@ -24,26 +24,35 @@ from heliograph.broker.publishing import Outcome, publish
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.topic import DELAYED_PREFIX, without_delay
+from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault, without_delay
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.policies.changed_message import with_topic
-from heliograph.policies.delayed_topic import DelayedTopicError, parsed
 
 # What one turn publishes: about a millisecond.
 _WORK_PER_TURN: Final = 8192
 _MESSAGES_PER_TURN: Final = 32
+
+
 # How long a message waits whose publication a disk refused.
 _RETRY_US: Final = 5_000_000
+
+
 # What holding a message costs, its record on the disk included, in deliveries.
 _HOLD_WORK: Final = 512
 _HOLD_BYTES_PER_WORK_LOG2: Final = 4
+
+
 # What a held message costs beside its packet.
 _MESSAGE_BYTES: Final = 600
-
 _FULL: Final = Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
 _NOT_STORED: Final = Refusal("delayed_not_stored", rc.QUOTA_EXCEEDED, False, may_repeat=True)
 _NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)
 _INVALID: Final = Refusal("delayed_topic_invalid", rc.TOPIC_NAME_INVALID, False)
+DELAY_MAX_S: Final = 42_949_670
+
+
+# A number that is smaller, and larger than the longest delay, was meant as a delay; the time of it is long past.
+_FIRST_TIME_S: Final = 1_000_000_000
 
 
 class HeldMessage(NamedTuple):
@@ -326,3 +335,38 @@ class DelayedMessages:
 
 def _size_of(message: Message) -> int:
     return len(message.publish.data) + len(message.clientid) + _MESSAGE_BYTES
+
+
+class DelayedTopicError(ValueError):
+    """A topic names no time or no topic; the text says why."""
+
+
+def parsed(name: str, levels_max: int, now_us: int) -> tuple[int, str]:
+    """The delay of a message in microseconds, and the topic to which it is published then.
+
+    Args:
+        name: Its topic, which begins with `$delayed/`.
+        levels_max: Levels of the longest topic.
+        now_us: The time, in microseconds since the epoch.
+
+    Raises:
+        DelayedTopicError: It is not valid.
+    """
+    digits, slash, topic = name[len(DELAYED_PREFIX) :].partition("/")
+    if not slash:
+        raise DelayedTopicError("it names no topic: $delayed/SECONDS/TOPIC is valid")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 12:
+        raise DelayedTopicError(f"{digits[:20]!r} is no number of seconds from 0 to {DELAY_MAX_S}")
+    fault = topic_name_fault(topic, levels_max)
+    if fault is not None:
+        raise DelayedTopicError(fault)
+    return _delay_us(int(digits), now_us), topic
+
+
+def _delay_us(number: int, now_us: int) -> int:
+    if number <= DELAY_MAX_S:
+        return number * 1_000_000
+    delay_us = number * 1_000_000 - now_us
+    if number < _FIRST_TIME_S or delay_us > DELAY_MAX_S * 1_000_000:
+        raise DelayedTopicError(f"{number} is more than the longest delay, {DELAY_MAX_S} seconds")
+    return max(0, delay_us)

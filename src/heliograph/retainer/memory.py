@@ -4,19 +4,18 @@ Messages lie as records (`record`) by topic; `index` knows which topics a filter
 what may be forgotten. `retainer` decides what is kept.
 """
 
+import struct
 from array import array
 from typing import Final
 
 from pyroaring import BitMap
 
-from heliograph.broker.message import Message
+from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.retained import RetainedMatches
 from heliograph.mqtt.topic import has_wildcard, topic_matches
-from heliograph.retainer.expiry_slots import ExpirySlots
 from heliograph.retainer.index import SHARDS, RetainedTopicIndex, is_deep
 from heliograph.retainer.options import RetainerOptions
-from heliograph.retainer.record import RecordHead, pack, slot_of, unpack
 from heliograph.retainer.retainer import READ_WORK, US, Retainer
 
 # Work in deliveries (`Broker.work`).
@@ -25,6 +24,15 @@ _FIND_SLOTS_PER_WORK_LOG2: Final = 8  # a look into the index goes through bitma
 _LOOKED_MAX: Final = 64  # matches that are gone, passed over at once
 _EVER: Final = 1 << 62
 _WINDOW: Final = 4096  # matches found at once, if the operator says nothing
+
+
+# Slot, sequence, when it expires and is due, both halves of the message id, its expiry interval; flags; lengths of
+# what follows.
+_HEADER: Final = struct.Struct("<IQQQQQqBHHI")
+_LOOK: Final = struct.Struct("<IQQQ")  # its beginning
+_SLOT_BYTES: Final = 4
+_QOS: Final = 0x03
+_HAS_USERNAME: Final = 0x04
 
 
 class MemoryRetainer(Retainer):
@@ -247,3 +255,120 @@ class MemoryMatches(RetainedMatches):
     def _differs(self, message: Message) -> bool:
         self._store.broker.work += len(message.topic)
         return not topic_matches(message.topic, self._filter)
+
+
+class ExpirySlots:
+    """Slots by when they are due; owned by the store. Times are seconds on the wall clock."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, BitMap] = {}
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, slot: int, expires_s: int, now_s: int) -> int:
+        """List a slot: the second that it is listed under."""
+        left_s = max(1, expires_s - now_s)
+        step = 1 << max(0, left_s.bit_length() - 4)
+        due_s = -(-expires_s // step) * step
+        slots = self._due.get(due_s)
+        if slots is None:
+            slots = self._due[due_s] = BitMap()
+        slots.add(slot)
+        return due_s
+
+    def discard(self, slot: int, due_s: int) -> None:
+        """Take a slot out of the second that it is listed under."""
+        slots = self._due.get(due_s)
+        if slots is not None:
+            slots.discard(slot)
+            if not slots:
+                del self._due[due_s]
+
+    def take_due(self, now_s: int, count_max: int) -> list[int]:
+        """Take out slots that are due, at most so many."""
+        taken: list[int] = []
+        while self._due and len(taken) < count_max:
+            due_s = min(self._due)
+            if due_s > now_s:
+                break
+            slots = self._due[due_s]
+            some = slots[: count_max - len(taken)]
+            taken.extend(some)
+            slots -= some
+            if not slots:
+                del self._due[due_s]
+        return taken
+
+
+class RecordHead:
+    """What is known of a retained message without its texts.
+
+    Attributes:
+        slot: Its number in the topic index.
+        sequence: How many messages the store had taken when it took this one.
+        expires_us: When it expires, in microseconds since the epoch; 0 for never.
+        due_s: The entry of the expiry table that it is listed under, 0 for none.
+    """
+
+    def __init__(self, record: bytes) -> None:
+        fields = _LOOK.unpack_from(record)
+        self.slot: int = fields[0]
+        self.sequence: int = fields[1]
+        self.expires_us: int = fields[2]
+        self.due_s: int = fields[3]
+
+
+def pack(slot: int, sequence: int, message: Message, expires_us: int, due_s: int) -> bytes:
+    """The record of a message."""
+    publish = message.publish
+    clientid = message.clientid.encode("utf-8")
+    flags: int = message.qos
+    username = b""
+    if message.username is not None:
+        username = message.username.encode("utf-8")
+        flags |= _HAS_USERNAME
+    content = publish.data[publish.properties_at :]
+    property_bytes = publish.payload_at - publish.properties_at
+    header = _HEADER.pack(
+        slot,
+        sequence,
+        expires_us,
+        due_s,
+        message.id_high,
+        message.id_low,
+        message.expiry_s,
+        flags,
+        len(clientid),
+        len(username),
+        property_bytes,
+    )
+    return b"".join((header, clientid, username, content))
+
+
+def slot_of(record: bytes) -> int:
+    """The slot alone."""
+    return int.from_bytes(record[:_SLOT_BYTES], "little")
+
+
+def unpack(topic: bytes, record: bytes) -> Message:
+    """The message that a record was made of, with the retain flag set."""
+    _, _, _, _, id_high, id_low, expiry_s, flags, clientid_bytes, username_bytes, property_bytes = _HEADER.unpack_from(
+        record
+    )
+    username_at = _HEADER.size + clientid_bytes
+    properties_at = username_at + username_bytes
+    payload_at = properties_at + property_bytes
+    message = make_message(
+        id_high,
+        id_low,
+        topic.decode("utf-8"),
+        record[payload_at:],
+        flags & _QOS,
+        True,
+        record[properties_at:payload_at],
+        record[_HEADER.size : username_at].decode("utf-8"),
+        record[username_at:properties_at].decode("utf-8") if flags & _HAS_USERNAME else None,
+    )
+    message.expiry_s = expiry_s  # it may have one that its packet does not say
+    return message

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from heliograph.settings.addresses import ServerAddress, ServerAddresses
 from heliograph.settings.fields import (
     AnyKind,
+    How,
     ListOf,
     ListOfSections,
     ListOfVariants,
@@ -26,7 +27,6 @@ from heliograph.settings.fields import (
     Setting,
     settings_of,
 )
-from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     NAME,
     Anything,

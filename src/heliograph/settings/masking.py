@@ -22,8 +22,8 @@ from heliograph.settings.fields import (
     Section,
     settings_of,
 )
+from heliograph.settings.reading import list_items, model_of
 from heliograph.settings.secrets import FILE_PREFIX, STARS
-from heliograph.settings.variants import list_items, model_of
 
 _SECRET_NAME: Final = re.compile(
     r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|authorization|jwt|headers|"

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Final
 
 from heliograph.shared_groups import record
-from heliograph.shared_groups.claims import Claims
 from heliograph.shared_groups.database import GroupDatabase
 from heliograph.shared_groups.first_records import FirstRecords
 from heliograph.shared_groups.leader import Leader
@@ -35,14 +34,16 @@ from heliograph.storage.interface import Position, StreamId
 from heliograph.storage.state.interface import StateBatch, StateDatabase
 
 _log = logging.getLogger(__name__)
-
 _RENEW_STREAMS_US: Final = 30_000_000
+
+
 # What one turn does for leaders and groups, each less than 1 ms.
 _SETTLED_AT_ONCE: Final = 8
 _TICKED_AT_ONCE: Final = 32
 _ANSWERED_AT_ONCE: Final = 8
-
 _REPLACED: Final = "another has taken its place"
+OnKnown = Callable[[], object]
+OfGroup = dict[Share, dict[MessageId, OnKnown]]
 
 
 class LeaderRegistry:
@@ -381,3 +382,33 @@ class LeaderRegistry:
 
     def __repr__(self) -> str:
         return f"LeaderRegistry({len(self._leased)} leaders, {self.database!r})"
+
+
+class Claims:
+    """Such messages by group and share, each with what is called once its group knows it; owned by the registry."""
+
+    def __init__(self) -> None:
+        self._groups: dict[GroupName, OfGroup] = {}
+
+    def __contains__(self, group: GroupName) -> bool:
+        return group in self._groups
+
+    def add(self, group: GroupName, share: Share, message: MessageId, on_known: OnKnown) -> None:
+        """A session has a message, which its group may not know."""
+        self._groups.setdefault(group, {}).setdefault(share, {})[message] = on_known
+
+    def take(self, group: GroupName) -> OfGroup:
+        """The claims on messages of a group, which are being saved with its progress."""
+        return self._groups.pop(group, {})
+
+    def settle(self, group: GroupName, claims: OfGroup, is_saved: bool) -> None:
+        """Claims that were taken are saved, or are claims still."""
+        for share, messages in claims.items():
+            for message, on_known in messages.items():
+                if is_saved:
+                    on_known()
+                else:
+                    self.add(group, share, message, on_known)
+
+    def __repr__(self) -> str:
+        return f"Claims({len(self._groups)} groups)"

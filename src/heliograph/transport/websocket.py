@@ -11,7 +11,7 @@ except ImportError:  # where the package was built without a C compiler
 
 from heliograph.channel.channel import Channel
 from heliograph.channel.peer import Peer
-from heliograph.transport.channel_link import ChannelLink, ignore
+from heliograph.transport.connection import ChannelLink, ignore
 from heliograph.transport.connections import Connections
 from heliograph.transport.deflate import InflateError, MessageCodec
 from heliograph.transport.frames import (

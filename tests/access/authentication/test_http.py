@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 import pytest
 import pytest_asyncio
 
-from heliograph.access.users.scram_keys import scram_keys
+from heliograph.access.users.scram import scram_keys
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.kernel import KernelPart

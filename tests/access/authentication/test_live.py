@@ -12,7 +12,7 @@ from heliograph.access.authentication.part import AuthenticationPart
 from heliograph.access.users.records import PasswordUser
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.node.users import UsersPart
+from heliograph.node.access_records import UsersPart
 from support.certificates import Authority
 from support.running import RunningNode
 from support.waiting import until

@@ -5,7 +5,7 @@ from pathlib import Path
 from heliograph.access.authorization.part import AuthorizationPart
 from heliograph.access.built_in_rules.record import Row
 from heliograph.access.built_in_rules.store import BuiltInRules, OwnRules
-from heliograph.node.built_in_rules import BuiltInRulesPart
+from heliograph.node.access_records import BuiltInRulesPart
 from support.running import RunningNode
 
 ALWAYS = """

@@ -8,8 +8,8 @@ import pytest
 from heliograph.access.bans.ban_table import Ban
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.access_records import StoredBansPart
 from heliograph.node.kernel import KernelPart
-from heliograph.node.stored_bans import StoredBansPart
 from heliograph.storage.errors import StorageFullError
 from support.packets import properties
 from support.running import RunningNode

@@ -5,8 +5,7 @@ from base64 import b64decode, b64encode
 import pytest
 
 from heliograph.access.users.records import ScramUser
-from heliograph.access.users.scram import ClientFirst, ScramError, ScramExchange
-from heliograph.access.users.scram_keys import scram_keys
+from heliograph.access.users.scram import ClientFirst, ScramError, ScramExchange, scram_keys
 from support.cases import cases
 
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"

@@ -20,9 +20,9 @@ from heliograph.config_changes.errors import ConfigChangeError
 from heliograph.config_changes.terms import Terms
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.access_records import UsersPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
-from heliograph.node.users import UsersPart
 from support.live_node import ALICE, BASE, LiveNode
 from support.running import MqttClient
 from support.scram import ScramClient

@@ -11,7 +11,7 @@ from heliograph.access.users.intake import BootstrapFile, read_bootstrap
 from heliograph.access.users.records import PasswordUser
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.built_in_database import BuiltInDatabaseConfig
+from heliograph.config.authentication import BuiltInDatabaseConfig
 from heliograph.mqtt import reason_codes as rc
 from heliograph.storage.errors import StorageError
 

@@ -8,7 +8,7 @@ from heliograph.access.authentication.interface import Answer, Authenticator, Su
 from heliograph.access.authentication.results import accepted
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.cinfo import CinfoCheck, CinfoConfig
+from heliograph.config.authentication import CinfoCheck, CinfoConfig
 from heliograph.mqtt import reason_codes as rc
 
 _ALLOW: Final = "allow"

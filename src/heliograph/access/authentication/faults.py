@@ -9,8 +9,7 @@ from heliograph.access.templates import TemplateError
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
 from heliograph.access.templates.web import UrlTemplate
 from heliograph.config import Config
-from heliograph.config.authentication.cinfo import CinfoConfig
-from heliograph.config.authentication.jwt import JwtConfig
+from heliograph.config.authentication import CinfoConfig, JwtConfig
 from heliograph.config.backends.http import HttpRequest
 from heliograph.config.backends.sql import SqlConnection
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.gssapi import GssapiConfig
+from heliograph.config.authentication import GssapiConfig
 from heliograph.mqtt import reason_codes as rc
 from heliograph.parts.threads import Threads
 

@@ -12,14 +12,13 @@ from heliograph.access.authentication.results import (
     expire_at_ms,
     is_superuser,
 )
-from heliograph.access.backends.http import HttpQuestion
-from heliograph.access.backends.http_bodies import HttpAnswer, object_of
+from heliograph.access.backends.http import HttpAnswer, HttpQuestion, object_of
 from heliograph.access.backends.http_requests import HttpBackend
 from heliograph.access.templates import TemplateError, client_values
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.http import HttpConfig, ScramHttpConfig
+from heliograph.config.authentication import HttpConfig, ScramHttpConfig
 from heliograph.mqtt import reason_codes as rc
 
 OK_STATUS: Final = 200

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from heliograph.access.authentication.jwt_keys import KeyUnusableError, VerifyingKey, jwks_keys
 from heliograph.access.backends.http import HttpQuestion, ask_http, http_client, http_fault
 from heliograph.access.backends.live import Backends
-from heliograph.config.authentication.jwt import JwtConfig
+from heliograph.config.authentication import JwtConfig
 from heliograph.observe.metric import Sample
 from heliograph.processes.backoff import Backoff
 from heliograph.settings.tls import ClientTls

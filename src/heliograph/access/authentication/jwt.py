@@ -4,26 +4,32 @@ A token whose signature is not valid may be an ordinary password, of which the n
 was signed by the right key but has expired, or says something else than it must, refuses its client.
 """
 
+import binascii
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
 from heliograph.access.authentication.jwt_keys import VerifyingKey, is_pem, pem_key, secret_key
 from heliograph.access.authentication.results import ResultError, accepted, carried_rights, client_attrs, is_superuser
-from heliograph.access.authentication.tokens import read_token
 from heliograph.access.templates import Template, client_values
-from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.access.templates.values import JWT_NAMES
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.jwt import JwtConfig, secret_bytes
+from heliograph.config.authentication import JwtConfig, secret_bytes
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40}([eE][+-]?[0-9]{1,3})?)?")
 _TIME_MAX_S: Final = 1 << 43  # the microseconds of later times have no room in 64 bits
 _SOURCE: Final = "jwt"
+_COMPACT: Final = re.compile(rb"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)\.([A-Za-z0-9_-]+)")
+_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+_PADDING: Final = (b"", b"", b"==", b"=")  # by length modulo 4; one character too many is refused by the decoder
+_TOKEN_BYTES_MAX: Final = 65_535
 
 
 class TokenKeys(Protocol):
@@ -220,3 +226,59 @@ def _stamp(path: Path | None) -> object:
     except OSError:
         return None
     return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)
+
+
+class SignedToken:
+    """A token whose signature is not checked yet.
+
+    Attributes:
+        algorithm: What its header says that it was signed with.
+    """
+
+    def __init__(self, algorithm: str, signed: bytes, signature: bytes, payload: bytes) -> None:
+        self.algorithm = algorithm
+        self._signed = signed
+        self._signature = signature
+        self._payload = payload
+
+    def is_of(self, key: VerifyingKey) -> bool:
+        """Whether it was signed with a key."""
+        return key.verifies(self.algorithm, self._signed, self._signature)
+
+    def claims(self) -> Mapping[str, Any] | None:
+        """What it says, None if that is no JSON object."""
+        try:
+            claims = msgspec.json.decode(_decoded(self._payload))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        return claims if isinstance(claims, dict) else None
+
+    def __repr__(self) -> str:
+        return f"SignedToken({self.algorithm!r})"
+
+
+def read_token(data: bytes) -> SignedToken | None:
+    """The token that bytes are, None if they are no token that could be checked."""
+    if len(data) > _TOKEN_BYTES_MAX:
+        return None
+    parts = _COMPACT.fullmatch(data)
+    if parts is None:
+        return None
+    try:
+        header = msgspec.json.decode(_decoded(parts[1]))
+        signature = _decoded(parts[3])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    # What is critical (RFC 7515 section 4.1.11) must be understood, and nothing is.
+    if not isinstance(header, dict) or "crit" in header or not isinstance(header.get("alg"), str):
+        return None
+    return SignedToken(header["alg"], data[: parts.end(2)], signature, parts[2])
+
+
+def _decoded(part: bytes) -> bytes:
+    """Base64 with the alphabet of URLs and without padding.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    return binascii.a2b_base64(part.translate(_STANDARD) + _PADDING[len(part) % 4], strict_mode=True)

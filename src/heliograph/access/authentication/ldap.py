@@ -8,14 +8,13 @@ from heliograph.access.acl.errors import AclError
 from heliograph.access.acl.topic_lists import allowed, rules_in_json
 from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
 from heliograph.access.authentication.results import accepted, is_superuser
-from heliograph.access.backends.ldap import Ldap, LdapEntry
-from heliograph.access.backends.ldap_search import LdapSearch
+from heliograph.access.backends.ldap import Ldap, LdapEntry, LdapSearch
 from heliograph.access.passwords.ldap_hash import verify_ldap_hash
 from heliograph.access.templates import Template, Values, client_values
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.ldap import LdapAuthenticatorConfig
+from heliograph.config.authentication import LdapAuthenticatorConfig
 from heliograph.mqtt import reason_codes as rc
 from heliograph.settings.units import parse_duration
 

@@ -1,21 +1,60 @@
 """From settings to the members of chains; what stands unchanged in new settings is kept as it is."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from heliograph.access.authentication.chain import ChainMember
-from heliograph.access.authentication.interface import Surroundings
-from heliograph.access.authentication.makers import make_authenticator
+from heliograph.access.authentication.interface import Authenticator, Surroundings
 from heliograph.config import Config
-from heliograph.config.authentication.authenticator import AuthenticatorConfig
+from heliograph.config.authentication import (
+    AuthenticatorConfig,
+    BuiltInDatabaseConfig,
+    CinfoConfig,
+    GssapiConfig,
+    HttpConfig,
+    JwtConfig,
+    LdapAuthenticatorConfig,
+    MongoAuthenticatorConfig,
+    MysqlAuthenticatorConfig,
+    PostgresqlAuthenticatorConfig,
+    RedisAuthenticatorConfig,
+    ScramConfig,
+    ScramHttpConfig,
+)
 from heliograph.config.listeners import enabled, every_listener
 from heliograph.parts import each
 
 GLOBAL: Final = ""
+
+
+# The modules of this package by the kinds of settings; each has `make(settings, surroundings) -> Authenticator`.
+_MODULES: Final[Mapping[type[AuthenticatorConfig], str]] = MappingProxyType(
+    {
+        BuiltInDatabaseConfig: "built_in_database",
+        MysqlAuthenticatorConfig: "sql",
+        PostgresqlAuthenticatorConfig: "sql",
+        HttpConfig: "http",
+        MongoAuthenticatorConfig: "mongodb",
+        RedisAuthenticatorConfig: "redis",
+        LdapAuthenticatorConfig: "ldap",
+        JwtConfig: "jwt",
+        ScramConfig: "scram",
+        ScramHttpConfig: "scram_http",
+        CinfoConfig: "cinfo",
+        GssapiConfig: "gssapi",
+    }
+)
+
+
 """The name of the chain of all listeners that have none of their own."""
+
 
 Path = tuple[str, ...]
 Chains = Mapping[str, Sequence[ChainMember]]
+
+
 """The enabled members of each chain by its name: a listener as `tcp:default`, or `GLOBAL`."""
 
 
@@ -121,3 +160,23 @@ def made_member(settings: AuthenticatorConfig, surroundings: Surroundings) -> Ch
 
 def _kept(present: Sequence[ChainMember], settings: AuthenticatorConfig) -> ChainMember | None:
     return next((one for one in present if one.settings == settings and one.authenticator.is_current()), None)
+
+
+def load_makers(wanted: Iterable[AuthenticatorConfig]) -> None:
+    """Load what makes authenticators of settings, libraries too; takes long, and may be called in a thread."""
+    for settings in wanted:
+        importlib.import_module(f"{__package__}.{_MODULES[type(settings)]}")
+        if isinstance(settings, JwtConfig) and settings.use_jwks:
+            importlib.import_module(f"{__package__}.jwks")
+
+
+def make_authenticator(settings: AuthenticatorConfig, surroundings: Surroundings) -> Authenticator:
+    """An authenticator that is not started.
+
+    Raises:
+        Exception: Its settings cannot be used, as the maker says.
+    """
+    module: Any = importlib.import_module(f"{__package__}.{_MODULES[type(settings)]}")
+    made = module.make(settings, surroundings)
+    assert isinstance(made, Authenticator)
+    return made

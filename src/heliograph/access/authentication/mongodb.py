@@ -7,9 +7,9 @@ from heliograph.access.authentication.stored_user import StoredUser, StoredUserA
 from heliograph.access.backends.mongodb import MongoDb
 from heliograph.access.templates import Values
 from heliograph.access.templates.documents import DocumentTemplate
-from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
-from heliograph.config.authentication.mongodb import MongoAuthenticatorConfig
+from heliograph.config.authentication import MongoAuthenticatorConfig
 
 
 class MongoAuthenticator(StoredUserAuthenticator):

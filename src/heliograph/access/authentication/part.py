@@ -4,11 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from heliograph.access.authentication.chain import BOUNDARY, AuthenticationChain, ChainMember, Failures
-from heliograph.access.authentication.counts import METRICS
+from heliograph.access.authentication.chain import BOUNDARY, METRICS, AuthenticationChain, ChainMember, Failures
 from heliograph.access.authentication.interface import Surroundings
-from heliograph.access.authentication.makers import load_makers
-from heliograph.access.authentication.members import GLOBAL, Chains, MemberMaker, chain_settings
+from heliograph.access.authentication.members import GLOBAL, Chains, MemberMaker, chain_settings, load_makers
 from heliograph.access.backends.node_cache import NodeCache, node_cache_metrics
 from heliograph.broker.authentication import AuthAttempt, AuthOutcome
 from heliograph.broker.client import ClientInfo
@@ -17,7 +15,7 @@ from heliograph.broker.hooks import CLIENT_AUTHENTICATE, OK, STOP
 from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
-from heliograph.config.authentication.authenticator import AuthenticatorConfig
+from heliograph.config.authentication import AuthenticatorConfig
 from heliograph.observe.metric import Sample, labelled
 from heliograph.observe.rate import CountRates
 from heliograph.parts import Change, Hook, HookedPart, every

@@ -6,9 +6,9 @@ from heliograph.access.authentication.interface import Surroundings
 from heliograph.access.authentication.stored_user import StoredUser, StoredUserAuthenticator
 from heliograph.access.backends.redis import Redis
 from heliograph.access.templates import Template, Values
-from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
-from heliograph.config.authentication.redis import RedisAuthenticatorConfig
+from heliograph.config.authentication import RedisAuthenticatorConfig
 
 
 class RedisAuthenticator(StoredUserAuthenticator):

@@ -7,7 +7,7 @@ from heliograph.access.users.records import ScramUser
 from heliograph.access.users.scram import ClientFirst, ScramError, ScramExchange
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.built_in_database import ScramConfig
+from heliograph.config.authentication import ScramConfig
 from heliograph.mqtt import reason_codes as rc
 
 ID: Final = "scram:built_in_database"

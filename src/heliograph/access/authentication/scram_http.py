@@ -8,14 +8,14 @@ from heliograph.access.authentication.http import OK_STATUS, grants_of, http_bac
 from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
 from heliograph.access.authentication.results import ResultError
 from heliograph.access.authentication.scram import METHODS
-from heliograph.access.backends.http_bodies import HttpAnswer, object_of
+from heliograph.access.backends.http import HttpAnswer, object_of
 from heliograph.access.backends.http_requests import HttpBackend
 from heliograph.access.templates import TemplateError, client_values
 from heliograph.access.users.records import ScramUser
 from heliograph.access.users.scram import ClientFirst, ScramError, ScramExchange
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authentication.http import ScramHttpConfig
+from heliograph.config.authentication import ScramHttpConfig
 from heliograph.mqtt import reason_codes as rc
 
 ID: Final = "scram:http"

@@ -7,8 +7,7 @@ from heliograph.access.authentication.stored_user import StoredUser, StoredUserA
 from heliograph.access.backends.databases import sql_backend
 from heliograph.access.templates import TemplateError, Values
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
-from heliograph.config.authentication.mysql import MysqlAuthenticatorConfig
-from heliograph.config.authentication.postgresql import PostgresqlAuthenticatorConfig
+from heliograph.config.authentication import MysqlAuthenticatorConfig, PostgresqlAuthenticatorConfig
 
 
 class SqlAuthenticator(StoredUserAuthenticator):

@@ -6,7 +6,7 @@ from heliograph.access.authorization.interface import RulesSource, SourceSurroun
 from heliograph.access.built_in_rules.record import ALL, CLIENTID, USERNAME
 from heliograph.access.built_in_rules.store import BuiltInRules
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.built_in_database import BuiltInDatabaseSourceConfig
+from heliograph.config.authorization import BuiltInDatabaseSourceConfig
 
 
 def make(settings: BuiltInDatabaseSourceConfig, surroundings: SourceSurroundings) -> RulesSource:

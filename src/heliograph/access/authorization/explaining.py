@@ -9,7 +9,7 @@ from heliograph.access.authorization.interface import AuthorizationSource
 from heliograph.access.authorization.part import AuthorizationPart
 from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.kinds import source_type
+from heliograph.config.authorization import source_type
 
 NOT_ASKED: Final = "not asked"
 SUPERUSER: Final = "superuser"

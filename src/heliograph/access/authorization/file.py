@@ -8,7 +8,7 @@ from heliograph.access.acl.errors import AclError
 from heliograph.access.acl.rules import Rule, Rules
 from heliograph.access.authorization.interface import RulesSource, SourceSurroundings
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.file import DEFAULT_FILE, FileSourceConfig
+from heliograph.config.authorization import DEFAULT_FILE, FileSourceConfig
 
 _log = logging.getLogger(__name__)
 

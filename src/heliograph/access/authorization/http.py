@@ -4,12 +4,12 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from heliograph.access.authorization.interface import AskedSource, SourceSurroundings
-from heliograph.access.backends.http_bodies import HttpAnswer, object_of
+from heliograph.access.backends.http import HttpAnswer, object_of
 from heliograph.access.templates import TemplateError, client_values
 from heliograph.access.templates.values import REQUEST_NAMES
 from heliograph.broker.actions import PUBLISH, Action
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.http import HttpSourceConfig
+from heliograph.config.authorization import HttpSourceConfig
 from heliograph.config.backends.http import JSON
 
 if TYPE_CHECKING:

@@ -3,12 +3,11 @@
 from heliograph.access.acl.topic_lists import allowed, rules_in_json
 from heliograph.access.authorization.interface import SourceSurroundings
 from heliograph.access.authorization.rows_source import Rows, RowsSource
-from heliograph.access.backends.ldap import Ldap
-from heliograph.access.backends.ldap_search import LdapSearch
+from heliograph.access.backends.ldap import Ldap, LdapSearch
 from heliograph.access.templates import client_values
 from heliograph.access.templates.values import QUERY_NAMES
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.ldap import LdapSourceConfig
+from heliograph.config.authorization import LdapSourceConfig
 
 
 class LdapSource(RowsSource[tuple[str, str]]):

@@ -5,10 +5,10 @@ from heliograph.access.authorization.rows_source import Rows, RowsSource
 from heliograph.access.backends.mongodb import MongoDb
 from heliograph.access.templates import client_values
 from heliograph.access.templates.documents import DocumentTemplate
-from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.access.templates.values import QUERY_NAMES
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.mongodb import MongoSourceConfig
+from heliograph.config.authorization import MongoSourceConfig
 
 
 class MongoSource(RowsSource[tuple[str, ...]]):

@@ -1,10 +1,12 @@
 """Authorization as a part of a node: the chain of sources, its settings, and what its sources count."""
 
 import asyncio
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from heliograph.access.authorization.chain import SourceChain
 from heliograph.access.authorization.entries import ChainEntry
@@ -14,14 +16,23 @@ from heliograph.access.authorization.interface import (
     RulesSource,
     SourceSurroundings,
 )
-from heliograph.access.authorization.makers import make_source
 from heliograph.access.authorization.waiting import WaitingChain
 from heliograph.access.backends.node_cache import NodeCache, node_cache_metrics
 from heliograph.broker.actions import ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Authorization, Config
-from heliograph.config.authorization.kinds import source_type
-from heliograph.config.authorization.source import SourceConfig
+from heliograph.config.authorization import (
+    BuiltInDatabaseSourceConfig,
+    FileSourceConfig,
+    HttpSourceConfig,
+    LdapSourceConfig,
+    MongoSourceConfig,
+    MysqlSourceConfig,
+    PostgresqlSourceConfig,
+    RedisSourceConfig,
+    SourceConfig,
+    source_type,
+)
 from heliograph.config.listeners import enabled
 from heliograph.observe.metric import Metric, Sample, counter, histogram, labelled
 from heliograph.observe.rate import CountRates
@@ -35,6 +46,21 @@ _COUNTS: Final = (
     ("nomatch", "Times that it had no rule for it."),
     ("ignore", "Times that it did not want to decide."),
     ("error", "Times that it could not say."),
+)
+
+
+# The modules of this package by the kinds of settings; each has `make(settings, surroundings) -> AuthorizationSource`.
+_MODULES: Final[Mapping[type[SourceConfig], str]] = MappingProxyType(
+    {
+        FileSourceConfig: "file",
+        BuiltInDatabaseSourceConfig: "built_in_database",
+        HttpSourceConfig: "http",
+        MysqlSourceConfig: "sql",
+        PostgresqlSourceConfig: "sql",
+        MongoSourceConfig: "mongodb",
+        RedisSourceConfig: "redis",
+        LdapSourceConfig: "ldap",
+    }
 )
 
 
@@ -250,3 +276,15 @@ class AuthorizationPart(Part):
 def _may_grant_rules(config: Config) -> bool:
     """Whether a client may carry an ACL: an authenticator may give it one."""
     return bool(config.authentication) or any(one.authentication for _, _, one in enabled(config.listeners))
+
+
+def make_source(settings: SourceConfig, surroundings: SourceSurroundings) -> AuthorizationSource:
+    """A source that is not started.
+
+    Raises:
+        Exception: Its settings cannot be used, as the maker says.
+    """
+    module: Any = importlib.import_module(f"{__package__}.{_MODULES[type(settings)]}")
+    made = module.make(settings, surroundings)
+    assert isinstance(made, AuthorizationSource)
+    return made

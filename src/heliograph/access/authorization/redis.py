@@ -5,10 +5,10 @@ from heliograph.access.authorization.interface import SourceSurroundings
 from heliograph.access.authorization.rows_source import Rows, RowsSource
 from heliograph.access.backends.redis import Redis
 from heliograph.access.templates import Template, client_values
-from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.access.templates.values import QUERY_NAMES
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.redis import RedisSourceConfig
+from heliograph.config.authorization import RedisSourceConfig
 
 
 class RedisSource(RowsSource[str]):

@@ -6,8 +6,7 @@ from heliograph.access.backends.databases import sql_backend
 from heliograph.access.templates import client_values
 from heliograph.access.templates.values import QUERY_NAMES
 from heliograph.broker.client import ClientInfo
-from heliograph.config.authorization.mysql import MysqlSourceConfig
-from heliograph.config.authorization.postgresql import PostgresqlSourceConfig
+from heliograph.config.authorization import MysqlSourceConfig, PostgresqlSourceConfig
 
 
 class SqlSource(RowsSource[tuple[str, ...]]):

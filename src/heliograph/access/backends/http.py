@@ -3,19 +3,22 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
+import msgspec
 
-from heliograph.access.backends.http_bodies import HttpAnswer
 from heliograph.access.backends.interface import Connector, Fault
-from heliograph.config.backends.http import HttpConnection
+from heliograph.config.backends.http import FORM, JSON, HttpConnection
 
 ANSWER_BYTES_MAX: Final = 1 << 20
 _PORTS: Final = {"http": 80, "https": 443}
+_FIELDS_MAX: Final = 1000
+
 
 # They log the URLs of requests, which may hold what clients sent: passwords too.
 for _name in ("httpx", "httpcore"):
@@ -54,6 +57,19 @@ def http_client(tls: ssl.SSLContext | bool, connections: int, connect_s: float, 
         follow_redirects=False,
         headers={"accept-encoding": "identity"},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer.
+
+    Attributes:
+        content_type: What the service calls the body; None where it does not say.
+    """
+
+    status: int
+    content_type: str | None
+    body: bytes
 
 
 async def ask_http(client: httpx.AsyncClient, question: HttpQuestion) -> HttpAnswer:
@@ -135,3 +151,22 @@ class HttpConnector(Connector[httpx.AsyncClient]):
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
+
+
+def object_of(answer: HttpAnswer, default_type: str = "") -> Mapping[str, object] | None:
+    """The names and values of a body; None if it cannot be read.
+
+    Args:
+        default_type: What it is where the service does not say.
+    """
+    content_type = (default_type if answer.content_type is None else answer.content_type).strip().lower()
+    try:
+        if content_type.startswith(JSON):
+            body = msgspec.json.decode(answer.body)
+            return body if isinstance(body, dict) else None
+        if content_type.startswith(FORM):
+            text = answer.body.decode()
+            return dict(parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=_FIELDS_MAX))
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return None

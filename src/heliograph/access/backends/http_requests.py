@@ -5,15 +5,14 @@ import secrets
 from collections.abc import Collection
 from typing import Final
 
-from heliograph.access.backends.http import HttpConnector, HttpQuestion, ask_http
-from heliograph.access.backends.http_bodies import HttpAnswer
+from heliograph.access.backends.http import HttpAnswer, HttpConnector, HttpQuestion, ask_http
 from heliograph.access.backends.interface import PoolLimits
 from heliograph.access.backends.live import Backends
 from heliograph.access.backends.node_cache import CachedAnswer, CachedAnswers
 from heliograph.access.backends.pool import Pool
 from heliograph.access.templates import Template, Values
 from heliograph.access.templates.documents import DocumentTemplate
-from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.access.templates.web import FormTemplate, UrlTemplate, header_value
 from heliograph.config.backends.http import HttpRequest
 

@@ -17,13 +17,20 @@ from heliograph.access.backends.interface import Fault, PoolLimits
 from heliograph.access.backends.live import Backends
 from heliograph.access.backends.pool import Pool
 from heliograph.access.backends.threads import BlockingConnector, Threaded
+from heliograph.access.templates import Template, Values
+from heliograph.access.templates.ldap import dn_value, filter_value
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.ldap import LdapConnection
 
 _CONNECT_S: Final = 5.0
+
+
 # Results of the protocol (RFC 4511, appendix A).
 _SUCCESS: Final = 0
 _SIZE_LIMIT_EXCEEDED: Final = 4
 _NO_SUCH_OBJECT: Final = 32
+
+
 # The server is to blame for these, and not a password: operationsError, protocolError, timeLimitExceeded, busy,
 # unavailable, other.
 _FAILURES: Final = frozenset((1, 2, 3, 51, 52, 80))
@@ -275,3 +282,21 @@ def _tls(library: Any, settings: LdapConnection) -> Any:
     tls = library.Tls()
     tls.wrap_socket = wrap_socket
     return tls
+
+
+class LdapSearch:
+    """A name and a filter, filled in for each client; values are escaped for where they stand.
+
+    Args:
+        settings: What is searched.
+        names: The placeholders that are allowed.
+    """
+
+    def __init__(self, settings: LdapConnection, names: frozenset[str]) -> None:
+        self._base = Template(settings.base_dn, names)
+        self._filter = Template(settings.filter, names)
+        warn_of_unknown("base_dn and filter of LDAP", [*self._base.unknown, *self._filter.unknown])
+
+    def render(self, values: Values) -> tuple[str, str]:
+        """The name and the filter for a client."""
+        return self._base.render(values, dn_value), self._filter.render(values, filter_value)

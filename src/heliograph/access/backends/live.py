@@ -2,17 +2,16 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Metric, Sample, counter, gauge, histogram
+from heliograph.parts import Part
 
 _log = logging.getLogger(__name__)
-
 ALARM: Final = "backend_down"
-
 _BACKEND: Final = ("backend",)
 METRICS: Final[tuple[Metric, ...]] = (
     gauge("backend.connections", "Open connections to the server.", labels=_BACKEND),
@@ -103,3 +102,35 @@ class Backends:
 
     def __repr__(self) -> str:
         return f"Backends({', '.join(backend.name for backend in self._live) or 'none'})"
+
+
+class BackendsPart(Part):
+    """The alarms and numbers of the servers that authenticators and sources of authorization ask.
+
+    Args:
+        alarms: The alarms of the node, when it has started.
+
+    Attributes:
+        backends: Those that are in use; they are made, started and stopped by what asks them.
+    """
+
+    name = "backends"
+    needs = ("kernel",)
+    metrics = METRICS
+
+    backends: Backends
+
+    def __init__(self, alarms: Callable[[], Alarms]) -> None:
+        self._alarms = alarms
+
+    async def start(self) -> None:
+        """Begin without any."""
+        self.backends = Backends(self._alarms())
+
+    def health(self) -> str:
+        """Which backends are down, and why."""
+        return self.backends.health()
+
+    def samples(self) -> Iterable[Sample]:
+        """Numbers named `backend.*`."""
+        return self.backends.samples()

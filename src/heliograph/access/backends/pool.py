@@ -8,27 +8,28 @@ try, which decides whether the server is down, questions wait.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
+from urllib.parse import quote, quote_plus
 
 from heliograph.access.backends.interface import BackendError, Client, Connector, LostConnectionError, PoolLimits
 from heliograph.access.backends.live import Backends
-from heliograph.access.backends.masking import masked
 from heliograph.access.backends.waiting_line import WaitingLine
+from heliograph.observe.bounded_log import short_text
 from heliograph.observe.histogram import Histogram
 from heliograph.observe.metric import Sample, labelled
 from heliograph.processes.backoff import Backoff
-from heliograph.settings.secrets import SecretError
+from heliograph.settings.secrets import STARS, SecretError
 from heliograph.settings.units import format_duration
 
 Answer = TypeVar("Answer")
-
 _BACKOFF: Final = Backoff(0.5, 15.0)
 _LATENCY_BOUNDS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _AVERAGE_OF: Final = 8  # the answers of which the typical time is known
 _NOT_USABLE: Final = -1  # of no generation
 _STOPPED: Final = "it was stopped"
+_TEXT_MAX: Final = 500
 
 
 class _Opened(Generic[Client]):
@@ -361,3 +362,15 @@ class Pool(Generic[Client]):
 async def _end(connector: Connector[Client], client: Client) -> None:
     with suppress(Exception):
         await connector.close(client)
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """A text as one line of bounded length, with stars for each secret, also where it is quoted or part of a URL."""
+    forms = {form for secret in secrets if secret for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, STARS)
+    return short_text(" ".join(text.split()), _TEXT_MAX)
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    return secret, repr(secret)[1:-1], repr(secret.encode())[2:-1], quote(secret, safe=""), quote_plus(secret)

@@ -8,7 +8,7 @@ from heliograph.access.backends.live import Backends
 from heliograph.access.backends.pool import Pool
 from heliograph.access.templates import TemplateError
 from heliograph.access.templates.sql import FORMAT, Statement
-from heliograph.access.templates.unknown import warn_of_unknown
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.sql import SqlConnection
 
 Row: TypeAlias = Mapping[str, object]

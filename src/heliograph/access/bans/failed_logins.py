@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from heliograph.config.address_limits import LoginBackoff
-from heliograph.observe.short_text import short_text
+from heliograph.observe.bounded_log import short_text
 
 _SECOND_US: Final = 1_000_000
 _COUNTED_MAX: Final = 100_000

@@ -14,8 +14,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import OK
 from heliograph.config import FlappingDetect
 from heliograph.mqtt import reason_codes as rc
-from heliograph.observe.bounded_log import BoundedLog
-from heliograph.observe.short_text import short_text
+from heliograph.observe.bounded_log import BoundedLog, short_text
 
 _CLIENTS_MAX: Final = 100_000
 DETECTOR: Final = "flapping detector"

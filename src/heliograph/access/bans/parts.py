@@ -12,7 +12,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hook_order import ACCESS, FLAPPING
 from heliograph.broker.hooks import Hooks
 from heliograph.config import Banned, Config, FlappingDetect
-from heliograph.config.zones import DEFAULT_ZONE
+from heliograph.config.settings import DEFAULT_ZONE
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Hook, HookedPart
 

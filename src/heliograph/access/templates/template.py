@@ -1,7 +1,8 @@
 """A text with placeholders: `${name}`, `${.name}`, `${client_attrs.NAME}`; `${$}` is a dollar sign."""
 
+import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from heliograph.access.templates.values import Values
@@ -9,6 +10,7 @@ from heliograph.access.templates.values import Values
 _PLACE: Final = re.compile(r"\$\{(?:(?P<dollar>\$)|\.?(?P<name>[A-Za-z0-9._]*))\}")
 _QUOTED_PLACE: Final = re.compile(r'"\$\{\.?(?P<quoted>[A-Za-z0-9._]*)\}"|' + _PLACE.pattern)
 _ATTRS: Final = "client_attrs"
+_log = logging.getLogger(__name__)
 
 
 class TemplateError(ValueError):
@@ -76,3 +78,14 @@ class Template:
 def _is_allowed(name: str, names: Collection[str]) -> bool:
     space, dot, _ = name.partition(".")
     return _ATTRS in names if dot and space == _ATTRS else name != _ATTRS and name in names
+
+
+def warn_of_unknown(where: str, names: Iterable[str]) -> None:
+    """Write a line for each placeholder that is not allowed.
+
+    Args:
+        where: What they stand in, for people.
+        names: `Template.unknown`, or that of several templates.
+    """
+    for name in names:
+        _log.warning("%s: ${%s} is no placeholder here and stays as it is", where, name)

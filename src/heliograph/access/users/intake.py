@@ -14,7 +14,7 @@ from heliograph.access.passwords import PasswordPool, hash_password
 from heliograph.access.passwords.algorithms import PasswordTooLongError, check_length
 from heliograph.access.users.files import FileUser, UserFileError, read_users
 from heliograph.access.users.records import PasswordUser, ScramUser, own_algorithm
-from heliograph.access.users.scram_keys import scram_keys
+from heliograph.access.users.scram import scram_keys
 from heliograph.access.users.store import UserGroup
 from heliograph.config.passwords import PasswordHashAlgorithm
 

@@ -9,6 +9,7 @@ import hmac
 import re
 import secrets
 from base64 import b64decode, b64encode
+from dataclasses import dataclass
 from typing import Final
 
 from heliograph.access.users.records import ScramUser
@@ -19,6 +20,7 @@ _FINAL: Final = re.compile(rb"(c=([^,]+),r=([^,]+)(?:,.*)?),p=([^,]+)", re.DOTAL
 _NAME_ESCAPE: Final = re.compile(rb"=(2C|3D|)")
 _NONCE_BYTES: Final = 18
 _MESSAGE_BYTES_MAX: Final = 4096
+DIGESTS: Final = ("sha256", "sha512")
 
 
 class ScramError(Exception):
@@ -99,3 +101,27 @@ def _decoded(text: bytes) -> bytes:
         return b64decode(text, validate=True)
     except binascii.Error:
         raise ScramError("the client's final message is not valid") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ScramKeys:
+    """What a server keeps of one password.
+
+    Attributes:
+        stored_key: Proves that a client knows the password.
+        server_key: Proves to the client that the server knows these keys.
+    """
+
+    stored_key: bytes
+    server_key: bytes
+
+
+def scram_keys(digest: str, password: bytes, salt: bytes, iterations: int) -> ScramKeys:
+    """The keys of a password, which is taken as its bytes are, without normalisation.
+
+    Args:
+        digest: `sha256` or `sha512`.
+    """
+    salted = hashlib.pbkdf2_hmac(digest, password, salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    return ScramKeys(hashlib.new(digest, client_key).digest(), hmac.digest(salted, b"Server Key", digest))

@@ -7,14 +7,13 @@ from heliograph.access.authentication.http import step_of_answer
 from heliograph.access.authentication.interface import Answer
 from heliograph.access.authentication.jwt import FixedKeys, JwtAuthenticator, settings_key
 from heliograph.access.authorization.http import verdict_of_answer
-from heliograph.access.backends.http_bodies import HttpAnswer
+from heliograph.access.backends.http import HttpAnswer
 from heliograph.broker.authentication import AuthAttempt
 from heliograph.broker.client import ClientInfo
 from heliograph.cli.access_cases.authorization import client_in
 from heliograph.cli.access_cases.running import AccessAnswer, AccessCase, bytes_in, group_in
 from heliograph.cli.batch import CaseError
-from heliograph.config.authentication.cinfo import CinfoConfig
-from heliograph.config.authentication.jwt import JwtConfig
+from heliograph.config.authentication import CinfoConfig, JwtConfig
 from heliograph.mqtt import reason_codes as rc
 from heliograph.rules.variform import VariformError
 

@@ -5,9 +5,10 @@ a plain value from then on: it is pickled to the workers with the reader or writ
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from difflib import get_close_matches
+from typing import Any, Final
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.datasource.client import (
@@ -19,7 +20,6 @@ from heliograph.pipeline.datasource.client import (
     StorageClient,
 )
 from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
-from heliograph.pipeline.datasource.option_names import SINK_HINTS, SOURCE_HINTS, read_options
 from heliograph.pipeline.datasource.read_bounds import EARLIEST as EARLIEST
 from heliograph.pipeline.datasource.read_bounds import LATEST as LATEST
 from heliograph.pipeline.datasource.read_bounds import ReadBound, check_span, parse_bound, parse_zone
@@ -32,11 +32,52 @@ from heliograph.settings.tls import ClientTls
 #: Rows of one partition of a read. About a second's work for one core with a JSON field to extract.
 DEFAULT_PARTITION_MESSAGES: Final = 262_144
 
+
 #: Bytes of topics and payloads of one partition of a read: what a worker and Spark's Java process hold at a time is a
 #: small part of it, so it bounds only how uneven the work of the cores may become.
 DEFAULT_PARTITION_BYTES: Final = 64 << 20
-
 _SCHEMES: Final = ("grpc+tls", "grpc+tcp")
+
+
+#: Options of a streaming write that are Spark's own, and handed on to the sink.
+_OF_SPARK: Final = ("checkpointlocation",)
+_NO_GROUPS: Final = "left out: there are no consumer groups, a stream keeps its place in its checkpoint"
+_NO_PATH: Final = "left out: topics are named by the option topics"
+
+
+#: What is meant by names that are no options of a read.
+SOURCE_HINTS: Final[Mapping[str, str]] = {
+    "path": _NO_PATH,
+    "kafka.bootstrap.servers": "endpoint here: host:port of the storage reader",
+    "subscribe": "topics here, which takes MQTT topic filters separated by commas",
+    "subscribepattern": "topics here, which takes MQTT topic filters such as sensors/+/temp",
+    "assign": "topics here; which shards are read, a condition on the column shard says",
+    "startingoffsets": "start here: earliest, latest, a time or an offset",
+    "startingtimestamp": "start here: earliest, latest, a time or an offset",
+    "startingoffsetsbytimestamp": "start here: earliest, latest, a time or an offset",
+    "endingoffsets": "end here: latest, a time or an offset",
+    "endingtimestamp": "end here: latest, a time or an offset",
+    "endingoffsetsbytimestamp": "end here: latest, a time or an offset",
+    "maxoffsetspertrigger": "maxMessagesPerTrigger here",
+    "minpartitions": "partitionMessages here, the messages of one partition",
+    "maxrecordsperpartition": "partitionMessages here",
+    "groupidprefix": _NO_GROUPS,
+    "kafka.group.id": _NO_GROUPS,
+    "includeheaders": "left out: the column properties is always there",
+    "ondecodeerror": "mode here: PERMISSIVE, DROPMALFORMED or FAILFAST",
+}
+
+
+#: What is meant by names that are no options of a write.
+SINK_HINTS: Final[Mapping[str, str]] = {
+    "path": "left out: each row names its topic in the column topic",
+    "kafka.bootstrap.servers": "host and port here: those of the MQTT broker",
+    "topic": "left out: each row names its topic in the column topic (lit('a/b').alias('topic') for one topic)",
+    "includeheaders": "left out: give the rows a column properties",
+    "endpoint": "host and port here: rows are published over MQTT",
+    "retain": "left out: give the rows a column retain",
+}
+_KAFKA: Final = "kafka."
 
 
 class Names(Kind[tuple[str, ...]]):
@@ -294,3 +335,46 @@ def _token(options: Mapping[str, str]) -> str | None:
         return secret.reveal()
     except SecretError as error:
         raise OptionError("token", f"file://{secret.file}", f"a token, or a file with one in it ({error})") from None
+
+
+def read_options(model: type[Any], options: Mapping[str, str], hints: Mapping[str, str]) -> dict[str, Any]:
+    """What options say, by the fields of a group of settings.
+
+    Args:
+        model: The group.
+        options: The text of each option.
+        hints: What is meant by names that are no options here.
+
+    Raises:
+        OptionError: One is not known, or has a value that is not valid.
+    """
+    settings = settings_of(model)
+    _check(options, tuple(settings), hints)
+    values: dict[str, Any] = {}
+    for name, declared in settings.items():  # Spark's mapping knows them in any case, and gives them in small letters
+        if name not in options:
+            continue
+        text, kind = options[name], declared.kind
+        assert isinstance(kind, Kind)
+        try:
+            values[declared.field] = kind.convert(text)
+        except RefusedError as refusal:
+            detail = f": {refusal}" if str(refusal) else ""
+            raise OptionError(name, text, f"{kind.expected}{detail}") from None
+    return values
+
+
+def _check(options: Mapping[str, str], valid: Sequence[str], hints: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in valid}
+    for name, value in options.items():
+        folded = name.lower()
+        if folded not in known and folded not in _OF_SPARK:
+            raise OptionError(name, value, hints.get(folded) or _nearest(folded, known))
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    if near:
+        return f"left out, or did you mean {known[near[0]]}?"
+    told = "left out, since this is no Kafka" if name.startswith(_KAFKA) else "left out"
+    return f"{told}; there are {', '.join(known.values())}"

@@ -4,13 +4,19 @@ Large ranges are cut, so that all cores have work; small ones share a partition,
 and two Python workers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from heliograph.pipeline.datasource.client import MessageSelection, StreamStep
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient, StreamStep
 from heliograph.pipeline.datasource.endpoints import Endpoints
+from heliograph.pipeline.datasource.options import SourceOptions
+
+_KEPT_MAX: Final = 16
 
 
 @dataclass(frozen=True)
@@ -95,3 +101,38 @@ def _grouped(ranges: list[StreamRange], size: PartitionSize) -> list[list[Stream
         groups[-1].append(span)
         room -= share
     return groups
+
+
+class WorkerConnections:
+    """The connections of one process; lives as long as it. Tasks of a worker come one after another."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str | None, ...], StorageClient] = {}
+
+    @contextmanager
+    def borrowed(self, options: SourceOptions, endpoint: str) -> Iterator[StorageClient]:
+        """A connection to a reader for the length of a `with` block, used by this task only.
+
+        It is closed when the block ends with an exception, a read that is not read to its end among them, so the next
+        task opens another; otherwise it is kept, in the place of the least recently used one where there are
+        many.
+        """
+        key = (endpoint, options.token, options.tls_ca, options.tls_cert, options.tls_key)
+        client = self._kept.pop(key, None) or options.connect(endpoint)
+        try:
+            yield client
+        except BaseException:
+            client.close()
+            raise
+        former = self._kept.pop(key, None)
+        self._kept[key] = client
+        if former is None and len(self._kept) > _KEPT_MAX:
+            former = self._kept.pop(next(iter(self._kept)))
+        if former is not None:
+            former.close()
+
+
+@cache
+def worker_connections() -> WorkerConnections:
+    """The connections of this process."""
+    return WorkerConnections()

@@ -1,7 +1,7 @@
 """The data source ``heliograph``: stored messages as a Spark table or stream, and rows published as MQTT messages.
 
 `HeliographDataSource` is what a session registers; the readers are here, the writers in
-`heliograph.pipeline.datasource.writer`. Spark pickles all of these classes: the source to a planning process on the
+`heliograph.pipeline.datasource.source`. Spark pickles all of these classes: the source to a planning process on the
 driver, the readers to the workers. So they hold plain values only, and connect to the storage readers where they are
 used.
 
@@ -10,13 +10,24 @@ positions in streams, which are append-only. That is what makes the source repla
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark import SparkContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -24,27 +35,68 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from heliograph._spark_worker import settle_process
 from heliograph.pipeline.datasource.client import MessageSelection, Positions, ReadPlan, StorageClient
-from heliograph.pipeline.datasource.connections import worker_connections
 from heliograph.pipeline.datasource.decoding import PayloadDecoder
 from heliograph.pipeline.datasource.endpoints import Endpoints
 from heliograph.pipeline.datasource.offsets import Offset as Offset
 from heliograph.pipeline.datasource.offsets import latest_offset, make_offset, more_lost
 from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SinkOptions, SourceOptions
-from heliograph.pipeline.datasource.partitions import MessagePartition, PartitionSize, plan_partitions
+from heliograph.pipeline.datasource.partitions import (
+    MessagePartition,
+    PartitionSize,
+    plan_partitions,
+    worker_connections,
+)
+from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.datasource.pushdown import narrow
 from heliograph.pipeline.datasource.read_bounds import ReadBound, check_not_ahead
 from heliograph.pipeline.datasource.schema import arrow_schema, check_schema, columns_ddl, conform
-from heliograph.pipeline.datasource.worker_python import use_own_python
-from heliograph.pipeline.datasource.writer import MqttBatchWriter, MqttStreamWriter
 from heliograph.pipeline.errors import DataLossError, OptionError, PipelineError
 
 FORMAT: Final = "heliograph"
-
 _log = logging.getLogger(__name__)
+
+
+#: What PySpark takes where nothing names a program: whatever the PATH has, which may lack this package.
+_OF_THE_PATH: Final = "python3"
+_COLUMNS: Final = ("topic", "payload", "qos", "retain", "properties")
+
+
+@dataclass(frozen=True)
+class PublishedRows(WriterCommitMessage):
+    """What a task says when it ends: how many rows the broker acknowledged."""
+
+    rows: int
+
+
+class _MqttWriter:
+    """What both writers share: publishing one partition, on a worker."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        _check_columns(schema)
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> PublishedRows:
+        """Publish the rows of one partition. Called once for each, on a worker; it blocks until all is acknowledged."""
+        rows = 0
+        with MqttPublisher(self.options) as publisher:
+            for batch in iterator:
+                for row in batch.to_pylist():
+                    publisher.publish(row)
+                rows += batch.num_rows
+            publisher.flush()
+        return PublishedRows(rows)
+
+
+class MqttBatchWriter(_MqttWriter, DataSourceArrowWriter):
+    """Publishes the rows of a table; Spark pickles it to the workers."""
+
+
+class MqttStreamWriter(_MqttWriter, DataSourceStreamArrowWriter):
+    """Publishes the rows of each micro-batch; Spark pickles it to the workers."""
 
 
 class HeliographDataSource(DataSource):
@@ -334,3 +386,26 @@ def _between(begin: Positions, end: Positions) -> dict[str, tuple[str, str]]:
     """The ranges of the streams that go on between two places."""
     ranges = {stream: (begin.get(stream, ""), to) for stream, to in end.items()}
     return {stream: ends for stream, ends in ranges.items() if ends[0] != ends[1]}
+
+
+def use_own_python() -> None:
+    """Make a local session start its workers with the Python of this process, if nothing says which.
+
+    Called when the source is registered, which is before Spark notes with which program its functions run. The workers
+    of a cluster are other machines, and what is there its configuration says.
+    """
+    context = SparkContext._active_spark_context
+    if context is not None and context.pythonExec == _OF_THE_PATH and str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
+
+
+def _check_columns(schema: StructType) -> None:
+    valid = f"some of {', '.join(_COLUMNS)}, among them topic and payload"
+    for name in schema.fieldNames():
+        if name not in _COLUMNS:
+            raise OptionError("columns", name, valid)
+    for name, kinds in (("topic", (StringType,)), ("payload", (StringType, BinaryType))):
+        if name not in schema.fieldNames():
+            raise OptionError("columns", ", ".join(schema.fieldNames()), valid)
+        if not isinstance(schema[name].dataType, kinds):
+            raise OptionError(f"columns.{name}", schema[name].dataType.simpleString(), "a string")

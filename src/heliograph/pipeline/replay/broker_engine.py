@@ -1,18 +1,17 @@
 """A replay in the broker's engine: the evaluator of the node, with the bounds that rules have there."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from heliograph.pipeline.datasource.client import StorageClient
+from heliograph.pipeline.datasource.client import SKIP, MessageSelection, StorageClient
 from heliograph.pipeline.replay.findings import Example, ReplayFindings, RuleOutcome
 from heliograph.pipeline.replay.request import ReplayRequest
 from heliograph.pipeline.replay.resolving import ReplayedRule
-from heliograph.pipeline.replay.stretch import Stretch, StretchSlice, selection_of
 from heliograph.rules.columns import STORED_BY_COLUMN, STORED_NAMES, MessageColumns
 from heliograph.rules.environment import Environment
 from heliograph.rules.evaluator import LIVE, CompiledRule
@@ -23,9 +22,26 @@ from heliograph.rules.spark.rows import messages
 
 _PLACE: Final = ("topic", "clientid", "stored_at", "position")
 _TOPICS_KNOWN_MAX: Final = 100_000
-
 Tell = Callable[[float, ReplayFindings], None]
+_SLICE_MESSAGES: Final = 16_384
+_SLICE_BYTES: Final = 8 << 20
+
+
 """Takes progress: the share of the stretch, and what was found."""
+
+
+class StretchSlice(NamedTuple):
+    """Some messages of one stream.
+
+    Attributes:
+        stream: The stream.
+        batch: The messages.
+        share: Which share of the stretch is read with it, 0 to 1.
+    """
+
+    stream: str
+    batch: pa.RecordBatch
+    share: float
 
 
 class BrokerReplay:
@@ -145,3 +161,39 @@ def _evaluated(rule: CompiledRule, message: MessageColumns) -> RuleOutcome:
 def _place(piece: StretchSlice, number: int) -> Example:
     values: dict[str, Any] = {name: _plain(piece.batch.column(name))[number].as_py() for name in _PLACE}
     return {"id": f"{piece.stream}@{values.pop('position')}", **values}
+
+
+class Stretch:
+    """Messages of some topics that were stored within a span of time.
+
+    Args:
+        client: A connection to the storage reader; the caller closes it.
+        selection: What is read.
+    """
+
+    def __init__(self, client: StorageClient, selection: MessageSelection) -> None:
+        self._client = client
+        self._selection = selection
+
+    def slices(self, columns: Sequence[str]) -> Iterator[StretchSlice]:
+        """All messages; those of a stream in order, and of all streams about in the order of their times."""
+        positions: dict[str, str] = {}
+        done = 0
+        while True:
+            plan = self._client.plan(self._selection, positions, messages_max=_SLICE_MESSAGES, bytes_max=_SLICE_BYTES)
+            total = done + plan.messages + plan.messages_remaining
+            for stream, step in plan.streams.items():
+                if not step.messages:
+                    continue
+                done += step.messages
+                begin = positions.get(stream, "")
+                for batch in self._client.read(self._selection, stream, begin, step.position, columns):
+                    yield StretchSlice(stream, batch, done / total)
+            if not plan.messages_remaining or not plan.messages:
+                return
+            positions = plan.positions()
+
+
+def selection_of(database: str, topics: Sequence[str], since: int, until: int) -> MessageSelection:
+    """Messages of a stretch; what is damaged on disk is left out, and logged."""
+    return MessageSelection(database, tuple(topics), since or None, until, SKIP)

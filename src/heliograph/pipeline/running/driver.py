@@ -6,12 +6,14 @@ the checkpoints, and ends all of them when it is stopped. What a query does is s
 `heliograph.pipeline.running.queries`.
 """
 
+import hashlib
 import json
 import logging
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import Final
 
@@ -28,24 +30,27 @@ from heliograph.pipeline.errors import (
     sentence_of,
 )
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
+from heliograph.pipeline.files.rulefile import load_pipeline, pipeline_files
 from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, RUNNING, WAITING, QueryFigures
 from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
 from heliograph.pipeline.running.ranges import initial_offset
 from heliograph.pipeline.running.starts import storage_readers
-from heliograph.pipeline.running.watch import FileWatch
 from heliograph.pipeline.side_outputs.retention import SideTables
 from heliograph.processes.backoff import Backoff
 
 logger = logging.getLogger(__name__)
-
 STATUS_FILE: Final = "status.json"
-
 _POLL_S: Final = 0.25
 BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
+
+
 # How long the end waits twice at most until the tables beside the sinks are counted.
 _LAST_LOOK_S: Final = 5.0
+
+
 # With `once` the caller waits for the end, so a query that fails again and again is given up.
 _FAILURES_MAX_ONCE: Final = 5
+_EVERY_S: Final = 2.0
 
 
 @dataclass
@@ -62,6 +67,45 @@ class _Query:
     @property
     def is_over(self) -> bool:
         return self.figures.state in (FINISHED, FAILED)
+
+
+class FileWatch:
+    """The files of one pipeline as they were when they were last read. Owned by the driver."""
+
+    def __init__(self, *paths: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._paths = paths
+        self._clock = clock
+        self._seen = self._digest()
+        self._look_at = clock() + _EVERY_S
+
+    def __repr__(self) -> str:
+        return f"FileWatch({', '.join(map(str, self._paths))})"
+
+    def has_changed(self) -> bool:
+        """Whether they are other than when they were last read; looks every two seconds at most."""
+        if self._clock() < self._look_at:
+            return False
+        self._look_at = self._clock() + _EVERY_S
+        return self._digest() != self._seen
+
+    def load(self) -> Pipeline:
+        """Read them.
+
+        Raises:
+            RuleFileError: Something in one of them is not valid.
+        """
+        # Seen first: what is written in between is read again.
+        self._seen = self._digest()
+        return load_pipeline(*self._paths)
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        try:
+            for file in (file for path in self._paths for file in pipeline_files(path)):
+                digest.update(str(file).encode() + b"\0" + file.read_bytes() + b"\0")
+        except (OSError, RuleFileError) as error:
+            digest.update(repr(error).encode())
+        return digest.hexdigest()
 
 
 class PipelineDriver:

@@ -1,18 +1,32 @@
 """Reads the table of late rows: how many there are of each query and view, and the rows.
 
-How they go elsewhere is `heliograph.pipeline.side_outputs.late_replay`'s.
+How they go elsewhere is `heliograph.pipeline.side_outputs.late_table`'s.
 """
 
-from collections.abc import Iterator
+import re
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
-from heliograph.pipeline.side_outputs.replayed_files import REPLAYED_AT
+from heliograph.pipeline.errors import OptionError
+from heliograph.pipeline.files.definition import Pipeline
+from heliograph.pipeline.running.identity import query_directory, read_identity
+from heliograph.pipeline.running.queries import RunSettings
+from heliograph.pipeline.side_outputs.late_rows import rows_as_they_were
+from heliograph.pipeline.side_outputs.replayed_files import REPLAYED_AT, RefusedAgain, ReplayedFile
 from heliograph.pipeline.side_outputs.side_tables import files_in, queries_in
+from heliograph.pipeline.sinks import ChecksRows, MicroBatch, Sink
+from heliograph.pipeline.sinks.parquet import ParquetSink
+
+_TABLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
+_NUMBER: Final = "_late"
 
 
 @dataclass
@@ -74,3 +88,146 @@ def _plain(value: Any) -> Any:
 def _with_zone(at: datetime) -> datetime:
     """A time that Spark wrote; in Parquet's older form of times its zone, UTC, is left out."""
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+@dataclass
+class LateReplay:
+    """What a replay came to: rows that were brought, those that stay since the sink refuses them, and why it does."""
+
+    target: str
+    rows: int = 0
+    kept: int = 0
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, int | str | None]:
+        """As a JSON object."""
+        return {"target": self.target, "rows": self.rows, "kept": self.kept, "reason": self.reason}
+
+    def to_text(self) -> str:
+        """As a line for people."""
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"{self.rows:,} late rows replayed to {self.target}, {self.kept:,} stay{reason}"
+
+
+def late_target(pipeline: Pipeline, table: str | None, sink: str | None) -> Sink:
+    """Where late rows are to go.
+
+    Args:
+        pipeline: The pipeline.
+        table: The name of a Parquet table.
+        sink: The name of a sink of the pipeline's files, where there is no table.
+
+    Raises:
+        OptionError: There is no such sink, or a query of the pipeline writes there.
+    """
+    option, name = ("--table", table or "") if sink is None else ("--sink", sink)
+    if sink is None:
+        _check_table(pipeline, name)
+        target: Sink = ParquetSink(name)
+    elif sink in pipeline.sinks:
+        target = pipeline.sinks[sink]
+    else:
+        named = ", ".join(pipeline.sinks) or "none"
+        raise OptionError(option, name, f"a sink with a name of its own in the pipeline's file; there are: {named}")
+    for query in pipeline.query_names:
+        for owned in pipeline.sink(query).owned:
+            if any(_is_within(owned, own) or _is_within(own, owned) for own in target.owned):
+                raise OptionError(option, name, f"a place that no query writes: {query} writes {owned}")
+    return target
+
+
+def replay_late_rows(
+    session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings, target: Sink, view: str | None = None
+) -> LateReplay:
+    """Bring the waiting late rows of a query to a target.
+
+    Args:
+        session: The session.
+        pipeline: The pipeline.
+        name: The query.
+        settings: Where its checkpoint and the tables are.
+        target: Where they go.
+        view: Those of this view; None for the only one that has any.
+
+    Raises:
+        OptionError: The query never ran, or several views have late rows.
+        SinkError: The target did not take them; they wait on.
+    """
+    identity = read_identity(query_directory(settings.checkpoint, pipeline.job(name)))
+    if identity is None:
+        raise OptionError("--checkpoint", str(settings.checkpoint), f"the checkpoint with which {name} has run")
+    replay = LateReplay(target.target)
+    files = list(files_in(settings.output / pipeline.late.path / name))
+    views = [view] if view is not None else _views_waiting(files)
+    if len(views) > 1:
+        raise OptionError("--view", "", f"one of {', '.join(views)}: the rows of each have columns of their own")
+    for file in files if views else ():
+        _ViewReplay(session, settings, identity.id, name, views[0], target).run(ReplayedFile(file), replay)
+    return replay
+
+
+def _check_table(pipeline: Pipeline, name: str) -> None:
+    if not _TABLE.fullmatch(name):
+        raise OptionError("--table", name, "the name of a table below --output: letters, digits, - and _")
+    if name in (Path(path).parts[0] for path, _ in pipeline.side_tables.values()):
+        raise OptionError("--table", name, "another name: the pipeline keeps what was left out there")
+
+
+def _is_within(one: str, other: str) -> bool:
+    """Whether a place is another, or lies in it."""
+    return one == other or one.startswith(f"{other}/")
+
+
+def _views_waiting(files: Sequence[Path]) -> list[str]:
+    """The views of which any row waits."""
+    views = set()
+    for file in files:
+        for row in pq.read_table(file, columns=["view", REPLAYED_AT]).to_pylist():
+            if row[REPLAYED_AT] is None:
+                views.add(row["view"])
+    return sorted(views)
+
+
+@dataclass(frozen=True)
+class _ViewReplay:
+    """The replay of the late rows of one view.
+
+    Attributes:
+        identity: That of the query's checkpoint.
+    """
+
+    session: SparkSession
+    settings: RunSettings
+    identity: str
+    query: str
+    view: str
+    target: Sink
+
+    def run(self, file: ReplayedFile, replay: LateReplay) -> None:
+        """Bring what waits in a file."""
+        views, schemas = file.column("view"), file.column("row_schema")
+        waiting = [number for number in file.waiting if views[number] == self.view]
+        by_schema: dict[str, list[int]] = {}
+        for number in waiting:
+            by_schema.setdefault(schemas[number], []).append(number)
+        stay: dict[int, str] = {}
+        for row_schema, numbers in by_schema.items():
+            texts = file.rows.select(["row"]).take(numbers).append_column(_NUMBER, pa.array(numbers, pa.int64()))
+            rows = rows_as_they_were(self.session.createDataFrame(texts), row_schema)
+            stay |= self._write(rows, file.owner(self.identity, f"late:{self.view}:{self.target.target}:{row_schema}"))
+        if waiting:
+            file.mark([number for number in waiting if number not in stay])
+        replay.rows += len(waiting) - len(stay)
+        replay.kept += len(stay)
+        replay.reason = replay.reason or next(iter(stay.values()), None)
+
+    def _write(self, rows: DataFrame, owner: str) -> dict[int, str]:
+        """The numbers of the rows that the target refuses, with the reasons."""
+        given, refused = rows.drop(_NUMBER), RefusedAgain()
+        if isinstance(self.target, ChecksRows):
+            self.target.check(given.schema)
+        # A table belongs to the late rows of one view, whose columns it has.
+        table_owner = str(uuid.uuid5(uuid.UUID(self.identity), f"late:{self.view}"))
+        output, mqtt = self.settings.output, self.settings.mqtt
+        self.target.write(given, MicroBatch(self.query, owner, 0, output, mqtt, refused.refuse, table_owner))
+        return refused.among(rows, _NUMBER)

@@ -14,7 +14,7 @@ A driver that dies before step 2 leaves only staged files, which the next run of
 later leaves a manifest, and the next run of the batch finishes step 3 instead of computing the batch again. So a file
 of the table is never replaced by another content and none is left over, whatever the killed run had done.
 
-Results that change are `heliograph.pipeline.sinks.result_table`'s. What a batch is and when it runs again is
+Results that change are `heliograph.pipeline.sinks.parquet`'s. What a batch is and when it runs again is
 `heliograph.pipeline.running.queries`'s.
 """
 

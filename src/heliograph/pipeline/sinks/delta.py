@@ -17,7 +17,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.files import TablePath
 from heliograph.pipeline.sinks.interface import COLUMNS, INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark
-from heliograph.pipeline.sinks.lakes import LakeSink
+from heliograph.pipeline.sinks.lakes import LakeSink, StagedRows, staged_rows
 from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
@@ -25,7 +25,6 @@ from heliograph.pipeline.sinks.rejected_rows import (
     with_valid_texts,
     write_without_rejected,
 )
-from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.table_locations import is_uri
 from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import list_setting, optional, required, setting

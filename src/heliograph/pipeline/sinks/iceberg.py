@@ -1,7 +1,8 @@
 """The sink `iceberg`: rows in an Apache Iceberg table, each batch in one commit that also says which batch it was."""
 
 import logging
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,10 +16,9 @@ from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.iceberg_partitions import Partition, PartitionKind, add_partitions
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each
-from heliograph.pipeline.sinks.lakes import LakeSink
+from heliograph.pipeline.sinks.lakes import LakeSink, StagedRows, staged_rows
 from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
@@ -26,7 +26,6 @@ from heliograph.pipeline.sinks.rejected_rows import (
     with_valid_texts,
     write_without_rejected,
 )
-from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import ListOf, list_setting, optional, required, setting
 from heliograph.settings.kinds import Duration, Kind, RefusedError, Size, Texts
@@ -34,18 +33,21 @@ from heliograph.settings.kinds import Duration, Kind, RefusedError, Size, Texts
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.transforms import Transform
+
 
 _log = logging.getLogger(__name__)
-
 _NAMESPACE: Final = "default"
 _CATALOG_NAME: Final = "heliograph"
 _EXPIRE_EVERY: Final = 100
+
+
 # Of rows in memory that become a file at least.
 _CHUNK_BYTES: Final = 256 << 20
-
 _OWNER: Final = "heliograph.owner"
 _BATCH: Final = "heliograph.batch"
 _QUERY: Final = "heliograph.query"
+
 
 # A commit for each batch makes many small manifests and old metadata files: have them merged, and removed.
 _TABLE_PROPERTIES: Final = {
@@ -53,6 +55,9 @@ _TABLE_PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
+_CALL: Final = re.compile(r"(\w+)\((?:\s*(\d+)\s*,)?\s*([^(),]+?)\s*\)")
+_PLAIN: Final = ("identity", "year", "month", "day", "hour")
+_COUNTED: Final = ("bucket", "truncate")
 
 
 class TableName(Kind[str]):
@@ -66,6 +71,47 @@ class TableName(Kind[str]):
         if not all(part.replace("_", "").replace("-", "").isalnum() for part in parts):
             raise RefusedError
         return ".".join(parts if len(parts) > 1 else [_NAMESPACE, *parts])
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One field of a partition.
+
+    Attributes:
+        column: The column that it is made of.
+        transform: How.
+        count: Buckets, or the width to truncate to.
+    """
+
+    column: str
+    transform: str = "identity"
+    count: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What the field is called in the table, in the way of other writers."""
+        return self.column if self.transform == "identity" else f"{self.column}_{self.transform}"
+
+
+class PartitionKind(Kind[Partition]):
+    """One element of `partition_by`."""
+
+    expected = (
+        f"a column such as station, or one of {', '.join(f'{name}(column)' for name in _PLAIN[1:])}, "
+        "bucket(16, column), truncate(4, column)"
+    )
+
+    def convert(self, value: Content) -> Partition:
+        """The field of the partition."""
+        if not isinstance(value, str) or not value:
+            raise RefusedError
+        if "(" not in value:
+            return Partition(value)
+        call = _CALL.fullmatch(value.strip())
+        count = int(call[2]) if call is not None and call[2] is not None else None
+        if call is None or call[1] not in (_PLAIN if count is None else _COUNTED) or count == 0:
+            raise RefusedError
+        return Partition(call[3], call[1], count)
 
 
 @dataclass(frozen=True)
@@ -270,3 +316,20 @@ def _translated(table: str) -> Iterator[None]:
         raise SinkError(f"the Iceberg table {table} needs more of pyiceberg: {INSTALL} ({error})") from error
     except foreign as error:
         raise SinkError(f"the Iceberg table {table} cannot be written: {error}") from error
+
+
+def add_partitions(transaction: "Transaction", partitions: Sequence[Partition]) -> None:
+    """Set the partitions of a new table."""
+    if not partitions:
+        return
+    with transaction.update_spec() as update:
+        for partition in partitions:
+            update.add_field(partition.column, _transform(partition), partition.name)
+
+
+def _transform(partition: Partition) -> "Transform[object, object]":
+    from pyiceberg.transforms import parse_transform
+
+    text = partition.transform if partition.count is None else f"{partition.transform}[{partition.count}]"
+    transform: Transform[object, object] = parse_transform(text)
+    return transform

@@ -1,10 +1,21 @@
 """What the sinks of table formats (Delta Lake, Iceberg) have in common: settings, and what becomes of a batch."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
 from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.sinks.file_format import FileFormat
 from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, OutputMode, Sink, check_key
+from heliograph.pipeline.sinks.table_locations import BOOKKEEPING
 from heliograph.settings.fields import list_setting, setting
 from heliograph.settings.kinds import Boolean
 
@@ -45,3 +56,86 @@ class LakeSink(Sink):
                 f"the {self.target} was made by {found}, not by this checkpoint ({owner}), so this could repeat rows: "
                 "write to another table, use the checkpoint that made it, or set shared = true to add to what is there"
             )
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """The rows of one batch, in files.
+
+    Attributes:
+        files: The files.
+        schema: The columns.
+        rows: How many they are.
+    """
+
+    files: tuple[Path, ...]
+    schema: pa.Schema
+    rows: int
+
+    @property
+    def bytes(self) -> int:
+        """Sizes of the files together."""
+        return sum(file.stat().st_size for file in self.files)
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream, from the beginning."""
+        # Spark writes times in a form (INT96) that Arrow reads in nanoseconds by default.
+        options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+        files = [str(file) for file in self.files]
+        found = ds.dataset(files, format=ds.ParquetFileFormat(read_options=options)) if files else None
+        batches = found.to_batches(batch_readahead=2, fragment_readahead=1) if found is not None else ()
+        return pa.RecordBatchReader.from_batches(self.schema, (_as(batch, self.schema) for batch in batches))
+
+    def tables(self, bytes_max: int) -> Iterator[pa.Table]:
+        """The rows, if there are any, as tables of about so many bytes in memory."""
+        gathered: list[pa.RecordBatch] = []
+        for batch in self.reader():
+            if batch.num_rows:
+                gathered.append(batch)
+            if sum(one.nbytes for one in gathered) >= bytes_max:
+                yield pa.Table.from_batches(gathered, self.schema)
+                gathered = []
+        if gathered:
+            yield pa.Table.from_batches(gathered, self.schema)
+
+
+@contextmanager
+def staged_rows(rows: DataFrame, output: Path, table: str) -> Iterator[StagedRows]:
+    """Compute the rows of a batch into files; they are removed afterwards, and those of a run that was killed before.
+
+    Args:
+        rows: The rows.
+        output: The directory of all tables; every worker of Spark must see it.
+        table: A name for the files in it that no other table has.
+
+    Raises:
+        SinkError: They cannot be written or read there.
+    """
+    directory = output / BOOKKEEPING / table / "staging"
+    shutil.rmtree(directory, ignore_errors=True)
+    file_format = FileFormat("parquet", "snappy")
+    try:
+        count = file_format.write(rows, directory, (), None)
+        schema = pa.schema([_nullable(column) for column in to_arrow_schema(rows.schema, timezone="UTC")])
+        yield StagedRows(tuple(file_format.files(directory)), schema, count)
+    except OSError as error:
+        raise SinkError(f"the rows of {table} cannot be kept in {directory}: {error}") from error
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _nullable(column: pa.Field) -> pa.Field:
+    """A column that may be null: that none is null in this batch is no promise for the next."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_nullable(inner) for inner in kind])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_nullable(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_field, _nullable(kind.item_field))
+    return pa.field(column.name, kind)
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [batch.column(number).cast(field.type) for number, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

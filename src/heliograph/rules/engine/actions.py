@@ -5,7 +5,8 @@ runs in the event loop, in the
 middle of a packet: messages go to the `Outlet`, which publishes them in a later turn.
 """
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol, TypeAlias
 
 from heliograph.broker.internal_publish_queue import InternalPublishQueue, MessageTemplate
@@ -18,19 +19,18 @@ from heliograph.mqtt.topic import MAX_TOPIC_BYTES, SYS_PREFIX, has_wildcard, top
 from heliograph.rules.engine.columns import EventColumns, LiveColumns
 from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
-from heliograph.rules.engine.stored_rows import PIPELINE_PREFIX
 from heliograph.rules.engine.template import Read, Render, compile_template, compile_value, fixed_text, row_text
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.values import UNDEFINED, Value
 
 Row: TypeAlias = Mapping[str, Value]
 Run: TypeAlias = Callable[[Row, LiveColumns], int]
-
 _MADE_BY_MAX: Final = 32  # rules through which one message may make another
 _PAYLOAD_BYTES_MAX: Final = 268_435_455 - 200_000  # of a packet, with room for the largest topic and properties
 _ORIGINAL: Final = "${pub_props.'User-Property'}"
 _IDENTIFIERS: Final = {name: identifier for identifier, name in props.NAMES.items()}
 _NUMBERS: Final = {"Payload-Format-Indicator": 1, "Message-Expiry-Interval": 0xFFFF_FFFF}
+PIPELINE_PREFIX: Final = "$pipeline/"
 
 
 class Outlet(Protocol):
@@ -299,3 +299,46 @@ def _plain(value: Value) -> str:
 def _shown(value: Value) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+"""The prefix of the topics under which rows are stored for the pipeline; only rules can publish to them."""
+
+
+class _Rows:
+    """Rows of one rule in one commit, one behind the other."""
+
+    __slots__ = ("count", "counters", "rule_id", "ticket")
+
+    def __init__(self, ticket: int, rule_id: str, counters: RuleCounters) -> None:
+        self.ticket = ticket
+        self.rule_id = rule_id
+        self.counters = counters
+        self.count = 1
+
+
+class StoredRows:
+    """The rows of a node that are not stored yet; owned by the engine. Storage bounds how many there are."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Rows] = deque()  # in the order of their tickets
+
+    def add(self, ticket: int, rule_id: str, counters: RuleCounters) -> None:
+        """One more row was handed to storage, which gave it a ticket not below those before."""
+        waiting = self._waiting
+        if waiting and waiting[-1].ticket == ticket and waiting[-1].counters is counters:
+            waiting[-1].count += 1
+        else:
+            waiting.append(_Rows(ticket, rule_id, counters))
+
+    def done(self, ticket: int, is_stored: bool) -> Iterator[tuple[str, int]]:
+        """Count the rows of a ticket, and of those before it: rule and number of those that are not stored."""
+        while self._waiting and self._waiting[0].ticket <= ticket:
+            rows = self._waiting.popleft()
+            if is_stored:
+                rows.counters.actions_success += rows.count
+            else:
+                rows.counters.actions_failed += rows.count
+                yield rows.rule_id, rows.count
+
+    def __repr__(self) -> str:
+        return f"StoredRows({sum(rows.count for rows in self._waiting)} waiting)"

@@ -23,6 +23,7 @@ from heliograph.mqtt.topic import SYS_PREFIX
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled
 from heliograph.parts.threads import Threads
+from heliograph.rules.engine.actions import PIPELINE_PREFIX, StoredRows
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
 from heliograph.rules.engine.errors import (
@@ -31,7 +32,6 @@ from heliograph.rules.engine.errors import (
     RuleActionError,
 )
 from heliograph.rules.engine.event_sources import EventSources
-from heliograph.rules.engine.stored_rows import PIPELINE_PREFIX, StoredRows
 from heliograph.rules.engine.strands import Strand
 from heliograph.rules.engine.watching import RuleWatcher, Watching
 from heliograph.rules.environment import Environment

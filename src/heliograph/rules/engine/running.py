@@ -9,24 +9,26 @@ from typing import Final
 
 from heliograph.config.rules import RuleConfig
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.rules.columns import Columns
 from heliograph.rules.engine.actions import Outlet, compile_action
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
-from heliograph.rules.engine.short_cuts import short_cut
 from heliograph.rules.engine.strands import Strand
 from heliograph.rules.engine.watching import RuleWatcher, watched, watched_action
 from heliograph.rules.environment import Environment
-from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.evaluator import LIVE, CompiledRule
 from heliograph.rules.output import output_kinds
-from heliograph.rules.tree import Foreach, Star, Statement
-from heliograph.rules.values import Value
+from heliograph.rules.simple_select import SimpleSelect, TooSpecialError
+from heliograph.rules.tree import Foreach, Select, Star, Statement
+from heliograph.rules.values import UNDEFINED, Value
 
 _EVENT_PREFIXES: Final = ("$events/", "$bridges/")
+
+
 # Rows of FOREACH can each hold the whole message: one of a megabyte would become gigabytes.
 _MADE_BYTES_MAX: Final = 64 << 20
-
 Rows = list[dict[str, Value]]
 
 
@@ -168,3 +170,25 @@ def _absent(tree: Statement) -> Callable[[str], bool]:
         return lambda name: False
     names = output_kinds(tree)
     return lambda name: name not in names
+
+
+def short_cut(rule: CompiledRule) -> Callable[[Columns], Rows] | None:
+    """A function that does what `rule.apply` does, or None for a rule of another shape."""
+    tree = rule.tree
+    if not isinstance(tree, Select):
+        return None
+    try:
+        shape = SimpleSelect(tree, lambda name: f"columns.get({name!r})", "columns.document()", "columns")
+    except TooSpecialError:
+        return None
+    row = ", ".join(f"{name!r}: {value}" for name, value in shape.row.items())
+    source = "\n    ".join(["def rows(columns):", *shape.lines("[]"), f"return [{{{row}}}]"])
+    names: dict[str, object] = {
+        "otherwise": rule.apply,
+        "UNDEFINED": UNDEFINED,
+        "EvaluationFault": EvaluationFault,
+    }
+    exec(compile(source, "<rule>", "exec"), names)
+    made = names["rows"]
+    assert callable(made)
+    return made

@@ -14,9 +14,8 @@ from heliograph.rules.json_text import text_of
 from heliograph.rules.output import nodes_of
 from heliograph.rules.tree import Call, Expression, Key, ListLiteral, Literal, Path, Place
 from heliograph.rules.values import UNDEFINED, Value, describe
-from heliograph.rules.variform.errors import UnboundFault, VariformEvaluationError
 from heliograph.rules.variform.functions import FUNCTIONS, MODULES
-from heliograph.rules.variform.syntax import parse
+from heliograph.rules.variform.syntax import UnboundFault, VariformEvaluationError, parse
 
 Bindings: TypeAlias = Mapping[str, Value]
 _Evaluate: TypeAlias = Callable[[Bindings], Value]

@@ -8,12 +8,11 @@ A string stands in single or double quotes and has no escapes. `-` and `.` are p
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.tree import Call, Expression, Key, ListLiteral, Literal, Path, Place
 from heliograph.rules.values import integer_of_digits
-from heliograph.rules.variform.errors import VariformSyntaxError
 
 _TOKEN: Final = re.compile(
     r"(?P<blank>[ \t\r\n]+)|(?P<name>[A-Za-z][A-Za-z0-9_.-]*)|(?P<float>[+-]?[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
@@ -37,6 +36,18 @@ def parse(text: str) -> Expression:
         VariformSyntaxError: It is not one.
     """
     return _Parser(text).whole()
+
+
+class VariformError(RuleError):
+    """An expression is refused or failed."""
+
+    code: ClassVar[str] = "variform"
+
+
+class VariformSyntaxError(VariformError):
+    """The text is no expression."""
+
+    code: ClassVar[str] = "variform_syntax"
 
 
 class _Parser:
@@ -141,3 +152,13 @@ def _tokens(text: str) -> list[_Token]:
             line_start = text.rindex("\n", at, end) + 1
         at = end
     return [*tokens, _Token("end", "", Place(at, at, line, at - line_start + 1))]
+
+
+class VariformEvaluationError(VariformError):
+    """One evaluation failed; the caller decides what to use instead of the result."""
+
+    code: ClassVar[str] = "variform_evaluation"
+
+
+class UnboundFault(EvaluationFault):
+    """A variable has no value; `coalesce`, `iif` and `is_empty` take that for the empty string."""

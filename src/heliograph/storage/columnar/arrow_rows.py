@@ -8,6 +8,7 @@ MQTT 5 properties are decoded here.
 import base64
 import struct
 import sys
+import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
@@ -32,7 +33,6 @@ from heliograph.storage.columnar.block import (
     read_header,
     read_parts,
 )
-from heliograph.storage.columnar.read_counts import ReadCounts
 from heliograph.storage.columnar.replay import BlockSlice, damaged
 from heliograph.storage.interface import StreamId
 from heliograph.storage.message_columns import COLUMNS
@@ -50,8 +50,10 @@ _TYPES: Final = {
 }
 PUBLIC_SCHEMA: Final = pa.schema([pa.field(column.name, _TYPES[column.type], column.is_nullable) for column in COLUMNS])
 
+
 # What files of messages have: shards are directories, and positions are of the database that the messages left.
 FILE_COLUMNS: Final = [name for name in PUBLIC_SCHEMA.names if name not in ("shard", "position")]
+
 
 # What is kept of a message that leaves the database for good: also what the public columns say only in part.
 OFFLOADED_SCHEMA: Final = pa.schema(
@@ -61,10 +63,8 @@ OFFLOADED_SCHEMA: Final = pa.schema(
         pa.field("sequence", pa.int32(), nullable=False),
     ]
 )
-
 BATCH_ROWS_MAX: Final = 64 << 10
 BATCH_BYTES_MAX: Final = 8 << 20
-
 _COLUMNS: Final = {
     TOPIC: pa.field("topic", pa.string()),
     FLAGS: pa.field("flags", pa.uint8()),
@@ -110,6 +110,33 @@ class _Segment:
             USERNAME: self.constants.username,
             PROPERTIES: self.constants.property_bytes,
         }[column]
+
+
+class ReadCounts:
+    """What was read since a process began: rows and bytes of the blocks that were looked into, and rows given out.
+
+    Owned by the server of reads; its threads share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows_read = self._bytes_read = self._rows_given = 0
+
+    def add(self, rows_read: int, bytes_read: int, rows_given: int) -> None:
+        """Count a batch."""
+        with self._lock:
+            self._rows_read += rows_read
+            self._bytes_read += bytes_read
+            self._rows_given += rows_given
+
+    def counts(self) -> dict[str, int]:
+        """The counts by name."""
+        with self._lock:
+            return {
+                "rows_read": self._rows_read,
+                "bytes_read": self._bytes_read,
+                "rows_given": self._rows_given,
+            }
 
 
 class RowCollector:

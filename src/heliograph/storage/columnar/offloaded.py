@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.engine import Rdict
+from heliograph.storage.errors import StorageError
+from heliograph.storage.interface import StreamIterator
 from heliograph.storage.topic_structure import HASH_BYTES
 
 
@@ -93,3 +95,23 @@ def offload_record(database: Rdict, shard: int, number: int) -> OffloadRecord | 
     """What is said of one generation of one shard, or None if it was not offloaded."""
     value = database.get(keys.offloaded(shard, number))
     return None if value is None else OffloadRecord.from_bytes(value)
+
+
+class OffloadError(StorageError):
+    """Messages that were offloaded cannot be written to, or read from, where they are kept.
+
+    Attributes:
+        iterator: For `next`: where to go on, since everything before it was looked at.
+    """
+
+    code = "storage_offload_unreachable"
+    advice = "Make that place reachable, with the file as it was written; it is tried again."
+
+    iterator: StreamIterator | None = None
+
+
+class OffloadPendingError(OffloadError):
+    """What was offloaded is being fetched."""
+
+    code = "storage_offload_pending"
+    advice = "Ask again in a moment."

@@ -5,6 +5,7 @@ together was stored at about the same time, which keeps event-time watermarks of
 found by bisection: how much of a stream is before a time is one seek (see `extent.extent_until`).
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -15,13 +16,21 @@ from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.extent import Extent, extent_until, newest
 from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
 from heliograph.storage.engine import Rdict, records
-from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, Stream, StreamId
+from heliograph.storage.interface import BEGINNING, ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, Stream, StreamId
 from heliograph.storage.topic_filter import TopicFilter
 
 _GOOD_ENOUGH: Final = 0.9  # of what is allowed; more steps would cost more than they gain
 _STEPS_MAX: Final = 64
-
 TimeShare: TypeAlias = tuple[int, float]
+_REACH_US: Final = 1_000_000  # how far back the first guess is; each further one reaches twice as far
+
+
+#: Pieces of one stream at most: more than the cores of any cluster, and few enough to be planned in a second.
+PIECES_MAX: Final = 1024
+_CLOSE_ENOUGH: Final = 0.1  # of the size of a piece
+_CUT_STEPS_MAX: Final = 24
+
+
 """A commit time in µs, and how much of the limits is taken up to it."""
 
 
@@ -220,3 +229,161 @@ def sum_of(parts: Iterable[Extent]) -> Extent:
         rows += part.rows
         message_bytes += part.message_bytes
     return Extent(rows, message_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class NewestPlan:
+    """The newest commits within limits: everything that was stored in [since, until).
+
+    Attributes:
+        since: The commit time in µs of the oldest of them, or one before; `until` where there are none.
+        until: A commit time in µs behind the newest of them.
+        streams: How much each stream has of them; only those that have some.
+        remaining_rows: How many rows are before.
+    """
+
+    since: int
+    until: int
+    streams: Mapping[StreamId, Extent]
+    remaining_rows: int
+
+
+def plan_newest(
+    database: Rdict,
+    catalog: Catalog,
+    filters: Sequence[TopicFilter],
+    start: int | None,
+    end: int | None,
+    limits: ReadLimits,
+    shards: Collection[int] | None = None,
+) -> NewestPlan:
+    """Which of the newest commits of some filters may be taken: whole ones, at least one if there is any.
+
+    To go on, ask again with `since` as `end`.
+
+    Args:
+        database: The open database.
+        catalog: Its catalog, refreshed.
+        filters: Topic filters; streams of any of them count.
+        start: Commit time in µs to go back to, or None.
+        end: Commit time in µs before which the newest are wanted, or None.
+        limits: The most to take.
+        shards: The shards that count; None is all.
+    """
+    begin = start or 0
+    cursors = [
+        cursor
+        for stream in catalog.streams(filters, start, end)
+        if shards is None or stream.id.shard in shards
+        if (cursor := StreamCursor(database, stream, BEGINNING, start, end)).rows > 0
+    ]
+    if not cursors:
+        return NewestPlan(begin, begin, {}, 0)
+    newest = max(cursor.last.time for cursor in cursors)
+    since = _reachable_since(database, cursors, limits, begin, newest)
+    streams = {cursor.stream.id: cursor.since(database, since) for cursor in cursors}
+    taken = {stream: extent for stream, extent in streams.items() if extent.rows}
+    remaining = sum(cursor.rows for cursor in cursors) - sum(extent.rows for extent in taken.values())
+    return NewestPlan(since, newest + 1, taken, remaining)
+
+
+def _reachable_since(
+    database: Rdict, cursors: Sequence[StreamCursor], limits: ReadLimits, begin: int, newest: int
+) -> int:
+    """The commit time since which everything may be taken."""
+
+    def share_since(time: int) -> float:
+        return limits.share(sum_of(cursor.since(database, time) for cursor in cursors))
+
+    if share_since(begin) <= 1.0:
+        return begin
+    high, high_share = newest, share_since(newest)
+    low = reach = 0
+    low_share = high_share
+    while low_share <= 1.0:
+        reach = 2 * reach or _REACH_US
+        low = max(begin, newest - reach)
+        low_share = share_since(low)
+        if low_share <= 1.0:
+            high, high_share = low, low_share
+    return furthest_within(share_since, (high, high_share), (low, low_share))
+
+
+def split_range(database: Rdict, stream: StreamId, after: Position, to: Position, limits: ReadLimits) -> list[Step]:
+    """Cut the rows of a stream in (after, to] into pieces within limits; at least one piece, the last ends at `to`.
+
+    A piece exceeds the limits only by what one commit holds, or where there would be more than `PIECES_MAX`.
+    """
+    begin, end = extent_until(database, stream, after), extent_until(database, stream, to)
+    whole = _between(begin, end)
+    count = min(PIECES_MAX, math.ceil(limits.share(whole)))
+    pieces: list[Step] = []
+    done, reached = begin, after
+    for number in range(1, count):
+        position = _cut_near(database, stream, reached, to, begin, end, number / count, 1 / count)
+        if position is None:
+            continue
+        here = extent_until(database, stream, position)
+        taken = _between(done, here)
+        if taken.rows and here.rows < end.rows:
+            pieces.append(Step(position, *taken))
+            done, reached = here, position
+    return [*pieces, Step(to, *_between(done, end))]
+
+
+def _cut_near(
+    database: Rdict,
+    stream: StreamId,
+    after: Position,
+    to: Position,
+    begin: Extent,
+    end: Extent,
+    part: float,
+    size: float,
+) -> Position | None:
+    """The end of a commit between two positions, before which about this part of the rows and bytes lies."""
+    last = newest(database, stream, to.time)
+    low, high = after.time, to.time if last is None else min(to.time, last.time)
+    if low == 0:
+        low = _begin_of(database, stream, after, high)
+    low_part, high_part = _part(begin, end, extent_until(database, stream, after)), 1.0
+    for step in range(_CUT_STEPS_MAX):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        if step % 2 == 0 and high_part > low_part:  # the rate is often even: guess by proportion
+            middle = low + int((high - low) * (part - low_part) / (high_part - low_part))
+            middle = min(max(middle, low + 1), high - 1)
+        here = _part(begin, end, extent_until(database, stream, Position(middle, SEQUENCE_MAX, ROW_MAX)))
+        if here <= part:
+            low, low_part = middle, here
+        else:
+            high, high_part = middle, here
+        if abs(part - here) <= size * _CLOSE_ENOUGH:
+            low = middle
+            break
+    position = newest(database, stream, low)
+    return position if position is not None and after < position < to else None
+
+
+def _begin_of(database: Rdict, stream: StreamId, after: Position, high: int) -> int:
+    """A time shortly before the first row behind a position; found by doubling the distance from the end."""
+    read = extent_until(database, stream, after).rows
+    distance = 1_000_000
+    while distance < high:
+        if extent_until(database, stream, Position(high - distance, SEQUENCE_MAX, ROW_MAX)).rows <= read:
+            return high - distance
+        distance *= 2
+    return 0
+
+
+def _part(begin: Extent, end: Extent, here: Extent) -> float:
+    """How much of a range is before a place, in bytes; in rows where there are no bytes."""
+    whole, taken = _between(begin, end), _between(begin, here)
+    if whole.message_bytes:
+        return taken.message_bytes / whole.message_bytes
+    return taken.rows / whole.rows if whole.rows else 1.0
+
+
+def _between(begin: Extent, end: Extent) -> Extent:
+    return Extent(max(0, end.rows - begin.rows), max(0, end.message_bytes - begin.message_bytes))

@@ -12,7 +12,7 @@ from heliograph.storage.columnar.block import DamagedBlockError, is_merged, is_s
 from heliograph.storage.columnar.block_rows import read_matching, read_rows
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.extent import rows_reached
-from heliograph.storage.columnar.offload_errors import OffloadError
+from heliograph.storage.columnar.offloaded import OffloadError
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
 from heliograph.storage.interface import (

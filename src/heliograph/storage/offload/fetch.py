@@ -9,8 +9,7 @@ import time
 from collections import OrderedDict
 from typing import Final
 
-from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
-from heliograph.storage.columnar.offloaded import offload_record
+from heliograph.storage.columnar.offloaded import OffloadError, OffloadPendingError, offload_record
 from heliograph.storage.engine import Rdict
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId

@@ -30,8 +30,7 @@ from heliograph.storage.columnar.block_writing import encode_stub
 from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.compaction import has_index, topic_hash
 from heliograph.storage.columnar.extent import Extent, extent_until
-from heliograph.storage.columnar.offload_errors import OffloadError
-from heliograph.storage.columnar.offloaded import OffloadedFile, Replacement
+from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError, Replacement
 from heliograph.storage.columnar.replay import BlockSlice, Selection, block_slices
 from heliograph.storage.durable_files import force_to_disk
 from heliograph.storage.engine import Rdict, records

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from heliograph.processes.child_process import ChildProcess
 from heliograph.processes.programs import PROGRAMS, Programs
-from heliograph.storage.columnar.offload_errors import OffloadError
+from heliograph.storage.columnar.offloaded import OffloadError
 from heliograph.storage.errors import StorageDamagedError, StorageError
 
 _log = logging.getLogger(__name__)

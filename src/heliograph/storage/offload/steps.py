@@ -22,8 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.offload_errors import OffloadError
-from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadRecord, OffloadState, Replacement
+from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError, OffloadRecord, OffloadState, Replacement
 from heliograph.storage.columnar.replay import Fetch
 from heliograph.storage.engine import new_batch, records
 from heliograph.storage.errors import StorageBusyError, StorageDamagedError, StorageError

@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs, parquet
 
-from heliograph.storage.columnar.offload_errors import OffloadError
-from heliograph.storage.columnar.offloaded import OffloadedFile
+from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError
 
 
 @dataclass(frozen=True, slots=True)

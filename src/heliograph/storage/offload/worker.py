@@ -32,8 +32,7 @@ from pyarrow import fs
 
 from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.node_databases import databases_path
-from heliograph.storage.columnar.offload_errors import OffloadError
-from heliograph.storage.columnar.offloaded import OffloadedFile, Replacement
+from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError, Replacement
 from heliograph.storage.columnar.secondary import READERS, reading
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId

@@ -13,18 +13,15 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from heliograph.storage.columnar.arrow_rows import RowCollector
+from heliograph.storage.columnar.arrow_rows import ReadCounts, RowCollector
 from heliograph.storage.columnar.damage import SKIP, readable_slices
 from heliograph.storage.columnar.inspection import totals_of
-from heliograph.storage.columnar.newest_plan import plan_newest
 from heliograph.storage.columnar.node_databases import databases_path, existing_databases
 from heliograph.storage.columnar.offloaded import OffloadRecord, OffloadState, offload_record
-from heliograph.storage.columnar.plan import ReadLimits, Step, plan_read
-from heliograph.storage.columnar.read_counts import ReadCounts
+from heliograph.storage.columnar.plan import ReadLimits, Step, plan_newest, plan_read, split_range
 from heliograph.storage.columnar.replay import BlockSlice, block_slices, select, whole_slices
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.columnar.secondary import ReadDatabase
-from heliograph.storage.columnar.split import split_range
 from heliograph.storage.engine import translating
 from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
 from heliograph.storage.interface import END, Position, StreamId

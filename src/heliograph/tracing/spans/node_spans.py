@@ -13,8 +13,8 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config.opentelemetry import OtelTraceFilter, OtelTracesConfig
 from heliograph.mqtt.packets import Connect
 from heliograph.observe.ring import Ring
+from heliograph.tracing.spans.attributes import span_of
 from heliograph.tracing.spans.clients import ClientSpans
-from heliograph.tracing.spans.message_attributes import span_of
 from heliograph.tracing.spans.message_trace import MessageSpan
 from heliograph.tracing.spans.messages import MessageSpans
 from heliograph.tracing.spans.sampling import Sampler

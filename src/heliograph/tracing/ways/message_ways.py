@@ -11,7 +11,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hook_order import TRACES, TRANSFORMATION, VALIDATION
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
-from heliograph.config.diagnose import MessageWaysConfig
+from heliograph.config.monitoring import MessageWaysConfig
 from heliograph.observe.alarms import Alarms
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.values import Value
