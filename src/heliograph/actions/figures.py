@@ -1,4 +1,4 @@
-"""What the pipeline says of the queries of actions, over all of its starts: state, and counts under EMQX's names."""
+"""The queries of actions over all starts of the pipeline: their names, states, and counts under EMQX's names."""
 
 import hashlib
 import json

@@ -1,4 +1,7 @@
-"""`heliograph conf`: what a configuration file says and may say, and whether a node can start with it."""
+"""`heliograph conf`: what a configuration file says and may say, and whether a node can start with it.
+
+`check` looks at the files and directories that a start needs, and changes nothing.
+"""
 
 import argparse
 import importlib.util

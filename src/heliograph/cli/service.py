@@ -1,4 +1,4 @@
-"""`heliograph service`: has systemd run a node, and take it away again."""
+"""`heliograph service`: has systemd run a node, with a unit that is written here, and removes it again."""
 
 from __future__ import annotations
 

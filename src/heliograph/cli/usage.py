@@ -1,4 +1,4 @@
-"""What the modules of the command share: its parser, what an action is added to, and the error about options."""
+"""What the modules of the command share: its parser, the examples of commands, and the error about options."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""Which authenticators there are: the kinds of `authentication` and of a listener's own chain."""
+"""Settings of `authentication`: the authenticators that are asked about a client, one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sources of authorization there are: the kinds of `authorization.sources`."""
+"""Settings of `authorization`: the default decision, the cache of decisions, and the sources of rules."""
 
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,4 +1,7 @@
-"""Checks of settings that are valid by themselves and contradict each other."""
+"""Checks of settings that are valid by themselves and contradict each other.
+
+Open listeners are checked where a node starts and where its configuration changes, not where one is only read.
+"""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""The reference table of `docs/configuration.md`, generated from the settings themselves."""
+"""The reference table of `docs/configuration.md`, generated from the declarations of settings."""
 
 from __future__ import annotations
 

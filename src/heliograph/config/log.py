@@ -1,4 +1,4 @@
-"""Settings of `log`: where the log goes, in which form, and from which severity on."""
+"""Settings of `log`: where the log and the audit log go, in which form, and from which severity on."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Kinds of settings that schema validation and message transformation share.
+"""Settings of schema validation and message transformation.
 
 Both stand in lists whose order counts, and name the topics that they are for and what happens when they fail.
 """

@@ -1,4 +1,4 @@
-"""Settings of what watches a node: alarms, the machine, peers that do not read, protection against overload."""
+"""Settings of what watches a node, its deliveries and its messages: alarms, limits of load, slow subscriptions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Settings of `durable_storage`: what is stored on disk, and how it is read."""
+"""Settings of what is stored on disk: `durable_storage`, `durable_sessions`, `durable_shared_groups`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,9 @@
-"""The audit log: a line of JSON for each action and each refused attempt, appended to a file that is rotated by size.
+"""The audit log: a line of JSON for each action and each refused attempt, in a file that is rotated by size.
 
 An action does not wait for its line, and is done also where the disk does not take it: then an alarm begins, and the
 next line that is written says how many are missing before it.
+
+It is read from its newest line on, in pieces that a thread has time for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What authenticators share: the users and the pool for slow password hashes, as a part of a node."""
+"""Users, built-in rules and bans on the disk of a node, as parts of it."""
 
 import logging
 from contextlib import suppress

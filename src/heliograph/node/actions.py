@@ -1,4 +1,7 @@
-"""Connectors and actions as a part of a node: how each is, and what is counted of it. The pipeline runs them."""
+"""Connectors and actions as a part of a node: state, counts, and tests of targets in a process of their own.
+
+The pipeline runs actions; no broker loads it.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""What the log and alarms say of clients, as a part of a node."""
+"""What the log and alarms say of clients, and of receivers that do not get their messages, as a part of a node.
+
+Looks twice a second at the list of receivers that began to drop (`broker.drops`); nothing is done for each message.
+"""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The control socket as a part of a node."""
+"""The control socket of a node as a part of it, and who may use its file."""
 
 import asyncio
 import grp

@@ -1,4 +1,4 @@
-"""The `$SYS` topics as a part of a node."""
+"""The `$SYS` topics and the events below `$events/` as parts of a node, and the clients that they name."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The listeners of a node as a part of it, made from the configuration."""
+"""The listeners of a node as a part of it; clients of those that leave get a goodbye, some in each turn."""
 
 import asyncio
 import logging

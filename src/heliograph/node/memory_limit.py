@@ -1,4 +1,9 @@
-"""The memory limit and the resident memory of the process, from the operating system."""
+"""The memory limit of the process, its resident memory, and what lies free inside its allocators.
+
+Such memory is resident and unused. Neither allocator says which of its free pages went back to the system, so what
+the C library has free is found from the other side: what is resident and unused. The interpreter says what it
+has only in a table for people.
+"""
 
 import ctypes
 import os

@@ -1,4 +1,8 @@
-"""Protection against overload as a part of a node: measures it, sheds what `Overload` says, and tells of it."""
+"""Protection against overload as a part of a node: measures it, and sheds what `Overload` decides.
+
+The stages add up: requests of operators; new connections; QoS 0 to slow readers; what can wait (idle sessions that
+leave memory, full garbage collections).
+"""
 
 import gc
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Slow subscriptions as a part of a node."""
+"""Slow subscriptions, topic metrics, disconnects, and the peaks of counts, as parts of a node."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 

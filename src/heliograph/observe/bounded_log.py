@@ -1,4 +1,4 @@
-"""Log lines that clients can cause: a few a minute are written, the others are counted and summed up in one line."""
+"""Bounded logging of what clients choose: a few lines a minute, the others counted; and short copies of long texts."""
 
 import hashlib
 import re

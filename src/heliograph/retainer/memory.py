@@ -1,7 +1,8 @@
 """Retained messages in memory: gone when the broker stops, found in a fraction of a millisecond.
 
-Messages lie as records (`record`) by topic; `index` knows which topics a filter matches, `expiry` when to look for
-what may be forgotten. `retainer` decides what is kept.
+Messages lie as records by topic: one bytes object each, a few times smaller than the objects that a message is made
+of. `index` knows which topics a filter matches, `ExpirySlots` when to look for what may be forgotten. `retainer`
+decides what is kept.
 """
 
 import struct

@@ -1,7 +1,6 @@
 """The text of a rule becomes its tree, or is refused with the place and what was expected there.
 
-The grammar is in `grammar.lark`. `heliograph.rules.tree_builder` makes the tree of what the grammar finds, and
-`heliograph.rules.parser` finds the words for texts that the grammar refuses.
+The grammar is in `grammar.lark`. `heliograph.rules.tree_builder` makes the tree of what the grammar finds.
 """
 
 from collections.abc import Iterable

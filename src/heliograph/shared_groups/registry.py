@@ -5,6 +5,8 @@ batch that expects the record as it was read, and every later batch of the leade
 it: a deposed leader cannot save anything any more, and so notices it.
 
 Only a group that is awake has a leader. One that sleeps has its record, and whatever its leader saved.
+
+Messages at QoS 2 that sessions own are claims, until their groups know that for good.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What traces that are on are joined to: hook points, the broker, and the connections of clients."""
+"""What traces that are on are joined to: hook points, the broker, and the clients with their connections."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping

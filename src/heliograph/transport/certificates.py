@@ -1,6 +1,8 @@
 """A listener's certificates: the TLS context for new handshakes, made again when a file changes.
 
 Connections keep what they began with. Files that cannot be used are logged, and the last good ones stay.
+
+The standard library shows when certificates of peers expire, not those of files: that is read here.
 """
 
 import logging

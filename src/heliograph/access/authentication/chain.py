@@ -1,4 +1,4 @@
-"""A chain of authenticators: who is asked about a client, and what the answers come to.
+"""A chain of authenticators: which of them is asked about a client, what the answers come to, and how they are counted.
 
 The first one that knows the client decides. One that leaves it to the next, raises or does not answer in time is passed
 over; a client that all pass over is refused. What needs no waiting is answered in the call. A client that must wait

@@ -1,4 +1,4 @@
-"""From settings to the members of chains; what stands unchanged in new settings is kept as it is."""
+"""Makes the members of chains. A kind's module is loaded when it is needed; members with unchanged settings are kept."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

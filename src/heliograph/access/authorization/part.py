@@ -1,4 +1,4 @@
-"""Authorization as a part of a node: the chain of sources, its settings, and what its sources count."""
+"""Authorization as a part of a node: its sources, whose modules are loaded when needed, their settings and counts."""
 
 import asyncio
 import importlib

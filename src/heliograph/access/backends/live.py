@@ -1,4 +1,4 @@
-"""The backends of a node that are in use: their alarms and their numbers."""
+"""The backends of a node that are in use, with their alarms and numbers, as a part of the node."""
 
 import logging
 import time

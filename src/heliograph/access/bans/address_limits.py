@@ -1,4 +1,4 @@
-"""Limits for strangers, by the address of a client: how often it may connect, and fail to log in.
+"""Limits for strangers, by the address of a client: how often it may connect, and fail to log in; a part of a node.
 
 Both are checked at CONNECT, before an authenticator is asked: what is refused here costs no database and no password
 hash.

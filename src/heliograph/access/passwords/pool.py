@@ -1,4 +1,4 @@
-"""The bounded pool for passwords whose hash takes milliseconds: threads of a low priority, and a queue.
+"""Passwords whose hash takes milliseconds: checked in a bounded pool of threads with a queue, quick ones at once.
 
 A thousand clients that log in together take a minute of the processor with bcrypt. Both bcrypt and pbkdf2 release the
 interpreter's lock while they compute, so threads leave the event loop its turns, and a low priority leaves it the core.

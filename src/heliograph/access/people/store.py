@@ -1,4 +1,4 @@
-"""Users and API keys on the disk of a node. They are few and asked for seldom: nothing of them is held in memory."""
+"""Users and API keys on the disk of a node, and the bootstrap file of keys. They are few: none is held in memory."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Files of users: the bootstrap file of an authenticator, and what is imported by command.
+"""Files of users: the bootstrap file of an authenticator, imports by command, and password files of mosquitto.
 
 CSV and JSON, each with passwords (`plain`) or hashes (`hash`); docs/authentication.md says what they look like. A file
 is taken whole or refused: the first line or element that is wrong is named, and its password is not.

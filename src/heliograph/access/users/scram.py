@@ -1,4 +1,4 @@
-"""The server's side of SCRAM (RFC 5802) for one exchange: messages in, messages out; nothing here knows MQTT.
+"""SCRAM on the server (RFC 5802): the keys that are kept of a password, and one exchange; nothing here knows MQTT.
 
 Channel binding is not offered: a client that demands it is refused, and one that only could is not.
 """

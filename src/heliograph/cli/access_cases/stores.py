@@ -1,4 +1,4 @@
-"""Cases of what operators write for stores of users, and of what stores hold."""
+"""Cases of addresses, passwords, and what operators write for stores of users."""
 
 from ipaddress import ip_address, ip_network
 from typing import Final

@@ -1,4 +1,4 @@
-"""The settings of a connection to an LDAP server, and of what is searched there."""
+"""The settings of a connection to an LDAP server, and the filters and names that are searched there."""
 
 from __future__ import annotations
 

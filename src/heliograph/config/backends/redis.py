@@ -1,4 +1,9 @@
-"""The settings of a connection to Redis, and commands as the kind of setting that they are."""
+r"""The settings of a connection to Redis, and commands as the kind of setting that they are.
+
+Blanks separate words. In double quotes `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` and `\` before any other character are
+escapes, in single quotes `\'` is. A quote that ends must end the word. The text is split when the configuration is
+read, and values of clients are inserted into words afterwards: no value can make a word, a field or another command.
+"""
 
 from __future__ import annotations
 

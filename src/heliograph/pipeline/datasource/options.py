@@ -2,6 +2,9 @@
 
 Spark hands options over as text, whatever they were. Each class here takes that text apart once, on the driver, and is
 a plain value from then on: it is pickled to the workers with the reader or writer that holds it.
+
+An unknown option would be passed over, and what is read or published would not be what was meant. So it is refused,
+with the name that it is close to, or the one that has its meaning here where it is an option of Spark's Kafka source.
 """
 
 import json

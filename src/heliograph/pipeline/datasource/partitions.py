@@ -2,6 +2,9 @@
 
 Large ranges are cut, so that all cores have work; small ones share a partition, since each partition costs Spark a task
 and two Python workers.
+
+A worker keeps its connections from task to task: a task may take some milliseconds, and opening and closing a
+connection takes nine, since gRPC ends all its threads with the last one.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,12 +1,16 @@
 """The data source ``heliograph``: stored messages as a Spark table or stream, and rows published as MQTT messages.
 
-`HeliographDataSource` is what a session registers; the readers are here, the writers in
-`heliograph.pipeline.datasource.source`. Spark pickles all of these classes: the source to a planning process on the
+`HeliographDataSource` is what a session registers; the readers and writers are
+here. Spark pickles all of these classes: the source to a planning process on the
 driver, the readers to the workers. So they hold plain values only, and connect to the storage readers where they are
 used.
 
 A micro-batch is decided by two offsets, and a read of the same two offsets returns the same rows at any time: they are
 positions in streams, which are append-only. That is what makes the source replayable after a crash.
+
+Each task publishes its own partition over its own connection. A task ends well only when the broker has acknowledged
+every row of it, so what Spark has committed was taken. A task that is run again publishes its rows again: delivery is
+at least once, and a receiver that must not see doubles tells them apart by a key in the payload.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """What a pipeline file may say: its roots, sources, rules and jobs; `definition` has its tables and side tables.
 
-`rulefile` and `viewfile` make the values of `definition` from these groups. What sinks say is in the modules of sinks.
+`rulefile` makes the values of `definition` from these groups. What sinks say is in the modules of sinks.
 """
 
 from collections.abc import Mapping

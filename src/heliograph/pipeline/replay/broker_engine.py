@@ -1,4 +1,4 @@
-"""A replay in the broker's engine: the evaluator of the node, with the bounds that rules have there."""
+"""A replay in the broker's engine, with the bounds of rules there; messages come from the storage reader only."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Runs a replay: finds the rules, evaluates, reports progress, gives the result. Nothing is done with the rows."""
+"""Runs a replay: finds the rules, evaluates them, reports progress and gives the result as JSON; no action runs."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +13,6 @@ from heliograph.rules.output import functions_called, variables_read
 from heliograph.rules.schemas.settings import SchemaSourceError
 
 Tell = Callable[[dict[str, Any]], None]
-<<<<<<< HEAD
-"""Takes `{"began": ...}` once, and `{"progress": ...}` some times a second."""
-=======
 _KEPT: Final = ("kv_store_put", "kv_store_del", "proc_dict_put", "proc_dict_del")
 _LIVE_COLUMNS: Final = ("peerhost", "peername", "node", "client_attrs", "headers")
 _CLOCK: Final = "now_"
@@ -27,7 +24,6 @@ _TARGETS: Final = {
 
 
 """Takes `{"began": ...}` once, and `{"progress": ...}` some times a second."""
->>>>>>> 83a64c4 (Small modules are part of the module that uses them)
 
 
 _TOLD_EVERY_S: Final = 0.25

@@ -1,6 +1,9 @@
-"""Reads the table of late rows: how many there are of each query and view, and the rows.
+"""The table of late rows: counts and shows them, and brings them to a place that the user names, each once.
 
-How they go elsewhere is `heliograph.pipeline.side_outputs.late_table`'s.
+They do not go to the sink of their query. What the query made of their windows or keys is final, and its state is
+forgotten: a sink that appends would get a second row of a window, one with a key would have its result replaced by that
+of the late rows alone, and whether a row that was deduplicated came before is not known any more. So they go as they
+arrived to a table or sink of their own, as late data does in a side output of Flink.
 """
 
 import re

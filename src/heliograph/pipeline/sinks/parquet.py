@@ -1,4 +1,4 @@
-"""The sink `parquet`: rows as Parquet files in a directory or an object store."""
+"""The sink `parquet`: rows as Parquet files, or one file that each micro-batch of a changing result replaces."""
 
 import fcntl
 import shutil

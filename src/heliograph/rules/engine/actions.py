@@ -1,8 +1,7 @@
 """What is done with a row: the actions that run in the broker, each compiled from its settings.
 
 An action is a function `(row, columns)` that does its work, tells how many bytes it made, or raises `ActionError`. It
-runs in the event loop, in the
-middle of a packet: messages go to the `Outlet`, which publishes them in a later turn.
+runs in the event loop, in the middle of a packet: messages go to the `Outlet`, which publishes them in a later turn.
 """
 
 from collections import deque

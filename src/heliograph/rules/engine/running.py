@@ -2,6 +2,9 @@
 
 Nothing that goes wrong here reaches the message: errors are counted, logged at a bounded rate, and the rule has had its
 turn.
+
+Rules of the simplest shape are one generated function, twice as fast as the closures of the evaluator (see
+`heliograph.rules.simple_select`).
 """
 
 from collections.abc import Callable

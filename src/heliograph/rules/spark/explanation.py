@@ -1,4 +1,4 @@
-"""A plan in words, as `heliograph rule explain` prints it."""
+"""A plan in words and a rule as a tree of lines, as `heliograph rule explain` prints them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final

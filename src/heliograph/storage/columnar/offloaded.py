@@ -1,4 +1,4 @@
-"""What a database says of an offloaded generation: where its files are, and how far taking its blocks out has come."""
+"""What a database says of an offloaded generation, and the errors of messages that were offloaded."""
 
 import json
 from collections.abc import Sequence

@@ -1,8 +1,15 @@
-"""Divides a bounded read among streams: how far each may be read next.
+"""Divides a bounded read among streams, forward or back in time, and cuts large ranges into pieces for several readers.
 
 A plan advances all streams to one commit time. So it is fair whatever the sizes of the streams, and what is read
 together was stored at about the same time, which keeps event-time watermarks of a consumer close together. The time is
 found by bisection: how much of a stream is before a time is one seek (see `extent.extent_until`).
+
+The commit times of a database only grow, each commit has its own in all shards, and becomes visible whole. So a time
+is all that a reader must remember to go on: what it has read was stored then or later, whatever is stored meanwhile.
+A plan back in time begins near the newest commit, since what lies far back may be very much more.
+
+Pieces end where commits end. How much is before a time is one seek (see `extent.extent_until`), so a cut costs a few
+seeks, however long the range is.
 """
 
 import math

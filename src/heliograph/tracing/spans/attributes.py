@@ -1,4 +1,7 @@
-"""What spans say of clients, packets and messages, under the names that EMQX has; no passwords, and no payloads."""
+"""What spans say of clients, packets and messages, under the names that EMQX has; no passwords, and no payloads.
+
+The attributes of messages are made when spans are fetched, and not while the message is handled.
+"""
 
 import json
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """What is known of one message in a trace, from its PUBLISH to the last acknowledgement, and of each of its spans.
 
-A message costs its publisher what is done here: both keep references and times. `message_attributes` makes of them what
+A message costs its publisher what is done here: both keep references and times. `attributes` makes of them what
 a collector gets, when it is fetched.
 """
 
