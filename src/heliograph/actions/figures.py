@@ -62,7 +62,6 @@ class ActionFigures:
         self.rate = CountRate()
 
     def count(self, name: str) -> int:
-        """One of the counts."""
         return self._before[name] + self._now[name] - self._zero[name]
 
     def numbers(self) -> dict[str, int]:
@@ -86,7 +85,6 @@ class PipelineFigures:
         self._seen = 0
 
     def find(self, query: str) -> ActionFigures:
-        """Those of a query."""
         return self._of.setdefault(query, ActionFigures())
 
     def keep(self, queries: set[str]) -> None:

@@ -62,7 +62,6 @@ def actions_file(config: Config) -> ActionsFile:
 
 
 def rule_section(action_id: str, connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
-    """The pipeline's rule for an action."""
     source = json.dumps(f"{STORED_BELOW}{action_id}/+")
     columns = columns_of(action)
     section: dict[str, Any] = {"alone": True, "sink": sink_of(connector, action)}

@@ -242,7 +242,6 @@ def of_row(template: str) -> str:
 
 
 def names_whole_row(template: str) -> bool:
-    """Whether a template asks for the whole row."""
     return any(name is not None and not _path(name) for _, name in _parts(template))
 
 

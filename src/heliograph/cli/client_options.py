@@ -119,13 +119,11 @@ def connect(args: argparse.Namespace, role: str, properties: CommandProperties) 
 
 
 def topic_of_url(args: argparse.Namespace) -> str | None:
-    """The topic that the URL names, if it names one."""
     url: BrokerUrl | None = args.url
     return url.path if url is not None and not url.scheme.startswith("ws") else None
 
 
 def version_of(args: argparse.Namespace) -> int:
-    """The protocol version."""
     return _VERSIONS[args.mqtt]
 
 

@@ -178,7 +178,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schemas(file: Path | None) -> "tuple[SchemaSettings, ...]":
-    """What makes the schemas of a file."""
     if file is None:
         return ()
     # Their libraries are for those who ask for schemas.

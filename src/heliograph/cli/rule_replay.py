@@ -121,7 +121,6 @@ class _Progress:
         self._width = 0
 
     def tell(self, told: Mapping[str, Any]) -> None:
-        """Take what a replay tells."""
         if "began" in told:
             self.rule = told["began"]["rule"]
         elif self._is_shown:

@@ -157,7 +157,6 @@ class ServiceUnit:
     run_as: str | None
 
     def text(self) -> str:
-        """The unit file."""
         config = [] if self.config is None else ["--config", str(self.config)]
         command = [*program(), "start", *config, "--data-dir", str(self.data_dir)]
         is_system = self.run_as is not None

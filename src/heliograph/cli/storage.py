@@ -116,7 +116,6 @@ def _add(
     description: str,
     epilog: str | None = None,
 ) -> argparse.ArgumentParser:
-    """Add an action on one database."""
     parser = add_action(actions, name, summary, description, epilog)
     parser.add_argument("database", nargs="?", default=_DATABASE, metavar="DATABASE", help=f"default {_DATABASE}")
     parser.set_defaults(act=act)

@@ -128,7 +128,6 @@ SOURCES: Final = ListOfVariants(_MODELS, ("type",))
 
 
 def source_type(settings: SourceConfig) -> str:
-    """The type of a source, as `mysql`."""
     return SOURCES.name_of(type(settings))
 
 

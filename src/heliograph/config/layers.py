@@ -87,7 +87,6 @@ class Layers:
         object.__setattr__(self, "merged", self._merge())
 
     def with_cluster(self, tree: Node) -> Layers:
-        """The same with another layer of the cluster."""
         return replace(self, files={**self.files, CLUSTER: tree})
 
     def origin(self, path: Sequence[str]) -> Origin | None:

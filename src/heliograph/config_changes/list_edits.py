@@ -142,7 +142,6 @@ class GroupList:
         self._groups = [self._groups[self._at(name)] for name in names]
 
     def edit(self) -> Edit:
-        """What makes the list hold."""
         path = ".".join(f'"{name}"' if "." in name else name for name in self._path)
         return Edit(values=((path, to_json(Node(list(self._groups), _HERE), None)),))
 

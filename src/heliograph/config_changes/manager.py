@@ -62,12 +62,10 @@ class ConfigManager:
 
     @property
     def layers(self) -> Layers:
-        """What holds, and what set it."""
         return self._held.layers
 
     @property
     def revision(self) -> int:
-        """The number of the revision that holds."""
         return self._held.revision
 
     async def stop(self) -> None:

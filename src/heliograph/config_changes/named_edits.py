@@ -40,7 +40,6 @@ class NamedGroups:
 
     @property
     def names(self) -> list[str]:
-        """What there is."""
         return list(self._groups)
 
     def plain(self, name: str) -> dict[str, Any]:

@@ -38,7 +38,6 @@ class Revision(msgspec.Struct, frozen=True):
 
     @property
     def tree(self) -> Node:
-        """The text as a tree."""
         return parse_text(self.text, name=f"revision {self.number}")
 
 
@@ -65,7 +64,6 @@ class RevisionDifference(msgspec.Struct, frozen=True):
 
 
 def digest_of(text: str) -> str:
-    """What names a text of a revision."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

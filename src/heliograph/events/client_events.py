@@ -12,7 +12,6 @@ _PROTOCOL_NAMES: Final = {3: "MQIsdp"}
 
 
 def connected(client: ClientInfo, connect: p.Connect, now_ms: int) -> dict[str, object]:
-    """A client is connected."""
     return {
         **_common(client, now_ms),
         "keepalive": client.keepalive_s,
@@ -43,7 +42,6 @@ def subscribed(
 
 
 def encode(fields: Mapping[str, object]) -> bytes:
-    """The fields as JSON."""
     return orjson.dumps(fields)
 
 

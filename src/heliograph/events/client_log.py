@@ -41,7 +41,6 @@ class ClientLog:
         self._minute = 0
 
     def on_client_connected(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
-        """A client is connected."""
         self._log.write(
             INFO,
             "client %.200r connected from %s to %s "

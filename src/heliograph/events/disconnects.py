@@ -47,7 +47,6 @@ class DisconnectHistory:
         self._kept.resize(size_max)
 
     def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
-        """Callback of `client.disconnected`."""
         self._kept.put(
             Disconnect(
                 short_text(client.clientid),

@@ -37,7 +37,6 @@ class EventMessages:
         self._find_client = find_client
 
     def on_client_connected(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
-        """Publish `$events/client_connected`."""
         if self._outgoing.wants("$events/client_connected"):
             fields = client_events.connected(client, connect, self._now_ms())
             fields.update(_addresses(client))
@@ -47,30 +46,24 @@ class EventMessages:
             self._put("client_connected", fields)
 
     def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
-        """Publish `$events/client_disconnected`."""
         if self._outgoing.wants("$events/client_disconnected"):
             fields = client_events.disconnected(client, reason, self._now_ms())
             fields.update(_addresses(client))
             self._put("client_disconnected", fields)
 
     def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_told: object) -> None:
-        """Publish `$events/session_subscribed`."""
         self._subscription("session_subscribed", clientid, topic_filter, qos)
 
     def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_told: object) -> None:
-        """Publish `$events/session_unsubscribed`."""
         self._subscription("session_unsubscribed", clientid, topic_filter, None)
 
     def on_message_delivered(self, clientid: str, message: Message, _accumulator: object) -> None:
-        """Publish `$events/message_delivered`."""
         self._receipt("message_delivered", clientid, message)
 
     def on_message_acked(self, clientid: str, message: Message, _accumulator: object) -> None:
-        """Publish `$events/message_acked`."""
         self._receipt("message_acked", clientid, message)
 
     def on_message_dropped(self, message: Message, reason: str, _accumulator: object) -> None:
-        """Publish `$events/message_dropped`."""
         if message.clientid != SYSTEM_CLIENTID and self._outgoing.wants("$events/message_dropped"):
             fields = self._message_fields(message)
             fields.update(self._receiver_fields(message.clientid))
@@ -79,7 +72,6 @@ class EventMessages:
             self._put("message_dropped", fields)
 
     def on_delivery_dropped(self, clientid: str, message: Message, reason: str, _accumulator: object) -> None:
-        """Publish `$events/delivery_dropped`."""
         self._receipt("delivery_dropped", clientid, message, reason)
 
     def _subscription(self, event: str, clientid: str, topic_filter: str, qos: int | None) -> None:

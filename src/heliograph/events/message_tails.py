@@ -101,7 +101,6 @@ class MessageTails:
         return len(self._tails)
 
     def open(self, tail: MessageTail) -> None:
-        """Begin to give messages to a tail."""
         self._tails.append(tail)
         if len(self._tails) == 1:
             self._point.add(self.on_message_publish, _ORDER, self.wants)
@@ -121,7 +120,6 @@ class MessageTails:
         return any(topic_matches(topic, tail.topic_filter) for tail in self._tails)
 
     def on_message_publish(self, message: Message) -> None:
-        """Callback of `message.publish`."""
         for tail in self._tails:
             if topic_matches(message.topic, tail.topic_filter):
                 tail.offer(message, self._now_us())

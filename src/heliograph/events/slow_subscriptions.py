@@ -78,7 +78,6 @@ class SlowSubscriptions(DeliveryTimes):
             del self._slow[key]
 
     def clear(self) -> None:
-        """Forget all."""
         self._slow.clear()
         self._least.clear()
 
@@ -96,7 +95,6 @@ class SlowSubscriptions(DeliveryTimes):
         heapq.heappush(self._least, (took_us, key))
 
     def _fastest(self) -> SlowSubscription:
-        """The one that is given up for a slower one."""
         while True:
             took_us, key = self._least[0]
             known = self._slow.get(key)

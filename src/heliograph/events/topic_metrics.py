@@ -69,7 +69,6 @@ class TopicMetrics(Tracer):
         self._topics = {topic: known.get(topic) or CountedTopic(topic, self._now_us()) for topic in topics}
 
     def wants(self, topic: str) -> bool:
-        """Whether a topic is counted."""
         return topic in self._topics
 
     def reset(self, topic: str) -> bool:

@@ -47,7 +47,6 @@ class OpenFile:
     depth: int = 1
 
     def chain(self) -> list[OpenFile]:
-        """From the main file to this one."""
         files: list[OpenFile] = []
         current: OpenFile | None = self
         while current is not None:
@@ -113,7 +112,6 @@ class Binder:
         self._tokens += tokens
 
     def bind_document(self, root: Object, file: OpenFile) -> None:
-        """Bind the root of the main file."""
         scope = Scope(root)
         run_walk(self._object(root, _Place(scope, (), scope, (), file)))
 

@@ -61,7 +61,6 @@ def last_replacing(entries: Sequence[Entry]) -> int:
 
 
 def appends(entry: Entry) -> bool:
-    """Whether an entry is a `+=`."""
     return isinstance(entry, Definition) and entry.append
 
 

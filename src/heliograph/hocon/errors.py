@@ -52,7 +52,6 @@ class HoconError(Exception):
 
     @classmethod
     def at(cls, position: SourcePosition, message: str) -> "HoconError":
-        """The error for one position."""
         return cls(position.source, position.line, message)
 
     def __str__(self) -> str:

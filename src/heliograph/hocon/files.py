@@ -71,11 +71,9 @@ class MemoryFiles:
         return posixpath.normpath(posixpath.join(directory, name))
 
     def directory_of(self, path: str) -> str:
-        """Directory part of the path."""
         return posixpath.dirname(path)
 
     def identity(self, path: str) -> str:
-        """The path itself."""
         return posixpath.normpath(path)
 
     def read(self, path: str, size: int) -> bytes:

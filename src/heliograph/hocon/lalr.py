@@ -96,7 +96,6 @@ class _ScannedTokens(Lexer):
         pass
 
     def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[Any]:
-        """Give the tokens one by one."""
         tokens: Any = lexer_state.text
         return iter(tokens)
 

@@ -147,7 +147,6 @@ def _end_of_skipped(text: str, start: int) -> int:
 
 
 def _read(kind: str, lexeme: str, position: SourcePosition, limits: ParsingLimits) -> tuple[str, TokenValue]:
-    """The terminal and the value of a lexeme."""
     if kind == "PUNCTUATION":
         return _PUNCTUATION[lexeme], lexeme
     if kind == WORD:

@@ -39,8 +39,6 @@ class Reference:
 
 
 class Array:
-    """`[...]`."""
-
     __slots__ = ("items", "position")
 
     def __init__(self, items: "list[Expression]", position: SourcePosition) -> None:

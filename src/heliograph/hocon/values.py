@@ -120,7 +120,6 @@ def to_plain(node: Node) -> Plain:
 
 
 def scalar_json(value: Scalar) -> str:
-    """One scalar as JSON."""
     if isinstance(value, int) and not isinstance(value, bool):
         # str() refuses integers of more than 4300 digits; Decimal writes any.
         return str(value) if -(1 << 10000) < value < 1 << 10000 else f"{Decimal(value):f}"

@@ -11,7 +11,6 @@ Walk: TypeAlias = Generator[Any, Any, Result]
 
 
 def run_walk(walk: Walk[Result]) -> Result:
-    """Run a walk with every walk that it asks for."""
     stack: list[Walk[Any]] = [walk]
     result: Any = None
     while stack:

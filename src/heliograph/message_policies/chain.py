@@ -43,7 +43,6 @@ class Counts:
         self.failed = 0
 
     def numbers(self) -> dict[str, int]:
-        """The counts by name."""
         return {"matched": self.matched, "succeeded": self.succeeded, "failed": self.failed}
 
 
@@ -140,7 +139,6 @@ class PolicyChain(Generic[SettingsT, StageT]):
         return tuple(stage.name for stage in self._stages)
 
     def wants(self, topic: str) -> bool:
-        """Whether a stage is for messages to a topic."""
         return bool(self._index.find(topic))
 
     def on_message_publish(self, message: Message) -> object:

@@ -12,7 +12,6 @@ class ColumnsOfMessages:
         self._columns: LiveColumns | None = None
 
     def of(self, message: Message) -> LiveColumns:
-        """The columns of a message."""
         columns = self._columns
         if columns is None or columns.message is not message:
             columns = LiveColumns(message, self._node)

@@ -46,7 +46,6 @@ def compile_operation(
 
 
 def _target(key: str, levels_max: Callable[[], int]) -> _Put:
-    """What puts a value where a key of the configuration says."""
     root, _, rest = key.partition(".")
     if root == "topic":
         return lambda draft, value: _put_topic(draft, value, levels_max)

@@ -52,7 +52,6 @@ class _PolicyPart(Part):
         self.chain.stop()
 
     def samples(self) -> list[Sample]:
-        """What became of messages, in all and by name."""
         return self.chain.samples()
 
 

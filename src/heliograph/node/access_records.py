@@ -139,7 +139,6 @@ class StoredBansPart(Part):
         self._stored.load()
 
     async def stop(self) -> None:
-        """Write what was decided."""
         if self._stored is not None:
             await self._stored.close()
 

@@ -64,13 +64,11 @@ class ActionsPart(Part):
         self._use(self._config)
 
     async def stop(self) -> None:
-        """Stop looking."""
         if self._reading is not None:
             await asyncio.wait([self._reading])
         await self._reachability.stop()
 
     async def check(self, new: Config) -> Change:
-        """Other connectors and actions."""
         return Change(lambda: self._use(new))
 
     def tick(self, uptime_us: int) -> None:
@@ -109,7 +107,6 @@ class ActionsPart(Part):
 
     @property
     def config(self) -> Config:
-        """The configuration that holds."""
         return self._config
 
     def connector_state(self, connector_id: str) -> tuple[str, str]:
@@ -117,7 +114,6 @@ class ActionsPart(Part):
         return self._reachability.state(connector_id)
 
     def rules_of(self, action_id: str) -> list[str]:
-        """The rules that name an action."""
         return self._rules.get(action_id, [])
 
     def state(self, action_id: str) -> tuple[str, str]:

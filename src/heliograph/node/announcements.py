@@ -17,7 +17,6 @@ _log = logging.getLogger("heliograph.node")
 
 
 def tell_begin(config: Config, data_dir: Path, number: int) -> None:
-    """A node begins to start."""
     _log.info(
         "heliograph %s starts as %s, number %d: process %d, data directory %s, at most %d open files",
         __version__,
@@ -30,7 +29,6 @@ def tell_begin(config: Config, data_dir: Path, number: int) -> None:
 
 
 def tell_parts(summary: str) -> None:
-    """Every part of the node has started."""
     _log.info("ready with %s", summary or "nothing that outlives it")
 
 
@@ -55,7 +53,6 @@ def tell_listeners(listeners: Sequence[Listener], config: Config, chains: Hooks)
 
 
 def tell_stop_begins(connections: int) -> None:
-    """A node begins to stop."""
     _log.info("stopping: no connection is accepted any more, %d clients are disconnected", connections)
 
 

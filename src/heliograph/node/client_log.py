@@ -77,7 +77,6 @@ class DropWatch:
         }
 
     def _look(self, watched: _Watched, now: int) -> bool:
-        """Whether it is to be looked at again."""
         counts = watched.drops.counts()
         if counts != watched.counts:
             before, watched.counts, watched.last_at = watched.counts, counts, now

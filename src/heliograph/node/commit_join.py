@@ -127,7 +127,6 @@ class CommitJoin:
         self.release()
 
     def refuse(self, ticket: int, error: StorageError) -> None:
-        """What was tied to a ticket was refused."""
         self._refused[ticket] = error
 
     def release(self) -> None:

@@ -58,7 +58,6 @@ class ConfigChangesPart(Part):
 
     @property
     def audit(self) -> AuditLog:
-        """The audit log of a node that has started."""
         if self._audit is None:
             from heliograph.config_changes.audit import AuditLog
 
@@ -92,7 +91,6 @@ class ConfigChangesPart(Part):
             self._manager.tick()
 
     def samples(self) -> list[Sample]:
-        """The revision that holds."""
         return [] if self._manager is None else plain({"config.revision": self._manager.revision})
 
     def _made(self, layers: Layers) -> ConfigManager:

@@ -54,7 +54,6 @@ class CongestionPart(Part):
             alarms.tick()
 
     def samples(self) -> list[Sample]:
-        """How many are stuck."""
         numbers = {"conn_congestion.active": 0, "conn_congestion.missed": 0}
         for alarms in self._of_zones.values():
             for name, value in alarms.statistics().items():

@@ -96,7 +96,6 @@ class ControlPart(Part):
         self._path.unlink(missing_ok=True)
 
     async def check(self, new: Config) -> Change | None:
-        """Another group."""
         name = new.node.control_group
         if name == self._config.node.control_group:
             return None
@@ -108,7 +107,6 @@ class ControlPart(Part):
         return self._said
 
     def samples(self) -> list[Sample]:
-        """Connections."""
         return [] if self._server is None else labelled("control", self._server.statistics())
 
     def _use(self, config: Config, group: int | None) -> None:

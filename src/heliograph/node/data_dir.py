@@ -55,7 +55,6 @@ class DataDirectory(Part):
         announcements.tell_begin(self._config, self.path, self.number)
 
     async def stop(self) -> None:
-        """Let others have it."""
         self.release()
 
     def release(self) -> None:

@@ -93,7 +93,6 @@ class Databases(Part):
             self._use(self._config)
 
     async def stop(self) -> None:
-        """Close every database."""
         await asyncio.gather(*self._closing.values(), return_exceptions=True)
         await every(self._all, StoredMessages.close)
 
@@ -151,7 +150,6 @@ class Databases(Part):
         await every([*self._all], StoredMessages.commit)  # one that is being closed leaves the list meanwhile
 
     def tick(self, uptime_us: int) -> None:
-        """Do what is due."""
         now_us = int(self._kernel.broker.now_us)
         each(self._all, lambda one: one.tick(now_us))
 
@@ -170,7 +168,6 @@ class Databases(Part):
         return "; ".join(f"{one.name}: {one.health}" for one in self._all if not one.health.is_good)
 
     def summary(self) -> str:
-        """Their names."""
         return f"messages in {', '.join(one.name for one in self._all)}" if self._all else ""
 
     @property
@@ -183,7 +180,6 @@ class Databases(Part):
         return self._backend.site_id
 
     def samples(self) -> list[Sample]:
-        """Counts of each database."""
         found = [sample for one in self._all for sample in one.samples()]
         persisted = sum(sample.value for sample in found if sample.name == "storage.messages")
         return [Sample("messages.persisted", persisted), *found]

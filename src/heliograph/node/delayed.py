@@ -77,7 +77,6 @@ class StoredDelayed:
         delayed.store = self
 
     def put(self, number: int, due_at: int, message: Message) -> bool:
-        """See `DelayedStore.put`."""
         if not self.health.is_good or not self._is_loaded:
             return False
         batch = StateBatch()
@@ -92,7 +91,6 @@ class StoredDelayed:
         return True
 
     def forget(self, number: int) -> None:
-        """See `DelayedStore.forget`."""
         self._forgotten[record.message_key(number)] = None
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -268,7 +266,6 @@ class DelayedPart(HookedPart):
         return "" if self._stored is None else str(self._stored.health)
 
     def samples(self) -> list[Sample]:
-        """Counts named `delayed.*`, and those of the disk."""
         stored = [] if self._stored is None else self._stored.samples()
         return [*plain(self.messages.statistics()), *stored]
 

@@ -24,12 +24,10 @@ def message_key(number: int) -> bytes:
 
 
 def number_of(key: bytes) -> int:
-    """The number that a key is of."""
     return int.from_bytes(key[1:], "big")
 
 
 def encode(due_at: int, message: Message) -> bytes:
-    """The record of a message that is due at a time."""
     numbers = (int(message.qos), bool(message.retain), int(message.expiry_s), int(message.id_high), int(message.id_low))
     made = (message.clientid, message.username, message.made_by)
     fields = json.dumps((due_at, message.topic, *numbers, *made), separators=(",", ":")).encode()

@@ -136,7 +136,6 @@ class SessionsPart(Part):
         return "; ".join(str(one.health) for one in self._both() if not one.health.is_good)
 
     def summary(self) -> str:
-        """How many sessions are known by now."""
         if not self._sessions:
             return ""
         return f"{len(self._kernel.context.sessions)} sessions known"

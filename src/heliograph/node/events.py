@@ -53,7 +53,6 @@ class KnownClients(HookedPart):
                 self._clients[client.clientid] = client
 
     def find(self, clientid: str) -> ClientInfo | None:
-        """The client, if it is connected."""
         return self._clients.get(clientid)
 
     def wanted(self) -> Sequence[Hook]:
@@ -125,15 +124,12 @@ class SysTopicsPart(HookedPart):
         self.hook_in()
 
     def tick(self, uptime_us: int) -> None:
-        """Publish what is due."""
         self._topics.tick(uptime_us)
 
     def samples(self) -> list[Sample]:
-        """Rounds that were left out."""
         return plain(self._topics.statistics())
 
     def wanted(self) -> Sequence[Hook]:
-        """The events that the settings ask for."""
         about, topics = self._settings.sys_event_messages, self._topics
         wanted: list[tuple[bool, str, Callback]] = [
             (about.client_connected, hooks.CLIENT_CONNECTED, topics.on_client_connected),
@@ -160,13 +156,11 @@ class EventMessagesPart(HookedPart):
         self._clients = clients
 
     async def start(self) -> None:
-        """Publish those that are asked for."""
         broker = self._kernel.broker
         self._events = EventMessages(self._kernel.voice.outgoing, lambda: broker.now_us, self._clients.find)
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """Other events."""
         return None if new.event_message == self._settings else Change(lambda: self._use(new))
 
     def _use(self, new: Config) -> None:

@@ -138,7 +138,6 @@ class KernelPart(Part):
 
     @property
     def alarms(self) -> Alarms:
-        """The alarms of the node."""
         return self.voice.alarms
 
     def tick(self, uptime_us: int) -> None:

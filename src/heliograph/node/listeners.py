@@ -176,7 +176,6 @@ class ListenersPart(Part):
         each((*(one.tick for one in self.listeners), *leaving, self._watch_open_files), lambda tick: tick(uptime_us))
 
     def places(self) -> Sequence[str]:
-        """The addresses of all listeners."""
         return [f"mqtt {listener.address}" for listener in self.listeners if listener.is_listening]
 
     def samples(self) -> list[Sample]:

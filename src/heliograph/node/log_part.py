@@ -39,7 +39,6 @@ class LogPart(Part):
         logging.getLogger().addHandler(self.recent)
 
     async def stop(self) -> None:
-        """End it."""
         logging.getLogger().removeHandler(self.recent)
 
     async def check(self, new: Config) -> Change | None:
@@ -68,12 +67,10 @@ class LogPart(Part):
             output.tick()
 
     def health(self) -> str:
-        """What cannot be written."""
         output = LogOutput.installed()
         return "" if output is None else output.fault
 
     def samples(self) -> Iterable[Sample]:
-        """Lines that were lost."""
         output = LogOutput.installed()
         return plain({"log.lost": 0 if output is None else output.lost_count})
 

@@ -109,14 +109,12 @@ class LoopProbe:
         return made
 
     def start(self) -> None:
-        """Begin."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, uvloop.Loop):  # the loops of simulations take no real time, and there are hundreds of them
             self.watch.start()
         self._wait(loop)
 
     def stop(self) -> None:
-        """End."""
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -183,7 +181,6 @@ class TurnWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
         if self._thread is not None:
             self._stop.set()
             self._thread.join()

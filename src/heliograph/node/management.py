@@ -155,7 +155,6 @@ class ManagementPart(Part):
         return Change(lambda: self._use(new))
 
     async def stop(self) -> None:
-        """End the process."""
         self._is_begun = False
         process, self._process = self._process, None
         await asyncio.gather(*self._ending, return_exceptions=True)
@@ -163,11 +162,9 @@ class ManagementPart(Part):
             await process.stop()
 
     def health(self) -> str:
-        """Whether it runs."""
         return "its process does not run" if self._process is not None and self._process.pid is None else ""
 
     def samples(self) -> list[Sample]:
-        """Counts named `management.*`."""
         return plain({} if self._process is None else self._process.statistics())
 
     def _use(self, new: Config) -> None:

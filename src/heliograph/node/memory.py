@@ -143,7 +143,6 @@ class MemoryContract:
         return [sample for sample in self.sample_pieces() if sample is not None]
 
     def sample_pieces(self) -> Iterator[Sample | None]:
-        """The same piece by piece."""
         self._census.renew(_SESSIONS_PER_TICK)
         for account in self.accounting():
             if account is None:
@@ -415,7 +414,6 @@ class MemoryPart(Part):
         self.contract.tick()
 
     def samples(self) -> list[Sample]:
-        """What the process has, and who holds it."""
         return self.contract.samples()
 
     def sample_pieces(self) -> Iterator[Sample | None]:

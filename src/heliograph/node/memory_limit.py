@@ -35,7 +35,6 @@ class Resident(NamedTuple):
 
 
 def resident() -> Resident:
-    """What this process has in memory."""
     with Path("/proc/self/statm").open("rb") as statm:
         _, pages, of_files, *_ = statm.read().split()
     return Resident(int(pages) * _PAGE_BYTES, (int(pages) - int(of_files)) * _PAGE_BYTES)

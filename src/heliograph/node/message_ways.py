@@ -77,7 +77,6 @@ class MessageWaysPart(Part):
             self._ways.tick(uptime_us)
 
     async def stop(self) -> None:
-        """Write what was recorded."""
         if self._ways is not None:
             await self._ways.close()
 

@@ -93,7 +93,6 @@ class Node:
 
     @property
     def rules(self) -> RuleEngine:
-        """The rule engine of a node that has started."""
         return self.parts.get(RulesPart).engine
 
     def log_statistics(self) -> None:

@@ -63,11 +63,9 @@ class OpenTelemetryPart(Part):
         self._writing = asyncio.Lock()  # of the lists
 
     async def start(self) -> None:
-        """Begin with what is wanted."""
         self._use(self._settings)
 
     async def stop(self) -> None:
-        """Make nothing any more."""
         if self.spans is not None:
             self.spans.stop()
         self._use_log(OpenTelemetryConfig())

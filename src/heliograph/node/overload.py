@@ -93,12 +93,10 @@ class OverloadPart(Part):
         self._turns: TurnCount
 
     async def start(self) -> None:
-        """Begin to measure."""
         self._turns = self._sysmon.probe.count()
         self.readings = self._measured()
 
     async def stop(self) -> None:
-        """Leave the interpreter as it was."""
         self._collections.put_off(False)
 
     async def check(self, new: Config) -> Change | None:
@@ -123,7 +121,6 @@ class OverloadPart(Part):
         self._tell(before)
 
     def samples(self) -> list[Sample]:
-        """What is measured, and what was shed."""
         numbers: dict[str, float] = {"overload_protection.stage": self.stage}
         return plain(numbers | self.shed_counts())
 
@@ -170,7 +167,6 @@ class OverloadPart(Part):
         return [self._config.overload_protection, *(zone.overload_protection for zone in self._config.zones.values())]
 
     def _measured(self) -> dict[str, Reading]:
-        """What has a threshold."""
         limits, turns, contract = self._config.sysmon.overload, self._turns.take(), self._memory.contract
         found: dict[str, Reading] = {}
         if limits.mean_loop_turn is not None:
@@ -246,7 +242,6 @@ class FullCollections:
         self._thresholds: tuple[int, int, int] | None = None  # those that hold otherwise
 
     def put_off(self, put_off: bool) -> None:
-        """Make none from now on, or make them again."""
         if put_off and self._thresholds is None:
             self._thresholds = gc.get_threshold()
             gc.set_threshold(*self._thresholds[:2], _NO_FULL_COLLECTION)

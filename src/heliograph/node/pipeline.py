@@ -304,7 +304,6 @@ class PipelinePart(Part):
         return self._process
 
     async def stop(self) -> None:
-        """End it in order."""
         process, self._process = self._process, None
         if self._replacing is not None:
             await asyncio.wait([self._replacing])
@@ -312,11 +311,9 @@ class PipelinePart(Part):
             await process.stop()
 
     def health(self) -> str:
-        """Whether the process runs."""
         return "its process does not run" if self._process is not None and self._process.pid is None else ""
 
     def samples(self) -> list[Sample]:
-        """Counts named `pipeline.*`."""
         return plain({} if self._process is None else self._process.statistics())
 
 

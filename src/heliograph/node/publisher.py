@@ -71,7 +71,6 @@ class SystemPublisher(MessagePublisher, Retained):
         self.states.keep(make_message(now, low, topic, payload, 0, True, b"", SYSTEM_CLIENTID, None))
 
     def forget(self, topic: str) -> None:
-        """Forget what `keep` made of a topic."""
         self.states.forget(topic)
 
     def work(self) -> int:

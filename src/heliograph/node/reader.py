@@ -83,7 +83,6 @@ class ReaderPart(Part):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there is to be one."""
         return self._settings.enable
 
     @property
@@ -186,7 +185,6 @@ class ReaderPart(Part):
                 self._process.tell_rights()
 
     async def stop(self) -> None:
-        """End it."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -219,19 +217,15 @@ class ReaderPart(Part):
             _log.warning("clients of the storage reader must be given the token in %s: %s", FILE, error)
 
     def health(self) -> str:
-        """Whether the process runs."""
         return "its process does not run" if self._process is not None and self._process.pid is None else ""
 
     def summary(self) -> str:
-        """Which process it is."""
         return "" if self._process is None else f"storage reader in process {self._process.pid}"
 
     def places(self) -> Sequence[str]:
-        """Where it serves."""
         return [] if self._process is None else [f"flight grpc://{self.bind}"]
 
     def samples(self) -> list[Sample]:
-        """Counts named `reader.*`."""
         counts = {} if self._process is None else self._process.statistics()
         return labelled("reader", {**counts, "damaged_places": self._damaged_places})
 

@@ -75,7 +75,6 @@ class FaultLog:
         self._causes = _Causes()
 
     def __call__(self, boundary: str, error: Exception) -> None:
-        """A fault was contained at a boundary."""
         if self._causes.is_new(boundary, error):
             _log.error(
                 "a fault in %s was contained, and only what raised it is cut; further faults of this cause only count "

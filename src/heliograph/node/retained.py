@@ -93,7 +93,6 @@ class RetainedCommit(RetainedCommits):
             self.health.tell(error, "the database of retained messages cannot be opened")
 
     def submit(self, change: KeyedChange, awaited: bool) -> None:
-        """Take a change."""
         ticket = self._queue.take(change, change.size_bytes + _CHANGE_OVERHEAD_BYTES)
         if awaited:
             self._follower.took(ticket)
@@ -296,12 +295,10 @@ class RetainedPart(Part):
         return RetainedMessages(retainer, commit)
 
     def tick(self, uptime_us: int) -> None:
-        """Forget what has expired."""
         if self._messages is not None:
             self._messages.tick()
 
     def samples(self) -> list[Sample]:
-        """Counts named `retained.*`, and those of the disk."""
         return [] if self._messages is None else self._messages.samples()
 
     def health(self) -> str:
@@ -310,7 +307,6 @@ class RetainedPart(Part):
         return "" if commit is None else str(commit.health)
 
     def summary(self) -> str:
-        """How many there are, and where."""
         if not self._config.retainer.enable:
             return ""
         count = 0 if self._messages is None else len(self._messages.retainer)

@@ -106,7 +106,6 @@ class RulesPart(Part):
         return self._databases.sink.append_row(message)
 
     def samples(self) -> list[Sample]:
-        """Counts of each rule, and of all."""
         return self.engine.samples()
 
     def sample_pieces(self) -> Iterator[Sample | None]:

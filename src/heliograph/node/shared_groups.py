@@ -181,7 +181,6 @@ def open_shared_groups(
 
 
 def set_timers(timers: Timers, settings: SharedGroupsConfig) -> None:
-    """Set the timeouts of some settings."""
     timers.checkpoint_us = int(settings.checkpoint_interval * 1_000_000)
     timers.stall_us = int(settings.stall_timeout * 1_000_000)
     timers.revoke_timeout_us = int(settings.revoke_timeout * 1_000_000)

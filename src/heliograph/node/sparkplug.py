@@ -80,11 +80,9 @@ class SparkplugPart(HookedPart):
         self.hook_in()
 
     def samples(self) -> list[Sample]:
-        """Counts named `sparkplug.*`."""
         return plain({} if self._service is None else self._service.statistics())
 
     def wanted(self) -> Sequence[Hook]:
-        """For messages of Sparkplug B."""
         service = self._service
         if service is None or not _is_wanted(self._settings):
             return ()

@@ -36,7 +36,6 @@ class SlowSubscriptionsPart(Part):
         self.found = self._make(config.slow_subs)
 
     async def start(self) -> None:
-        """Begin to look."""
         self._join()
 
     async def check(self, new: Config) -> Change | None:
@@ -49,7 +48,6 @@ class SlowSubscriptionsPart(Part):
         self.found.forget_old()
 
     def samples(self) -> list[Sample]:
-        """How many there are."""
         return plain({"slow_subscriptions.count": len(self.found)})
 
     def _use(self, settings: SlowSubs) -> None:
@@ -95,7 +93,6 @@ class TopicMetricsPart(Part):
         self.counted = TopicMetrics(lambda: int(kernel.broker.now_us))
 
     async def start(self) -> None:
-        """Begin to count."""
         self._use(self.topics)
 
     async def check(self, new: Config) -> Change | None:
@@ -104,11 +101,9 @@ class TopicMetricsPart(Part):
         return None if topics == self.topics else Change(lambda: self._use(topics))
 
     def tick(self, uptime_us: int) -> None:
-        """Make rates."""
         self.counted.tick(uptime_us)
 
     def samples(self) -> list[Sample]:
-        """How many topics are counted."""
         return plain({"topic_metrics.count": len(self.counted)})
 
     def _use(self, topics: tuple[str, ...]) -> None:
@@ -146,11 +141,9 @@ class DisconnectsPart(HookedPart):
         self.history = DisconnectHistory(self._size, lambda: int(kernel.broker.now_us))
 
     async def start(self) -> None:
-        """Begin to keep them."""
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """Another number of them."""
         size = new.broker.disconnect_history_size
         return None if size == self._size else Change(lambda: self._use(size))
 
@@ -182,11 +175,9 @@ class PeaksPart(Part):
         self._peaks = {f"{name}.max": 0 for name in STATISTICS}
 
     def tick(self, uptime_us: int) -> None:
-        """See how many there are."""
         for name, count in counts_of(self._numbers(COUNTS)).items():
             peak = name.removesuffix("count") + "max"
             self._peaks[peak] = max(self._peaks[peak], count)
 
     def samples(self) -> list[Sample]:
-        """The most of each."""
         return plain(self._peaks)

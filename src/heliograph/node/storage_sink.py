@@ -33,7 +33,6 @@ class StorageSink(DurableSink):
         return _matches(self._topics, topic)
 
     def refusal(self, topic: str) -> int:
-        """See `DurableSink.refusal`."""
         return self._code()
 
     def append(self, message: Message) -> int:
@@ -51,7 +50,6 @@ class StorageSink(DurableSink):
         return self._join.pending_ticket()
 
     def is_full(self) -> bool:
-        """Whether the buffer before storage is full."""
         return self._group.is_full or self._join.is_full
 
     def is_filling(self) -> bool:
@@ -94,7 +92,6 @@ class CopyingSink(StorageSink):
         return super().append(message) if is_replayed else self.pending_ticket()
 
     def is_full(self) -> bool:
-        """Whether any buffer before storage is full."""
         return super().is_full() or any(group.is_full for group, _, _, _ in self._others)
 
     def is_filling(self) -> bool:

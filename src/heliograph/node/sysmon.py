@@ -52,12 +52,10 @@ class SysmonPart(Part):
         self._processors: Processors
 
     async def start(self) -> None:
-        """Begin to measure."""
         self._processors = Processors()
         self.probe.start()
 
     async def stop(self) -> None:
-        """End it."""
         self.probe.stop()
 
     async def check(self, new: Config) -> Change | None:
@@ -76,7 +74,6 @@ class SysmonPart(Part):
         return self.probe.turns.samples("loop.turn")
 
     def tick(self, uptime_us: int) -> None:
-        """Make the checks that are due."""
         machine, process = self._settings.os, self._settings.vm
         checks = (
             (_CPU_ALARM, machine.cpu_check_interval, self._check_processors),

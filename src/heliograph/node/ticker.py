@@ -32,7 +32,6 @@ class TickLag:
         self.last_s = self.longest_s = self.lasting_s = 0.0
 
     def add(self, late_s: float) -> None:
-        """A tick has come."""
         self.lasting_s = min(self.last_s, late_s)
         self.longest_s = max(self.longest_s, late_s)
         self.last_s = late_s
@@ -63,17 +62,14 @@ class Ticker(Part):
         self._lags = Histogram(_LAG_BOUNDS_S)
 
     async def start(self) -> None:
-        """Begin."""
         self._task = asyncio.create_task(self._run(), name="ticker")
 
     async def stop(self) -> None:
-        """Stop ticking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def samples(self) -> list[Sample]:
-        """How late ticks come."""
         lags = {"loop.last_lag_s": round(self.lag.last_s, 6), "loop.longest_lag_s": round(self.lag.longest_s, 6)}
         return [*plain(lags), *self._lags.samples("loop.lag")]
 

@@ -56,11 +56,9 @@ class TracingPart(Part):
             self._traces.tick(uptime_us)
 
     async def stop(self) -> None:
-        """End all."""
         if self._traces is not None:
             await self._traces.close()
 
     def samples(self) -> list[Sample]:
-        """How many are on, and what they lack."""
         counts = {"traces.count": 0, "traces.records_dropped": 0}
         return plain(counts if self._traces is None else self._traces.statistics())

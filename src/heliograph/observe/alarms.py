@@ -51,7 +51,6 @@ class Alarm:
     degrades: bool = True
 
     def to_json(self) -> bytes:
-        """As subscribers get it."""
         fields = {
             "name": self.name,
             "message": self.message,

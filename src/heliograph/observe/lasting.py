@@ -54,7 +54,6 @@ class LastingAlarms:
         self._last[who] = self._clock()
 
     def goes_on(self, who: str) -> bool:
-        """Whether the alarm of a client goes on."""
         return short_text(who) in self._last
 
     def tick(self) -> None:

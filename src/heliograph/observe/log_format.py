@@ -39,7 +39,6 @@ class TextFormat(logging.Formatter):
         self._zone = _zone(time_offset)
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
-        """The time of an entry."""
         if self._timestamp_format != "auto":
             return str(_time(record, self._timestamp_format, self._zone))
         when = datetime.fromtimestamp(record.created, self._zone)
@@ -60,7 +59,6 @@ class JsonFormat(logging.Formatter):
         self._zone = _zone(time_offset)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
         row: dict[str, object] = {
             "time": _time(record, self._timestamp_format, self._zone),
             "level": record.levelname.lower(),
@@ -76,7 +74,6 @@ class JsonFormat(logging.Formatter):
 
 
 def format_of(formatter: str, timestamp_format: str, time_offset: str) -> logging.Formatter:
-    """The format that settings name."""
     return (JsonFormat if formatter == "json" else TextFormat)(timestamp_format, time_offset)
 
 

@@ -94,7 +94,6 @@ def labelled(prefix: str, numbers: Mapping[str, float], *labels: str) -> list[Sa
 
 
 def by_label(name: str, numbers: Mapping[str, float]) -> list[Sample]:
-    """The samples of one metric by the values of its label."""
     return [Sample(name, value, (label,)) for label, value in numbers.items()]
 
 

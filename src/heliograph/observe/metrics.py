@@ -145,7 +145,6 @@ def metrics_of(numbers: Mapping[str, float]) -> dict[str, int]:
 
 
 def counts_of(numbers: Mapping[str, float]) -> dict[str, int]:
-    """How many there are of each statistic."""
     return _named(numbers, [f"{name}.count" for name in STATISTICS])
 
 

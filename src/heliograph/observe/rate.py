@@ -32,7 +32,6 @@ class CountRate:
         self._kept: deque[int] = deque([count], _KEPT)  # the count every 30 s
 
     def look(self, count: int) -> None:
-        """Take the count as it is now."""
         if count < self._count:  # it has begun again
             self._begin(0)
         self.now = (count - self._count) / LOOK_S
@@ -49,7 +48,6 @@ class CountRate:
         return (self._count - self._kept[0]) / (looks * LOOK_S) if looks else 0.0
 
     def numbers(self) -> dict[str, float]:
-        """By the names that the API has."""
         return {"rate": round(self.now, 2), "rate.max": round(self.max, 2), "rate.last5m": round(self.last_5m, 2)}
 
     def __repr__(self) -> str:
@@ -79,7 +77,6 @@ class CountRates:
             rate.look(count)
 
     def numbers(self, name: str) -> dict[str, float]:
-        """The rates of one count, by the names that the API has."""
         return self._rates.get(name, _NONE).numbers()
 
     def __repr__(self) -> str:

@@ -65,7 +65,6 @@ class AutomaticSubscriptions:
         return not self._topics
 
     def on_client_connected(self, client: ClientInfo, _connect: object, _accumulator: object) -> None:
-        """Subscribe a client that is connected."""
         channel = self._find(client.clientid)
         entries = self.entries_for(client)
         if channel is not None and entries:

@@ -226,7 +226,6 @@ class DelayedMessages:
         return [self._messages[one] for one in islice(self._numbers.iter_equal_or_larger(number + 1), count)]
 
     def find(self, number: int) -> HeldMessage | None:
-        """A message that is held, by its number."""
         return self._messages.get(number)
 
     def remove(self, number: int) -> HeldMessage | None:
@@ -248,7 +247,6 @@ class DelayedMessages:
 
     @property
     def held_bytes(self) -> Mapping[str, int]:
-        """Bytes that are held, by client."""
         return self._held
 
     def statistics(self) -> dict[str, int]:

@@ -35,7 +35,6 @@ class RewritePart(HookedPart):
         self._rewrite = TopicRewrite(broker, config.rewrite, _log)
 
     async def start(self) -> None:
-        """Take part where there are rules."""
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
@@ -87,7 +86,6 @@ class AutoSubscribePart(HookedPart):
         )
 
     async def start(self) -> None:
-        """Take part where there are filters."""
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:

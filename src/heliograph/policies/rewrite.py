@@ -80,7 +80,6 @@ class TopicRewrite:
 
     @property
     def rewrites_messages(self) -> bool:
-        """Whether there is a rule for messages."""
         return bool(self._for_messages)
 
     @property
@@ -95,7 +94,6 @@ class TopicRewrite:
         return _first_for(self._for_messages, topic) is not None
 
     def on_message_publish(self, message: Message) -> object:
-        """Give a message another topic."""
         match = self._match_of(message.topic)
         if match is None:
             return OK

@@ -78,19 +78,16 @@ class DiskRetainer(Retainer):
         self._read_failed = 0
 
     def __len__(self) -> int:
-        """How many messages there are."""
         return len(self.table)
 
     def __repr__(self) -> str:
         return f"DiskRetainer({self.table!r})"
 
     def use(self, options: RetainerOptions) -> None:
-        """See `Retainer.use`."""
         super().use(options)
         self.page_max = _page_max(options)
 
     def match(self, topic_filter: str) -> "DiskMatches":
-        """The retained messages whose topics a filter matches."""
         return DiskMatches(self, topic_filter, int(self.table.last_time), self.page_max)
 
     def listing(self, topic_filter: str) -> "DiskMatches":
@@ -119,7 +116,6 @@ class DiskRetainer(Retainer):
         return self._topics.state()
 
     def may_match(self, topic_filter: str) -> bool:
-        """Whether the disk has to be asked."""
         return self._topics.may_match(topic_filter)
 
     def learn(self) -> bool:
@@ -257,7 +253,6 @@ class DiskMatches(RetainedMatches):
         self._done = False
 
     def is_done(self) -> bool:
-        """Whether none is left."""
         return self._done
 
     def next(self) -> Message | None:

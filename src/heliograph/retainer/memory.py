@@ -52,14 +52,12 @@ class MemoryRetainer(Retainer):
         self._bytes = 0
 
     def __len__(self) -> int:
-        """How many messages there are."""
         return self._count
 
     def __repr__(self) -> str:
         return f"MemoryRetainer({self._count} messages, {self._bytes} bytes)"
 
     def use(self, options: RetainerOptions) -> None:
-        """See `Retainer.use`."""
         super().use(options)
         self.window = options.batch_read_number or _WINDOW
 
@@ -74,7 +72,6 @@ class MemoryRetainer(Retainer):
         return goes_on
 
     def match(self, topic_filter: str) -> "MemoryMatches":
-        """The retained messages whose topics a filter matches."""
         return MemoryMatches(self, topic_filter, self._sequence)
 
     def listing(self, topic_filter: str) -> "MemoryMatches":
@@ -224,7 +221,6 @@ class MemoryMatches(RetainedMatches):
         self._first = 0  # the slot to look from
 
     def is_done(self) -> bool:
-        """Whether none is left."""
         return self._done
 
     def next(self) -> Message | None:
@@ -321,7 +317,6 @@ class RecordHead:
 
 
 def pack(slot: int, sequence: int, message: Message, expires_us: int, due_s: int) -> bytes:
-    """The record of a message."""
     publish = message.publish
     clientid = message.clientid.encode("utf-8")
     flags: int = message.qos
@@ -348,7 +343,6 @@ def pack(slot: int, sequence: int, message: Message, expires_us: int, due_s: int
 
 
 def slot_of(record: bytes) -> int:
-    """The slot alone."""
     return int.from_bytes(record[:_SLOT_BYTES], "little")
 
 

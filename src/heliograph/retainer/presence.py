@@ -45,7 +45,6 @@ class TopicBeginnings:
         return self._set_count > (self._mask + 1) >> part_log2
 
     def add(self, topic: str) -> None:
-        """Enter a topic."""
         at = -1
         level: i64 = 0
         while level < _LEVELS:

@@ -30,15 +30,12 @@ class StateTopics(RetainedStore):
         self.delivery_rate = None if store is None else store.delivery_rate
 
     def keep(self, message: Message) -> None:
-        """Make a message the one of its topic."""
         self._messages[message.topic] = message
 
     def forget(self, topic: str) -> None:
-        """Forget the message of a topic, if it has one."""
         self._messages.pop(topic, None)
 
     def find(self, topic: str) -> Message | None:
-        """The message of a topic."""
         return self._messages.get(topic)
 
     def retain(self, message: Message) -> bool:
@@ -50,7 +47,6 @@ class StateTopics(RetainedStore):
         return 0 if self._store is None else self._store.refusal_code()
 
     def may_match(self, topic_filter: str) -> bool:
-        """Whether a filter can match a retained message."""
         if self._messages and topic_filter.startswith(SYS_PREFIX):
             return True
         return self._store is not None and self._store.may_match(topic_filter)
@@ -91,5 +87,4 @@ class StateMatches(RetainedMatches):
         return None if self._others is None else self._others.next()
 
     def is_done(self) -> bool:
-        """Whether none is left."""
         return not self._topics and (self._others is None or self._others.is_done())

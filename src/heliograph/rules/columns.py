@@ -34,12 +34,10 @@ class Columns:
         self._fault: str | None = None
 
     def get(self, name: str) -> Value:
-        """The column, or undefined."""
         value = self._values.get(name, UNDEFINED)
         return string_of(value) if isinstance(value, bytes) else value
 
     def all(self) -> dict[str, Value]:
-        """Every column there is."""
         return {name: self.get(name) for name in self._values}
 
     def document(self) -> Value:
@@ -78,12 +76,10 @@ class OverlaidColumns(Columns):
         self._base = base
 
     def get(self, name: str) -> Value:
-        """The column, or undefined."""
         value = self._values.get(name, UNDEFINED)
         return self._base.get(name) if value is UNDEFINED else value
 
     def all(self) -> dict[str, Value]:
-        """Every column there is."""
         return {**self._base.all(), **self._values}
 
     def document(self) -> Value:
@@ -139,7 +135,6 @@ class MessageColumns(Columns):
         return self
 
     def get(self, name: str) -> Value:
-        """The column, or undefined."""
         make = _MAKERS.get(name)
         return UNDEFINED if make is None else make(self)
 

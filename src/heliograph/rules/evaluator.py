@@ -85,7 +85,6 @@ class CompiledRule:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topic filters of FROM."""
         return self.tree.topics
 
     def matches(self, topic: str) -> bool:

@@ -34,7 +34,6 @@ class Event:
     columns: tuple[str, ...]
 
     def matches(self, topic_filter: str) -> bool:
-        """Whether an entry of FROM means this event."""
         return any(topic_matches(topic, topic_filter) for topic in self.topics)
 
 
@@ -110,5 +109,4 @@ _BY_NAME: Final[Mapping[str, Event]] = {event.name: event for event in EVENTS}
 
 
 def find_event(text: str) -> Event | None:
-    """The event of one of its topics, or of its name."""
     return _BY_TOPIC.get(text) or _BY_NAME.get(text)

@@ -86,7 +86,6 @@ class ExpressionCompiler:
         return self.metadata if name == "metadata" and self.metadata is not None else columns.get(name)
 
     def value(self, node: Expression) -> Evaluate:
-        """Compile an expression for its value."""
         if isinstance(node, Literal):
             constant = node.value
             return lambda columns, output: constant

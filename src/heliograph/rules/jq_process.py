@@ -66,7 +66,6 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The process."""
         return self._process.pid
 
     def is_running(self) -> bool:
@@ -170,7 +169,6 @@ class WorkerPool:
         return {"workers": len(self._workers), "idle": len(self._idle)}
 
     def pids(self) -> list[int]:
-        """The worker processes."""
         return [worker.pid for worker in self._workers]
 
     def evaluate(self, program: bytes, document: bytes, timeout_s: float | None = None) -> str:

@@ -104,7 +104,6 @@ def _kinds_of_fields(
 
 
 def _kind_of_expression(node: Expression, stored: Mapping[str, ValueKind]) -> ValueKind:
-    """The kind of an expression's values."""
     if isinstance(node, Literal):
         return _kind_of_literal(node)
     if isinstance(node, Path):

@@ -100,7 +100,6 @@ def _parsed(text: str, start: str, beginning: str) -> Statement:
 
 
 def _place_at(text: str, offset: int) -> Place:
-    """The place of one character."""
     line_start = text.rfind("\n", 0, offset) + 1
     return Place(offset, offset + 1, text.count("\n", 0, offset) + 1, offset - line_start + 1)
 

@@ -86,7 +86,6 @@ def sample_columns(event: Event | None) -> dict[str, Value]:
 
 
 def sample_topic(topic_filter: str) -> str:
-    """A topic name that the filter matches."""
     if not has_wildcard(topic_filter):
         return topic_filter
     levels = {"+": "a", "#": "a"}

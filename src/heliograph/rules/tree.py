@@ -255,7 +255,6 @@ class Foreach:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topic filters of FROM."""
         return tuple(source.topic_filter for source in self.sources)
 
     @property
@@ -281,7 +280,6 @@ class Select:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topic filters of FROM."""
         return tuple(source.topic_filter for source in self.sources)
 
 

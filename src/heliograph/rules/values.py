@@ -20,7 +20,6 @@ class Undefined:
     _instance: "Undefined | None" = None
 
     def __new__(cls) -> "Undefined":
-        """The one instance."""
         if cls._instance is None:
             cls._instance = super().__new__(cls)
         return cls._instance
@@ -83,7 +82,6 @@ _UNWRITABLE: Final = 10**INTEGER_DIGITS_MAX
 
 
 def string_of(data: bytes) -> str | bytes:
-    """The string value with this content."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -91,7 +89,6 @@ def string_of(data: bytes) -> str | bytes:
 
 
 def bytes_of(string: str | bytes) -> bytes:
-    """The content of a string value."""
     return string.encode() if isinstance(string, str) else string
 
 

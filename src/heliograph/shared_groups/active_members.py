@@ -44,7 +44,6 @@ class ActiveMembers:
         return len(self._members)
 
     def find(self, borrower: BorrowerId) -> Member | None:
-        """The member of a borrower."""
         return self._members.get(borrower)
 
     # --- they come and go
@@ -80,12 +79,10 @@ class ActiveMembers:
         self._on_more()
 
     def add(self, member: Member) -> None:
-        """See `WorkingMembers`."""
         self._members[member.borrower.id] = member
         self._of_session.setdefault(member.session, {})[member] = None
 
     def remove(self, member: Member) -> None:
-        """See `WorkingMembers`."""
         del self._members[member.borrower.id]
         of_session = self._of_session[member.session]
         del of_session[member]

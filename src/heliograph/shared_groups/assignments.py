@@ -95,11 +95,9 @@ class Assignments:
 
     @property
     def borrowers(self) -> Mapping[BorrowerId, KnownBorrower]:
-        """All of them."""
         return self._borrowers
 
     def add(self, borrower: BorrowerId, now_us: int) -> None:
-        """A borrower comes."""
         known = self._borrowers[borrower] = KnownBorrower(now_us)
         self._idle[borrower] = known
 
@@ -125,7 +123,6 @@ class Assignments:
         return True
 
     def clear(self) -> None:
-        """All go."""
         for table in (self._borrowers, self._holders, self._idle, self._unready):
             table.clear()
         self._shares.clear()

@@ -113,7 +113,6 @@ class AwakeGroup:
     # --- members
 
     def start(self, subscription: Subscription) -> None:
-        """The client of a subscription is there."""
         session, services = subscription.subscriber, self._services
         member = self.subscriptions.get(subscription)
         if not isinstance(session, Session):
@@ -131,7 +130,6 @@ class AwakeGroup:
         member.post()
 
     def on_ended(self, member: Member, again: bool) -> None:
-        """See `MemberGroup`."""
         subscription = member.subscription
         self._forget(member)
         if self.subscriptions.get(subscription) is member:
@@ -169,13 +167,11 @@ class AwakeGroup:
             self._services.turns.remove_reader(stream, reader)
 
     def stir(self) -> None:
-        """See `MemberGroup`."""
         self.is_stirred = True
 
     # --- messages
 
     def open_share(self, share: OpenShare) -> None:
-        """See `MemberGroup`."""
         stream, number = share.share
         reader = self.readers.get(stream)
         if reader is None:
@@ -198,7 +194,6 @@ class AwakeGroup:
         return reader
 
     def close_share(self, share: OpenShare) -> None:
-        """See `MemberGroup`."""
         stream, number = share.share
         reader = self.readers.get(stream)
         if reader is not None and reader.shares.get(number) is share:
@@ -208,7 +203,6 @@ class AwakeGroup:
                 self._services.turns.remove_reader(stream, reader)
 
     def pass_on(self, member: Member, entry: Entry) -> None:
-        """See `MemberGroup`."""
         others = [one for one in self.members if one is not member and one.may_have(entry)]
         if any(one.take(entry) for one in others):
             return
@@ -219,7 +213,6 @@ class AwakeGroup:
         entry.settle()
 
     def offer_strays(self) -> None:
-        """See `MemberGroup`."""
         for _ in range(len(self._strays)):
             entry = self._strays.pop(0)
             owner = entry.share.owner

@@ -89,7 +89,6 @@ class Deliveries:
         return bool(self._saving)
 
     def saves_of(self, share: OpenShare) -> bool:
-        """Whether that is so of a share."""
         return any(entry.share is share for _, entry in self._saving)
 
     def queue(self, share: OpenShare) -> None:

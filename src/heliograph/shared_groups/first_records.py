@@ -50,7 +50,6 @@ class FirstRecords:
             self.write_some()
 
     def write_some(self) -> None:
-        """Write some of them in one batch."""
         batch = StateBatch()
         written = []
         for _ in range(min(_WRITTEN_AT_ONCE, len(self._waiting))):

@@ -168,27 +168,21 @@ class DurableGroups:
 
     @property
     def notes(self) -> SessionNotes | None:
-        """See `MemberServices`."""
         return self.roster.sessions
 
     def claim(self, group: GroupName, entry: Entry) -> None:
-        """See `MemberServices`."""
         self.membership.claim(group, entry.share.share, entry.message, entry.holder)
 
     def await_saved(self, member: Member) -> None:
-        """See `MemberServices`."""
         self.members.await_saved(member)
 
     def await_room(self, member: Member) -> None:
-        """See `MemberServices`."""
         self.members.await_room(member)
 
     def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
-        """See `Messenger`."""
         self.turns.post(lambda: self._deliver(group, sender, message))
 
     def to_borrower(self, receiver: BorrowerId, message: ToBorrower) -> None:
-        """See `Messenger`."""
         self.turns.post(lambda: self._hand_over(receiver, message))
 
     def _deliver(self, name: GroupName, sender: BorrowerId, message: ToLeader) -> None:
@@ -210,18 +204,15 @@ class DurableGroups:
     # --- what turns tell
 
     def on_messages_read(self) -> None:
-        """See `Work`."""
         self._registry.settle()
 
     def go_on(self) -> None:
-        """See `Work`."""
         self._waking.go_on()
         self.members.go_on()
         self.membership.go_on()
         self._registry.go_on()
 
     def on_sent(self, member: Member) -> None:
-        """See `Work`."""
         if member.session.has_room():
             member.group.offer_strays()
             self._dispatcher.on_room(member.session)
@@ -256,7 +247,6 @@ class MemberDispatcher(GroupDispatcher):
         self._rooms = rooms
 
     def on_attached(self, session: Subscriber) -> None:
-        """See `GroupDispatcher`."""
         if isinstance(session, DurableSession):
             for group, subscription in self._roster.memberships(session):
                 self._waking.attend(group, subscription)
@@ -267,7 +257,6 @@ class MemberDispatcher(GroupDispatcher):
                     self._waking.attend(found, subscription)
 
     def on_detached(self, session: Subscriber) -> None:
-        """See `GroupDispatcher`."""
         self._members.leave_all(session)
 
     def on_room(self, session: Subscriber) -> None:
@@ -286,7 +275,6 @@ class MemberDispatcher(GroupDispatcher):
                 self._waking.want(group)
 
     def on_done(self, session: Subscriber, delivery: GroupDelivery) -> None:
-        """See `GroupDispatcher`."""
         if isinstance(delivery.entry, Entry):
             delivery.entry.settle()
             owner = delivery.entry.share.owner
@@ -294,7 +282,6 @@ class MemberDispatcher(GroupDispatcher):
                 self._turns.want(owner)
 
     def on_returned(self, session: Subscriber, delivery: GroupDelivery) -> None:
-        """See `GroupDispatcher`."""
         entry = delivery.entry
         if isinstance(entry, Entry) and not entry.done:
             self.returned_count += 1

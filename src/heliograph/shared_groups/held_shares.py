@@ -31,7 +31,6 @@ class HeldShares:
 
     @property
     def all(self) -> list[OpenShare]:
-        """The shares."""
         return list(self._shares.values())
 
     @property
@@ -68,7 +67,6 @@ class HeldShares:
         self._readers.open_share(opened)
 
     def find(self, share: Share) -> OpenShare:
-        """A share that was granted."""
         return self._shares[share]
 
     def reopen(self) -> None:
@@ -95,7 +93,6 @@ class HeldShares:
     # --- what it hears
 
     def touch(self, share: OpenShare) -> None:
-        """A share has moved on."""
         self._dirty[share] = None
 
     def note(self, entry: Entry) -> None:

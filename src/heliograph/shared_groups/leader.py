@@ -98,7 +98,6 @@ class Leader:
     # --- inputs
 
     def on_message(self, now_us: int, sender: BorrowerId, message: ToLeader) -> None:
-        """A borrower says something."""
         known = self._assignments.borrowers.get(sender)
         if isinstance(message, LeaderWanted):
             if known is None:
@@ -196,7 +195,6 @@ class Leader:
         )
 
     def statistics(self) -> dict[str, int]:
-        """How many shares there are and who has them."""
         counts = self._assignments.statistics()
         return {"streams": len(self._streams), "lost_borrowers": self._lost_count, **counts}
 

@@ -67,7 +67,6 @@ class LeasedLeader:
         return is_settled and self.leader.is_quiet(borrowers_count)
 
     def find_streams(self, find_streams: FindStreams) -> None:
-        """Tell the leader which streams there are now."""
         self.is_behind = False
         try:
             streams = find_streams(self.group, self.record.since_us + 1)
@@ -78,7 +77,6 @@ class LeasedLeader:
         self.leader.on_streams(streams)
 
     def post(self, messenger: Messenger) -> None:
-        """Send what the leader has to say."""
         outgoing, self.leader.outgoing = self.leader.outgoing, []
         for borrower, message in outgoing:
             messenger.to_borrower(borrower, message)
@@ -86,7 +84,6 @@ class LeasedLeader:
     # --- the lease
 
     def is_over(self, now_us: int) -> bool:
-        """Whether its lease has ended."""
         return self.record.lease_until_us <= now_us
 
     def renew_if_due(self, now_us: int) -> None:

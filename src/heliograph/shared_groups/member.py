@@ -22,8 +22,6 @@ from heliograph.shared_groups.protocol import BorrowerId, GroupName, Share, Time
 
 
 class MemberTurns(Protocol):
-    """When members have their turns."""
-
     def want(self, member: "Member") -> None:
         """Call `pump`."""
 
@@ -181,7 +179,6 @@ class Member(Taker):
         return self.deliveries.waits and not self.is_leaving
 
     def takes(self) -> bool:
-        """See `Taker`."""
         if self.session.has_room():
             return True
         self.is_starved = True
@@ -194,7 +191,6 @@ class Member(Taker):
         self.touch(share)
 
     def touch(self, share: OpenShare, soon: bool = False) -> None:
-        """See `Taker`."""
         self.group.stir()
         self._want_report(share, soon or share.is_closed or share.is_ended)
 

@@ -130,7 +130,6 @@ class Membership(GroupKeeper):
     # --- the broker's members
 
     def makes_durable(self, group: SharedGroup, member: Subscription) -> bool:
-        """See `GroupKeeper`."""
         key = group.clientid
         before = self._directory.find(key)
         if before is not None and before.members is None and key in self._left:  # this is another group of its name
@@ -151,7 +150,6 @@ class Membership(GroupKeeper):
         return True
 
     def on_joined(self, group: SharedGroup, member: Subscription) -> None:
-        """See `GroupKeeper`."""
         session, joined = member.subscriber, self._directory.find(group.clientid)
         if not isinstance(session, Session) or joined is None:
             return
@@ -163,7 +161,6 @@ class Membership(GroupKeeper):
             self._waking.attend(joined, member)
 
     def on_left(self, group: SharedGroup, member: Subscription) -> None:
-        """See `GroupKeeper`."""
         left, session = self._directory.find(group.clientid), member.subscriber
         if left is None:
             return

@@ -33,11 +33,9 @@ class Entry:
 
     @property
     def message(self) -> MessageId:
-        """Its message's id."""
         return self.stored.id_high, self.stored.id_low
 
     def settle(self, *, soon: bool = False) -> None:
-        """It is done with."""
         if not self.done:
             self.done = True
             self.touch(soon=soon)
@@ -62,8 +60,6 @@ class Taker(Protocol):
 
 
 class ShareReaders(Protocol):
-    """Reads the shares of one group."""
-
     def open_share(self, share: "OpenShare") -> None:
         """Begin to read a share, or go on."""
 
@@ -179,7 +175,6 @@ class OpenShare:
         return self.is_ended and not self.waiting and not self._sent
 
     def add(self, stored: StoredMessage, position: Position) -> None:
-        """A message that was read."""
         entry = Entry(self, stored, position)
         if (stored.id_high, stored.id_low) in self._done_before:
             del self._done_before[entry.message]
@@ -221,7 +216,6 @@ class OpenShare:
         self.waiting = _NOTHING
 
     def progress(self) -> Progress:
-        """How far it is."""
         self._advance()
         self._sent = self._sent or _NOTHING
         self.waiting = self.waiting or _NOTHING

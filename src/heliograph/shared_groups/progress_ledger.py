@@ -28,7 +28,6 @@ class ProgressLedger:
     # --- progress
 
     def progress(self, share: Share) -> Progress:
-        """How far a share is."""
         return self._progress.get(share) or self._beginning
 
     def move(self, share: Share, reached: Progress) -> None:

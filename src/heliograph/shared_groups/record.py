@@ -47,12 +47,10 @@ class Borrowed(NamedTuple):
 
 
 def group_key(group: GroupName) -> bytes:
-    """The key of a group."""
     return GROUP + _name(group)
 
 
 def group_of(key: bytes) -> GroupName:
-    """The group that a group's key names."""
     name, _, topic_filter = key[1:].partition(b"\0")
     return GroupName(name.decode(), topic_filter.decode())
 
@@ -63,7 +61,6 @@ def progress_prefix(group: GroupName) -> bytes:
 
 
 def progress_key(group: GroupName, share: Share) -> bytes:
-    """The key of the progress of one share."""
     return progress_prefix(group) + str(share).encode()
 
 
@@ -78,7 +75,6 @@ def share_of_key(group: GroupName, key: bytes) -> Share:
 
 
 def encode_group(group: GroupRecord) -> bytes:
-    """The record of a group."""
     return json.dumps([FORMAT, *group]).encode()
 
 
@@ -95,7 +91,6 @@ def decode_group(value: bytes) -> GroupRecord:
 
 
 def encode_progress(progress: Progress) -> bytes:
-    """The record of how far a share is."""
     return json.dumps([*progress.position[:3], progress.done], separators=(",", ":")).encode()
 
 
@@ -127,7 +122,6 @@ def borrowed_key(clientid: str, message: MessageId) -> bytes:
 
 
 def client_of_borrowed(key: bytes) -> str:
-    """The client whose session has it."""
     return key[1:-17].decode()
 
 

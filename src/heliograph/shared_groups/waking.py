@@ -84,7 +84,6 @@ class GroupWaking:
     # --- what wakes a group
 
     def want(self, group: DurableGroup) -> None:
-        """Wake a group soon."""
         if self._has_begun:
             self._waking[group] = None
             self._turns.schedule_more()

@@ -291,8 +291,6 @@ class CommitQueue(Generic[Item]):
 
 
 class GroupCommit(CommitQueue[StorableMessage]):
-    """The commit queue of messages."""
-
     def append(self, message: StorableMessage) -> int:
         """Take a message and return the ticket of the batch that will hold it.
 

@@ -43,7 +43,6 @@ class Health:
 
     @property
     def is_good(self) -> bool:
-        """Whether it works."""
         return self.error is None
 
     def tell(self, error: StorageError | None, fails: str = "") -> None:

@@ -45,7 +45,6 @@ class TopicFilter:
         return self.text if "+" not in self.levels and self.levels[-1] != "#" else self.matches
 
     def matches(self, topic: str) -> bool:
-        """Whether a topic name is matched."""
         compiled = self._compiled
         if compiled is None:
             compiled = self._compiled = re.compile(self.pattern)

@@ -37,7 +37,6 @@ class CommitWatch(CommitWaiter):
         self._count += 1
 
     def on_committed(self, ticket: i64, code: i64) -> None:
-        """A commit is done."""
         messages = self._awaited.pop(int(ticket), [])
         self._count -= len(messages)
         self._on_done(int(ticket), int(code), messages)

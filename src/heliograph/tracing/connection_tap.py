@@ -75,7 +75,6 @@ class ConnectionTap(PacketTap):
         self._held: bytes | None = None  # a CONNECT, until it is known whose it is
 
     def begin(self) -> None:
-        """Tap the connection."""
         self._stream = PacketStream(int(attach(self._reader, self)))
 
     def end(self) -> None:
@@ -126,7 +125,6 @@ class ConnectionTap(PacketTap):
 
     @contained
     def on_gone(self) -> None:
-        """Record the end of the connection."""
         self._recorder.record_of_client(self.clientid, self.host, "connection_closed", {"peer": self.peername})
         self._taps.forget(self)
 

@@ -54,7 +54,6 @@ class Joint(TapSource):
             self._recorder.record_of_client(None, host, "connection_opened", {"peer": peername})
 
     def join(self) -> None:
-        """Join what the traces need that are on now."""
         traces = self._recorder.traces
         is_on = any(trace.subject.kind != RULE for trace in traces)
         self._recorder.watches_topics = any(trace.subject.kind == TOPIC for trace in traces)
@@ -169,14 +168,12 @@ class ClientEvents:
             tap.identify(client.clientid)
 
     def on_client_connected(self, client: ClientInfo, _connect: Connect, _accumulator: object) -> None:
-        """Callback of `client.connected`."""
         session = self._context.sessions.held(client.clientid)
         expiry_s = 0 if session is None else int(session.expiry_interval_s)
         told = {"peer": client.peername, "listener": client.listener, "session_expiry_s": expiry_s}
         self._recorder.record_of_client(client.clientid, client.peerhost, "client_connected", told)
 
     def on_client_disconnected(self, client: ClientInfo, reason: str, _told: Properties, _accumulator: object) -> None:
-        """Callback of `client.disconnected`."""
         self._recorder.record_of_client(client.clientid, client.peerhost, "client_disconnected", {"reason": reason})
 
     def on_subscribed(self, clientid: str, name: str, qos: int, _properties: Properties, _accumulator: object) -> None:

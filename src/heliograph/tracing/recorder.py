@@ -92,7 +92,6 @@ class TraceRecorder(Tracer):
         return any(trace.subject.is_topic(topic) for trace in self.traces)
 
     def ended(self, trace: Trace) -> None:
-        """A trace has ended."""
         self.traces.remove(trace)
         if not self.traces:
             self._followed.clear()
@@ -151,7 +150,6 @@ class TraceRecorder(Tracer):
             self._put(found, "message", {**_message(message), **_properties_of(message)}, message.payload)
 
     def is_about(self, point: str, arguments: tuple[object, ...]) -> bool:
-        """Whether verdicts of callbacks are recorded."""
         try:
             return bool(self._traces_at(point, arguments))
         except Exception as error:  # noqa: BLE001 - the client is to notice nothing
@@ -162,7 +160,6 @@ class TraceRecorder(Tracer):
     def on_verdict(
         self, point: str, callback: Callable[..., object], arguments: tuple[object, ...], verdict: object
     ) -> None:
-        """A callback answered."""
         priority = self._broker.hooks.point(point).priority_of(callback)
         if priority == TRACES:
             return
@@ -218,7 +215,6 @@ class TraceRecorder(Tracer):
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:
-        """What becomes of a message at one receiver."""
         traces = self._traces_of_message(message, clientid) if self._has_room(message) else self.traces_of(clientid)
         if not traces:
             return
@@ -245,7 +241,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def on_completed(self, clientid: str, message: Message) -> None:
-        """A receiver has acknowledged a message."""
         followed = self._followed.get(_key(message), _NOT_FOLLOWED)
         has_all = followed.deliveries_count <= _DELIVERIES_MAX
         traces = self._traces_of_message(message, clientid) if has_all else self.traces_of(clientid)
@@ -262,7 +257,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def on_rule(self, rule_id: str, columns: LiveColumns, rows: Sequence[Mapping[str, Value]] | Exception) -> None:
-        """A rule was evaluated."""
         fields: Fields = {"rule": rule_id, "of": short(columns.origin)}
         if isinstance(rows, Exception):
             fields |= {"outcome": "failed", "why": _said_by(rows)}

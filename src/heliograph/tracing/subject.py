@@ -53,7 +53,6 @@ class Subject:
             raise ValueError(f"{value!r} is no IP address: expected {expected}") from None
 
     def is_client(self, clientid: str) -> bool:
-        """Whether it is about a client."""
         return self.kind == CLIENT and self.value == clientid
 
     def is_topic(self, topic: str) -> bool:
@@ -65,7 +64,6 @@ class Subject:
         )
 
     def is_rule(self, rule_id: str) -> bool:
-        """Whether it is about a rule."""
         return self.kind == RULE and self.value == rule_id
 
     def is_host(self, host: str) -> bool:

@@ -35,7 +35,6 @@ class ChannelLink:
             self._channel.on_congested(False)
 
     def unsent_bytes(self) -> int:
-        """What the transport holds."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:

@@ -26,7 +26,6 @@ class DirectConnection(SocketTransport):
         self._reader: Reader | None = None  # the channel's
 
     def on_connected(self) -> None:
-        """Begin a channel."""
         connections, pending = self._connections, self._pending
         if pending is None:
             return
@@ -39,7 +38,6 @@ class DirectConnection(SocketTransport):
         channel.connection_made(peer)
 
     def on_bytes(self, data: bytes) -> None:
-        """Give them to the channel."""
         reader = self._reader
         if reader is not None:
             reader.take(data)

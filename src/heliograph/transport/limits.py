@@ -51,7 +51,6 @@ class ConnectionRate:
         return self._per_us != 0.0
 
     def take(self, now_us: int) -> bool:
-        """Take a token if there is one."""
         if self._per_us == 0.0:
             return True
         self._tokens = min(self._capacity, self._tokens + (now_us - self._filled_at_us) * self._per_us)

@@ -180,7 +180,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
-        """What it listens on."""
         return self._sockets
 
     def prepare(

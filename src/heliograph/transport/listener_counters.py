@@ -76,7 +76,6 @@ class ListenerCounters:
         self._told = total
 
     def statistics(self) -> dict[str, int]:
-        """The counts."""
         return {
             "refused_connections": self.refused,
             "denied_connections": self.denied,

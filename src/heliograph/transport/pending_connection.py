@@ -54,7 +54,6 @@ class PendingConnection:
         asyncio.get_running_loop().add_reader(self.connection, self._look_for_hello, done, failed)
 
     def close(self) -> None:
-        """Close the socket."""
         self._stop_waiting()
         self.connection.close()
 

@@ -223,7 +223,6 @@ class SocketTransport(Wire):
         self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Read on."""
         self._is_paused = False
         if self._is_readable:
             self._poller.again(self)
@@ -237,7 +236,6 @@ class SocketTransport(Wire):
         return self._unsent_bytes
 
     def note_shared(self, shared: dict[int, int]) -> int:
-        """See `Wire.note_shared`."""
         own: int = self._unsent_bytes
         for piece in self._unsent or ():
             data: object = piece.obj if isinstance(piece, memoryview) else piece

@@ -67,7 +67,6 @@ class Equals(Condition):
         self.text = text
 
     def holds(self, checked: CheckedClient) -> bool | None:
-        """Whether it is."""
         return self.field(checked.client) == self.text
 
 
@@ -85,7 +84,6 @@ class MatchesExpression(Condition):
         self._pattern = pattern_of_text(expression)
 
     def holds(self, checked: CheckedClient) -> bool | None:
-        """Whether it does."""
         text = self._field(checked.client)
         return False if text is None else checked.search(self._pattern, text.encode("utf-8", "surrogatepass"))
 
@@ -124,7 +122,6 @@ class AllOf(Condition):
         self._conditions = tuple(conditions)
 
     def holds(self, checked: CheckedClient) -> bool | None:
-        """Whether they do."""
         answer: bool | None = True
         for condition in self._conditions:
             held = condition.holds(checked)
@@ -141,7 +138,6 @@ class AnyOf(Condition):
         self._conditions = tuple(conditions)
 
     def holds(self, checked: CheckedClient) -> bool | None:
-        """Whether one does."""
         answer: bool | None = False
         for condition in self._conditions:
             held = condition.holds(checked)
@@ -152,17 +148,14 @@ class AnyOf(Condition):
 
 
 def clientid_of(client: ClientInfo) -> str | None:
-    """The field `clientid`."""
     return client.clientid
 
 
 def username_of(client: ClientInfo) -> str | None:
-    """The field `username`."""
     return client.username
 
 
 def zone_of(client: ClientInfo) -> str | None:
-    """The field `zone`."""
     return client.zone
 
 
@@ -172,5 +165,4 @@ def listener_of(client: ClientInfo) -> str | None:
 
 
 def attribute_of(name: str) -> Field:
-    """The field of a client attribute."""
     return lambda client: client.client_attrs.get(name)

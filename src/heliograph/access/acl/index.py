@@ -103,7 +103,6 @@ class ActionIndexes:
         self._indexes: list[RuleIndex | None] = [None] * ACTIONS_COUNT
 
     def find(self, number: i64, topic: str) -> i64:
-        """As `RuleIndex.find`, for an action by its number."""
         index = self._indexes[number]
         if index is None:
             index = self._make(number)

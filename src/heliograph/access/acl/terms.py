@@ -55,7 +55,6 @@ class Term:
     items: tuple["Term", ...] = field(default=())
 
     def is_atom(self, *names: str) -> bool:
-        """Whether it is one of these atoms."""
         return self.kind == ATOM and self.value in names
 
 

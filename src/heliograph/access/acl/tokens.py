@@ -102,7 +102,6 @@ class Scanner:
         return line, at - self._line_begins[line - 1] + 1
 
     def error(self, problem: str, at: int) -> TermSyntaxError:
-        """The error for a place."""
         return TermSyntaxError(AclFault(problem, *self.position(at)), at)
 
     def next(self) -> TermToken:

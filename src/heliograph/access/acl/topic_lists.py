@@ -10,7 +10,6 @@ _KEYS: Final = ("action", "qos", "retain")
 
 
 def allowed(action: str, topics: Iterable[bytes]) -> Iterator[dict[str, object]]:
-    """A rule object for each topic, which allows an action."""
     for topic in topics:
         yield {"permission": "allow", "action": action, "topic": topic}
 

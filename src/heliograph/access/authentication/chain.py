@@ -62,7 +62,6 @@ class AuthenticatorCounts:
             self.failed += 1
 
     def numbers(self) -> dict[str, int]:
-        """The counts by their names."""
         asked = self.success + self.failed + self.nomatch + self.error
         return {
             "total": asked,
@@ -74,7 +73,6 @@ class AuthenticatorCounts:
         }
 
     def samples(self, chain: str, authenticator: str) -> list[Sample]:
-        """The same as samples."""
         labels = (chain or "global", authenticator)
         return [
             *labelled("authenticator", self.numbers(), *labels),
@@ -214,7 +212,6 @@ class AuthenticationChain:
         return self._ask(index + 1, client, attempt)
 
     def told(self, step: AuthStep) -> AuthStep:
-        """What the client gets."""
         hides = self._failures.hides_reasons and step.code == rc.BAD_USERNAME_OR_PASSWORD
         return AuthStep(rc.NOT_AUTHORIZED) if hides else step
 

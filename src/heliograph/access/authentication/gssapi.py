@@ -188,7 +188,6 @@ class GssapiAuthenticator(Authenticator):
 
 
 def make(settings: GssapiConfig, surroundings: Surroundings) -> GssapiAuthenticator:
-    """The authenticator of these settings."""
     return GssapiAuthenticator(settings)
 
 

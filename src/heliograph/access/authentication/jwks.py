@@ -71,7 +71,6 @@ class JwksKeys:
                 await self._was_tried.wait()
 
     async def stop(self) -> None:
-        """Stop fetching."""
         task, self._fetching = self._fetching, None
         if task is None:
             return

@@ -65,7 +65,6 @@ class FixedKeys:
         self._seen = seen
 
     def are_current(self) -> bool:
-        """Whether the file is as it was."""
         return _stamp(self._path) == self._seen
 
     def all(self) -> Sequence[VerifyingKey]:
@@ -79,7 +78,6 @@ class FixedKeys:
         """Nothing was begun."""
 
     def health(self) -> str:
-        """They are there."""
         return ""
 
 
@@ -107,11 +105,9 @@ class JwtAuthenticator(Authenticator):
         await self._keys.start()
 
     async def stop(self) -> None:
-        """Stop fetching keys."""
         await self._keys.stop()
 
     def is_current(self) -> bool:
-        """Whether the file of its key is as it was."""
         return self._keys.are_current()
 
     def health(self) -> str:
@@ -242,7 +238,6 @@ class SignedToken:
         self._payload = payload
 
     def is_of(self, key: VerifyingKey) -> bool:
-        """Whether it was signed with a key."""
         return key.verifies(self.algorithm, self._signed, self._signature)
 
     def claims(self) -> Mapping[str, Any] | None:

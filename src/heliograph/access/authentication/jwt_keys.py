@@ -56,7 +56,6 @@ class VerifyingKey:
 
 
 def secret_key(secret: bytes) -> VerifyingKey:
-    """The key that a secret is."""
     return VerifyingKey({name: _hmac(secret, digest) for name, digest in _HMAC.items()})
 
 

@@ -95,7 +95,6 @@ class _Rights:
 
     @property
     def attributes(self) -> list[str]:
-        """Those that are read."""
         return [*self._topics.values(), *(name for name in (self._rules, self._ttl) if name is not None)]
 
     def of(self, entry: LdapEntry) -> CarriedAcl | None:
@@ -125,7 +124,6 @@ class _Rights:
 
 
 def make(settings: LdapAuthenticatorConfig, surroundings: Surroundings) -> LdapAuthenticator:
-    """The authenticator of these settings."""
     return LdapAuthenticator(settings, surroundings)
 
 

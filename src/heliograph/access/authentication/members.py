@@ -1,4 +1,4 @@
-"""Makes the members of chains. A kind's module is loaded when it is needed; members with unchanged settings are kept."""
+"""Makes the members of chains. A module of a kind is loaded when needed; members with unchanged settings are kept."""
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

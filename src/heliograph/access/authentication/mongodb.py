@@ -29,7 +29,6 @@ class MongoAuthenticator(StoredUserAuthenticator):
         warn_of_unknown(f"the filter of {self.id}", self._filter.unknown)
 
     def asked_names(self) -> Sequence[str]:
-        """The placeholders of what is asked."""
         return self._filter.names
 
     async def find(self, values: Values) -> StoredUser | None:
@@ -44,5 +43,4 @@ class MongoAuthenticator(StoredUserAuthenticator):
 
 
 def make(settings: MongoAuthenticatorConfig, surroundings: Surroundings) -> MongoAuthenticator:
-    """The authenticator of these settings."""
     return MongoAuthenticator(settings, surroundings)

@@ -29,7 +29,6 @@ class _Standing:
     asked: Mapping[str, AuthenticationChain]
 
     def all(self) -> list[ChainMember]:
-        """Every member of every chain."""
         return [member for members in self.members.values() for member in members]
 
 
@@ -149,14 +148,12 @@ class AuthenticationPart(HookedPart):
         return "; ".join(f"{one.id}: {said}" for one in self._standing.all() if (said := one.authenticator.health()))
 
     def samples(self) -> Iterable[Sample]:
-        """The counts of each authenticator."""
         for chain, members in self._standing.members.items():
             for member in members:
                 yield from member.counts.samples(chain, member.id)
         yield from labelled("authentication.node_cache", self._node_cache.statistics())
 
     def summary(self) -> str:
-        """How many there are."""
         count = len(self._standing.all())
         return f"{count} authenticator{'s' if count > 1 else ''}" if count else ""
 

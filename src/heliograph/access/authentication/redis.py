@@ -28,7 +28,6 @@ class RedisAuthenticator(StoredUserAuthenticator):
         warn_of_unknown(self._redis.pool.name, self._key.unknown)
 
     def asked_names(self) -> Sequence[str]:
-        """The placeholders of what is asked."""
         return self._key.names
 
     async def find(self, values: Values) -> StoredUser | None:
@@ -38,5 +37,4 @@ class RedisAuthenticator(StoredUserAuthenticator):
 
 
 def make(settings: RedisAuthenticatorConfig, surroundings: Surroundings) -> RedisAuthenticator:
-    """The authenticator of these settings."""
     return RedisAuthenticator(settings, surroundings)

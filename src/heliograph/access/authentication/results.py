@@ -30,7 +30,6 @@ class ResultError(Exception):
         self.refuses = refuses
 
     def step(self) -> AuthStep | None:
-        """What it means for the client."""
         return AuthStep(rc.BAD_USERNAME_OR_PASSWORD) if self.refuses else None
 
 
@@ -77,7 +76,6 @@ def expire_at_ms(value: object, now_s: int) -> int:
 
 
 def accepted(grants: Grants) -> AuthStep:
-    """The step that accepts a client with what it is granted."""
     return AuthStep(rc.SUCCESS, grants=grants)
 
 

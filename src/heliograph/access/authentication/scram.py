@@ -39,7 +39,6 @@ class ScramDatabase(Authenticator):
         self._users = surroundings.users.group(ScramUser, surroundings.chain, ID)
 
     async def start(self) -> None:
-        """Open the database."""
         self._users.open()
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer:

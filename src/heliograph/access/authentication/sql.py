@@ -30,11 +30,9 @@ class SqlAuthenticator(StoredUserAuthenticator):
         self.backend = self._database
 
     def asked_names(self) -> Sequence[str]:
-        """The placeholders of what is asked."""
         return self._database.statement.names
 
     async def find(self, values: Values) -> StoredUser | None:
-        """The user of the first row."""
         try:
             params = self._database.statement.params(values)
         except TemplateError:  # what is not UTF-8 is the name of nothing in a database

@@ -10,7 +10,6 @@ from heliograph.config.authorization import BuiltInDatabaseSourceConfig
 
 
 def make(settings: BuiltInDatabaseSourceConfig, surroundings: SourceSurroundings) -> RulesSource:
-    """The source of these settings."""
     return BuiltInDatabaseSource(settings.type, surroundings.built_in_rules)
 
 
@@ -25,12 +24,10 @@ class BuiltInDatabaseSource(RulesSource):
         self._of_all: Rules | None = None
 
     async def start(self) -> None:
-        """Open the database."""
         self._store.open()
         self._store.on_change.append(self._changed)
 
     async def stop(self) -> None:
-        """Stop following changes."""
         self._store.on_change.remove(self._changed)
 
     def fetch(self, client: ClientInfo) -> Rules:
@@ -53,7 +50,6 @@ class BuiltInDatabaseSource(RulesSource):
         return self._store.fault
 
     def place_of(self, rule: Rule, client: ClientInfo) -> str:
-        """Whose rule it is, and its number among them."""
         texts = [one.text for one in self.fetch(client).rules]
         at = texts.index(rule.text) if rule.text in texts else -1
         for kind, name in ((CLIENTID, client.clientid), (USERNAME, client.username), (ALL, "")):

@@ -59,7 +59,6 @@ class SourceChain(Authority):
 
     @property
     def entries(self) -> Sequence[ChainEntry]:
-        """The sources in their order."""
         return self._entries
 
     def use(self, entries: list[ChainEntry]) -> None:
@@ -69,13 +68,11 @@ class SourceChain(Authority):
         self.epoch += 1
 
     def renew(self, client: ClientInfo) -> None:
-        """See `Authority.renew`."""
         for kept in self.rights_of(client).kept:
             if not kept.entry.announces_changes:
                 kept.renew()
 
     def decide(self, client: ClientInfo, action: Action, topic: str) -> Decision | None:
-        """See `Authority.decide`."""
         return self._decide(client, action, topic, False, True)
 
     def decide_now(self, client: ClientInfo, action: Action, topic: str) -> Decision | None:
@@ -121,7 +118,6 @@ class SourceChain(Authority):
         return unsure(self._broker.rights.no_match) if is_unsure else None
 
     def on_authorize(self, client: ClientInfo, action: Action, topic: str, outcome: object) -> object:
-        """See `Authority.on_authorize`."""
         decision = self.decide(client, action, topic)
         if decision is None:
             return None

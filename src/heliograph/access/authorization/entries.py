@@ -74,7 +74,6 @@ class ChainEntry:
         return None
 
     def statistics(self) -> dict[str, int]:
-        """What it counted."""
         return {
             "total": int(self.total),
             "allow": int(self.allowed),

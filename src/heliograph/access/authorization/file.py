@@ -48,19 +48,15 @@ class FileSource(RulesSource):
 
     @property
     def has_rules(self) -> bool:
-        """Whether there is anything to ask."""
         return self._text is not None
 
     def fetch(self, client: ClientInfo) -> Rules:
-        """The rules of the file."""
         return self._rules
 
     def place_of(self, rule: Rule, client: ClientInfo) -> str:
-        """File and line."""
         return f"{os.path.expandvars(self._path)}:{rule.line}"
 
     def is_current(self) -> bool:
-        """Whether the file is as it was read."""
         try:
             return _read(self._path) == self._text
         except AclFileError:

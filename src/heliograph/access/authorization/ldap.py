@@ -45,5 +45,4 @@ class LdapSource(RowsSource[tuple[str, str]]):
 
 
 def make(settings: LdapSourceConfig, surroundings: SourceSurroundings) -> LdapSource:
-    """The source of these settings."""
     return LdapSource(settings, surroundings)

@@ -28,16 +28,13 @@ class MongoSource(RowsSource[tuple[str, ...]]):
         self._settings = settings
 
     def question(self, client: ClientInfo) -> tuple[str, ...]:
-        """The values in the filter."""
         values = client_values(client)
         return tuple(values.get(name, "") for name in self._filter.names)
 
     async def rows(self, question: tuple[str, ...]) -> Rows:
-        """The documents."""
         query = self._filter.query(dict(zip(self._filter.names, question, strict=True)))
         return await self._mongodb.find(query, self._settings.limit, self._settings.skip)
 
 
 def make(settings: MongoSourceConfig, surroundings: SourceSurroundings) -> MongoSource:
-    """The source of these settings."""
     return MongoSource(settings, surroundings)

@@ -143,7 +143,6 @@ class AuthorizationPart(Part):
 
     @property
     def settings(self) -> Authorization:
-        """The settings that hold."""
         return self._config.authorization
 
     @property

@@ -28,7 +28,6 @@ class RedisSource(RowsSource[str]):
         warn_of_unknown(self._redis.pool.name, self._key.unknown)
 
     def question(self, client: ClientInfo) -> str:
-        """The key."""
         return self._key.render(client_values(client))
 
     async def rows(self, question: str) -> Rows:
@@ -37,5 +36,4 @@ class RedisSource(RowsSource[str]):
 
 
 def make(settings: RedisSourceConfig, surroundings: SourceSurroundings) -> RedisSource:
-    """The source of these settings."""
     return RedisSource(settings, surroundings)

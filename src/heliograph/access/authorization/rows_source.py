@@ -47,7 +47,6 @@ class RowsSource(RulesSource, Generic[Question]):
         """
 
     def fetch(self, client: ClientInfo) -> Rules | Awaitable[Rules]:
-        """See `RulesSource.fetch`."""
         question = self.question(client)
         kept = self._answers.find(question)
         return self._fetched(question) if kept is None else self._rules(kept.answer)

@@ -27,11 +27,9 @@ class SqlSource(RowsSource[tuple[str, ...]]):
         self.backend = self._database
 
     def question(self, client: ClientInfo) -> tuple[str, ...]:
-        """The parameters of the query."""
         return tuple(self._database.statement.params(client_values(client)))
 
     async def rows(self, question: tuple[str, ...]) -> Rows:
-        """See `RowsSource.rows`."""
         return await self._database.rows(question)
 
 

@@ -84,7 +84,6 @@ class WaitingChain(SlowPath):
     # --- for the chain
 
     def fetch_now(self, kept: KeptRules, client: ClientInfo, may_be_old: bool) -> ClientRules | None:
-        """See `SlowPath.fetch_now`."""
         if kept not in self._fetching:
             source = kept.entry.source
             assert isinstance(source, RulesSource)
@@ -101,7 +100,6 @@ class WaitingChain(SlowPath):
         return kept.rules if may_be_old else None
 
     def decide(self, client: ClientInfo, action: Action, topic: str) -> object:
-        """See `SlowPath.decide`."""
         pending: Pending[object] = Pending()
         task = self._begun(self._decide(pending, client, action, topic))
         pending.on_cancel(lambda: _cancel(task))

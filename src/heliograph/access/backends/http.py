@@ -135,7 +135,6 @@ class HttpConnector(Connector[httpx.AsyncClient]):
         return http_client(self._context or False, settings.pool_size, settings.connect_timeout, settings.max_inactive)
 
     async def close(self, client: httpx.AsyncClient) -> None:
-        """End its connections."""
         await client.aclose()
 
     async def check(self, client: httpx.AsyncClient) -> None:
@@ -143,7 +142,6 @@ class HttpConnector(Connector[httpx.AsyncClient]):
         await self._reach()
 
     def fault(self, error: Exception) -> Fault:
-        """What an error means."""
         return http_fault(error)
 
     async def _reach(self) -> None:

@@ -106,7 +106,6 @@ class HttpBackend:
         return self._requests.question(values)
 
     def kept(self, question: HttpQuestion) -> HttpAnswer | None:
-        """What it answered to the same question, if that is kept."""
         kept: CachedAnswer[HttpAnswer] | None = self._answers.find(self._digest(question))
         return None if kept is None else kept.answer
 

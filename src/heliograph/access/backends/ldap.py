@@ -54,7 +54,6 @@ class LdapEntry:
         return self.attributes.get(attribute.lower(), [])
 
     def value(self, attribute: str) -> bytes | None:
-        """The first value of an attribute."""
         return next(iter(self.values(attribute)), None)
 
 
@@ -130,11 +129,9 @@ class LdapConnector(BlockingConnector["LdapClient"]):
         client.find("", "(objectClass=*)", ["1.1"], whole=False)
 
     def disconnect(self, client: "LdapClient") -> None:
-        """Unbind and close."""
         client.close()
 
     def interrupt(self, client: "LdapClient") -> None:
-        """End the sockets."""
         client.interrupt()
 
     def fault(self, error: Exception) -> Fault:
@@ -149,7 +146,6 @@ class LdapConnector(BlockingConnector["LdapClient"]):
         return Fault(type(error).__name__, False)
 
     def secrets(self) -> tuple[str, ...]:
-        """The password."""
         return (self._password,) if self._password else ()
 
 
@@ -228,7 +224,6 @@ class LdapClient:
         return bool(result["result"] == _SUCCESS)
 
     def close(self) -> None:
-        """Unbind and close."""
         for connection in (self._searching, self._trying):
             if connection is None:
                 continue

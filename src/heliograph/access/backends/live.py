@@ -54,7 +54,6 @@ class Backends:
         self._log = BoundedLog(_log, lambda: time.monotonic_ns() // 1000)
 
     def add(self, backend: LiveBackend) -> None:
-        """A backend has started."""
         self._live.append(backend)
 
     def remove(self, backend: LiveBackend) -> None:
@@ -124,13 +123,10 @@ class BackendsPart(Part):
         self._alarms = alarms
 
     async def start(self) -> None:
-        """Begin without any."""
         self.backends = Backends(self._alarms())
 
     def health(self) -> str:
-        """Which backends are down, and why."""
         return self.backends.health()
 
     def samples(self) -> Iterable[Sample]:
-        """Numbers named `backend.*`."""
         return self.backends.samples()

@@ -88,11 +88,9 @@ class MongoConnector(Connector[Any]):
         return client
 
     async def close(self, client: Any) -> None:
-        """Close its connections."""
         await client.close()
 
     async def check(self, client: Any) -> None:
-        """Ping."""
         await client[self._settings.auth_source].command("ping", read_preference=self._read_preference())
 
     def fault(self, error: Exception) -> Fault:
@@ -109,7 +107,6 @@ class MongoConnector(Connector[Any]):
         return Fault(type(error).__name__, isinstance(error, OSError))
 
     def secrets(self) -> tuple[str, ...]:
-        """The password."""
         return (self._password,) if self._password else ()
 
     def _read_preference(self) -> Any:

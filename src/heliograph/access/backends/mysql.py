@@ -41,7 +41,6 @@ class Mysql(SqlBackend[Threaded["MysqlSession"]]):
         super().__init__(name, settings, names, MysqlConnector(settings), backends)
 
     async def rows(self, params: Sequence[str]) -> Sequence[Row]:
-        """See `SqlBackend.rows`."""
         query = self.statement.text % tuple(map(literal, params))
         return await self._pool.ask(lambda session: session.run(lambda client: client.rows(query)))
 
@@ -59,7 +58,6 @@ class MysqlSession:
         self.twin = twin
 
     def rows(self, query: str) -> list[Row]:
-        """The rows that a query gives."""
         with self.connection.cursor() as cursor:
             cursor.execute(query)
             names = [column[0] for column in cursor.description or ()]
@@ -110,21 +108,17 @@ class MysqlConnector(BlockingConnector[MysqlSession]):
         return MysqlSession(connection, twin)
 
     def ping(self, client: MysqlSession) -> None:
-        """Ask whether it is there."""
         client.connection.ping(reconnect=False)
 
     def disconnect(self, client: MysqlSession) -> None:
-        """Say goodbye and close."""
         with suppress(Exception):
             client.connection.close()
         client.twin.close()
 
     def interrupt(self, client: MysqlSession) -> None:
-        """See `BlockingConnector.interrupt`."""
         client.twin.shutdown(socket.SHUT_RDWR)
 
     def fault(self, error: Exception) -> Fault:
-        """See `Connector.fault`."""
         from pymysql import MySQLError
 
         if isinstance(error, TooManyRowsError):
@@ -138,7 +132,6 @@ class MysqlConnector(BlockingConnector[MysqlSession]):
         return Fault(f"{_name_of(code)} ({code})" if code else "the connection was lost", is_lost)
 
     def secrets(self) -> tuple[str, ...]:
-        """The password."""
         return (self._secret,)
 
     def _limit(self, connection: "Connection[Any]") -> None:

@@ -84,7 +84,6 @@ class NodeCache:
         return kept
 
     def keep(self, key: Hashable, answer: object) -> None:
-        """Keep an answer under a key."""
         settings = self._settings
         if not settings.enable:
             return
@@ -148,7 +147,6 @@ class CachedAnswers:
         return self._cache.find((self._number, values))
 
     def keep(self, values: Hashable, answer: object) -> None:
-        """Keep the answer to a question with these values."""
         self._cache.keep((self._number, values), answer)
 
     async def answer(self, values: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:

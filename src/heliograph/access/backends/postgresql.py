@@ -52,7 +52,6 @@ class PostgresqlSession:
         self._asking: asyncio.Task[list[Row]] | None = None
 
     async def rows(self, query: bytes, params: Sequence[str]) -> list[Row]:
-        """The rows that a query gives."""
         self._asking = asyncio.get_running_loop().create_task(self._rows(query, params), name="postgresql")
         return await asyncio.shield(self._asking)
 
@@ -108,19 +107,15 @@ class PostgresqlConnector(Connector[PostgresqlSession]):
         return PostgresqlSession(connection, is_prepared)
 
     async def close(self, client: PostgresqlSession) -> None:
-        """See `Connector.close`."""
         await client.end()
 
     async def settle(self, client: PostgresqlSession) -> None:
-        """See `Connector.settle`."""
         await client.settle()
 
     async def check(self, client: PostgresqlSession) -> None:
-        """Ask for nothing."""
         await client.rows(b"SELECT 1", ())
 
     def fault(self, error: Exception) -> Fault:
-        """See `Connector.fault`."""
         import psycopg
 
         if isinstance(error, TooManyRowsError):
@@ -137,7 +132,6 @@ class PostgresqlConnector(Connector[PostgresqlSession]):
         return Fault(f"{type(error).__name__} ({state})", is_lost=False)
 
     def secrets(self) -> tuple[str, ...]:
-        """The password."""
         return (self._secret,)
 
     def _arguments(self) -> dict[str, object]:

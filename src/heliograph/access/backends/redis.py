@@ -97,7 +97,6 @@ class RedisConnector(Connector[RedisClient]):
         return await self._open_server(self._settings.addresses[0])
 
     async def close(self, client: RedisClient) -> None:
-        """Close the connection."""
         await client.end()
 
     async def check(self, client: RedisClient) -> None:
@@ -108,7 +107,6 @@ class RedisConnector(Connector[RedisClient]):
             await _allowed(client, "PING")
 
     def fault(self, error: Exception) -> Fault:
-        """What an error of the library means."""
         from redis.exceptions import ClusterError, RedisClusterException, ResponseError
 
         # A server tells the arguments of a command that it does not know: what a client sent.
@@ -118,7 +116,6 @@ class RedisConnector(Connector[RedisClient]):
         return Fault(text, isinstance(error, ClusterError | RedisClusterException | _lost()))
 
     def secrets(self) -> tuple[str, ...]:
-        """The passwords."""
         return tuple(self._secrets.values())
 
     # --- one server

@@ -136,7 +136,6 @@ class BlockingConnector(Connector[Threaded[Client]]):
             self.disconnect(client)
 
     async def check(self, client: Threaded[Client]) -> None:
-        """Ping."""
         await client.run(self.ping)
 
     async def settle(self, client: Threaded[Client]) -> None:

@@ -215,7 +215,6 @@ class AddressLimitsPart(HookedPart):
         self._refused_before = 0
 
     async def start(self) -> None:
-        """Count what comes."""
         self.gate = Gate(self._settings, self._clock, _log)
         self._span_began_us = self._clock()
         self.hook_in()
@@ -242,7 +241,6 @@ class AddressLimitsPart(HookedPart):
             self._span_began_us, self._refused_before = now, self.gate.refused_logins
 
     def samples(self) -> list[Sample]:
-        """Counts named `address_limits.*`."""
         return plain(self.gate.statistics())
 
     def wanted(self) -> Sequence[Hook]:

@@ -73,11 +73,9 @@ class BansPart(HookedPart):
         return Change(lambda: self.bans.use_file(fresh))
 
     def tick(self, uptime_us: int) -> None:
-        """Forget those that have ended."""
         self.bans.expire()
 
     def samples(self) -> list[Sample]:
-        """Counts named `banned.*`."""
         return plain(self.bans.statistics())
 
     def wanted(self) -> Sequence[Hook]:
@@ -85,7 +83,6 @@ class BansPart(HookedPart):
         return (Hook(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS),)
 
     def _read(self, settings: Banned) -> BanList:
-        """The bans of the file."""
         bans, file = BanList(self.now_s, settings.max_entries), settings.bootstrap_file
         if file:
             _log.info("%d bans from %s", load_bans(bans, file, self.now_s()), file)
@@ -129,7 +126,6 @@ class FlappingPart(HookedPart):
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """What holds for connections from then on."""
         settings = _flapping(new)
         return None if settings == self._settings else Change(lambda: self._use(settings))
 
@@ -138,7 +134,6 @@ class FlappingPart(HookedPart):
         self._detector.expire()
 
     def samples(self) -> list[Sample]:
-        """Counts named `flapping.*`."""
         return plain(self._detector.statistics())
 
     def wanted(self) -> Sequence[Hook]:

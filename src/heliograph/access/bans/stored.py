@@ -84,16 +84,13 @@ class StoredBans:
             _log.info("%d bans were made before", len(found))
 
     def put(self, ban: Ban) -> None:
-        """See `BanStore.put`."""
         record = _Record(ban.reason, ban.by, ban.at_s, ban.until_s)
         self._change(_key(ban.kind, ban.who), msgspec.msgpack.encode(record))
 
     def forget(self, kind: str, who: str) -> None:
-        """See `BanStore.forget`."""
         self._change(_key(kind, who), None)
 
     async def saved(self) -> StorageError | None:
-        """See `BanStore.saved`."""
         self._submit()
         if self._changes:
             return self.health.error

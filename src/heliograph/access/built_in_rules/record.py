@@ -31,12 +31,10 @@ def prefix_of(kind: str) -> bytes:
 
 
 def read_key(key: bytes) -> tuple[str, str]:
-    """Kind and name."""
     return _KIND_OF[key[:1]], key[1:].decode()
 
 
 def encode(rows: list[Row]) -> bytes:
-    """The value of a list of rule objects."""
     return json.dumps(rows, ensure_ascii=False).encode()
 
 

@@ -71,7 +71,6 @@ class BuiltInRules:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened."""
         return self._is_open
 
     def get(self, kind: str, name: str = "") -> list[Row]:

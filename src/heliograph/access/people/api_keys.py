@@ -31,12 +31,10 @@ class FileKey:
 
     @property
     def name(self) -> str:
-        """The name that it is kept by."""
         return BOOTSTRAPPED + hashlib.sha256(self.api_key.encode()).hexdigest()[:16]
 
 
 def api_key_of(name: str) -> str:
-    """The API key that belongs to a name."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

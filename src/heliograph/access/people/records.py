@@ -55,7 +55,6 @@ RecordT = TypeVar("RecordT", ManagementUser, StoredApiKey)
 
 
 def key_of(kind: bytes, name: str) -> bytes:
-    """The key of a record."""
     return kind + name.encode()
 
 

@@ -63,7 +63,6 @@ UserRecordT = TypeVar("UserRecordT", bound=PasswordUser | ScramUser)
 
 
 def own_algorithm(algorithm: PasswordHashAlgorithm) -> OwnAlgorithm:
-    """An algorithm as a record has it."""
     return algorithm.name, algorithm.salt_position, algorithm.mac_fun, algorithm.iterations, algorithm.dk_length
 
 

@@ -78,7 +78,6 @@ class UserStore:
 
     @property
     def opened(self) -> StateDatabase | None:
-        """The database, if it was needed by now."""
         return self._state
 
     def group(self, model: type[UserRecordT], chain: str, authenticator: str) -> "UserGroup[UserRecordT]":

@@ -70,7 +70,6 @@ class KafkaConnectorConfig(ConnectorConfig):
         return tuple(map(ServerAddress(_KAFKA_PORT).convert, self.bootstrap_hosts))
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The brokers."""
         return tuple((each.host, each.port) for each in self.servers)
 
 
@@ -151,7 +150,6 @@ class MqttConnectorConfig(ServerConnectorConfig):
     pool_size: int = ignored(Integer(1, 1000), 8)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The broker."""
         return ((self.server.host, self.server.port),)
 
 

@@ -22,7 +22,6 @@ class BaseUrl(Text):
         super().__init__("a URL that begins with http:// or https://, without ? and #", r"https?://[^\s?#$]+")
 
     def convert(self, value: Content) -> str:
-        """The URL, with a host in it."""
         text = super().convert(value)
         try:
             parts = urlsplit(text)
@@ -41,7 +40,6 @@ class LowerMethod(Choice):
         super().__init__("post", "put", "patch")
 
     def convert(self, value: Content) -> str:
-        """In small letters."""
         return super().convert(value.lower() if isinstance(value, str) else value)
 
 
@@ -61,7 +59,6 @@ class HttpConnectorConfig(ConnectorConfig):
     max_inactive: float = ignored(Duration(), 10.0)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The host of the URL."""
         parts = urlsplit(self.url)
         return ((parts.hostname or "", parts.port or _PORTS[parts.scheme]),)
 

@@ -85,27 +85,23 @@ TYPES: Final = tuple(field.name for field in fields(ActionSettings))
 
 
 def all_connectors(connectors: ConnectorSettings) -> Iterator[tuple[str, str, ConnectorConfig]]:
-    """Type, name and settings of each."""
     for kind in TYPES:
         named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
         yield from ((kind, name, one) for name, one in named.items())
 
 
 def all_actions(actions: ActionSettings) -> Iterator[tuple[str, str, ActionConfig]]:
-    """Type, name and settings of each."""
     for kind in TYPES:
         named: Mapping[str, ActionConfig] = getattr(actions, kind)
         yield from ((kind, name, one) for name, one in named.items())
 
 
 def connector_of(connectors: ConnectorSettings, kind: str, action: ActionConfig) -> ConnectorConfig:
-    """The connector that an action names."""
     named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
     return named[action.connector]
 
 
 def action_faults(connectors: ConnectorSettings, actions: ActionSettings) -> Iterator[Fault]:
-    """Each action without a connector."""
     for kind, name, action in all_actions(actions):
         named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
         if action.connector not in named:

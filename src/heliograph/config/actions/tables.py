@@ -184,7 +184,6 @@ class S3ConnectorConfig(ConnectorConfig):
     transport_options: S3Transport = section(S3Transport, "How it is spoken to.")
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The store."""
         return ((self.host, self.port),)
 
 

@@ -62,5 +62,4 @@ class HttpRequest(HttpConnection):
 
     @property
     def is_form(self) -> bool:
-        """Whether the body is a form."""
         return self.all_headers().get(CONTENT_TYPE, "").lower().startswith(FORM)

@@ -34,7 +34,6 @@ class LdapFilter(Text):
         super().__init__("a filter of LDAP, as in (&(objectClass=mqttUser)(uid=${username}))")
 
     def convert(self, value: Content) -> str:
-        """The filter as it is."""
         text = super().convert(value)
         if _after(text, 0, 0) != len(text):
             raise RefusedError("more follows behind the filter, or a bracket is missing")
@@ -48,7 +47,6 @@ class LdapName(Text):
         super().__init__("the name of an entry, as in ou=users,dc=example,dc=com")
 
     def convert(self, value: Content) -> str:
-        """The name as it is."""
         text = super().convert(value)
         at = 0
         while found := _PART_OF_NAME.match(text, at):

@@ -337,7 +337,6 @@ def _check_whole(pipeline: Pipeline, path: Path) -> None:
 
 
 def read_source(name: str, section: FileSection) -> Source:
-    """A source of its section."""
     settings = section.read(SourceSettings, others=_SOURCE_OPTIONS)
     options = dict(settings.options)
     for key, option in _SOURCE_OPTIONS.items():

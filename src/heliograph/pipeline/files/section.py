@@ -77,5 +77,4 @@ class FileSection:
 
     @property
     def origin(self) -> str:
-        """File and line."""
         return str(self.node.position)

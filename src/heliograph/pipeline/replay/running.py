@@ -168,7 +168,6 @@ def _counts(counts: dict[str, int]) -> dict[str, int]:
 
 
 def _not_done(rule: ReplayedRule, rows: int) -> Iterator[dict[str, Any]]:
-    """What the rule would have done with its rows."""
     for kind, target in rule.targets:
         target = target or (f"the pipeline as {rule.name}" if rule.kind == BROKER else "")
         words = _TARGETS.get(kind, "would be given to the action {target}").format(target=target)

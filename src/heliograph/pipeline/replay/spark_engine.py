@@ -135,7 +135,6 @@ def _place(message: dict[str, Any]) -> Example:
 
 
 def _merged(frame: DataFrame, examples_max: int) -> ReplayFindings:
-    """The findings of all tasks."""
     findings = ReplayFindings(examples_max)
     for row in frame.collect():
         findings.merge(json.loads(row["findings"]))

@@ -63,7 +63,6 @@ class Preview:
     reasons: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 

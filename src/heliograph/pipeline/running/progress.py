@@ -110,14 +110,12 @@ class QueryFigures:
         self.sink_figures.update(counters.figures)
 
     def to_json(self) -> dict[str, Any]:
-        """The figures as a JSON object."""
         document = {item.name: getattr(self, item.name) for item in fields(self)}
         for name in ("positions", "inputs", "rows_given", "sink_refused"):
             del document[name]
         return document | {"sink_figures": dict(self.sink_figures)}
 
     def log_line(self) -> str:
-        """The figures as one line."""
         counts = [
             f"{count:,} {what}"
             for count, what in (

@@ -92,7 +92,6 @@ class BatchCounters:
     figures: Counter[str] = field(default_factory=Counter)
 
     def add(self, written: Written, kept: Kept, refused: int) -> None:
-        """Take in one batch."""
         self.refused += refused
         self.letters += kept.letters
         self.late += kept.late

@@ -44,11 +44,9 @@ class RangeDataSource(_PartDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return RANGE
 
     def reader(self, schema: StructType) -> "RangeReader":  # type: ignore[override]  # it shares nothing with the other
-        """A reader of the given columns."""
         stream = MessageStreamReader(SourceOptions.of(self.read_options), schema)
         return RangeReader(stream, json.loads(self.options[_FROM]), json.loads(self.options[_TO]))
 
@@ -75,11 +73,9 @@ class UntilDataSource(_PartDataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return UNTIL
 
     def streamReader(self, schema: StructType) -> "UntilStreamReader":  # noqa: N802 (Spark's name)
-        """A stream reader of the given columns."""
         border = parse_offset(_BORDER, self.options[_BORDER]) if _BORDER in self.options else None
         return UntilStreamReader(SourceOptions.of(self.read_options), schema, int(self.options[_UNTIL]), border)
 

@@ -41,12 +41,10 @@ class LetterCount:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
         document = {item.name: getattr(self, item.name) for item in fields(self)}
         return document | {"newest": self.newest.isoformat() if self.newest is not None else None}
 
     def cells(self) -> tuple[str, ...]:
-        """As cells of a table."""
         newest = self.newest.isoformat(timespec="seconds") if self.newest is not None else ""
         return (self.rule, self.cause, f"{self.waiting:,}", f"{self.replayed:,}", newest, self.reason.split("\n")[0])
 
@@ -83,7 +81,6 @@ class Replayed:
     kept: int = 0
 
     def to_json(self) -> dict[str, int]:
-        """As a JSON object."""
         return {"letters": self.letters, "rows": self.rows, "kept": self.kept}
 
 

@@ -124,7 +124,6 @@ class RefusedRows:
             pickle.dump((self._batch, refusal.row, refusal.reason), spool)
 
     def forget(self) -> None:
-        """They are dead letters now."""
         self._file.unlink(missing_ok=True)
 
 

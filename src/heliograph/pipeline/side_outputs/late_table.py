@@ -43,13 +43,11 @@ class LateCount:
     newest: datetime | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
         newest = None if self.newest is None else self.newest.isoformat()
         counts = {"waiting": self.waiting, "replayed": self.replayed}
         return {"query": self.query, "view": self.view, **counts, "newest": newest}
 
     def cells(self) -> tuple[str, ...]:
-        """As cells of a table."""
         newest = "" if self.newest is None else self.newest.isoformat(timespec="seconds")
         return (self.query, self.view, f"{self.waiting:,}", f"{self.replayed:,}", newest)
 
@@ -103,7 +101,6 @@ class LateReplay:
     reason: str | None = None
 
     def to_json(self) -> dict[str, int | str | None]:
-        """As a JSON object."""
         return {"target": self.target, "rows": self.rows, "kept": self.kept, "reason": self.reason}
 
     def to_text(self) -> str:

@@ -73,7 +73,6 @@ class BatchFacts:
 
     @property
     def output(self) -> int:
-        """Rows of the output."""
         return self.observed.get(OUTPUT_METRICS, {}).get("rows", 0)
 
     @property

@@ -38,7 +38,6 @@ class ReplayedFile:
         return f"ReplayedFile({str(self._file)!r}, marked {self._replays} times)"
 
     def column(self, name: str) -> list[Any]:
-        """The values of a column."""
         values: list[Any] = self.rows[name].to_pylist()
         return values
 

@@ -51,7 +51,6 @@ class TableSize:
     removed: int = 0
 
     def to_json(self) -> dict[str, int]:
-        """As a JSON object."""
         return {"batches": self.batches, "rows": self.rows, "bytes": self.bytes, "removed": self.removed}
 
 

@@ -63,7 +63,6 @@ def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
 
 
 def sink_class(kind: str) -> type[Sink]:
-    """The class of a `type`."""
     module, name = KINDS[kind]
     found: type[Sink] = getattr(import_module(f"{__name__}.{module}"), name)
     return found

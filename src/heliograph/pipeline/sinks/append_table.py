@@ -117,7 +117,6 @@ class AppendTable:
         return manifest
 
     def rows(self) -> int:
-        """How many rows the table has from all batches."""
         return self._ledger.rows_total()
 
     def _stage(self, rows: DataFrame, batch: int) -> Manifest:

@@ -22,11 +22,9 @@ class ConsoleSink(Sink):
 
     @property
     def target(self) -> str:
-        """Standard output."""
         return "standard output"
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Print the first rows of a batch."""
         lines = [row[0] for row in rows.select(row_as_json(rows.columns)).take(self.rows + 1)]
         for line in lines[: self.rows]:
             sys.stdout.write(f"{batch.query}: {line}\n")

@@ -82,11 +82,9 @@ class DeltaSink(LakeSink):
 
     @property
     def target(self) -> str:
-        """The table."""
         return f"Delta table {self.path}"
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         check_columns(self.partition_by, schema, "partition_by")
         check_columns(self.key, schema, "key")
 

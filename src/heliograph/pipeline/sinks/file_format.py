@@ -41,7 +41,6 @@ class FileFormat:
 
     @property
     def suffix(self) -> str:
-        """What the names of its files end with."""
         compressed = _ENDINGS.get(self.compression or "", "") if self.name in ("json", "csv") else ""
         return f".{self.name}{compressed}"
 

@@ -38,7 +38,6 @@ class TablePath(Kind[str]):
 
 
 def compression(format_name: str) -> str:
-    """The setting `compression` of a format."""
     valid = COMPRESSIONS[format_name]
     return setting(Choice(*valid), valid[0], f"How files of type {format_name} are compressed.")
 
@@ -93,21 +92,17 @@ class FilesSink(Sink):
 
     @property
     def owned(self) -> tuple[str, ...]:
-        """The table."""
         return (f"the table {self.path}",)
 
     @property
     def target(self) -> str:
-        """The table."""
         return f"{self.format_name} files {self.path}"
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         check_columns(self.partition_by, schema, "partition_by")
         check_columns(self.key, schema, "key")
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Append to the table."""
         # Spark stages files by directories on a disk, wherever they go from there.
         faults = faults_of_directories(rows.schema, self.partition_by, Naming.SPARK)
         return write_without_rejected(rows, batch, faults, lambda kept: self._append(kept, batch))

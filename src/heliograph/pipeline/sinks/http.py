@@ -60,7 +60,6 @@ class Method(Choice):
         super().__init__("POST", "PUT", "PATCH")
 
     def convert(self, value: Content) -> str:
-        """In capital letters."""
         return super().convert(value.upper() if isinstance(value, str) else value)
 
 
@@ -109,7 +108,6 @@ class HttpSink(ServerSink):
         return f"HTTP {self.method} {_without_secrets(self.url)}"
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         _computed(schema, self)
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:

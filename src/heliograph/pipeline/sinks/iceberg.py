@@ -61,12 +61,9 @@ _COUNTED: Final = ("bucket", "truncate")
 
 
 class TableName(Kind[str]):
-    """The name of a table."""
-
     expected = "a name such as obs, or weather.obs with a namespace"
 
     def convert(self, value: Content) -> str:
-        """With a namespace."""
         parts = value.split(".") if isinstance(value, str) else [""]
         if not all(part.replace("_", "").replace("-", "").isalnum() for part in parts):
             raise RefusedError
@@ -102,7 +99,6 @@ class PartitionKind(Kind[Partition]):
     )
 
     def convert(self, value: Content) -> Partition:
-        """The field of the partition."""
         if not isinstance(value, str) or not value:
             raise RefusedError
         if "(" not in value:
@@ -148,11 +144,9 @@ class IcebergSink(LakeSink):
 
     @property
     def target(self) -> str:
-        """The table."""
         return f"Iceberg table {self.table}"
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         check_columns((partition.column for partition in self.partitions), schema, "partition_by")
         check_columns(self.key, schema, "key")
 
@@ -195,11 +189,9 @@ class IcebergSink(LakeSink):
         return table
 
     def has(self, table: "Table", batch: MicroBatch) -> bool:
-        """Whether the table says that a batch was written."""
         return _newest(table, batch.owner) >= batch.number
 
     def create(self, schema: pa.Schema, batch: MicroBatch) -> "Table":
-        """Make the table for rows of a schema."""
         catalog = self._catalog(batch.output)
         catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
         properties = {**_TABLE_PROPERTIES, _OWNER: batch.backfill_of or batch.owner}

@@ -44,7 +44,6 @@ class ClientProperties(Texts):
     """Settings of the client that are not the sink's."""
 
     def convert(self, value: Content) -> Mapping[str, str]:
-        """By their names."""
         properties = super().convert(value)
         for name in properties:
             if name in _OWN_PROPERTIES:
@@ -85,11 +84,9 @@ class KafkaSink(ServerSink):
 
     @property
     def target(self) -> str:
-        """The topic and the brokers."""
         return f"Kafka topic {self.topic} at {self.servers}"
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         self._columns(schema)
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:

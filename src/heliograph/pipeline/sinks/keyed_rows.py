@@ -18,7 +18,6 @@ _NUMBER: Final = "heliograph_number"
 
 
 def keys_of(table: pa.Table, key: Sequence[str]) -> Iterable[tuple[object, ...]]:
-    """The key of each row."""
     return zip(*(table.column(name).to_pylist() for name in key), strict=True)
 
 

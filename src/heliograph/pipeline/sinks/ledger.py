@@ -72,7 +72,6 @@ class Ledger:
         write_durably(owner_file, self._owner.encode())
 
     def read(self, batch: int) -> Manifest | None:
-        """The manifest of a batch, if it counts."""
         return _manifest(_file(self._directory, batch))
 
     def newest(self) -> Manifest | None:

@@ -39,7 +39,6 @@ class MessageProperties(Texts):
     expected = 'an object of templates, as in { "User-Property.id" = "${id}" }'
 
     def convert(self, value: Content) -> Mapping[str, str]:
-        """By the names that stored messages have."""
         properties = super().convert(value)
         for name in properties:
             if (valid := property_fault(name)) is not None:
@@ -80,11 +79,9 @@ class MqttSink(ServerSink):
 
     @property
     def target(self) -> str:
-        """The topic and the broker."""
         return f"MQTT topic {self.topic} at {self.server or 'the broker'}"
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         list(self._columns(schema))
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:

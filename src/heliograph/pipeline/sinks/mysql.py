@@ -105,11 +105,9 @@ class MysqlSink(SqlSink):
 
     @property
     def target(self) -> str:
-        """The table and the database."""
         return f"MySQL {self.what} at {self.place}"
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Write a batch in one transaction."""
         statements = _Statements(self, rows.schema)
 
         @contextmanager
@@ -130,7 +128,6 @@ class MysqlSink(SqlSink):
 
     @contextmanager
     def connected(self) -> Iterator["Connection[Cursor]"]:
-        """A connection."""
         try:
             import pymysql
         except ImportError as error:
@@ -224,8 +221,6 @@ class _Statements:
 
 
 class _Transaction:
-    """See `SqlTransaction`."""
-
     def __init__(
         self, connection: "Connection[Cursor]", statements: _Statements, target: str, packet_bytes: int
     ) -> None:

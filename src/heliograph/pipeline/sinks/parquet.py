@@ -46,7 +46,6 @@ class ParquetSink(FilesSink):
 
     @property
     def target(self) -> str:
-        """The table."""
         return f"Parquet table {self.path}"
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:

@@ -97,11 +97,9 @@ class PostgresqlSink(SqlSink):
 
     @property
     def target(self) -> str:
-        """The table and the database."""
         return f"PostgreSQL {self.what} at {self.place}"
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Write a batch in one transaction."""
         names = self.template.names if self.template is not None else ()
         statements = _Statements(self, rows.schema)
 
@@ -237,8 +235,6 @@ class _Statements:
 
 
 class _Transaction:
-    """See `SqlTransaction`."""
-
     def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]", statements: _Statements, target: str) -> None:
         self._connection = connection
         self._statements = statements

@@ -60,12 +60,10 @@ class RedisSink(RedisServers):
 
     @property
     def target(self) -> str:
-        """The commands and the server."""
         names = ", ".join(command[0].upper() for command in self.commands)
         return f"Redis {names} at {self.place}"
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         for template in (template for command in self.commands for template in command):
             bytes_column(template, schema, "the command")
 

@@ -80,7 +80,6 @@ class PreparedCommands:
             begin += chunk.num_rows
 
     def rows_at(self, chunk_rows: int, reasons: Mapping[int, str]) -> Iterator[tuple[dict[str, Any], str]]:
-        """See `ArrowRows.rows_at`."""
         return self._rows.rows_at(chunk_rows, reasons)
 
 
@@ -90,7 +89,6 @@ class CommandKind(Kind[Command]):
     expected = 'a list of texts, as in [HSET, "obs:${id}", temp, "${temp}"], or one text with blanks'
 
     def convert(self, value: Content) -> Command:
-        """The templates of its arguments."""
         command = _command(value)
         if command is None:
             raise RefusedError

@@ -133,7 +133,6 @@ def _has_texts(kind: DataType) -> bool:
 
 
 def _is_broken(column: Column, kind: DataType) -> Column:
-    """Of a type with texts."""
     if isinstance(kind, StructType):
         texts = (field for field in kind if _has_texts(field.dataType))
         return reduce(Column.__or__, (_is_broken(column.getField(field.name), field.dataType) for field in texts))

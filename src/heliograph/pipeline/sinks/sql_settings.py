@@ -70,7 +70,6 @@ class SqlStatement(Kind[SqlTemplate]):
     expected = 'a statement as in "INSERT INTO obs (id, temp) VALUES (${id}, ${temp})"'
 
     def convert(self, value: Content) -> SqlTemplate:
-        """The statement, taken apart."""
         if not isinstance(value, str):
             raise RefusedError
         return detailed(SqlTemplate.parse, value)
@@ -131,7 +130,6 @@ class SqlSink(ServerSink):
 
     @property
     def place(self) -> str:
-        """Where, for people."""
         return f"{self.server}/{self.database}"
 
     @property
@@ -147,7 +145,6 @@ class SqlSink(ServerSink):
         return ()
 
     def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
         check_rows_of(self, schema)
 
 

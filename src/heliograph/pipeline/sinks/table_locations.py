@@ -91,7 +91,6 @@ class Directory:
         """See `owner`."""
 
     def has_files(self, suffix: str) -> bool:
-        """See `TableLocation`."""
         return self._path.exists() and any(self._path.rglob(f"*{suffix}"))
 
     def take(self, files: Mapping[Path, str]) -> None:
@@ -107,7 +106,6 @@ class Directory:
             force_to_disk(directory)
 
     def find(self, name: str) -> "pa.NativeFile | None":
-        """See `TableLocation`."""
         file = self._path / name
         return pa.OSFile(str(file)) if file.exists() else None
 
@@ -132,7 +130,6 @@ class ObjectStore:
         self._path = path.rstrip("/")
 
     def owner(self) -> str | None:
-        """See `TableLocation`."""
         opened = self.find(_OWNER)
         if opened is None:
             return None
@@ -141,13 +138,11 @@ class ObjectStore:
         return content.decode()
 
     def set_owner(self, owner: str) -> None:
-        """See `TableLocation`."""
         self._make_parent(_OWNER)
         with self._files.open_output_stream(f"{self._path}/{_OWNER}") as stream:
             stream.write(owner.encode())
 
     def has_files(self, suffix: str) -> bool:
-        """See `TableLocation`."""
         listed = self._files.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True))
         return any(info.type == fs.FileType.File and info.path.endswith(suffix) for info in listed)
 
@@ -161,7 +156,6 @@ class ObjectStore:
             file.unlink()
 
     def find(self, name: str) -> "pa.NativeFile | None":
-        """See `TableLocation`."""
         try:
             return self._files.open_input_file(f"{self._path}/{name}")
         except FileNotFoundError:

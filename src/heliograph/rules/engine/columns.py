@@ -47,7 +47,6 @@ class LiveColumns(Columns):
         self._fault = None
 
     def get(self, name: str) -> Value:
-        """The column, or undefined."""
         make = _MAKERS.get(name)
         return UNDEFINED if make is None else make(self)
 
@@ -84,13 +83,11 @@ class LiveColumns(Columns):
 
     @property
     def origin(self) -> str:
-        """What the columns are of, for the log."""
         message = self.message
         guid, client, topic = message.guid.hex().upper(), message.clientid[:200], message.topic[:200]
         return f"message {guid} of client {client!r} to {topic!r}"  # clients may put line ends into either
 
     def user_properties(self) -> list[tuple[str, str]]:
-        """The user properties of the message."""
         return self.message.properties.user if self.message.property_bytes else []
 
     def _payload(self) -> Value:
@@ -144,7 +141,6 @@ class EventColumns(LiveColumns):
             self.made_by = message.made_by
 
     def get(self, name: str) -> Value:
-        """The column, or undefined."""
         value = self._values.get(name, UNDEFINED)
         if value is not UNDEFINED:
             return value
@@ -170,14 +166,12 @@ class EventColumns(LiveColumns):
 
     @property
     def origin(self) -> str:
-        """What the columns are of, for the log."""
         if self._message is not None:
             return f"event {self._event.name} of {super().origin}"
         about = str(self._values.get("clientid", self._values.get("name", "")))
         return f"event {self._event.name} of {about[:200]!r}"
 
     def user_properties(self) -> list[tuple[str, str]]:
-        """The user properties of the message which the event is about."""
         return [] if self._message is None else super().user_properties()
 
     def document(self) -> Value:
@@ -210,11 +204,9 @@ class GivenColumns(LiveColumns):
         self.made_by: tuple[str, ...] = ()
 
     def get(self, name: str) -> Value:
-        """The column, or undefined."""
         return Columns.get(self, name)
 
     def all(self) -> dict[str, Value]:
-        """Every column there is."""
         return Columns.all(self)
 
     def document(self) -> Value:
@@ -236,11 +228,9 @@ class GivenColumns(LiveColumns):
 
     @property
     def origin(self) -> str:
-        """What the columns are of, for the log."""
         return "a test"
 
     def user_properties(self) -> list[tuple[str, str]]:
-        """The user properties among them."""
         properties = self._values.get("pub_props")
         user = properties.get("User-Property") if isinstance(properties, dict) else None
         return [(name, str(text)) for name, text in user.items()] if isinstance(user, dict) else []
@@ -296,7 +286,6 @@ def shown_properties(properties: Properties) -> dict[str, Value]:
 
 
 def client_values(client: ClientInfo) -> dict[str, Value]:
-    """The columns that every event of a client has."""
     return {
         "clientid": client.clientid,
         "username": _text_or_undefined(client.username),

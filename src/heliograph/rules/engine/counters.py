@@ -71,7 +71,6 @@ class RuleCounters:
         self.messages.published = self.messages.dropped = self.messages.failed = 0
 
     def snapshot(self) -> dict[str, int]:
-        """The counts by name."""
         published, dropped = int(self.messages.published), int(self.messages.dropped)
         dropped += self.actions_off
         success, broken = self.actions_success + published, self.actions_failed + int(self.messages.failed)

@@ -179,7 +179,6 @@ class RuleEngine:
         return [sample for sample in self.sample_pieces() if sample is not None]
 
     def sample_pieces(self) -> Iterator[Sample | None]:
-        """The same piece by piece."""
         sums = dict.fromkeys(NAMES, 0)
         for position, rule in enumerate(list(self._rules.values())):
             yield None
@@ -198,7 +197,6 @@ class RuleEngine:
     # --- messages
 
     def wants(self, topic: str) -> bool:
-        """Whether a rule is for messages of that topic."""
         if self._settings.ignore_sys_message and topic.startswith(SYS_PREFIX):
             return False
         return bool(self._index.find(topic))
@@ -367,7 +365,6 @@ class RuleEngine:
             rule.log.warn("a message of rule %s is not published: %s", rule.rule_id, error)
 
     def find(self, rule_id: str) -> RunningRule | None:
-        """The rule of that name."""
         return self._rules.get(rule_id)
 
     def __iter__(self) -> Iterator[RunningRule]:

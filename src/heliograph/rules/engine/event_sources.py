@@ -74,7 +74,6 @@ class EventSources:
         }
 
     def add(self, rule: RunningRule) -> None:
-        """Let a rule have the events that its FROM names."""
         for event in EVENTS:
             if any(event.matches(topic) for topic in rule.compiled.topics):
                 rules = self._rules.get(event.name, ())
@@ -97,7 +96,6 @@ class EventSources:
     # --- clients
 
     def on_client_connected(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
-        """Callback of `client.connected`."""
         values = {
             **_connection(client),
             "expiry_interval": int(client.expiry_interval_s),
@@ -109,7 +107,6 @@ class EventSources:
     def on_client_disconnected(
         self, client: ClientInfo, reason: str, properties: Properties, _accumulator: object
     ) -> None:
-        """Callback of `client.disconnected`."""
         values = {
             **_connection(client),
             "reason": reason,
@@ -125,7 +122,6 @@ class EventSources:
             self._connecting.popitem(last=False)
 
     def on_client_connack(self, client: ClientInfo, code: int, _accumulator: object) -> None:
-        """Callback of `client.connack`."""
         properties = self._connecting.pop(_key(client), None)
         values = {
             **_connection(client),
@@ -138,7 +134,6 @@ class EventSources:
     def on_check_authn_complete(
         self, client: ClientInfo, code: int, is_superuser: bool, is_anonymous: bool, _accumulator: object
     ) -> None:
-        """Callback of `client.check_authn_complete`."""
         values = {
             **client_values(client),
             "reason_code": rc.name_of(code),
@@ -150,7 +145,6 @@ class EventSources:
     def on_check_authz_complete(
         self, client: ClientInfo, action: Action, topic: str, decision: Decision, _accumulator: object
     ) -> None:
-        """Callback of `client.check_authz_complete`."""
         values = {
             **client_values(client),
             "topic": topic,
@@ -165,36 +159,30 @@ class EventSources:
     def on_session_subscribed(
         self, clientid: str, topic_filter: str, qos: int, properties: Properties, _accumulator: object
     ) -> None:
-        """Callback of `session.subscribed`."""
         told: dict[str, Value] = {"topic": topic_filter, "qos": int(qos), "sub_props": shown_properties(properties)}
         self._tell("session.subscribed", {**self._client(clientid), **told})
 
     def on_session_unsubscribed(
         self, clientid: str, topic_filter: str, qos: int, properties: Properties, _accumulator: object
     ) -> None:
-        """Callback of `session.unsubscribed`."""
         told: dict[str, Value] = {"topic": topic_filter, "qos": int(qos), "unsub_props": shown_properties(properties)}
         self._tell("session.unsubscribed", {**self._client(clientid), **told})
 
     # --- messages
 
     def on_message_delivered(self, clientid: str, message: Message, _accumulator: object) -> None:
-        """Callback of `message.delivered`."""
         if message.clientid != SYSTEM_CLIENTID:
             self._tell("message.delivered", self._delivery(clientid, message), message)
 
     def on_message_acked(self, clientid: str, message: Message, _accumulator: object) -> None:
-        """Callback of `message.acked`."""
         if message.clientid != SYSTEM_CLIENTID:
             self._tell("message.acked", {**self._delivery(clientid, message), "puback_props": {}}, message)
 
     def on_delivery_dropped(self, clientid: str, message: Message, reason: str, _accumulator: object) -> None:
-        """Callback of `delivery.dropped`."""
         if message.clientid != SYSTEM_CLIENTID:
             self._tell("delivery.dropped", {**self._delivery(clientid, message), "reason": reason}, message)
 
     def on_message_dropped(self, message: Message, reason: str, _accumulator: object) -> None:
-        """Callback of `message.dropped`."""
         if message.clientid != SYSTEM_CLIENTID:
             self._tell("message.dropped", {**self._publisher(message), "reason": reason}, message)
 
@@ -203,17 +191,14 @@ class EventSources:
         self._tell("schema.validation_failed", {**self._publisher(message), "validation": name}, message)
 
     def on_transformation_failed(self, message: Message, name: str, _accumulator: object) -> None:
-        """Callback of `message.transformation_failed`."""
         self._tell("message.transformation_failed", {**self._publisher(message), "transformation": name}, message)
 
     # --- alarms
 
     def on_alarm_activated(self, alarm: Alarm, _accumulator: object) -> None:
-        """Callback of `alarm.activated`."""
         self._tell("alarm.activated", _alarm_values(alarm))
 
     def on_alarm_deactivated(self, alarm: Alarm, _accumulator: object) -> None:
-        """Callback of `alarm.deactivated`."""
         self._tell("alarm.deactivated", {**_alarm_values(alarm), "deactivated_at": alarm.deactivate_at})
 
     # --- inside

@@ -95,7 +95,6 @@ class RunningRule:
 
     @property
     def topic_filters(self) -> tuple[str, ...]:
-        """The topic filters of FROM that mean messages."""
         return tuple(topic for topic in self.compiled.topics if not topic.startswith(_EVENT_PREFIXES))
 
     def take(self, columns: LiveColumns) -> None:

@@ -49,11 +49,9 @@ class HandedBack:
         self._hand_back = hand_back
 
     def on_rule(self, rule_id: str, columns: LiveColumns, rows: Rows | Exception) -> None:
-        """A rule was evaluated."""
         self._hand_back(partial(self._watcher.on_rule, rule_id, columns, rows))
 
     def on_rule_action(self, rule_id: str, columns: LiveColumns, action: str, error: Exception | None) -> None:
-        """An action of a rule was carried out."""
         self._watcher.on_rule_action(rule_id, columns, action, error)
 
 
@@ -64,12 +62,10 @@ class BothWatchers:
         self._both = (first, second)
 
     def on_rule(self, rule_id: str, columns: LiveColumns, rows: Rows | Exception) -> None:
-        """A rule was evaluated."""
         for watcher in self._both:
             watcher.on_rule(rule_id, columns, rows)
 
     def on_rule_action(self, rule_id: str, columns: LiveColumns, action: str, error: Exception | None) -> None:
-        """An action of a rule was carried out."""
         for watcher in self._both:
             watcher.on_rule_action(rule_id, columns, action, error)
 
@@ -103,8 +99,6 @@ class Watching:
 
 
 def watched(apply: Callable[[LiveColumns], Rows], rule_id: str, watcher: RuleWatcher) -> Callable[[LiveColumns], Rows]:
-    """The evaluation of a rule that is watched."""
-
     def run(columns: LiveColumns) -> Rows:
         try:
             rows = apply(columns)
@@ -120,8 +114,6 @@ def watched(apply: Callable[[LiveColumns], Rows], rule_id: str, watcher: RuleWat
 def watched_action(
     run: Callable[[Row, LiveColumns], int], rule_id: str, action: str, watcher: RuleWatcher
 ) -> Callable[[Row, LiveColumns], int]:
-    """An action that is watched."""
-
     def carry_out(row: Row, columns: LiveColumns) -> int:
         try:
             made = run(row, columns)

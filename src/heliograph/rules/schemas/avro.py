@@ -62,7 +62,6 @@ class AvroSchema:
         self._validate: Any = _validation_py.validate if recursive else validate
 
     def decode(self, data: bytes, message_type: str | None = None) -> Value:
-        """See `Schema.decode`."""
         stream = BytesIO(data)
         try:
             value: Value = self._read(stream, self._schema, None)
@@ -78,7 +77,6 @@ class AvroSchema:
         return value
 
     def encode(self, value: Value, message_type: str | None = None) -> bytes:
-        """See `Schema.encode`."""
         stream = BytesIO()
         try:
             self._validate(value, self._schema)
@@ -92,7 +90,6 @@ class AvroSchema:
         return stream.getvalue()
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
-        """See `Schema.check`."""
         try:
             if type(data) is bytes:
                 self.decode(data)

@@ -44,7 +44,6 @@ class JsonSchema:
         self._explained_bytes_max = _EXPLAINED_BYTES_MAX_OF_CHOICES if has_choices else _EXPLAINED_BYTES_MAX
 
     def decode(self, data: bytes, message_type: str | None = None) -> Value:
-        """See `Schema.decode`."""
         try:
             value = decode_json(data)
         except EvaluationFault as fault:
@@ -54,7 +53,6 @@ class JsonSchema:
         return value
 
     def encode(self, value: Value, message_type: str | None = None) -> bytes:
-        """See `Schema.encode`."""
         try:
             text = encode_json(value).encode()
         except EvaluationFault as fault:
@@ -63,7 +61,6 @@ class JsonSchema:
         return text
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
-        """See `Schema.check`."""
         if type(data) is bytes or isinstance(data, str | bytes):  # the first is what a publish asks, and quicker
             try:
                 value = _loads(data)

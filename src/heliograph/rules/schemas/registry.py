@@ -39,7 +39,6 @@ class SchemaRegistry:
         return schema
 
     def all(self) -> Mapping[str, Schema]:
-        """Every schema by name."""
         return self._schemas
 
     # --- other schemas, while rules and policies use these

@@ -75,7 +75,6 @@ class SchemaSettings:
 
     @staticmethod
     def of_text(name: str, kind: str, source: str) -> "SchemaSettings":
-        """The settings of a schema whose source is one text."""
         return SchemaSettings(name, kind, (("schema", source),), "schema")
 
     @property

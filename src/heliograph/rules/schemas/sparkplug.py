@@ -100,7 +100,6 @@ def decode_payload(data: bytes) -> dict[str, Value]:
 
 
 def metrics_of(payload: Mapping[str, Value]) -> list[dict[str, Value]]:
-    """The metrics of a decoded payload."""
     metrics = payload.get("metrics")
     return [metric for metric in metrics if isinstance(metric, dict)] if isinstance(metrics, list) else []
 

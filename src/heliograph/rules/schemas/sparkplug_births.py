@@ -92,7 +92,6 @@ class Births:
         self._make_room()
 
     def clear(self) -> None:
-        """Forget every birth."""
         for key in list(self._edges):
             self._forget_edge(key)
 

@@ -62,7 +62,6 @@ class SparkplugService:
         self._outgoing = outgoing
 
     def wants(self, topic: str) -> bool:
-        """Whether a topic is one of Sparkplug B."""
         return topic.startswith(f"{NAMESPACE}/")
 
     def on_message_publish(self, message: Message, *_told: object) -> object:

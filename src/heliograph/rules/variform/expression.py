@@ -101,7 +101,6 @@ class _Compiler:
         self._environment = environment
 
     def value(self, node: Expression) -> _Evaluate:
-        """Compile a node for its value."""
         if isinstance(node, Literal):
             constant = node.value
             return lambda bindings: constant

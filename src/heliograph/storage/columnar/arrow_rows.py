@@ -123,14 +123,12 @@ class ReadCounts:
         self._rows_read = self._bytes_read = self._rows_given = 0
 
     def add(self, rows_read: int, bytes_read: int, rows_given: int) -> None:
-        """Count a batch."""
         with self._lock:
             self._rows_read += rows_read
             self._bytes_read += bytes_read
             self._rows_given += rows_given
 
     def counts(self) -> dict[str, int]:
-        """The counts by name."""
         with self._lock:
             return {
                 "rows_read": self._rows_read,
@@ -357,7 +355,6 @@ def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
 
 
 def _repeated(constants: Sequence[tuple[object, int]], kind: pa.DataType) -> pa.Array:
-    """Each value as often as it says."""
     if len({value for value, _ in constants}) == 1:
         return pa.repeat(pa.scalar(constants[0][0], kind), sum(rows for _, rows in constants))
     indices = b"".join([struct.pack("=i", index) * rows for index, (_, rows) in enumerate(constants)])

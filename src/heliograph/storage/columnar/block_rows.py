@@ -85,7 +85,6 @@ def _messages(key: bytes, value: bytes, header: BlockHeader, first: int, count: 
 
 
 def _times(key: bytes, value: bytes, first: int, count: int) -> list[int]:
-    """When some rows were stored."""
     if not is_merged(value):
         return [time_and_sequence(key)[0]] * count
     times: list[int] = []

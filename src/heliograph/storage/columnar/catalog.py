@@ -118,11 +118,9 @@ class Catalog:
         return [self._generations[place] for place in sorted(self._generations)]
 
     def generation(self, shard: int, number: int) -> Generation:
-        """A generation of a shard that exists."""
         return self._generations[shard, number]
 
     def current(self, shard: int) -> Generation:
-        """The generation that a shard writes."""
         return self._generations[max(place for place in self._generations if place[0] == shard)]
 
     def generation_of(self, stream: StreamId) -> Generation:
@@ -158,7 +156,6 @@ class Catalog:
                 yield Stream(stream_id, Rank(shard, number), matches[stream].topics, sealed)
 
     def all_streams(self) -> Iterator[StreamId]:
-        """Every stream of the database."""
         for generation in self.generations():
             yield from self.streams_in(generation)
 
@@ -169,7 +166,6 @@ class Catalog:
                 yield from self.streams_in(generation)
 
     def streams_in(self, generation: Generation) -> Iterator[StreamId]:
-        """The streams that one generation of one shard has now."""
         info = generation.info
         for stream in range(1, generation.structure.stream_count + 1):
             yield StreamId(self.name, info.shard, info.number, stream)
@@ -223,7 +219,6 @@ class Catalog:
 
 
 def generation_record(since: int, until: int | None, thresholds: Sequence[int], version: int = LAYOUT_VERSION) -> bytes:
-    """What is stored of a generation."""
     record = {
         "layout": LAYOUT,
         "version": version,

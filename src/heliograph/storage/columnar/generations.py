@@ -71,7 +71,6 @@ class Generations:
 
     @property
     def current_is_empty(self) -> bool:
-        """Whether the current generation holds nothing."""
         return not any(writer.stream_count for writer in self._writers)
 
     def infos(self) -> list[GenerationInfo]:

@@ -121,7 +121,6 @@ def numbered(key: bytes) -> tuple[int, int, int]:
 
 
 def shard_and_generation(key: bytes) -> tuple[int, int]:
-    """Shard and number of a generation key."""
     _, shard, number = _GENERATION.unpack(key)
     return shard, number
 

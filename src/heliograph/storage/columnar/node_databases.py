@@ -17,7 +17,6 @@ _FOLDER: Final = "storage"
 
 
 def databases_path(data_dir: Path) -> Path:
-    """Where the databases of a node lie."""
     return data_dir / _FOLDER
 
 
@@ -72,7 +71,6 @@ class NodeDatabases:
 
 
 def existing_databases(path: Path) -> list[str]:
-    """The databases in a directory, by name."""
     if not path.is_dir():
         return []
     return sorted(entry.name for entry in path.iterdir() if entry.name[0] != "." and (entry / "CURRENT").is_file())

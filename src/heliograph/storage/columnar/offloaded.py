@@ -57,7 +57,6 @@ class OffloadRecord:
     state: OffloadState
 
     def to_bytes(self) -> bytes:
-        """As it is stored."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod

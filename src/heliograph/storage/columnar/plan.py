@@ -113,7 +113,6 @@ class StreamCursor:
         return Extent(max(0, self.rows - before.rows), max(0, message_bytes))
 
     def step(self, database: Rdict, time: int) -> Step:
-        """What the plan says when it reaches `time`."""
         taken = self.until(database, time)
         if not taken.rows:
             return Step(self.given, 0, 0)

@@ -92,7 +92,6 @@ class ColumnarWriter:
 
     @property
     def stream_count(self) -> int:
-        """How many streams its generation has."""
         return self._structure.stream_count
 
     def staged_streams(self, database: str) -> list[StreamId]:

@@ -67,7 +67,6 @@ class Removed:
         self._highest = b""
 
     def add(self, key: bytes) -> None:
-        """A key was removed."""
         if self.count == 0 or key < self._lowest:
             self._lowest = key
         self._highest = max(self._highest, key)
@@ -93,7 +92,6 @@ class PendingChanges:
         return len(self._newest)
 
     def get(self, key: bytes) -> KeyedChange | None:
-        """The newest change of a key."""
         return self._newest.get(key)
 
     def sorted_keys(self) -> list[bytes]:

@@ -78,7 +78,6 @@ def message_key(stream: int, levels: bytes) -> bytes:
 
 
 def levels_of(topic: str) -> bytes:
-    """A topic name as it stands in a key."""
     return topic.encode("utf-8").replace(_SLASH, SEPARATOR)
 
 
@@ -98,7 +97,6 @@ def stream_of(key: bytes) -> int:
 
 
 def is_message(key: bytes) -> bool:
-    """Whether a key is that of a message."""
     return key.startswith(_MESSAGE)
 
 
@@ -108,7 +106,6 @@ def messages_behind(stream: int) -> tuple[bytes, bytes]:
 
 
 def end_of(stream: int) -> bytes:
-    """The key above all of a stream."""
     return _MESSAGE + (stream + 1).to_bytes(4, "big")
 
 
@@ -139,7 +136,6 @@ def node_key(number: int) -> bytes:
 
 
 def node_value(parent: int, level: str) -> bytes:
-    """What it says."""
     return parent.to_bytes(4, "big") + level.encode("utf-8")
 
 
@@ -149,12 +145,10 @@ def read_node(key: bytes, value: bytes) -> tuple[int, int, str]:
 
 
 def stream_key(number: int) -> bytes:
-    """The record of a stream."""
     return _STREAM + number.to_bytes(4, "big")
 
 
 def stream_value(node: int) -> bytes:
-    """What it says."""
     return node.to_bytes(4, "big")
 
 
@@ -189,7 +183,6 @@ class LayoutRecord(NamedTuple):
 
 
 def layout_keys() -> tuple[bytes, bytes]:
-    """Where that is said."""
     return META, _LAYOUT
 
 
@@ -214,7 +207,6 @@ def unpack_counts(value: bytes | None) -> tuple[int, int, int]:
 
 
 def pack(message: StorableMessage, stored_at: int, expires_us: int = 0, expiry_s: int = -1) -> bytes:
-    """The record of a message."""
     clientid = message.clientid.encode("utf-8")
     flags = message.qos | (_RETAIN if message.retain else 0)
     username = b""

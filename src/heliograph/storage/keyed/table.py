@@ -80,7 +80,6 @@ class KeyedTable(KeptInStore):
         self.last_time = 0  # of the newest change
 
     def __len__(self) -> int:
-        """How many messages there are."""
         return self._messages + self._pending.messages
 
     @property

@@ -24,12 +24,10 @@ class KeyedTopics:
 
     @property
     def stream_count(self) -> int:
-        """How many streams there are."""
         return self._structure.stream_count
 
     @property
     def level_count(self) -> int:
-        """How many levels were learned."""
         return self._structure.node_count - 1
 
     def load(self, rocks: Rdict, thresholds: tuple[int, ...]) -> None:
@@ -70,7 +68,6 @@ class KeyedTopics:
         return None if stream is None else records_of.message_key(stream, records_of.levels_of(topic))
 
     def learn(self, topic: str) -> bytes:
-        """The key of a topic, which is learned if it is new."""
         key = self.find(topic)
         if key is not None:
             return key

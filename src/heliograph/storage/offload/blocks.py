@@ -149,7 +149,6 @@ class OffloadedBlocks:
     def read(
         self, target: str, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] | None = None
     ) -> bytes:
-        """The same, of a target that is known."""
         with self._lock:
             reader = self._readers.get(target)
             if reader is None:
@@ -165,7 +164,6 @@ class OffloadedBlocks:
 
 
 def _is_of(rows: pa.Table, stream: StreamId, parts: Sequence[BlockPart]) -> bool:
-    """Whether rows are those of some commits of a stream."""
     times, sequences = array("q"), array("i")
     for part in parts:
         times.extend(array("q", [part.time]) * part.rows)

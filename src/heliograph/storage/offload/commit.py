@@ -151,7 +151,6 @@ def finish(database: OffloadableDatabase, shard: int, number: int) -> None:
 
 
 def generation_at(catalog: Catalog, shard: int, number: int) -> Generation | None:
-    """A generation of a shard, if it is there."""
     for generation in catalog.generations():
         if (generation.info.shard, generation.info.number) == (shard, number):
             return generation

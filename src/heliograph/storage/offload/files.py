@@ -151,7 +151,6 @@ def _batches(database: Rdict, catalog: Catalog, generation: Generation) -> Itera
 
 
 def everything(stream: StreamId) -> Selection:
-    """The selection of all rows of a stream."""
     return Selection([StreamMatch(stream.number, "#", None, True)])
 
 

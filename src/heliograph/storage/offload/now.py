@@ -90,7 +90,6 @@ class _StoppedDatabase(KeptInStore):
         return self._store.usable(), self._catalog
 
     def rewrite(self, batch: WriteBatch) -> None:
-        """Write records."""
         self._store.write(batch)
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:

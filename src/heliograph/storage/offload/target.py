@@ -33,7 +33,6 @@ class Target:
             return cls(fs.LocalFileSystem(), str(base / text))
 
     def place(self, file: str) -> str:
-        """Where a file is."""
         return f"{self.path}/{file}"
 
 

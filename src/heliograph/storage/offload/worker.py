@@ -77,7 +77,6 @@ class OffloadWorker:
         yield {}, self._blocks.read(fields["target"], StreamId.parse(fields["stream"]), key, stub)
 
     def remove(self, fields: dict[str, Any]) -> Iterator[Answer]:
-        """Remove files."""
         target = Target.open(fields["target"], self._data_dir)
         for file in fields["files"]:
             remove_file(target, file["path"])
@@ -110,7 +109,6 @@ def _generation(catalog: Catalog, fields: dict[str, Any]) -> Generation:
 
 
 def _frames(found: Iterable[Replacement]) -> Iterator[Answer]:
-    """Replacements, some at a time."""
     waiting: list[list[str]] = []
     size = 0
     for one in found:
@@ -131,7 +129,6 @@ class _Answers:
         self._lock = threading.Lock()
 
     def carry_out(self, act: Callable[[dict[str, Any]], Iterator[Answer]], fields: dict[str, Any]) -> None:
-        """Carry a request out and answer it."""
         number = fields["id"]
         try:
             for header, payload in act(fields):

@@ -30,8 +30,6 @@ _BYTES_RECEIVED_AT: Final = 128
 
 
 class _Seen:
-    """One connection."""
-
     def __init__(self, now: float) -> None:
         self.first_seen_at = now
         self.looked_at = now

@@ -58,7 +58,6 @@ class StorageReader:
         self._places_told: set[str] = set()
 
     def databases(self) -> list[str]:
-        """The names of the databases that exist."""
         return existing_databases(self._path)
 
     def database(self, name: str) -> ReadDatabase:
@@ -100,7 +99,6 @@ class StorageReader:
             self._tell(damage)
 
     def get_streams(self, request: Request) -> dict[str, object]:
-        """The action `get_streams`."""
         start, end = request.times()
         with self.database(request.database).current() as (_, catalog):
             shards = request.shards(catalog.n_shards)
@@ -121,7 +119,6 @@ class StorageReader:
         }
 
     def plan(self, request: Request) -> dict[str, object]:
-        """The action `plan`."""
         start, end = request.times()
         limits = ReadLimits(request.count("max_messages"), request.count("max_bytes"))
         filters, positions = request.filters(), request.positions()
@@ -144,7 +141,6 @@ class StorageReader:
         return answer
 
     def plan_newest(self, request: Request) -> dict[str, object]:
-        """The action `plan_newest`."""
         start, end = request.times()
         limits = ReadLimits(request.count("max_messages"), request.count("max_bytes"))
         filters = request.filters()
@@ -161,7 +157,6 @@ class StorageReader:
         }
 
     def split(self, request: Request) -> dict[str, object]:
-        """The action `split`."""
         start, _ = request.times()
         limits = ReadLimits(request.count("max_messages"), request.count("max_bytes"))
         filters = request.filters()
@@ -211,7 +206,6 @@ class StorageReader:
         return {"target": target if "://" in target else str((self._data_dir / target).absolute()), "path": file}
 
     def info(self, request: Request) -> dict[str, object]:
-        """The action `info`."""
         if not request.has_database():
             return {"databases": self.databases(), "read": self._given.counts()}
         with self.database(request.database).current() as (rocks, catalog):

@@ -81,7 +81,6 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
         self._reader = reader
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
-        """The actions and what they do."""
         return [(name, description) for name, (_, description) in self._actions.items()]
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[bytes]:

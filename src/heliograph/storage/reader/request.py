@@ -36,7 +36,6 @@ class Request:
 
     @property
     def database(self) -> str:
-        """The database that it is about."""
         return self.text("database")
 
     def has(self, name: str) -> bool:
@@ -44,7 +43,6 @@ class Request:
         return self._fields.get(name) is not None
 
     def has_database(self) -> bool:
-        """Whether it names a database."""
         return self.has("database")
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -70,7 +68,6 @@ class Request:
         return self.count("start"), self.count("end")
 
     def filters(self) -> list[TopicFilter]:
-        """The field `topics`."""
         topics = self._fields.get("topics")
         if isinstance(topics, list) and len(topics) > FILTERS_MAX:
             raise ValueError(f"the field 'topics' has {len(topics)} topic filters; {FILTERS_MAX} are allowed")
@@ -113,14 +110,12 @@ class Request:
         return parsed
 
     def on_damage(self) -> str:
-        """The field `on_damage`."""
         on_damage = self.text("on_damage", FAIL)
         if on_damage not in ON_DAMAGE:
             raise ValueError(f"the field 'on_damage' is {on_damage!r}; valid are {', '.join(ON_DAMAGE)}")
         return on_damage
 
     def columns(self) -> list[str] | None:
-        """The field `columns`."""
         columns = self._fields.get("columns")
         if columns is None:
             return None
@@ -132,7 +127,6 @@ class Request:
         return columns
 
     def positions(self) -> dict[StreamId, Position]:
-        """The field `positions`."""
         positions = self._fields.get("positions") or {}
         if not isinstance(positions, dict):
             raise ValueError(f"the field 'positions' is {positions!r}; an object of streams is expected")

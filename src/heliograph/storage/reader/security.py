@@ -100,7 +100,6 @@ class ReaderToken:
                 )
 
     def visible(self, databases: Iterable[str]) -> list[str]:
-        """Those of some databases that it allows."""
         return [database for database in databases if database in self.databases]
 
 
@@ -126,7 +125,6 @@ class ReaderSecurity:
 
     @classmethod
     def from_json(cls, text: str) -> "ReaderSecurity":
-        """What `to_json` gave."""
         fields: dict[str, Any] = json.loads(text)
         tokens = tuple(
             ReaderToken(
@@ -137,7 +135,6 @@ class ReaderSecurity:
         return cls(tokens, **fields)
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self))
 
     def check_address(self, host: str) -> None:
@@ -226,5 +223,4 @@ def read_file(setting: str, file: str) -> bytes:
 
 
 def unusable(setting: str, file: str, why: str) -> ReaderSettingsError:
-    """The error of a file that a setting of the reader names."""
     return ReaderSettingsError(f'durable_storage.flight.{setting} = "{file}": {why}', database="")

@@ -34,7 +34,6 @@ class CheckReport(Findings):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether anything is wrong."""
         return bool(self.damage_count or self.problem_count)
 
     def add_damage(self, damage: Damage) -> None:
@@ -44,7 +43,6 @@ class CheckReport(Findings):
             self.damages.append(damage)
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON for programs."""
         return {
             "database": self.database,
             "damaged": self.is_damaged,

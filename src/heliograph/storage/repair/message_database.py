@@ -76,7 +76,6 @@ class RepairReport:
     begins_anew: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON for programs."""
         kept = None if self.kept is None else str(self.kept)
         found = self.found.to_json()
         return {"found": found, "messages": self.messages, "kept": kept, "begins_anew": self.begins_anew}

@@ -142,7 +142,6 @@ class Rebuild:
             self._batch.put(keys.stream(*place, number), nodes[levels].to_bytes(4, "big"))
 
     def _told_structure(self, shard: int, generation: int) -> dict[int, _Levels]:
-        """The streams whose records are all there."""
         nodes: dict[int, _Levels] = {ROOT: ()}
         first, behind = keys.topic_level(shard, generation, 0), keys.topic_level(shard, generation + 1, 0)
         for key, value in _readable(self._rocks, first, behind):

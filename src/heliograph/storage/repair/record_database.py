@@ -49,7 +49,6 @@ class StateReport(Findings):
     begins_anew: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON for programs."""
         return {
             "database": self.database,
             "damaged": self.is_damaged,

@@ -90,7 +90,6 @@ class LocalState(KeptInStore):
         self._store.open()
 
     def listen(self, on_committed: OnStateCommitted) -> None:
-        """See `StateDatabase.listen`."""
         self._listeners.append(on_committed)
 
     def submit(self, batch: StateBatch) -> int:

@@ -33,7 +33,6 @@ def of_client(client: ClientInfo) -> Attributes:
 
 
 def of_connect(client: ClientInfo, connect: p.Connect) -> Attributes:
-    """What a client asks for when it connects."""
     attributes = of_client(client) | {
         "client.keepalive": int(connect.keepalive_s),
         "client.is_bridge": False,
@@ -87,7 +86,6 @@ def text_of(properties: Properties | None) -> str:
 
 
 def span_of(one: MessageSpan) -> TraceSpan:
-    """A span with all that it says."""
     trace = one.trace
     ids = trace.trace_id, one.span_id, one.parent_id
     times = int(one.started_ns), int(one.ended_ns)

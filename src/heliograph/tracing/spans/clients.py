@@ -80,7 +80,6 @@ class ClientSpans(Tracer):
 
     @contained
     def on_client_connect(self, client: ClientInfo, connect: p.Connect, _code: int) -> None:
-        """Callback of `client.connect`."""
         if self._sampler.picks(client.clientid):
             self._begin(client, of_connect(client, connect))
 
@@ -127,7 +126,6 @@ class ClientSpans(Tracer):
 
     @contained
     def on_client_connack(self, client: ClientInfo, code: int, _properties: Properties) -> None:
-        """Callback of `client.connack`."""
         begun = self._begun.pop(client, None)
         if begun is not None:
             begun.attributes["client.connack.reason_code"] = int(code)
@@ -135,7 +133,6 @@ class ClientSpans(Tracer):
 
     @contained
     def on_client_disconnected(self, client: ClientInfo, reason: str, told: Properties, _accumulator: object) -> None:
-        """Callback of `client.disconnected`."""
         self._begun.pop(client, None)
         if not self._sampler.picks(client.clientid):
             return
@@ -163,7 +160,6 @@ class ClientSpans(Tracer):
 
     @contained
     def on_filters_done(self, client: ClientInfo, packet: p.Packet, codes: list[int]) -> None:
-        """It is answered."""
         begun = self._begun.pop(client, None)
         if begun is None or not isinstance(packet, p.Subscribe | p.Unsubscribe):
             return

@@ -115,7 +115,6 @@ class MessageSpans(Tracer):
         return self._sampler.next_countdown()
 
     def end(self) -> None:
-        """Record what is done of it."""
         trace = self._current
         try:
             self.leave()
@@ -132,7 +131,6 @@ class MessageSpans(Tracer):
         return trace
 
     def enter(self, state: object) -> None:
-        """It goes on, or begins."""
         if isinstance(state, MessageTrace):
             self._current, self.is_current = state, True
             point = self._broker.hooks.message_publish
@@ -209,7 +207,6 @@ class MessageSpans(Tracer):
     def on_verdict(
         self, point: str, callback: Callable[..., object], arguments: tuple[object, ...], verdict: object
     ) -> None:
-        """A callback of `message.publish` answered."""
         trace = self._current
         if trace is None or point != hooks.MESSAGE_PUBLISH:
             return
@@ -232,7 +229,6 @@ class MessageSpans(Tracer):
             self._remember(_key(after), trace)
 
     def on_routed(self, message: Message, entries: Sequence[FilterEntry], is_wide: bool, ticket: i64) -> None:
-        """It is handed to its receivers now."""
         trace = self._trace_of(message)
         if trace is None:
             return
@@ -280,7 +276,6 @@ class MessageSpans(Tracer):
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:
-        """What becomes of it at one receiver."""
         trace = self._trace_of(message)
         if trace is None:
             return
@@ -301,7 +296,6 @@ class MessageSpans(Tracer):
                 self._records.add_moment(trace, name, clientid, trace.sent[clientid][0])
 
     def on_completed(self, clientid: str, message: Message) -> None:
-        """A receiver has acknowledged it."""
         trace = self._trace_of(message)
         if trace is not None and trace.sent is not None and clientid in trace.sent:
             span_id, qos = trace.sent.pop(clientid)

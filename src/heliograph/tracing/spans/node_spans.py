@@ -42,7 +42,6 @@ class NodeSpans:
         self._cluster = ""
 
     def use(self, settings: OtelTracesConfig) -> None:
-        """Make spans as these settings say."""
         self.stop()
         self.ring.resize(settings.max_queue_size)
         self._filter = settings.filter

@@ -69,7 +69,6 @@ class Sampler:
         return clientid in self.clientids or (self.ratio > 0 and random() < self.ratio)
 
     def lists(self, clientid: str, topic: str) -> bool:
-        """Whether a client or a topic is on a list."""
         return clientid in self.clientids or self.wants_topic(topic)
 
     def wants_topic(self, topic: str) -> bool:

@@ -58,7 +58,6 @@ def context_of(property_bytes: bytes) -> TraceContext | None:
 
 
 def parsed(user: Sequence[tuple[str, str]]) -> TraceContext | None:
-    """The context in user properties."""
     found = [value for name, value in user if name == TRACEPARENT]
     match = _HEADER.fullmatch(found[0]) if len(found) == 1 else None
     if match is None or match[1] == "ff" or (match[1] == "00" and match[5]):

@@ -40,11 +40,9 @@ class WayRecord(msgspec.Struct, array_like=True):
 
     @property
     def id(self) -> tuple[int, int]:
-        """The message id."""
         return self.id_high, self.id_low
 
     def topics(self) -> Iterable[str]:
-        """The topics that it had."""
         yield self.topic
         for _, what, _, text, _ in self.steps:
             if what == CHANGED and text:

@@ -68,7 +68,6 @@ class MessageWays:
 
     @property
     def is_recording(self) -> bool:
-        """Whether ways are recorded now."""
         return self._recorder is not None
 
     def open(self) -> None:
@@ -86,7 +85,6 @@ class MessageWays:
     # --- what is recorded
 
     def use(self, settings: MessageWaysConfig) -> None:
-        """Record what these settings say from now on."""
         self._end_recording()
         self._settings = settings
         if not settings.enable:
@@ -135,7 +133,6 @@ class MessageWays:
         self._on_policy_failed(message, verdicts.name_of(self.on_validation_failed, VALIDATION), name)
 
     def on_transformation_failed(self, message: Message, name: str, _accumulator: object) -> None:
-        """Callback of `message.transformation_failed`."""
         self._on_policy_failed(message, verdicts.name_of(self.on_transformation_failed, TRANSFORMATION), name)
 
     def _on_policy_failed(self, message: Message, chain: str, name: str) -> None:
@@ -146,7 +143,6 @@ class MessageWays:
     # --- from rules
 
     def on_rule(self, rule_id: str, columns: LiveColumns, rows: Sequence[Mapping[str, Value]] | Exception) -> None:
-        """A rule was evaluated."""
         outcome = f"failed: {_said_by(rows)}" if isinstance(rows, Exception) else _rows(len(rows))
         self._on_rule(columns, rule_id, "", outcome)
 

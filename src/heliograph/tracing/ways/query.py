@@ -41,7 +41,6 @@ class WayQuery:
         return not self.topic_filter or topics is None or self._has_topic(topics)
 
     def is_met_by(self, record: WayRecord) -> bool:
-        """Whether it is one of them."""
         if self.only is not None:
             return record.id == self.only
         if record.id_high < self.since_us or (self.before is not None and record.id >= self.before):

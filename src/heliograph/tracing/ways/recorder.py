@@ -60,7 +60,6 @@ class WayRecorder(Tracer):
     # --- the PUBLISH that is handled now
 
     def begin(self, client: ClientInfo, publish: p.Publish, topic: str) -> p.Publish:
-        """Begin to record it, if it is to be recorded."""
         scope = self._scope
         self._ended = None
         if self.countdown >= 0:  # another tracer wanted it
@@ -82,7 +81,6 @@ class WayRecorder(Tracer):
         return way
 
     def end(self) -> None:
-        """It has been handled."""
         way = self._current
         self._current, self.is_current = None, False
         if way is not None:
@@ -97,7 +95,6 @@ class WayRecorder(Tracer):
         return way
 
     def enter(self, state: object) -> None:
-        """It goes on."""
         if isinstance(state, Way):
             self._current, self.is_current = state, True
 
@@ -148,7 +145,6 @@ class WayRecorder(Tracer):
             self.contain(error)
 
     def is_about(self, point: str, arguments: tuple[object, ...]) -> bool:
-        """Whether verdicts of callbacks are recorded."""
         message = arguments[-1]
         return point == hooks.MESSAGE_PUBLISH and isinstance(message, Message) and message.is_traced
 
@@ -180,7 +176,6 @@ class WayRecorder(Tracer):
             way.add(self._broker.now_us, steps.CHANGED, "", after.topic if after.topic != before.topic else "")
 
     def on_routed(self, message: Message, entries: Sequence[FilterEntry], is_wide: bool, ticket: i64) -> None:
-        """It is handed to its receivers now."""
         way = self._ways.find(message)
         if way is None:
             return
@@ -228,7 +223,6 @@ class WayRecorder(Tracer):
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:
-        """What becomes of it at one receiver."""
         try:
             way = self._resumed(message)
             if way is not None:
@@ -289,7 +283,6 @@ class WayRecorder(Tracer):
             way.add(self._broker.now_us, steps.RECEIVED, clientid)
 
     def on_completed(self, clientid: str, message: Message) -> None:
-        """A receiver has acknowledged it."""
         try:
             way = self._resumed(message)
             if way is not None:

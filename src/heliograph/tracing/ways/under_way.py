@@ -44,11 +44,9 @@ class WaysUnderWay:
         return len(self._ways)
 
     def find(self, message: Message) -> Way | None:
-        """The way of a message."""
         return self._ways.get((int(message.id_high), int(message.id_low)))
 
     def identify(self, way: Way, message: Message) -> None:
-        """A PUBLISH is a message now."""
         way.has_id = message.is_traced = True
         way.id_high, way.id_low, way.expiry_s = message.id_high, message.id_low, message.expiry_s
         self._put(way, (int(message.id_high), int(message.id_low)))
@@ -141,7 +139,6 @@ class WaysUnderWay:
             self._finish(way)
 
     def count(self, way: Way) -> None:
-        """Count what it has grown by."""
         self._scope.held_bytes += way.grown_bytes
         way.held_bytes += way.grown_bytes
         way.grown_bytes = 0
@@ -157,7 +154,6 @@ class WaysUnderWay:
         return [*self._finished, *self._ways.values()]
 
     def close(self) -> None:
-        """Finish all."""
         for way in [*self._ways.values()]:
             self._finish(way)
         self._loose = []
