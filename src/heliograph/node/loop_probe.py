@@ -3,8 +3,8 @@
 What comes while the loop is in a turn waits for the end of it. A timer begins a measurement, and what it has called in
 the next turn ends it. That the timer itself came late shows a long turn that fell between two of them.
 
-`TurnWatch` has a thread that looks at the loop's thread while a turn takes long: compiled code that gives the
-interpreter to nobody is not seen, only who called it. Nothing is looked at while turns are short.
+`TurnWatch` has a thread that looks at the loop's thread while a turn takes long: compiled code that keeps the
+interpreter to itself is not seen, only its caller. Nothing is looked at while turns are short.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 The libraries of Delta Lake and Iceberg write from the driver. A batch that was collected there would have to fit into
 its memory, and the first batch of a new query is everything that is stored; so the workers write it to files, as in
 parallel as they computed it, and the driver reads these as a stream of record batches. That costs a second writing of
-the rows, and no more memory for a large batch than for a small one.
+the rows, and as much memory for a large batch as for a small one.
 """
 
 import shutil
