@@ -73,7 +73,6 @@ class Reachability:
         return (reach.status, reach.reason) if reach.settings.enable else (DISCONNECTED, _DISABLED)
 
     async def stop(self) -> None:
-        """Stop looking."""
         looking = [reach.looking for reach in self._known.values() if reach.looking is not None]
         self.use({})
         if looking:

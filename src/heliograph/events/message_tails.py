@@ -108,7 +108,6 @@ class MessageTails:
             self._point.renew()
 
     def close(self, tail: MessageTail) -> None:
-        """End it."""
         self._tails.remove(tail)
         if self._tails:
             self._point.renew()
@@ -116,7 +115,6 @@ class MessageTails:
             self._point.remove(self.on_message_publish)
 
     def wants(self, topic: str) -> bool:
-        """Whether a tail wants a topic."""
         return any(topic_matches(topic, tail.topic_filter) for tail in self._tails)
 
     def on_message_publish(self, message: Message) -> None:

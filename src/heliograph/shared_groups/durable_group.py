@@ -41,7 +41,6 @@ class DurableGroup:
 
     @property
     def name(self) -> GroupName:
-        """Its name and filter."""
         return GroupName.parse(self.key)
 
     @property
@@ -51,7 +50,6 @@ class DurableGroup:
 
     @property
     def subscriptions(self) -> list[Subscription]:
-        """Those of its members."""
         return [] if self.members is None else list(self.members.members)
 
     @property
@@ -105,7 +103,6 @@ class GroupDirectory:
         return self._groups.get(group.key) is group
 
     def remove(self, group: DurableGroup) -> None:
-        """A group has ended."""
         del self._groups[group.key]
 
     def __repr__(self) -> str:

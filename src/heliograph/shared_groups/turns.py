@@ -94,11 +94,9 @@ class GroupTurns:
         self.schedule()
 
     def add_reader(self, stream: StreamId, reader: StreamReader) -> None:
-        """A stream has one more reader, of one group."""
         self._readers.setdefault(stream, {})[reader] = None
 
     def remove_reader(self, stream: StreamId, reader: StreamReader) -> None:
-        """A reader has ended."""
         readers = self._readers[stream]
         del readers[reader]
         if not readers:
@@ -143,13 +141,11 @@ class GroupTurns:
             self.schedule()
 
     def on_grown(self, streams: Iterable[StreamId]) -> None:
-        """These streams have more."""
         for stream in streams:
             self._grown.update(self._readers.get(stream, _NO_READERS))
         self.schedule()  # leaders heard of them, too
 
     def schedule(self) -> None:
-        """Ask for a turn."""
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self._loop.call_soon(self._run)

@@ -219,7 +219,6 @@ class SocketTransport(Wire):
         self._lose(None)
 
     def pause_reading(self) -> None:
-        """Stop reading."""
         self._is_paused = True
 
     def resume_reading(self) -> None:

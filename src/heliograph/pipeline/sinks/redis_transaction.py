@@ -3,8 +3,8 @@
 The note, a hash, says which batch was written last. It is watched before it is read: a writer that was killed may have
 left a transaction on its way to the server, and only one of the two is carried out.
 
-Pipelines of redis-py do not do that: after a lost connection the one for clusters repeats EXEC on another, where nothing
-is watched; it names only the first command that was not queued, and gives the connection back before WAIT.
+Pipelines of redis-py do not do that: after a lost connection the one for clusters repeats EXEC on another, which
+watches nothing; it names only the first command that was not queued, and gives the connection back before WAIT.
 """
 
 from collections.abc import Callable, Iterable, Sequence
