@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -82,9 +83,7 @@ def _in_group(
 def _of(layers: Layers, setting: Setting, node: Node | None, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
     kind = setting.kind
     if isinstance(kind, Section) and node is not None and node.value == NOTHING:
-        yield _set(layers, node, path, how, kind, is_secret=setting.is_secret)
-    elif isinstance(kind, Section):
-        yield EffectiveSetting(_dotted(path), NOTHING, DEFAULTS, how, _NULL)
+        yield _set(layers, node, path, how)
     elif isinstance(kind, Section) and (node is not None or not kind.has_switch):
         if kind.has_switch and node is not None:
             yield _switch(layers, node, (*path, _ENABLE), how)
@@ -98,7 +97,9 @@ def _of(layers: Layers, setting: Setting, node: Node | None, path: KeyPath, how:
             else:
                 yield from _said(layers, group, (*path, name), how)
     elif node is not None:
-        yield _set(layers, node, path, how)
+        yield _set(layers, node, path, how, kind, is_secret=setting.is_secret)
+    elif isinstance(kind, Section):
+        yield EffectiveSetting(_dotted(path), NOTHING, DEFAULTS, how, _NULL)
     else:
         yield EffectiveSetting(_dotted(path), "[]", DEFAULTS, how, "[]")
 

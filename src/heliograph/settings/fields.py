@@ -13,14 +13,27 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, ClassVar, Final, Generic, cast
 
+from heliograph.hocon.values import Plain
 from heliograph.settings.kinds import Kind, SecretText, Value
 
 #: What a file may say in the place of a group that has a switch, and has none of it.
 NOTHING: Final = "none"
 
-
 # What the metadata of a dataclass field is filed under.
 _DECLARED: Final = "setting"
+
+
+class How(StrEnum):
+    """When another value of a setting holds, and what that costs."""
+
+    LIVE = "live"
+    """From the turn of the change on, for everything."""
+    NEW_CONNECTIONS = "new connections"
+    """For connections that come then; those that stand keep what they have."""
+    LISTENER_REPLACED = "listener replaced"
+    """Another listener takes the place of the one before, whose connections end."""
+    RESTART = "restart"
+    """With the next start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,10 @@ class ListOfVariants:
         settings = settings_of(model)
         return ":".join(settings[tag].default for tag in self.tags if tag in settings)
 
+    def plain(self, groups: tuple[Any, ...]) -> list[Plain]:
+        """Groups that have nothing but defaults, as JSON has them."""
+        return [{tag: getattr(one, tag) for tag in self.tags if hasattr(one, tag)} for one in groups]
+
     def show(self, groups: tuple[Any, ...]) -> str:
         """The same as a file would have them."""
         words = (", ".join(f"{tag} = {getattr(one, tag)}" for tag in self.tags if hasattr(one, tag)) for one in groups)
@@ -144,19 +161,6 @@ class Overlays:
 AnyKind = Kind[Any] | ListOf[Any] | Section | Named | ListOfSections | ListOfVariants | Overlays
 
 
-class How(StrEnum):
-    """When another value of a setting holds, and what that costs."""
-
-    LIVE = "live"
-    """From the turn of the change on, for everything."""
-    NEW_CONNECTIONS = "new connections"
-    """For connections that come then; those that stand keep what they have."""
-    LISTENER_REPLACED = "listener replaced"
-    """Another listener takes the place of the one before, whose connections end."""
-    RESTART = "restart"
-    """With the next start."""
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """All that is known of one setting.
@@ -168,7 +172,6 @@ class Setting:
         default: Its value where a file does not say; `dataclasses.MISSING` where a file must.
         description: What it means, for people.
         is_secret: Whether its value is never shown.
-        is_place: See `Setting`.
         is_place: Whether it says where secrets beside it are sent, or is an object of which any part may.
         how: How it and all below it change while the program runs; None: as the group that it belongs to.
     """
@@ -181,11 +184,6 @@ class Setting:
     is_secret: bool
     is_place: bool
     how: How | None = None
-
-    @property
-    def leads(self) -> bool:
-        """Whether it says where secrets are sent."""
-        return self.is_place or (isinstance(self.kind, Kind) and self.kind.is_place)
 
     @property
     def is_required(self) -> bool:
@@ -205,6 +203,11 @@ class _Declared:
     how: How | None = None
 
     @property
+    def leads(self) -> bool:
+        """Whether it says where secrets are sent."""
+        return self.is_place or (isinstance(self.kind, Kind) and self.kind.is_place)
+
+    @property
     def hides(self) -> bool:
         """Whether its value is never shown."""
         return self.is_secret or isinstance(self.kind, SecretText)
@@ -219,6 +222,23 @@ def settings_of(model: type[Any]) -> Mapping[str, Setting]:
     found = _settings_of.get(model)
     if found is None:
         found = _settings_of[model] = _declared_in(model)
+    return found
+
+
+def setting_at(model: type[Any], path: Sequence[str]) -> Setting | None:
+    """The setting at a path below a group, or the one whose value holds that path; None if none is declared there."""
+    kind: AnyKind = Section(model)
+    found: Setting | None = None
+    for name in path:
+        if isinstance(kind, Named | Overlays):
+            kind = Section(kind.model)
+        elif isinstance(kind, Section):
+            found = settings_of(kind.model).get(name)
+            if found is None:
+                return None
+            kind = found.kind
+        else:
+            break
     return found
 
 
@@ -261,6 +281,7 @@ def setting(
         description: What it means.
         name: Its name in a file, where the field cannot have that.
         is_secret: Whether its value is never shown.
+        is_place: See `Setting`.
         how: How it changes while the program runs; None: as its group does.
     """
     metadata = {_DECLARED: _Declared(kind, description, name, is_secret, is_place, how)}
