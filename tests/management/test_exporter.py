@@ -62,7 +62,7 @@ async def test_a_fault_of_which_the_node_heard_when_settings_changed_ends() -> N
 
 async def test_the_node_hears_the_newest_last() -> None:
     node = _Node()
-    node.faults = {"opentelemetry.spans": "a", "opentelemetry.records": "b"}
+    node.faults = {"opentelemetry.spans": "a", "opentelemetry.logs": "b"}
     node.answers.clear()
     exporter = Exporter(cast(Node, node))
     await exporter.use(replace(TRACES, logs=OtelLogsConfig(enable=True, scheduled_delay=0.001)))

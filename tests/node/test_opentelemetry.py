@@ -25,7 +25,7 @@ opentelemetry.traces {
   filter { trace_mode = e2e, e2e_tracing_options { sample_ratio = "100%", client_messaging = true } }
 }
 """
-LOGS = "opentelemetry.records { enable = true, level = warning, max_queue_size = 3 }"
+LOGS = "opentelemetry.logs { enable = true, level = warning, max_queue_size = 3 }"
 
 
 def asker(running: RunningNode) -> Asker:
@@ -96,14 +96,14 @@ async def test_the_log_is_kept_from_its_level_on_and_its_oldest_entries_give_way
             raise ValueError("what happened")
         except ValueError:
             log.exception("failed")
-        rows = [row for row in asked.rows("opentelemetry.records", WaitingArgs()) if row.logger == "heliograph.tests"]
+        rows = [row for row in asked.rows("opentelemetry.logs", WaitingArgs()) if row.logger == "heliograph.tests"]
         assert [row.text for row in rows] == ["entry 3", "entry 4", "failed"]
         assert [row.level for row in rows] == [30, 30, 40]
         assert "ValueError: what happened" in rows[-1].error
-        assert samples(running)["opentelemetry.records_dropped"] >= 3
+        assert samples(running)["opentelemetry.logs_dropped"] >= 3
         assert await running.change()
         log.warning("unheard")
-        assert asked.rows("opentelemetry.records", WaitingArgs()) == []
+        assert asked.rows("opentelemetry.logs", WaitingArgs()) == []
 
 
 async def test_lists_are_checked_bounded_and_outlast_a_restart(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ class OpenTelemetryPart(Part):
     metrics = (
         gauge("opentelemetry.spans_waiting", "Spans that wait to be exported."),
         counter("opentelemetry.spans_dropped", "Spans that gave way to newer ones before they were fetched."),
-        gauge("opentelemetry.records_waiting", "Log entries that wait to be exported."),
-        counter("opentelemetry.records_dropped", "Log entries that gave way to newer ones before they were fetched."),
+        gauge("opentelemetry.logs_waiting", "Log entries that wait to be exported."),
+        counter("opentelemetry.logs_dropped", "Log entries that gave way to newer ones before they were fetched."),
         gauge("opentelemetry.sent", "Spans, points and log entries that the collector has taken from the exporter."),
         gauge("opentelemetry.given_up", "Those that the exporter gave up, since the collector did not take them."),
     )
@@ -124,8 +124,8 @@ class OpenTelemetryPart(Part):
             {
                 "opentelemetry.spans_waiting": 0 if ring is None else len(ring),
                 "opentelemetry.spans_dropped": 0 if ring is None else ring.dropped_count,
-                "opentelemetry.records_waiting": 0 if log is None else len(log),
-                "opentelemetry.records_dropped": 0 if log is None else log.dropped_count,
+                "opentelemetry.logs_waiting": 0 if log is None else len(log),
+                "opentelemetry.logs_dropped": 0 if log is None else log.dropped_count,
                 "opentelemetry.sent": self._exported[0],
                 "opentelemetry.given_up": self._exported[1],
             }

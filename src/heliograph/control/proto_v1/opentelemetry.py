@@ -7,7 +7,7 @@ from heliograph.rpc.methods import Args
 
 
 class WaitingArgs(Args, frozen=True):
-    """`opentelemetry.spans` and `opentelemetry.records`.
+    """`opentelemetry.spans` and `opentelemetry.logs`.
 
     Attributes:
         after: The number of the newest item that the asker has, 0 for none; the node forgets those up to it.
@@ -46,7 +46,7 @@ class SpanRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LogRow(msgspec.Struct, frozen=True, array_like=True):
-    """A row of `opentelemetry.records`.
+    """A row of `opentelemetry.logs`.
 
     Attributes:
         number: Entries are numbered as they come.
@@ -112,7 +112,7 @@ class ExportNoted(msgspec.Struct, frozen=True):
 
 
 OPENTELEMETRY_SPANS = ListAsk("opentelemetry.spans", WaitingArgs, SpanRow, ONE)
-OPENTELEMETRY_LOGS = ListAsk("opentelemetry.records", WaitingArgs, LogRow, ONE)
+OPENTELEMETRY_LOGS = ListAsk("opentelemetry.logs", WaitingArgs, LogRow, ONE)
 OPENTELEMETRY_WHITELIST = ListAsk("opentelemetry.whitelist", WhitelistArgs, str, STATE)
 OPENTELEMETRY_SET_WHITELIST = Ask("opentelemetry.set_whitelist", NewWhitelistArgs, WhitelistSet, STATE, ACTS)
 OPENTELEMETRY_EXPORTED = Ask("opentelemetry.exported", ExportArgs, ExportNoted, ONE)
