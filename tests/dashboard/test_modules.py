@@ -18,7 +18,7 @@ _IMPORT: Final = re.compile(r"(?:import|export)\s+([^;]*?)\s+from\s+\"(\.[^\"]+)
 _LAZY_IMPORT: Final = re.compile(r"import\(\"(\.[^\"]+)\"\)")
 _EXPORT: Final = re.compile(r"^export (?:(default)\b|(?:async )?(?:function\*?|const|class) (\w+))", re.M)
 _NAMES: Final = re.compile(r"\{(.*)\}", re.S)
-_ANY_MAX: Final = 670
+_ANY_MAX: Final = 333
 _TEXT: Final = re.compile(r"^  (\w+)[:(]", re.M)
 
 

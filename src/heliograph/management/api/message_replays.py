@@ -58,13 +58,27 @@ class JobFailure(TypedDict):
     code: NotRequired[str]
 
 
+class ReplayProgress(TypedDict):
+    """How far a replay is.
+
+    Attributes:
+        share: Of the work that is done, from 0 to 1.
+        reasons: Why messages were refused.
+    """
+
+    share: float
+    published: NotRequired[int]
+    refused: NotRequired[int]
+    too_large: NotRequired[int]
+    reasons: NotRequired[list[str]]
+
+
 class MessageReplayShown(TypedDict):
     """Messages that are published again.
 
     Attributes:
         state: `running`, `finished`, `failed` or `cancelled`.
         rate: Messages a second, at most.
-        progress: `share` of the work that is done, and counts.
     """
 
     id: str
@@ -78,7 +92,7 @@ class MessageReplayShown(TypedDict):
     rate: int
     limit: int
     owner: str
-    progress: dict[str, float]
+    progress: ReplayProgress
     error: NotRequired[JobFailure]
 
 

@@ -96,8 +96,16 @@ class NewRule(RuleBody):
     id: Str | None = Field(default=None, min_length=1, description="Made up where it is left out")
 
 
+def _with_topics(schema: dict[str, Any]) -> None:
+    """The key `from`, which is one of those that come after the declared ones."""
+    schema["properties"]["from"] = {"type": "array", "items": {"type": "string"}}
+    schema["required"].append("from")
+
+
 class RuleObject(Row):
     """A rule with its id, the topics of its FROM, and when it was made and changed."""
+
+    model_config = ConfigDict(json_schema_extra=_with_topics)
 
     id: str
     name: str

@@ -95,7 +95,7 @@ class TraceShown(TypedDict):
     """
 
     name: str
-    type: str
+    type: TraceType
     clientid: NotRequired[str]
     topic: NotRequired[str]
     ip_address: NotRequired[str]

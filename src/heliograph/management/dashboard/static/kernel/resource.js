@@ -4,11 +4,15 @@ import { useCallback, useEffect, useRef, useState } from "./html.js";
 import { loggedInAgain } from "./api.js";
 import { useStore } from "./store.js";
 
+/** @typedef {Error & Partial<import("./api.js").ApiError>} Failure What was caught, of the API or of the page. */
+
 /**
  * @template T
- * @typedef {{ data: T | undefined, error: any, isLoading: boolean, reload: () => void, set: (data: T) => void }}
- *   Resource
+ * @typedef {{ data: T | undefined, error: Failure | null, isLoading: boolean, reload: () => void,
+ *   set: (data: T) => void }} Resource
  */
+
+/** @template T @typedef {{ key: string, data: T | undefined, error: Failure | null, isLoading: boolean }} State */
 
 /**
  * Loads something, and again whenever the key is another one; an answer that is late is dropped.
@@ -18,18 +22,18 @@ import { useStore } from "./store.js";
  * @returns {Resource<T>}
  */
 export const useResource = (key, load) => {
-  const [state, setState] = useState(/** @type {any} */ ({ key, data: undefined, error: null, isLoading: true }));
+  const [state, setState] = useState(/** @type {State<T>} */ ({ key, data: undefined, error: null, isLoading: true }));
   const [turn, setTurn] = useState(0);
   const logins = useStore(loggedInAgain);
   const latest = useRef(load);
   latest.current = load;
   useEffect(() => {
     const abort = new AbortController();
-    setState((/** @type {any} */ old) => ({ ...(old.key === key ? old : { data: undefined, error: null }), key,
+    setState((old) => ({ ...(old.key === key ? old : { data: undefined, error: null }), key,
       isLoading: true }));
     latest.current(abort.signal).then(
       (data) => abort.signal.aborted || setState({ key, data, error: null, isLoading: false }),
-      (error) => abort.signal.aborted || setState((/** @type {any} */ old) => ({ ...old, error, isLoading: false })),
+      (error) => abort.signal.aborted || setState((old) => ({ ...old, error, isLoading: false })),
     );
     return () => abort.abort();
   }, [key, turn, logins]);
@@ -42,23 +46,26 @@ export const useResource = (key, load) => {
 
 /**
  * Something that the user does: runs once at a time, and keeps its error until the next run.
- * @param {(...args: any[]) => Promise<any>} act
- * @returns {{ run: (...args: any[]) => Promise<boolean>, isRunning: boolean, error: any, clear: () => void }}
+ * @template {unknown[]} Args
+ * @param {(...args: Args) => Promise<unknown>} act
+ * @returns {{ run: (...args: Args) => Promise<boolean>, isRunning: boolean, error: Failure | null, clear: () => void }}
  */
 export const useAction = (act) => {
-  const [state, setState] = useState(/** @type {any} */ ({ isRunning: false, error: null }));
+  const [state, setState] = useState(/** @type {{ isRunning: boolean, error: Failure | null }} */ (
+    { isRunning: false, error: null }));
   const isRunning = useRef(false);
   const isThere = useRef(true);
   useEffect(() => () => { isThere.current = false; }, []);
-  const run = async (/** @type {any[]} */ ...args) => {
+  const run = async (/** @type {Args} */ ...args) => {
     if (isRunning.current) return false;
     isRunning.current = true;
     setState({ isRunning: true, error: null });
+    /** @type {Failure | null} */
     let error = null;
     try {
       await act(...args);
     } catch (caught) {
-      error = caught;
+      error = /** @type {Failure} */ (caught);
     }
     isRunning.current = false;
     if (isThere.current) setState({ isRunning: false, error });

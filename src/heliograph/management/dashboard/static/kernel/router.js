@@ -28,11 +28,11 @@ export const useRoute = () => useStore(route);
 
 /**
  * The address of a page: link("clients", "a/b", { tab: "queue" }).
- * @param {...(string | number | Record<string, any>)} parts
+ * @param {...(string | number | Record<string, unknown>)} parts
  */
 export const link = (...parts) => {
   const steps = parts.filter((part) => typeof part !== "object").map((part) => encodeURIComponent(String(part)));
-  const query = /** @type {Record<string, any>} */ (parts.find((part) => typeof part === "object") ?? {});
+  const query = /** @type {Record<string, unknown>} */ (parts.find((part) => typeof part === "object") ?? {});
   return `#/${steps.join("/")}${queryText(query)}`;
 };
 
@@ -43,7 +43,7 @@ export const navigate = (address) => {
 
 /**
  * Another query of the page that is shown; the browser's "back" passes over it.
- * @param {Record<string, any>} query
+ * @param {Record<string, unknown>} query
  */
 export const replaceQuery = (query) => {
   history.replaceState(null, "", `#/${route.get().path}${queryText(query)}`);

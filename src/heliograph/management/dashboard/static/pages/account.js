@@ -27,7 +27,7 @@ export default function AccountPage() {
       <dl class="facts"><dt>${texts.name}</dt><dd>${name}</dd><dt>${texts.role}</dt><dd>${user?.role}</dd></dl>
     </section>
     ${user?.kind === "user" ? html`
-      <${Loaded} of=${users}>${(/** @type {any[]} */ rows) => html`
+      <${Loaded} of=${users}>${(/** @type {Api.UserAnswer[]} */ rows) => html`
         <${Own} name=${name} hasFactor=${rows.some(({ username, mfa }) => username === name
           && mfa !== "none")} />`}<//>`
       : html`<p>${texts.elsewhere}</p>`}`;
@@ -36,15 +36,16 @@ export default function AccountPage() {
 /** @param {{ name: string, hasFactor: boolean }} props */
 const Own = ({ name, hasFactor }) => {
   const [open, setOpen] = useState("");
-  const [enrolment, setEnrolment] = useState(/** @type {any} */ (null));
+  const [enrolment, setEnrolment] = useState(/** @type {Api.EnrolmentAnswer | null} */ (null));
   const [codes, setCodes] = useState(/** @type {string[]} */ ([]));
   // What ends all logins ends this one too: the page then asks to log in again.
   const close = (/** @type {boolean} */ isDone) => {
     setOpen("");
     if (isDone) loadSession();
   };
-  const begin = async (/** @type {any} */ values) => setEnrolment(await api.post("heliograph/second_factor", values));
-  const confirm = async (/** @type {any} */ values) => setCodes((await api.post("heliograph/second_factor/confirm",
+  const begin = async (/** @type {object} */ values) =>
+    setEnrolment(await api.post("heliograph/second_factor", values));
+  const confirm = async (/** @type {object} */ values) => setCodes((await api.post("heliograph/second_factor/confirm",
     values)).recovery_codes);
   return html`
     <section class="card"><h2>${texts.password}</h2>
@@ -58,11 +59,11 @@ const Own = ({ name, hasFactor }) => {
     </section>
     ${open === "password" && html`<${FormDialog} title=${texts.changePassword} action=${texts.changePassword}
       fields=${[OLD, NEW]} intro=${texts.loginsEnd}
-      act=${(/** @type {any} */ values) => api.post(path("users/{username}/change_pwd", name), values)}
+      act=${(/** @type {object} */ values) => api.post(path("users/{username}/change_pwd", name), values)}
       onClose=${close} />`}
     ${open === "remove" && html`<${FormDialog} title=${texts.removeFactor} action=${texts.removeFactor}
       fields=${[PASSWORD, CODE]} intro=${texts.loginsEnd}
-      act=${(/** @type {any} */ values) => api.post("heliograph/second_factor/remove", values)} onClose=${close} />`}
+      act=${(/** @type {object} */ values) => api.post("heliograph/second_factor/remove", values)} onClose=${close} />`}
     ${open === "begin" && html`<${FormDialog} title=${texts.addFactor} action=${texts.go} fields=${[PASSWORD]}
       intro=${texts.passwordOnceMore}
       act=${begin} onClose=${(/** @type {boolean} */ isDone) => setOpen(isDone ? "scan" : "")} />`}
@@ -75,7 +76,7 @@ const Own = ({ name, hasFactor }) => {
     <//>`}`;
 };
 
-/** @param {{ of: any }} props */
+/** @param {{ of: Api.EnrolmentAnswer }} props */
 const Scan = ({ of }) => html`
   ${texts.scanText}<br />
   <img class="qr" alt=${texts.qr} src=${`data:image/svg+xml,${encodeURIComponent(withNamespace(of.qr_svg))}`} /><br />

@@ -37,10 +37,11 @@ export default function AlarmsPage() {
     <section><header class="page-head"><h2>${texts.history}</h2>
         ${may("alarms:write") && !!ended.data?.data.length
           && html`<button type="button" onClick=${() => setAsked("")}>${texts.clear}</button>`}</header>
-      <${Loaded} of=${ended}>${(/** @type {any} */ data) => html`
+      <${Loaded} of=${ended}>${(/** @type {Api.AlarmPage} */ data) => html`
         <${Table} caption=${texts.history} columns=${COLUMNS} rows=${data.data} empty=${texts.noHistory}
           isBusy=${ended.isLoading}
-          rowKey=${(/** @type {any} */ row) => `${row.node} ${row.name} ${row.activate_at} ${row.deactivate_at}`} />
+          rowKey=${(/** @type {Api.AlarmShown} */ row) =>
+            `${row.node} ${row.name} ${row.activate_at} ${row.deactivate_at}`} />
         ${(page > 1 || data.meta.hasnext) && html`<${Pager} hasMore=${data.meta.hasnext} hasBefore=${page > 1}
           onMore=${() => setPage(page + 1)} onBefore=${() => setPage(page - 1)} />`}`}<//>
     </section>
@@ -58,7 +59,7 @@ const Asked = ({ name, onClose }) => name
   : html`<${ConfirmDialog} title=${texts.clearTitle} text=${texts.clearText} action=${texts.clear} onClose=${onClose}
     act=${() => api.del("alarms")} />`;
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/table.js").Column<Api.AlarmShown>[]} */
 const COLUMNS = [
   { key: "name", title: texts.name, isHead: true, kind: "code" },
   { key: "message", title: texts.message },

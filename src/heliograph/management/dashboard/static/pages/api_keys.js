@@ -37,7 +37,7 @@ export default function ApiKeysPage() {
     keys.reload();
     queueMicrotask(() => show("made", key));
   };
-  /** @type {import("../parts/table.js").Column[]} */
+  /** @type {import("../parts/table.js").Column<Api.ApiKeyAnswer>[]} */
   const columns = [
     { key: "name", title: texts.name, isHead: true },
     { key: "api_key", title: texts.key, kind: "code" },
@@ -48,7 +48,7 @@ export default function ApiKeysPage() {
     { key: "created_at", title: texts.created, show: (row) => time(row.created_at) },
     { key: "desc", title: texts.description },
     ...(mayChange ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {any} */ row) => html`
+      show: (/** @type {Api.ApiKeyAnswer} */ row) => html`
       <button type="button" onClick=${() => show("change", row)} aria-label=${texts.changeNamed(row.name)}>
         ${texts.change}</button>
       <button type="button" class="danger" onClick=${() => show("delete", row)}
@@ -58,8 +58,9 @@ export default function ApiKeysPage() {
     <${PageHead} title=${texts.title}>${mayChange && html`<button type="button" class="main"
       onClick=${() => show("add")}>${texts.add}</button>`}<//>
     <p class="quiet">${texts.intro}</p>
-    <${Loaded} of=${keys}>${(/** @type {any[]} */ rows) => html`
-      <${Table} caption=${texts.title} columns=${columns} rows=${rows} rowKey=${(/** @type {any} */ row) => row.name}
+    <${Loaded} of=${keys}>${(/** @type {Api.ApiKeyAnswer[]} */ rows) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${rows}
+        rowKey=${(/** @type {Api.ApiKeyAnswer} */ row) => row.name}
         empty=${texts.none} />`}<//>
     ${kind === "add" && html`<${FormDialog} title=${texts.add} action=${texts.add} fields=${[NAME, ...SHARED]}
       initial=${{ role: "viewer", enable: true }}
@@ -68,21 +69,21 @@ export default function ApiKeysPage() {
     ${kind === "change" && html`<${FormDialog} title=${texts.changeNamed(key.name)} action=${everywhere.save}
       fields=${SHARED}
       initial=${{ role: key.role, desc: key.desc, enable: key.enable, expired_at: local(key.expired_at) }}
-      act=${(/** @type {any} */ values) => api.put(path("api_key/{name}", key.name), sent(values))}
+      act=${(/** @type {object} */ values) => api.put(path("api_key/{name}", key.name), sent(values))}
         onClose=${close(texts.changed(key.name))} />`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${texts.deleteNamed(key.name)}
       text=${texts.deleteText(key.name)} action=${texts.deleteNamed(key.name)}
       act=${() => api.del(path("api_key/{name}", key.name))} onClose=${close(texts.deleted(key.name))} />`}`;
 }
 
-/** @param {any} key */
+/** @param {Api.ApiKeyAnswer} key */
 const stateOf = ({ enable, expired }) => {
   if (expired) return html`<span class="badge bad">${texts.expired}</span>`;
   return enable ? html`<span class="badge good">${texts.counts}</span>`
     : html`<span class="badge">${texts.disabled}</span>`;
 };
 
-/** @param {{ made: any, onClose: () => void }} props */
+/** @param {{ made: Api.NewApiKeyAnswer, onClose: () => void }} props */
 const Made = ({ made, onClose }) => html`
   <${Dialog} title=${texts.made(made.name)} onClose=${onClose}>
     <p>${texts.once}</p>

@@ -14,7 +14,7 @@ import texts from "../texts/en/audit.js";
 const LIMIT = 50;
 const RESULTS = ["", "success", "failure"].map((value) => ({ value, label: texts.results[value] }));
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/table.js").Column<Api.AuditAnswer>[]} */
 const COLUMNS = [
   { key: "created_at", title: texts.at, show: (row) => time(row.created_at) },
   { key: "source", title: texts.who, isHead: true, show: (row) => html`${row.source} <small>${row.source_ip}</small>` },
@@ -48,9 +48,9 @@ export default function AuditPage({ route }) {
       <${Field} label=${texts.result} value=${operation_result}
         onInput=${(/** @type {string} */ value) => choose({ operation_result: value })} options=${RESULTS} />
     </div>
-    <${Loaded} of=${rows}>${(/** @type {any} */ { data, meta }) => html`
+    <${Loaded} of=${rows}>${(/** @type {Api.PageOfAuditAnswer} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${COLUMNS} rows=${data}
-        rowKey=${(/** @type {any} */ row) => `${row.created_at} ${row.request_id} ${row.operation_id}`}
+        rowKey=${(/** @type {Api.AuditAnswer} */ row) => `${row.created_at} ${row.request_id} ${row.operation_id}`}
         empty=${texts.none} isBusy=${rows.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${() => setPage(page + 1)}
         onBefore=${() => setPage(page - 1)} />`}<//>`;

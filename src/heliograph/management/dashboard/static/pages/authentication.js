@@ -33,7 +33,7 @@ export default function AuthenticationPage() {
   const chain = useResource("authentication", load);
   const links = useLiveLinks("authentication", chain);
   const { kind, about, show, close } = useDialog(chain.reload);
-  const move = useAction(async (name, position) => {
+  const move = useAction(async (/** @type {string} */ name, /** @type {string} */ position) => {
     await api.put(path("authentication/{id}/position/{position}", name, position));
     tell(shared.moved);
     chain.reload();
@@ -54,12 +54,12 @@ export default function AuthenticationPage() {
           && html`<a class="button" href=${address("mqtt_users", { of: one.name })}>${texts.users}</a>`} />`}<//>
     ${kind === "add" && html`<${SettingsDialog} title=${texts.add} intro=${texts.risk} schema=${items}
       root=${chain.data?.root} prefix=${PREFIX} action=${texts.add}
-      act=${(/** @type {any} */ value) => api.post("authentication", value)} onClose=${close(texts.added)} />`}
+      act=${(/** @type {object} */ value) => api.post("authentication", value)} onClose=${close(texts.added)} />`}
     ${kind === "change" && html`<${SettingsDialog} title=${shared.changeNamed(about.name)} intro=${texts.risk}
       root=${chain.data?.root} prefix=${PREFIX}
       schema=${items.oneOf[variantOf(items, about.settings)]} initial=${about.settings} action=${everywhere.save}
       load=${() => api.get(path("authentication/{id}", about.name))}
-      act=${(/** @type {any} */ value) => api.put(path("authentication/{id}", about.name), body(value))}
+      act=${(/** @type {object} */ value) => api.put(path("authentication/{id}", about.name), body(value))}
         onClose=${close(shared.saved(about.name))} />`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${shared.removeNamed(about.name)}
       text=${texts.removeText(about.name)} name=${about.name} typed

@@ -1,7 +1,7 @@
 // @ts-check
 /** Who may not connect. */
 import { html, useState } from "../kernel/html.js";
-import { api, path } from "../kernel/api.js";
+import { api, ApiError, path } from "../kernel/api.js";
 import { count, time } from "../kernel/format.js";
 import { useResource } from "../kernel/resource.js";
 import { may } from "../kernel/session.js";
@@ -28,8 +28,8 @@ const make = async ({ until, ...values }) => {
   const end = until ? { until: new Date(until).toISOString() } : {};
   try {
     await api.post("banned", { reason: "", ...values, ...end });
-  } catch (/** @type {any} */ error) {
-    if (error.code === "ALREADY_EXISTS") error.message = texts.exists(values.who);
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "ALREADY_EXISTS") error.message = texts.exists(values.who);
     throw error;
   }
 };
@@ -49,7 +49,7 @@ export default function BansPage() {
     event.preventDefault();
     setWanted({ ...typed, page: 1 });
   };
-  /** @type {import("../parts/table.js").Column[]} */
+  /** @type {import("../parts/table.js").Column<Api.Ban>[]} */
   const columns = [
     { key: "who", title: texts.who, kind: "code", isHead: true },
     { key: "as", title: texts.kind, show: (row) => texts.kinds[/** @type {keyof typeof texts.kinds} */ (row.as)] },
@@ -58,7 +58,7 @@ export default function BansPage() {
     { key: "at", title: texts.at, show: (row) => time(row.at) },
     { key: "until", title: texts.until, show: (row) => (row.until === "infinity" ? texts.forever : time(row.until)) },
     ...(mayWrite ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {any} */ row) => html`
+      show: (/** @type {Api.Ban} */ row) => html`
       <button type="button" aria-label=${texts.liftNamed(row.who)} onClick=${() => show("lift", row)}>
         ${texts.lift}</button>` }] : []),
   ];
@@ -72,9 +72,9 @@ export default function BansPage() {
       <${Field} label=${texts.who} type="search" value=${typed.who}
         onInput=${(/** @type {string} */ who) => setTyped({ ...typed, who })} />
       <button type="submit">${texts.search}</button></form>
-    <${Loaded} of=${bans}>${(/** @type {any} */ { data, meta }) => html`
+    <${Loaded} of=${bans}>${(/** @type {Api.PageOfBan} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${data}
-        rowKey=${(/** @type {any} */ row) => `${row.as} ${row.who}`} empty=${texts.none} isBusy=${bans.isLoading} />
+        rowKey=${(/** @type {Api.Ban} */ row) => `${row.as} ${row.who}`} empty=${texts.none} isBusy=${bans.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${wanted.page > 1}
         onMore=${() => setWanted({ ...wanted, page: wanted.page + 1 })}
         onBefore=${() => setWanted({ ...wanted, page: wanted.page - 1 })}>

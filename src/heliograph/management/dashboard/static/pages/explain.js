@@ -24,8 +24,8 @@ export default function ExplainPage({ route }) {
 /** @param {{ query: Record<string, string> }} props What a link asks. */
 const Explain = ({ query }) => {
   const [form, setForm] = useState({ ...EMPTY, ...query, retain: query.retain === "true" });
-  const [answer, setAnswer] = useState(/** @type {any} */ (null));
-  const put = (/** @type {string} */ name) => (/** @type {any} */ value) =>
+  const [answer, setAnswer] = useState(/** @type {Api.ExplainedAccess | null} */ (null));
+  const put = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
     setForm((/** @type {typeof form} */ old) => ({ ...old, [name]: value }));
   const { run, isRunning, error } = useAction(async () => setAnswer(await api.get("heliograph/authorization/explain",
     queryOf(form))));
@@ -64,7 +64,7 @@ const Explain = ({ query }) => {
     ${answer && html`<${Answer} answer=${answer} />`}`;
 };
 
-/** @param {any} answer @returns {import("../parts/table.js").Column[]} */
+/** @param {Api.ExplainedAccess} answer @returns {import("../parts/table.js").Column[]} */
 const columnsOf = (answer) => [
   { key: "source", title: texts.source, isHead: true, show: ({ source }) =>
     texts.sources[/** @type {keyof typeof texts.sources} */ (source)] ?? html`<code>${source}</code>` },
@@ -77,7 +77,7 @@ const columnsOf = (answer) => [
   { key: "why", title: texts.why },
 ];
 
-/** @param {{ answer: any }} props */
+/** @param {{ answer: Api.ExplainedAccess }} props */
 const Answer = ({ answer }) => html`
   <section class="card" aria-label=${texts.steps} aria-live="polite">
     <p><span class=${`badge ${answer.is_allowed ? "good" : "bad"}`}>
@@ -86,5 +86,5 @@ const Answer = ({ answer }) => html`
         && texts.denyAction[/** @type {keyof typeof texts.denyAction} */ (answer.deny_action)]}</p>
     <p class="quiet">${texts.client(answer.clientid, answer.username, answer.is_connected)}</p>
     <${Table} caption=${texts.steps} columns=${columnsOf(answer)} rows=${answer.steps}
-      rowKey=${(/** @type {any} */ step) => step.source} />
+      rowKey=${(/** @type {Api.AccessStep} */ step) => step.source} />
   </section>`;

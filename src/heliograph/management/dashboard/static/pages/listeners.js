@@ -15,11 +15,11 @@ import texts from "../texts/en/listeners.js";
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 30;
 
-/** @param {any} row */
+/** @param {Api.ListenerSummary} row */
 const stateOf = ({ enable, status }) => (status.running ? html`<span class="badge good">${texts.accepting}</span>`
   : html`<span class="badge">${enable ? texts.stopped : texts.disabled}</span>`);
 
-/** @param {any} row */
+/** @param {Api.ListenerSummary} row */
 const certificateOf = ({ type, certificate_expires_at: until }) => {
   if (type === "tcp" || type === "ws") return html`<span class="quiet">${texts.noTls}</span>`;
   if (!until) return texts.unknown;
@@ -32,13 +32,13 @@ const certificateOf = ({ type, certificate_expires_at: until }) => {
 export default function ListenersPage() {
   const list = useResource("listeners", (signal) => api.get("listeners", {}, signal));
   const { kind, about, show, close } = useDialog(list.reload);
-  const start = useAction(async (id) => {
+  const start = useAction(async (/** @type {string} */ id) => {
     await api.post(path("listeners/{id}/start", id));
     tell(texts.started(id));
     list.reload();
   });
   const mayWrite = may("listeners:write");
-  /** @type {import("../parts/table.js").Column[]} */
+  /** @type {import("../parts/table.js").Column<Api.ListenerSummary>[]} */
   const columns = [
     { key: "id", title: texts.id, kind: "code", isHead: true },
     { key: "state", title: texts.state, show: stateOf },
@@ -50,7 +50,7 @@ export default function ListenersPage() {
     } },
     { key: "certificate", title: texts.certificate, show: certificateOf },
     ...(mayWrite ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {any} */ row) => html`
+      show: (/** @type {Api.ListenerSummary} */ row) => html`
       ${row.status.running
         ? html`<button type="button" aria-label=${texts.named.stop(row.id)} onClick=${() => show("stop", row)}>
           ${texts.stop}</button>`
@@ -66,8 +66,9 @@ export default function ListenersPage() {
       ${mayWrite && html`<button type="button" class="main" onClick=${() => show("add")}>${texts.add}</button>`}<//>
     <p class="quiet">${texts.intro}</p>
     <${ErrorNote} error=${start.error} />
-    <${Loaded} of=${list}>${(/** @type {any[]} */ rows) => html`
-      <${Table} caption=${texts.title} columns=${columns} rows=${rows} rowKey=${(/** @type {any} */ row) => row.id}
+    <${Loaded} of=${list}>${(/** @type {Api.ListenerSummary[]} */ rows) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${rows}
+        rowKey=${(/** @type {Api.ListenerSummary} */ row) => row.id}
         isBusy=${list.isLoading} />`}<//>
     ${kind === "stop" && html`<${ConfirmDialog} title=${texts.named.stop(about.id)} action=${texts.named.stop(about.id)}
       text=${texts.stopText(about.id, count(about.status.current_connections))}

@@ -61,13 +61,13 @@ const UsersTable = ({ id, turn }) => {
   const change = ({ password = "", is_superuser: isSuperuser = false }) =>
     api.put(path("authentication/{id}/users/{user_id}", id, about.user_id),
       { is_superuser: isSuperuser, ...(password ? { password } : {}) });
-  /** @type {import("../parts/table.js").Column[]} */
+  /** @type {import("../parts/table.js").Column<Api.AuthenticatorUser>[]} */
   const columns = [
     { key: "user_id", title: texts.userId, kind: "code", isHead: true },
     { key: "is_superuser", title: texts.superuser, show: (row) =>
       (row.is_superuser ? html`<span class="badge warn">${texts.yes}</span>` : texts.no) },
     ...(may("authentication:write") ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {any} */ row) => html`
+      show: (/** @type {Api.AuthenticatorUser} */ row) => html`
       <button type="button" aria-label=${texts.changeNamed(row.user_id)} onClick=${() => show("change", row)}>
         ${texts.change}</button>
       <button type="button" class="danger" aria-label=${texts.removeNamed(row.user_id)}
@@ -77,8 +77,9 @@ const UsersTable = ({ id, turn }) => {
     <form class="filters" role="search" onSubmit=${search}>
       <${Field} label=${texts.userId} type="search" value=${typed} onInput=${setTyped} /><button type="submit">
         ${texts.search}</button></form>
-    <${Loaded} of=${users}>${(/** @type {any} */ { data, meta }) => html`
-      <${Table} caption=${texts.title} columns=${columns} rows=${data} rowKey=${(/** @type {any} */ row) => row.user_id}
+    <${Loaded} of=${users}>${(/** @type {Api.PageOfAuthenticatorUser} */ { data, meta }) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${data}
+        rowKey=${(/** @type {Api.AuthenticatorUser} */ row) => row.user_id}
         empty=${texts.none} isBusy=${users.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${wanted.page > 1}
         onMore=${() => setWanted({ ...wanted, page: wanted.page + 1 })}

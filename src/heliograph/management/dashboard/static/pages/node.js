@@ -88,8 +88,8 @@ const SETTINGS = [
 const Differing = () => {
   const settings = useResource("configuration", (signal) => api.get("heliograph/configuration", {}, signal));
   return html`<section class="card"><h2>${texts.differing}</h2>
-    <${Loaded} of=${settings}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${settings}>${(/** @type {Api.SettingShown[]} */ rows) => html`
       <${Table} caption=${texts.differing} columns=${SETTINGS}
         rows=${rows.filter(({ origin }) => !origin.startsWith("default"))}
-        rowKey=${(/** @type {any} */ row) => row.path} empty=${texts.noneDiffers} />`}<//></section>`;
+        rowKey=${(/** @type {Api.SettingShown} */ row) => row.path} empty=${texts.noneDiffers} />`}<//></section>`;
 };

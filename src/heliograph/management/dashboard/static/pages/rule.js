@@ -24,7 +24,8 @@ export default function RulePage({ route }) {
       <a class="button" href=${link("rules")}>${texts.all}</a>
     <//>
     ${id && html`<${Counts} id=${id} />`}
-    <${Loaded} of=${rule}>${(/** @type {any} */ data) => html`<${RuleForm} key=${id} rule=${data} isNew=${!id}
+    <${Loaded} of=${rule}>${(/** @type {Api.RuleObject} */ data) => html`
+      <${RuleForm} key=${id} rule=${data} isNew=${!id}
       onSaved=${rule.set} />`}<//>`;
 }
 

@@ -25,7 +25,7 @@ export default function RulesPage({ route }) {
   const rules = useResource(JSON.stringify([like_id, page]), (signal) =>
     api.get("rules", { like_id, page, limit: LIMIT }, signal));
   const live = useLive("rules")?.rules ?? {};
-  const turn = useAction(async (/** @type {any} */ rule) => {
+  const turn = useAction(async (/** @type {Api.RuleObject} */ rule) => {
     const now = await api.get(path("rules/{id}", rule.id));
     await api.put(path("rules/{id}", rule.id), { ...now, enable: !rule.enable });
     rules.reload();
@@ -45,8 +45,9 @@ export default function RulesPage({ route }) {
       <button type="submit">${texts.search}</button>
     </form>
     <${ErrorNote} error=${turn.error} />
-    <${Loaded} of=${rules}>${(/** @type {any} */ { data, meta }) => html`
-      <${Table} caption=${texts.title} columns=${columns} rows=${data} rowKey=${(/** @type {any} */ row) => row.id}
+    <${Loaded} of=${rules}>${(/** @type {Api.PageOfRuleObject} */ { data, meta }) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${data}
+        rowKey=${(/** @type {Api.RuleObject} */ row) => row.id}
         empty=${like_id ? texts.noneFound : texts.none} isBusy=${rules.isLoading} />
       ${(page > 1 || meta.hasnext) && html`<${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1}
         onMore=${() => replaceQuery({ id: like_id, page: page + 1 })}
@@ -63,7 +64,7 @@ export default function RulesPage({ route }) {
 /**
  * @param {Record<string, any>} live
  * @param {{ turn: any, remove: (id: string) => void } | null} change
- * @returns {import("../parts/table.js").Column[]}
+ * @returns {import("../parts/table.js").Column<Api.RuleObject>[]}
  */
 const columnsOf = (live, change) => [
   { key: "id", title: texts.id, kind: "code", isHead: true, show: ({ id }) =>
@@ -80,7 +81,8 @@ const columnsOf = (live, change) => [
   { key: "last_error", title: texts.lastError, show: ({ id }) =>
     html`<span title=${live[id]?.last_error}>${cut(problemOf(live[id]?.last_error ?? ""), 90)}</span>` },
   ...(change ? [{
-    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"), show: (/** @type {any} */ rule) => html`
+    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"),
+    show: (/** @type {Api.RuleObject} */ rule) => html`
       <button type="button" disabled=${change.turn.isRunning} onClick=${() => change.turn.run(rule)}
         aria-label=${`${rule.enable ? texts.disable : texts.enable} ${rule.id}`}>
           ${rule.enable ? texts.disable : texts.enable}</button>

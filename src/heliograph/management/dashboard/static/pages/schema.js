@@ -36,8 +36,8 @@ export default function SchemaPage({ route }) {
 /** @param {{ row: any, root: any, isNew: boolean, onSaved: () => void }} props */
 const Settings = ({ row, root, isNew, onSaved }) => {
   const [draft, setDraft] = useState(/** @type {any} */ (row));
-  const set = (/** @type {string} */ name) => (/** @type {any} */ value) =>
-    setDraft((/** @type {any} */ old) => ({ ...old, [name]: value }));
+  const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
+    setDraft((/** @type {typeof draft} */ old) => ({ ...old, [name]: value }));
   const isService = draft.type === "external_http";
   const seen = useSeen(row);
   const save = useAction(async () => {

@@ -18,7 +18,8 @@ export default function SchemasPage() {
   const dialog = useDialog(all.reload);
   const mayChange = may("schemas:write");
   const columns = [...COLUMNS, ...(mayChange ? [{
-    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"), show: (/** @type {any} */ { name }) => html`
+    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"),
+    show: (/** @type {Api.SchemaObject} */ { name }) => html`
       <button type="button" class="danger" aria-label=${texts.removeAction(name)}
         onClick=${() => dialog.show("remove", name)}>${texts.remove}</button>`,
   }] : [])];
@@ -27,8 +28,9 @@ export default function SchemasPage() {
       <button type="button" onClick=${all.reload}>${everywhere.refresh}</button>
       ${mayChange && html`<a class="button main" href=${link("schema")}>${texts.add}</a>`}
     <//>
-    <${Loaded} of=${all}>${(/** @type {any[]} */ rows) => html`
-      <${Table} caption=${texts.title} columns=${columns} rows=${rows} rowKey=${(/** @type {any} */ row) => row.name}
+    <${Loaded} of=${all}>${(/** @type {Api.SchemaObject[]} */ rows) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${rows}
+        rowKey=${(/** @type {Api.SchemaObject} */ row) => row.name}
         empty=${texts.none} isBusy=${all.isLoading} />`}<//>
     <${Registries} />
     ${dialog.kind && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(dialog.about)}
@@ -37,10 +39,10 @@ export default function SchemasPage() {
         onClose=${dialog.close(texts.removed(dialog.about))} />`}`;
 }
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/table.js").Column<Api.SchemaObject>[]} */
 const COLUMNS = [
   { key: "name", title: texts.name, kind: "code", isHead: true, show: ({ name }) =>
     html`<a href=${link("schema", name)}>${name}</a>` },
   { key: "type", title: texts.type, show: ({ type }) => texts.types[type] ?? type },
-  { key: "description", title: texts.description, show: ({ description }) => cut(description, 160) },
+  { key: "description", title: texts.description, show: ({ description }) => cut(description ?? "", 160) },
 ];

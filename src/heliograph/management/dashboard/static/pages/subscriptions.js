@@ -33,7 +33,7 @@ export default function SubscriptionsPage({ route }) {
   return html`
     <${PageHead} title=${texts.title}><button type="button" onClick=${list.reload}>${common.refresh}</button><//>
     <${Search} key=${key} query=${query} />
-    <${Loaded} of=${list}>${(/** @type {any} */ { data, meta }) => html`
+    <${Loaded} of=${list}>${(/** @type {Api.PageOfListedSubscription} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${COLUMNS} rows=${data} rowKey=${keyOf} empty=${texts.none}
         isBusy=${list.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${() => turn(1)} onBefore=${() => turn(-1)}>

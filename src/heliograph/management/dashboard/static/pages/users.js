@@ -23,7 +23,7 @@ export default function UsersPage() {
   const users = useResource("users", (signal) => api.get("users", {}, signal));
   const { kind, about: user, show, close } = useDialog(users.reload);
   const mayChange = may("users:write");
-  /** @type {import("../parts/table.js").Column[]} */
+  /** @type {import("../parts/table.js").Column<Api.UserAnswer>[]} */
   const columns = [
     { key: "username", title: texts.username, isHead: true },
     { key: "role", title: texts.role },
@@ -31,7 +31,7 @@ export default function UsersPage() {
     { key: "mfa", title: texts.factor, show: ({ mfa }) => (mfa === "none" ? texts.noFactor : texts.hasFactor) },
     { key: "backend", title: texts.backend, show: ({ backend }) => (backend === "local" ? texts.local : texts.sso) },
     ...(mayChange ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {any} */ row) => html`
+      show: (/** @type {Api.UserAnswer} */ row) => html`
       <button type="button" onClick=${() => show("change", row)} aria-label=${texts.changeNamed(row.username)}>
         ${texts.change}</button>
       ${row.mfa !== "none" && html`<button type="button" onClick=${() => show("factor", row)}>
@@ -43,16 +43,16 @@ export default function UsersPage() {
     <${PageHead} title=${texts.title}>${mayChange && html`<button type="button" class="main"
       onClick=${() => show("add")}>${texts.add}</button>`}<//>
     <p class="quiet">${texts.intro}</p>
-    <${Loaded} of=${users}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${users}>${(/** @type {Api.UserAnswer[]} */ rows) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => row.username} empty=${texts.none} />`}<//>
+        rowKey=${(/** @type {Api.UserAnswer} */ row) => row.username} empty=${texts.none} />`}<//>
     ${kind === "add" && html`<${FormDialog} title=${texts.add} action=${texts.add}
       fields=${[NAME, PASSWORD, ROLE, DESCRIPTION]} initial=${{ role: "viewer" }}
-      act=${(/** @type {any} */ values) => api.post("users", values)} onClose=${close(texts.added)} />`}
+      act=${(/** @type {object} */ values) => api.post("users", values)} onClose=${close(texts.added)} />`}
     ${kind === "change" && html`<${FormDialog} title=${texts.changeNamed(user.username)} action=${everywhere.save}
       fields=${[ROLE, DESCRIPTION]}
       initial=${{ role: user.role, description: user.description }} intro=${texts.loginsEnd}
-      act=${(/** @type {any} */ values) => api.put(path("users/{username}", user.username), values)}
+      act=${(/** @type {object} */ values) => api.put(path("users/{username}", user.username), values)}
         onClose=${close(texts.changed(user.username))} />`}
     ${kind === "factor" && html`<${ConfirmDialog} title=${texts.takeFactor} text=${texts.takeFactorOf(user.username)}
       action=${texts.takeFactor} name=${user.username}

@@ -59,7 +59,7 @@ export const BrokerCharts = ({ event, at, node = "" }) => {
 
 /**
  * @param {{ title: string, names: string[], show: any, isWhole?: boolean, range: string, node: string, live:
- *   import("../kernel/series.js").Series, children?: any }} props
+ *   import("../kernel/series.js").Series, children?: unknown }} props
  */
 const Loaded = ({ title, names, show, isWhole, range, node, live, children }) => {
   const series = useSeries(range, node, names, live);

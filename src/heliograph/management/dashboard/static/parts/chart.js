@@ -11,7 +11,7 @@ const WIDTH_MIN = 200;
 /**
  * @typedef {{ label: string, values: (number | null)[] }} Line
  * @param {{ title: string, at: number[], lines: Line[], show: (value: number | null | undefined) => string,
- *   height?: number, isWhole?: boolean, children?: any }} props `at` are milliseconds since the epoch, ascending.
+ *   height?: number, isWhole?: boolean, children?: unknown }} props `at` are milliseconds since the epoch, ascending.
  */
 export const Chart = ({ title, at, lines, show, height = 230, isWhole = false, children }) => {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
@@ -100,7 +100,8 @@ const AsTable = ({ title, at, lines, show }) => {
   const step = Math.max(1, Math.ceil(at.length / ROWS_MAX));
   const rows = isOpen ? at.map((_, row) => row).filter((row) => (at.length - 1 - row) % step === 0).reverse() : [];
   return html`
-    <details class="as-table" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
+    <details class="as-table"
+      onToggle=${(/** @type {{ target: HTMLDetailsElement }} */ event) => setOpen(event.target.open)}>
       <summary>${texts.asTable}</summary>
       ${isOpen && html`<div class="table" role="region" aria-label=${title} tabindex="0"><table>
         <caption>${title}</caption>

@@ -6,7 +6,7 @@ import { ErrorNote, tell } from "./notice.js";
 import texts from "../texts/en/everywhere.js";
 
 /**
- * @param {{ title: string, onClose: () => void, children?: any, canClose?: boolean, isWide?: boolean }} props
+ * @param {{ title: string, onClose: () => void, children?: unknown, canClose?: boolean, isWide?: boolean }} props
  */
 export const Dialog = ({ title, onClose, children, canClose = true, isWide = false }) => {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
@@ -31,7 +31,7 @@ export const Dialog = ({ title, onClose, children, canClose = true, isWide = fal
 
 /**
  * Asks before something dangerous, with the name of the thing; where `typed` is set, the user types the name.
- * @param {{ title: string, text: any, action: string, name?: string, typed?: boolean, act: () => Promise<any>,
+ * @param {{ title: string, text: any, action: string, name?: string, typed?: boolean, act: () => Promise<unknown>,
  *   onClose: (isDone: boolean) => void }} props
  */
 export const ConfirmDialog = ({ title, text, action, name = "", typed = false, act, onClose }) => {
@@ -46,7 +46,8 @@ export const ConfirmDialog = ({ title, text, action, name = "", typed = false, a
       <form onSubmit=${submit}>
         <p>${text}</p>
         ${typed && html`<label class="field"><span>${texts.typeName(name)}</span>
-          <input value=${said} onInput=${(/** @type {any} */ event) => setSaid(event.target.value)}
+          <input value=${said}
+            onInput=${(/** @type {{ target: HTMLInputElement }} */ event) => setSaid(event.target.value)}
             autocomplete="off" /></label>`}
         <${ErrorNote} error=${error} />
         <footer>

@@ -3,8 +3,9 @@
 import { html, useId, useState } from "../kernel/html.js";
 
 /**
- * @typedef {{ label: string, value: any, onInput: (value: any) => void, hint?: any, error?: string, type?: string,
- *   isRequired?: boolean, options?: (string | { value: string, label: string })[], rows?: number, [more: string]: any
+ * @typedef {{ label: string, value: any, onInput: (value: any) => void, hint?: unknown, error?: string, type?: string,
+ *   isRequired?: boolean, options?: (string | { value: string, label: string })[], rows?: number,
+ *   [more: string]: unknown
  *   }} FieldProps
  * @param {FieldProps} props
  */
@@ -14,7 +15,7 @@ export const Field = ({ label, value, onInput, hint, error, type = "text", isReq
   const describedBy = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(" ") || undefined;
   const shared = {
     id, required: isRequired, "aria-describedby": describedBy, "aria-invalid": error ? "true" : undefined,
-    onInput: (/** @type {any} */ event) => onInput(event.target.value), ...more,
+    onInput: (/** @type {{ target: HTMLInputElement }} */ event) => onInput(event.target.value), ...more,
   };
   return html`
     <div class=${`field${error ? " invalid" : ""}`}>
@@ -31,13 +32,16 @@ export const Field = ({ label, value, onInput, hint, error, type = "text", isReq
 const optionOf = (option) => typeof option === "string" ? html`<option value=${option}>${option}</option>`
   : html`<option value=${option.value}>${option.label}</option>`;
 
-/** @param {{ label: any, value: boolean, onInput: (value: boolean) => void, hint?: any, [more: string]: any }} props */
+/**
+ * @param {{ label: unknown, value: boolean, onInput: (value: boolean) => void, hint?: unknown,
+ *   [more: string]: unknown }} props
+ */
 export const CheckField = ({ label, value, onInput, hint, ...more }) => {
   const id = useId();
   return html`
     <div class="field check">
       <input ...${more} id=${id} type="checkbox" checked=${value} aria-describedby=${hint ? `${id}-hint` : undefined}
-        onInput=${(/** @type {any} */ event) => onInput(event.target.checked)} />
+        onInput=${(/** @type {{ target: HTMLInputElement }} */ event) => onInput(event.target.checked)} />
       <label for=${id}>${label}</label>
       ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}
     </div>`;
@@ -53,17 +57,17 @@ export const FileField = ({ label, onInput, isRequired = false }) => {
     <div class="field">
       <label for=${id}>${label}</label>
       <input id=${id} type="file" required=${isRequired}
-        onInput=${(/** @type {any} */ event) => onInput(event.target.files[0])} />
+        onInput=${(/** @type {{ target: HTMLInputElement }} */ event) => onInput(event.target.files?.[0])} />
     </div>`;
 };
 
 /**
  * A field that searches when the user leaves it or presses Enter.
- * @param {{ label: string, value: string, onSearch: (value: string) => void, [more: string]: any }} props
+ * @param {{ label: string, value: string, onSearch: (value: string) => void, [more: string]: unknown }} props
  */
 export const SearchField = ({ label, value, onSearch, ...more }) => {
   const [typed, setTyped] = useState({ of: value, text: value }); // until the value is another one
   return html`<${Field} ...${more} label=${label} value=${typed.of === value ? typed.text : value}
     onInput=${(/** @type {string} */ text) => setTyped({ of: value, text })} type="search"
-    onChange=${(/** @type {any} */ event) => onSearch(event.target.value)} />`;
+    onChange=${(/** @type {{ target: HTMLInputElement }} */ event) => onSearch(event.target.value)} />`;
 };

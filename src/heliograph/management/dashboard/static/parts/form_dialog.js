@@ -8,13 +8,14 @@ import { ErrorNote } from "./notice.js";
 import texts from "../texts/en/everywhere.js";
 
 /**
- * @typedef {{ name: string, label: string, hint?: any, isRequired?: boolean, type?: string, rows?: number,
- *   options?: (string | { value: string, label: string })[], [more: string]: any }} FormField `type` may be `check`.
+ * @typedef {{ name: string, label: string, hint?: unknown, isRequired?: boolean, type?: string, rows?: number,
+ *   options?: (string | { value: string, label: string })[], [more: string]: unknown }} FormField
+ *   `type` may be `check`.
  */
 
 /**
- * @param {{ title: string, fields: FormField[], initial?: Record<string, any>, action: string, intro?: any,
- *   act: (values: Record<string, any>) => Promise<any>, onClose: (isDone: boolean) => void }} props
+ * @param {{ title: string, fields: FormField[], initial?: Record<string, unknown>, action: string, intro?: unknown,
+ *   act: (values: Record<string, unknown>) => Promise<unknown>, onClose: (isDone: boolean) => void }} props
  */
 export const FormDialog = ({ title, fields, initial = {}, action, intro, act, onClose }) => {
   const [values, setValues] = useState(initial);
@@ -31,9 +32,9 @@ export const FormDialog = ({ title, fields, initial = {}, action, intro, act, on
         ${fields.map(({ name, type, ...more }, index) => html`
           <${type === "check" ? CheckField : Field} key=${name} ...${more} type=${type} autofocus=${index === 0}
             value=${values[name] ?? (type === "check" ? false : "")} error=${error?.field === name ? error.message : ""}
-            onInput=${(/** @type {any} */ value) => setValues((/** @type {any} */ old) =>
+            onInput=${(/** @type {any} */ value) => setValues((old) =>
               ({ ...old, [name]: value }))} />`)}
-        <${ErrorNote} error=${error && !names.has(error.field) ? error : null} />
+        <${ErrorNote} error=${error && !names.has(error.field ?? "") ? error : null} />
         <footer>
           <button type="button" onClick=${() => onClose(false)}>${texts.cancel}</button>
           <button type="submit" class="main" disabled=${isRunning}>${action}</button>

@@ -15,7 +15,7 @@ export const MemoryOwners = ({ node }) => {
     <section class="card" aria-busy=${memory.isLoading}>
       <header class="page-head"><h2>${texts.title}</h2><button type="button" onClick=${memory.reload}>
         ${everywhere.refresh}</button></header>
-      <${Loaded} of=${memory}>${(/** @type {any} */ data) => html`
+      <${Loaded} of=${memory}>${(/** @type {Api.HeldMemory} */ data) => html`
         <p class="quiet">${texts.used(bytes(data.used), data.limit ? bytes(data.limit) : "")}${data.stage > 0
           && ` ${texts.stage(data.stage)}`}</p>
         <${Owners} held=${data.held} used=${data.used} />`}<//>

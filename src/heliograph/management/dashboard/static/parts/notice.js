@@ -32,7 +32,7 @@ export const ErrorNote = ({ error, again }) => error && html`
     ${again && html`<button type="button" onClick=${again}>${texts.tryAgain}</button>`}
   </div>`;
 
-/** @param {{ children?: any }} props */
+/** @param {{ children?: unknown }} props */
 export const Empty = ({ children }) => html`<div class="note empty">${children}</div>`;
 
 export const Loading = () => html`<p class="loading" role="status">${texts.loading}</p>`;
@@ -57,7 +57,10 @@ export const Notices = () => {
   return html`<div class="notices" role="status">${list.map(({ id, text }) => html`<p key=${id}>${text}</p>`)}</div>`;
 };
 
-/** The title of a page, which has the focus when the page comes. @param {{ title: string, children?: any }} props */
+/**
+ * The title of a page, which has the focus when the page comes.
+ * @param {{ title: string, children?: unknown }} props
+ */
 export const PageHead = ({ title, children }) => {
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => { // before anybody can have gone on to a field of the page

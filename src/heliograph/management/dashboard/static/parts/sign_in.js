@@ -78,7 +78,7 @@ const SetUpForm = () => {
       <${Field} label=${texts.newPassword} hint=${texts.passwordHint} value=${password} onInput=${setPassword}
         isRequired type="password" autocomplete="new-password"
         error=${errorOf("password")} />
-      <${ErrorNote} error=${error && !FIELDS.includes(error.field) ? error : null} />
+      <${ErrorNote} error=${error && !FIELDS.includes(error.field ?? "") ? error : null} />
       <button type="submit" class="main" disabled=${isRunning}>${texts.begin}</button>
     </form>`;
 };

@@ -13,7 +13,7 @@ const ROWS_MIN = 4;
  */
 
 /**
- * @param {{ label: string, value: string, onInput: (sql: string) => void, error?: string, hint?: any, isRequired?:
+ * @param {{ label: string, value: string, onInput: (sql: string) => void, error?: string, hint?: unknown, isRequired?:
  *   boolean,
  *   onExplained?: (explained: import("./rule_language.js").Explained | null) => void, isWhole?: boolean }} props
  *   `isWhole`: whether it is a rule, which the node can be asked about while it is typed.
@@ -75,7 +75,8 @@ export const SqlEditor = ({ label, value, onInput, error, hint, isRequired = fal
             aria-invalid=${error || problem ? "true" : undefined} aria-autocomplete="list"
             aria-controls=${offer ? `${id}-offer` : undefined}
               aria-activedescendant=${offer ? `${id}-${offer.at}` : undefined}
-            onInput=${(/** @type {any} */ event) => { onInput(event.target.value); suggest(false); }}
+            onInput=${(/** @type {{ target: HTMLInputElement }} */ event) =>
+              { onInput(event.target.value); suggest(false); }}
             onKeyDown=${onKey} onScroll=${scroll} onBlur=${() => setOffer(null)}
               onClick=${() => setOffer(null)}></textarea>
           ${offer && html`<${OfferList} id=${id} offer=${offer} text=${value}

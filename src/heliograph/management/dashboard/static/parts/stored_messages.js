@@ -15,7 +15,7 @@ const LISTED_BYTES = 1 << 16; // of each payload of the list; the whole one come
 const USED_BYTES = 1 << 20;
 const USER = "User-Property."; // what the name of a user property begins with
 
-/** Properties that are no texts, though they are stored as such. @type {Record<string, (text: string) => any>} */
+/** Properties that are no texts, though they are stored as such. @type {Record<string, (text: string) => unknown>} */
 const READ = {
   "Payload-Format-Indicator": Number, "Message-Expiry-Interval": Number,
   "Correlation-Data": (text) => textOf(bytesOf(text), false) ?? undefined,
@@ -46,20 +46,20 @@ const whole = async (row) => (row.payload_bytes <= LISTED_BYTES ? row
   : seen(await api.get(path("heliograph/messages/{id}", row.id), { payload: "base64" })));
 
 /**
- * @param {{ filter: string, isBusy: boolean, takesBytes?: boolean, onUse: (row: any) => any }} props
+ * @param {{ filter: string, isBusy: boolean, takesBytes?: boolean, onUse: (row: unknown) => unknown }} props
  *   `takesBytes`: whether a payload may be anything, not only text.
  */
 export const StoredMessages = ({ filter, isBusy, takesBytes = false, onUse }) => {
   const [topic, setTopic] = useState(filter);
   const [span, setSpan] = useState("3600");
-  const [found, setFound] = useState(/** @type {any[] | null} */ (null));
+  const [found, setFound] = useState(/** @type {unknown[] | null} */ (null));
   const search = useAction(async () => {
     const start = new Date(Date.now() - Number(span) * 1000).toISOString();
     const { data } = await api.get("heliograph/messages", { topic, start, order: "newest", limit: LIMIT,
       payload: "base64", max_payload_bytes: LISTED_BYTES });
     setFound(data.slice(0, LIMIT).map(seen));
   });
-  const use = useAction(async (/** @type {any} */ row) => {
+  const use = useAction(async (/** @type {unknown} */ row) => {
     const message = await whole(row);
     if (message.text === null && !takesBytes) throw new Error(texts.notText);
     await onUse(message);

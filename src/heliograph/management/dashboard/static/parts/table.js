@@ -5,16 +5,20 @@ import { Empty } from "./notice.js";
 import texts from "../texts/en/everywhere.js";
 
 /**
- * @typedef {{ key: string, title: string, show?: (row: any) => any, kind?: "number" | "text" | "code" | "time" |
- *   "actions",
- *   isSortable?: boolean, isHead?: boolean }} Column
+ * @template [Row=any]
+ * @typedef {{ key: string, title: string, show?: (row: Row) => unknown,
+ *   kind?: "number" | "text" | "code" | "time" | "actions", isSortable?: boolean, isHead?: boolean }} Column
+ */
+
+/**
+ * @typedef {Record<string, unknown>} Row
  * @typedef {{ by: string, isDown: boolean }} Sort
  * @typedef {{ keys: Set<string>, set: (keys: Set<string>) => void }} Chosen
  */
 
 /**
- * @param {{ caption: string, columns: Column[], rows: any[], rowKey: (row: any) => string, empty?: any, sort?: Sort,
- *   onSort?: (sort: Sort) => void, chosen?: Chosen, isBusy?: boolean }} props
+ * @param {{ caption: string, columns: Column<Row>[], rows: Row[], rowKey: (row: Row) => string, empty?: unknown,
+ *   sort?: Sort, onSort?: (sort: Sort) => void, chosen?: Chosen, isBusy?: boolean }} props
  */
 export const Table = ({ caption, columns, rows, rowKey, empty, sort, onSort, chosen, isBusy = false }) => {
   if (rows.length === 0 && empty !== undefined) return html`<${Empty}>${empty}<//>`;
@@ -35,7 +39,7 @@ export const Table = ({ caption, columns, rows, rowKey, empty, sort, onSort, cho
     </div>`;
 };
 
-/** @param {Column} column @param {any} row */
+/** @param {Column<Row>} column @param {Row} row */
 const cell = (column, row) => {
   const shown = column.show ? column.show(row) : row[column.key];
   return column.isHead ? html`<th scope="row" class=${column.kind ?? "text"}>${shown}</th>`
@@ -76,7 +80,7 @@ const ChooseAll = ({ chosen, keys }) => {
 
 /**
  * Further pages of a list.
- * @param {{ hasMore: boolean, hasBefore: boolean, onMore: () => void, onBefore: () => void, children?: any }} props
+ * @param {{ hasMore: boolean, hasBefore: boolean, onMore: () => void, onBefore: () => void, children?: unknown }} props
  */
 export const Pager = ({ hasMore, hasBefore, onMore, onBefore, children }) => html`
   <nav class="pager" aria-label=${texts.pages}>

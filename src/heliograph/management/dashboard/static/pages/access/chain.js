@@ -1,6 +1,7 @@
 // @ts-check
 /** Authenticators or sources in the order in which they are asked: how each is, what it said, and where it stands. */
 import { html } from "../../kernel/html.js";
+import { ApiError } from "../../kernel/api.js";
 import { count, rate } from "../../kernel/format.js";
 import { useLiveRows } from "../../kernel/live_rows.js";
 import { Table } from "../../parts/table.js";
@@ -9,18 +10,19 @@ import texts from "../../texts/en/access.js";
 
 /**
  * Links with how each is; one that was deleted since they were listed is left out.
- * @param {any[]} list Their settings.
- * @param {(settings: any) => string} nameOf
- * @param {(name: string) => Promise<any>} statusOf
+ * @template {Settings} T
+ * @param {T[]} list
+ * @param {(settings: T) => string} nameOf
+ * @param {(name: string) => Promise<Api.LinkStatus>} statusOf
  * @returns {Promise<Link[]>}
  */
 export const linksOf = async (list, nameOf, statusOf) => (await Promise.all(list.map(async (settings) => {
   const name = nameOf(settings);
   try {
     const { status, metrics } = await statusOf(name);
-    return [{ name, settings, status, metrics }];
-  } catch (/** @type {any} */ error) {
-    if (error.status === 404) return [];
+    return [{ name, settings, status: /** @type {State} */ (status), metrics }];
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return [];
     throw error;
   }
 }))).flat();
@@ -28,7 +30,7 @@ export const linksOf = async (list, nameOf, statusOf) => (await Promise.all(list
 /**
  * The chain with how each is as the stream tells it.
  * @param {string} subject
- * @param {import("../../kernel/resource.js").Resource<any>} chain
+ * @param {{ data: { links: Link[] } | undefined, reload: () => void }} chain
  * @returns {Link[]}
  */
 export const useLiveLinks = (subject, chain) => {
@@ -41,11 +43,13 @@ export const useLiveLinks = (subject, chain) => {
 };
 
 /**
- * @typedef {{ name: string, settings: any, status: keyof typeof texts.states, metrics: Record<string, number> }} Link
+ * @typedef {Api.AuthenticatorObject | Api.SourceObject} Settings
+ * @typedef {keyof typeof texts.states} State
+ * @typedef {{ name: string, settings: Settings, status: State, metrics: Record<string, number> }} Link
  * @param {{ caption: string, title: string, links: Link[], counts: [string, string][], mayWrite: boolean, isBusy:
- *   boolean, empty: any,
+ *   boolean, empty: unknown,
  *   onMove: (name: string, position: string) => void, show: (kind: string, about: Link) => void, more?: (link: Link)
- *   => any }} props
+ *   => unknown }} props
  */
 export const ChainTable = ({ caption, title, links, counts, mayWrite, isBusy, empty, onMove, show, more }) => {
   const at = (/** @type {Link} */ link) => links.indexOf(link);

@@ -41,7 +41,7 @@ export const SourcesTab = () => {
   const chain = useResource("sources", load);
   const links = useLiveLinks("authorization", chain);
   const { kind, about, show, close } = useDialog(chain.reload);
-  const move = useAction(async (name, position) => {
+  const move = useAction(async (/** @type {string} */ name, /** @type {string} */ position) => {
     await api.post(path("authorization/sources/{type}/move", name), { position });
     tell(shared.moved);
     chain.reload();
@@ -59,13 +59,13 @@ export const SourcesTab = () => {
         empty=${texts.none} onMove=${move.run} show=${show} />`}<//>
     ${kind === "add" && html`<${SettingsDialog} title=${texts.add} intro=${texts.addHint} schema=${items}
       root=${chain.data?.root} prefix=${PREFIX}
-      action=${texts.add} act=${(/** @type {any} */ value) => api.post("authorization/sources", value)}
+      action=${texts.add} act=${(/** @type {object} */ value) => api.post("authorization/sources", value)}
         onClose=${close(texts.added)}>${fileRules}<//>`}
     ${kind === "change" && html`<${SettingsDialog} title=${shared.changeNamed(about.name)} root=${chain.data?.root}
       prefix=${PREFIX}
       schema=${items.oneOf[variantOf(items, about.settings)]} initial=${about.settings} action=${everywhere.save}
       load=${() => api.get(path("authorization/sources/{type}", about.name))}
-      act=${(/** @type {any} */ value) => api.put(path("authorization/sources/{type}", about.name),
+      act=${(/** @type {object} */ value) => api.put(path("authorization/sources/{type}", about.name),
         bodyOf(about.settings, value))}
       onClose=${close(shared.saved(about.name))}>${fileRules}<//>`}
     ${kind === "delete" && html`<${ConfirmDialog} title=${shared.removeNamed(about.name)}

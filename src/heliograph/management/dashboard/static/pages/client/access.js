@@ -10,7 +10,7 @@ import { Table } from "../../parts/table.js";
 import texts from "../../texts/en/client_messages.js";
 import { useTurn } from "./turn.js";
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.CachedDecision>[]} */
 const COLUMNS = [
   { key: "access", title: texts.action, isHead: true },
   { key: "topic", title: texts.topic, kind: "code" },
@@ -21,7 +21,7 @@ const COLUMNS = [
   { key: "updated_time", title: texts.updatedAt, kind: "time", show: (row) => time(row.updated_time) },
 ];
 
-/** @param {any} row */
+/** @param {Api.CachedDecision} row */
 const rowKey = (row) => JSON.stringify([row.access, row.topic, row.qos, row.retain]);
 
 /** @param {import("./one.js").TabProps} props */
@@ -35,7 +35,7 @@ export const AccessTab = ({ id, client, turn }) => {
     list.reload();
   });
   return html`
-    <${Loaded} of=${list}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${list}>${(/** @type {Api.CachedDecision[]} */ rows) => html`
       <${Table} caption=${texts.access} columns=${COLUMNS} rows=${rows} rowKey=${rowKey}
         empty=${texts.noAccess} />`}<//>
     <${ErrorNote} error=${forget.error} />

@@ -13,10 +13,10 @@ import { useTurn } from "./turn.js";
 
 const LIMIT = 100;
 
-/** @param {any} row */
+/** @param {Api.ListedDisconnect} row */
 const lasted = ({ connected_at: from, at }) => duration((Date.parse(at) - Date.parse(from)) / 1000);
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.ListedDisconnect>[]} */
 const COLUMNS = [
   { key: "at", title: texts.at, kind: "time", isHead: true, show: (row) => time(row.at) },
   { key: "reason", title: texts.reason, kind: "code" },
@@ -34,9 +34,9 @@ export const DisconnectsTab = ({ id, client, turn }) => {
   const list = useResource(`${key} ${place.cursor}`, (signal) =>
     api.get(path("heliograph/clients/{clientid}/disconnects", id), { limit: LIMIT, cursor: place.cursor }, signal));
   useTurn(turn, list.reload);
-  return html`<${Loaded} of=${list}>${(/** @type {any} */ { data, meta }) => html`
+  return html`<${Loaded} of=${list}>${(/** @type {Api.DisconnectList} */ { data, meta }) => html`
     <${Table} caption=${texts.disconnects} columns=${COLUMNS} rows=${data} isBusy=${list.isLoading}
-      rowKey=${(/** @type {any} */ row) => `${row.at} ${row.peername}`} empty=${texts.noDisconnects} />
+      rowKey=${(/** @type {Api.ListedDisconnect} */ row) => `${row.at} ${row.peername}`} empty=${texts.noDisconnects} />
     ${(place.hasBefore || meta.hasnext) && html`<${Pager} hasMore=${meta.hasnext} hasBefore=${place.hasBefore}
       onMore=${() => place.next(meta.cursor)} onBefore=${place.before} />`}`}<//>`;
 };

@@ -11,23 +11,28 @@ const FOR_EVER_S = 0xffffffff;
 /** @param {boolean} value */
 const yesNo = (value) => (value ? texts.yes : texts.no);
 
+/**
+ * All that is known of a client that is connected; of another one, its page shows less.
+ * @typedef {{ [Key in keyof Api.ClientObject]-?: NonNullable<Api.ClientObject[Key]> }} Client
+ */
+
 /** @param {string | null | undefined} moment */
 const since = (moment) => (moment ? texts.ago(time(moment), duration(secondsSince(moment))) : time(moment));
 
-/** @param {any} client */
+/** @param {Client} client */
 const expiry = ({ expiry_interval: seconds }) => {
   if (seconds === 0) return texts.withConnection;
   return seconds >= FOR_EVER_S ? texts.never : duration(seconds);
 };
 
-/** @param {any} client @returns {[string, any][]} */
+/** @param {Client} client @returns {[string, unknown][]} */
 const connection = (client) => [
   [texts.state, html`<${StateBadge} isConnected=${client.connected} />`],
   ...(client.connected ? connected(client)
-    : /** @type {[string, any][]} */ ([[texts.disconnectedAt, since(client.disconnected_at)]])),
+    : /** @type {[string, unknown][]} */ ([[texts.disconnectedAt, since(client.disconnected_at)]])),
 ];
 
-/** @param {any} client @returns {[string, any][]} */
+/** @param {Client} client @returns {[string, unknown][]} */
 const connected = (client) => [
   [texts.connectedAt, since(client.connected_at)],
   [texts.username, client.username ?? texts.no],
@@ -43,10 +48,10 @@ const connected = (client) => [
     texts.attributes, Object.entries(client.client_attrs).map(([name, value]) => `${name} = ${value}`).join(", ")),
 ];
 
-/** @param {string} name @param {string | null} value @returns {[string, any][]} */
+/** @param {string} name @param {string | null} value @returns {[string, unknown][]} */
 const optional = (name, value) => (value ? [[name, value]] : []);
 
-/** @param {any} client @returns {[string, any][]} */
+/** @param {Client} client @returns {[string, unknown][]} */
 const session = (client) => [
   [texts.createdAt, time(client.created_at)],
   [texts.durable, client.durable ? texts.durableYes : texts.durableNo],
@@ -59,7 +64,7 @@ const session = (client) => [
   [texts.awaitingRel, texts.of(client.awaiting_rel_cnt, client.awaiting_rel_max)],
 ];
 
-/** @param {any} client @returns {[string, any][]} */
+/** @param {Client} client @returns {[string, unknown][]} */
 const traffic = (client) => [
   [texts.received, texts.messages(client, "recv")],
   [texts.sent, texts.messages(client, "send")],
@@ -67,7 +72,7 @@ const traffic = (client) => [
   [texts.bytes, `${bytes(client.recv_oct)}, ${bytes(client.send_oct)}`],
 ];
 
-/** @param {any} client @returns {[string, any][]} */
+/** @param {Client} client @returns {[string, unknown][]} */
 const drops = (client) => [
   [texts.all, count(client["send_msg.dropped"])],
   [texts.queueFull, count(client["send_msg.dropped.queue_full"])],
@@ -76,7 +81,7 @@ const drops = (client) => [
   [texts.pubrelTimeout, count(client["recv_msg.dropped.await_pubrel_timeout"])],
 ];
 
-/** @param {{ client: any }} props */
+/** @param {{ client: Client }} props */
 export const ClientFacts = ({ client }) => html`
   <div class="cards">
     <${Facts} title=${texts.connection} rows=${connection(client)} />

@@ -19,10 +19,13 @@ const FIRST = "none";
 const END = "end_of_data";
 const HTTP_API = "http_api"; // who publishes there is no client
 
-/** @param {any} row */
+/** @param {Api.ClientMessage} row */
 const publisher = ({ from_clientid: id }) => (id && id !== HTTP_API ? html`<${ClientLink} id=${id} />` : id);
 
-/** @param {(row: any) => void} onShow @returns {import("../../parts/table.js").Column[]} */
+/**
+ * @param {(row: Api.ClientMessage) => void} onShow
+ * @returns {import("../../parts/table.js").Column<Api.ClientMessage>[]}
+ */
 const columnsOf = (onShow) => [
   { key: "topic", title: texts.topic, kind: "code", isHead: true, show: (row) => html`
     <span title=${row.topic}>${cut(row.topic, 100)}</span>` },

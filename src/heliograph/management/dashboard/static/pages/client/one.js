@@ -1,7 +1,7 @@
 // @ts-check
 /** One client: what is known of it, and what can be done with it. */
 import { html, useState } from "../../kernel/html.js";
-import { api, path } from "../../kernel/api.js";
+import { api, ApiError, path } from "../../kernel/api.js";
 import { cut } from "../../kernel/format.js";
 import { own } from "../../kernel/own.js";
 import { useResource } from "../../kernel/resource.js";
@@ -19,9 +19,9 @@ import { ClientFacts } from "./facts.js";
 import { MessagesTab } from "./messages.js";
 import { SubscriptionsTab } from "./subscriptions.js";
 
-/** @typedef {{ id: string, client: any, turn: number, reload: () => void }} TabProps */
+/** @typedef {{ id: string, client: import("./facts.js").Client, turn: number, reload: () => void }} TabProps */
 
-/** @type {Record<string, (props: TabProps) => any>} */
+/** @type {Record<string, (props: TabProps) => unknown>} */
 const TABS = {
   facts: ClientFacts,
   subscriptions: SubscriptionsTab,
@@ -35,8 +35,8 @@ const TABS = {
 const load = async (signal, id) => {
   try {
     return { client: await api.get(path("clients/{clientid}", id), {}, signal) };
-  } catch (/** @type {any} */ error) {
-    if (error.code !== "CLIENTID_NOT_FOUND") throw error;
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "CLIENTID_NOT_FOUND") throw error;
     return { client: null };
   }
 };
@@ -53,7 +53,7 @@ export const OneClient = ({ id, route }) => {
       ${found.data?.client && html`<${ClientActions} id=${id} onDone=${reload} />`}
       <button type="button" onClick=${reload}>${common.refresh}</button>
     <//>
-    <${Loaded} of=${found}>${(/** @type {any} */ { client }) => client
+    <${Loaded} of=${found}>${(/** @type {{ client: Api.ClientObject | null }} */ { client }) => client
       ? html`<${OfSession} id=${id} client=${client} tab=${tab} turn=${turn} reload=${reload} />`
       : html`<p class="note warn">${texts.gone}</p>
         <${DisconnectsTab} id=${id} client=${null} turn=${turn} reload=${reload} />`}<//>`;

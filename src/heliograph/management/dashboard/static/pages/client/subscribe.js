@@ -13,7 +13,7 @@ import texts from "../../texts/en/client_subscriptions.js";
 /** @param {{ id: string, onClose: (isDone: boolean) => void }} props */
 export const SubscribeDialog = ({ id, onClose }) => {
   const [one, setOne] = useState({ topic: "", qos: "0", rh: "0", nl: false, rap: false });
-  const put = (/** @type {string} */ name) => (/** @type {any} */ value) => setOne({ ...one, [name]: value });
+  const put = (/** @type {string} */ name) => (/** @type {unknown} */ value) => setOne({ ...one, [name]: value });
   const { run, isRunning, error } = useAction(async () => {
     const { topic, qos, rh, nl, rap } = one;
     const options = { qos: Number(qos), rh: Number(rh), nl: Number(nl), rap: Number(rap) };

@@ -46,7 +46,7 @@ export const SubscriptionsTab = ({ id, client, turn, reload }) => {
         title=${client.connected ? undefined : texts.mayAddHint}
           onClick=${() => setAsked({ add: true })}>${texts.add}</button>`}
     </form>
-    <${Loaded} of=${list}>${(/** @type {any} */ { data, meta }) => html`
+    <${Loaded} of=${list}>${(/** @type {Api.PageOfListedSubscription} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${columns((topic) => setAsked({ remove: topic }))} rows=${data}
         rowKey=${keyOf}
         empty=${wanted.filter ? texts.none : texts.noneOfClient} isBusy=${list.isLoading} />
@@ -58,12 +58,15 @@ export const SubscriptionsTab = ({ id, client, turn, reload }) => {
       action=${texts.removeAct(cut(asked.remove, 40))} act=${remove} onClose=${close} />`}`;
 };
 
-/** @param {(topic: string) => void} onRemove @returns {import("../../parts/table.js").Column[]} */
+/**
+ * @param {(topic: string) => void} onRemove
+ * @returns {import("../../parts/table.js").Column<Api.ListedSubscription>[]}
+ */
 const columns = (onRemove) => [
   ...COLUMNS.filter(({ key }) => key !== "clientid"),
   ...(may("clients:write") ? [{
     key: "actions", title: texts.actions, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {any} */ row) => html`<button type="button" onClick=${() => onRemove(row.topic)}
+    show: (/** @type {Api.ListedSubscription} */ row) => html`<button type="button" onClick=${() => onRemove(row.topic)}
       aria-label=${texts.removeAct(row.topic)}>${texts.remove}</button>`,
   }] : []),
 ];

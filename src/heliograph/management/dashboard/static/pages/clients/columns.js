@@ -10,14 +10,14 @@ const VERSIONS = { 3: "3.1", 4: "3.1.1", 5: "5.0" };
 
 const SHOWN_MAX = 40; // of a client id
 
-/** @param {any} client */
+/** @param {Api.ClientObject} client */
 export const addressOf = ({ ip_address: address, port }) => {
   if (!address) return "";
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 };
 
-/** @param {any} client */
-export const versionOf = ({ proto_ver: version }) => VERSIONS[version] ?? "";
+/** @param {Api.ClientObject} client */
+export const versionOf = ({ proto_ver: version }) => VERSIONS[version ?? 0] ?? "";
 
 /** A client id, cut where it is very long. @param {{ id: string }} props */
 export const ClientLink = ({ id }) => html`
@@ -28,26 +28,26 @@ export const ClientLink = ({ id }) => html`
 export const StateBadge = ({ isConnected }) => html`
   <span class=${`badge ${isConnected ? "good" : "warn"}`}>${isConnected ? texts.connected : texts.away}</span>`;
 
-/** @param {any} row */
+/** @param {Api.ClientObject} row */
 const since = (row) => time(row.connected ? row.connected_at : row.disconnected_at);
 
-/** What is known of sessions in memory only. @param {(row: any) => string} show */
-const unlessAsleep = (show) => (/** @type {any} */ row) => (row.asleep ? NONE : show(row));
+/** What is known of sessions in memory only. @param {(row: Api.ClientObject) => string} show */
+const unlessAsleep = (show) => (/** @type {Api.ClientObject} */ row) => (row.asleep ? NONE : show(row));
 
-/** Whether messages may wait in storage, which are not counted. @param {any} row */
+/** Whether messages may wait in storage, which are not counted. @param {Api.ClientObject} row */
 export const isUncounted = (row) => row.asleep || Boolean(row.behind_since);
 
-/** @param {any} row */
+/** @param {Api.ClientObject} row */
 const backlog = (row) => {
   if (!isUncounted(row)) return count(row.mqueue_len);
-  return row.mqueue_len > 0 ? `≥ ${count(row.mqueue_len)}` : NONE;
+  return row.mqueue_len ? `≥ ${count(row.mqueue_len)}` : NONE;
 };
 
-/** @param {any} row */
+/** @param {Api.ClientObject} row */
 const behind = ({ behind_since: since }) => since && html`
   <span class="nowrap" title=${texts.behindSince(time(since))}>${duration(secondsSince(since))}</span>`;
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.ClientObject>[]} */
 export const COLUMNS = [
   { key: "clientid", title: texts.clientid, kind: "code", isHead: true, show: (row) => html`
     <${ClientLink} id=${row.clientid} />` },

@@ -5,19 +5,19 @@ import { FIELDS } from "./columns.js";
 const LIMIT = 1000;
 const ROWS_MAX = 500_000;
 
-/** A value for a table program, which must not take a text for a formula. @param {any} value */
+/** A value for a table program, which must not take a text for a formula. @param {unknown} value */
 const cell = (value) => {
   const text = value === null || value === undefined ? "" : String(value);
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
-/** @param {any[]} row */
+/** @param {unknown[]} row */
 const line = (row) => `${row.map(cell).join(",")}\r\n`;
 
 /**
- * @param {(page: { limit: number, cursor: string | undefined }) => Promise<any>} ask A page of clients, with the keys
- *   of `FIELDS`.
+ * @param {(page: { limit: number, cursor: string | undefined }) => Promise<Api.ClientCursorPage>} ask A page of
+ *   clients, with the keys of `FIELDS`.
  * @param {(done: number) => void} tell How many rows are there.
  * @returns {Promise<{ file: Blob, rows: number, isCut: boolean }>}
  */
@@ -28,7 +28,7 @@ export const csvFile = async (ask, tell) => {
   let cursor;
   do {
     const { data, meta } = await ask({ limit: LIMIT, cursor });
-    parts.push(new Blob(data.map((/** @type {any} */ row) => line(FIELDS.map((name) => row[name])))));
+    parts.push(new Blob(data.map((row) => line(FIELDS.map((name) => row[/** @type {keyof typeof row} */ (name)])))));
     rows += data.length;
     cursor = meta.hasnext ? meta.cursor : undefined;
     tell(rows);

@@ -21,7 +21,7 @@ export const wantedBy = ({ by = "id", text = "", state, version, listener }) => 
 });
 
 const loadListeners = async (/** @type {AbortSignal} */ signal) =>
-  may("listeners:read") ? (await api.get("listeners", {}, signal)).map((/** @type {any} */ one) => one.id) : [];
+  may("listeners:read") ? (await api.get("listeners", {}, signal)).map((one) => one.id) : [];
 
 /** @param {{ query: Record<string, string>, onSearch: (query: Record<string, string>) => void }} props */
 export const ClientFilters = ({ query, onSearch }) => {

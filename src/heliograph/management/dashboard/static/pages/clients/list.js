@@ -52,10 +52,10 @@ export const ClientList = ({ route }) => {
       <button type="button" onClick=${page.reload}>${common.refresh}</button>
     <//>
     <${ClientFilters} key=${key} query=${query}
-      onSearch=${(/** @type {any} */ next) => replaceQuery({ ...next, sort: query.sort })} />
-    <${Loaded} of=${page}>${(/** @type {any} */ { data, meta }) => html`
+      onSearch=${(/** @type {Record<string, string>} */ next) => replaceQuery({ ...next, sort: query.sort })} />
+    <${Loaded} of=${page}>${(/** @type {Api.ClientCursorPage} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${COLUMNS} rows=${data}
-        rowKey=${(/** @type {any} */ row) => row.clientid}
+        rowKey=${(/** @type {Api.ClientObject} */ row) => row.clientid}
         empty=${emptyText(query.sort, place.hasBefore)} isBusy=${page.isLoading}
         sort=${query.sort ? { by: query.sort, isDown: true } : undefined}
         onSort=${sortBy}
@@ -67,13 +67,13 @@ export const ClientList = ({ route }) => {
       <//>`}<//>`;
 };
 
-/** What the numbers leave out. @param {{ sort: string, rows: any[] }} props */
+/** What the numbers leave out. @param {{ sort: string, rows: Api.ClientObject[] }} props */
 const Hints = ({ sort, rows }) => html`
   ${sort && sort !== "behind" && html`<p class="quiet">${texts.onDisk}</p>`}
   ${rows.some(({ asleep }) => asleep) && html`<p class="quiet">${texts.asleep}</p>`}
   ${(sort === "backlog" || rows.some(isUncounted)) && html`<p class="quiet">${texts.inStorage}</p>`}`;
 
-/** @param {{ meta: any, sort?: string, onNewest: () => void }} props */
+/** @param {{ meta: Api.CursorMeta, sort?: string, onNewest: () => void }} props */
 const Found = ({ meta, sort, onNewest }) => {
   if (!sort) return meta.count !== undefined && texts.found(meta.count);
   const title = COLUMNS.find(({ key }) => key === sort)?.title ?? sort;

@@ -11,7 +11,7 @@ import { csvFile, keep } from "./csv.js";
 import { PlanDialog } from "./plan.js";
 
 /**
- * @param {{ wanted: Record<string, any>, chosen: string[], onDone: () => void, clear: () => void }} props
+ * @param {{ wanted: Record<string, unknown>, chosen: string[], onDone: () => void, clear: () => void }} props
  *   `wanted` has the API's parameters of what is found. All that is found is offered where it was looked for: nobody
  *   is to end all connections by a slip.
  */
@@ -35,7 +35,7 @@ export const ManyActions = ({ wanted, chosen, onDone, clear }) => {
     ${verb && html`<${PlanDialog} verb=${verb} query=${isChosen ? { clientid: chosen } : wanted} onClose=${close} />`}`;
 };
 
-/** @param {{ wanted: Record<string, any> }} props */
+/** @param {{ wanted: Record<string, unknown> }} props */
 const CsvButton = ({ wanted }) => {
   const abort = useRef(/** @type {AbortController | null} */ (null));
   const [rows, setRows] = useState(0);
@@ -43,7 +43,7 @@ const CsvButton = ({ wanted }) => {
     const { signal } = abort.current = new AbortController();
     setRows(0);
     try {
-      const ask = (/** @type {any} */ part) =>
+      const ask = (/** @type {object} */ part) =>
         api.get("heliograph/clients", { ...wanted, ...part, fields: FIELDS.join(",") }, signal);
       const made = await csvFile(ask, setRows);
       keep(made.file, texts.csvName);

@@ -11,7 +11,7 @@ import texts from "../../texts/en/client_plan.js";
 import { ClientLink } from "./columns.js";
 
 /**
- * @param {{ verb: "kick" | "ban", query: Record<string, any>, onClose: (isDone: boolean) => void }} props
+ * @param {{ verb: "kick" | "ban", query: Record<string, unknown>, onClose: (isDone: boolean) => void }} props
  *   `query` has the API's parameters: filters, or `clientid` with the ids of those that were chosen.
  */
 export const PlanDialog = ({ verb, query, onClose }) => {
@@ -19,13 +19,13 @@ export const PlanDialog = ({ verb, query, onClose }) => {
     api.post("heliograph/clients/plan", undefined, { query, signal }));
   return html`
     <${Dialog} title=${verb === "kick" ? texts.kickTitle : texts.banTitle} onClose=${() => onClose(false)}>
-      <${Loaded} of=${plan}>${(/** @type {any} */ found) => found.count === 0
+      <${Loaded} of=${plan}>${(/** @type {Api.PlanShown} */ found) => found.count === 0
         ? html`<p>${texts.nobody}</p>`
         : html`<${PlanForm} verb=${verb} plan=${found} onClose=${onClose} />`}<//>
     <//>`;
 };
 
-/** @param {{ verb: "kick" | "ban", plan: any, onClose: (isDone: boolean) => void }} props */
+/** @param {{ verb: "kick" | "ban", plan: Api.PlanShown, onClose: (isDone: boolean) => void }} props */
 const PlanForm = ({ verb, plan, onClose }) => {
   const [ban, setBan] = useState({ reason: "", lasts: "", kick: true });
   const { run, isRunning, error } = useAction(() => (verb === "kick" ? kick(plan) : banAll(plan, ban)));
@@ -38,7 +38,7 @@ const PlanForm = ({ verb, plan, onClose }) => {
       <p>${verb === "kick" ? texts.kickPlan(plan.count) : texts.banPlan(plan.count)}</p>
       ${plan.more && html`<p class="note warn">${texts.more(plan.count)}</p>`}
       <h3>${texts.first}</h3>
-      <ul class="ids">${plan.first.map((/** @type {any} */ one) => html`
+      <ul class="ids">${plan.first.map((one) => html`
         <li key=${one.clientid} class="code"><${ClientLink} id=${one.clientid} /></li>`)}</ul>
       <p class="quiet">${texts.still}</p>
       ${verb === "ban" && html`<${BanFields} ban=${ban} setBan=${setBan} />`}
@@ -61,10 +61,10 @@ const BanFields = ({ ban, setBan }) => html`
   <${CheckField} label=${texts.alsoKick} value=${ban.kick}
     onInput=${(/** @type {boolean} */ kick) => setBan({ ...ban, kick })} />`;
 
-/** @param {any} plan */
+/** @param {Api.PlanShown} plan */
 const kick = async ({ plan }) => tell(texts.kicked(await api.post("heliograph/clients/kick", { plan })));
 
-/** @param {any} plan @param {BanWords} ban */
+/** @param {Api.PlanShown} plan @param {BanWords} ban */
 const banAll = async ({ plan }, { reason, lasts, kick }) => {
   const until = lasts ? { until: Math.floor(Date.now() / 1000) + Number(lasts) } : {};
   tell(texts.banned(await api.post("heliograph/clients/ban", { plan, reason, kick, ...until })));

@@ -18,7 +18,7 @@ import trial from "../../texts/en/trial.js";
 
 /** @typedef {import("../../parts/schema/values.js").Change} Change */
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.SettingChange>[]} */
 const COLUMNS = [
   { key: "path", title: texts.columns.path, kind: "code", isHead: true },
   { key: "old", title: texts.columns.old, kind: "code", show: (row) => row.old
@@ -53,8 +53,8 @@ export const ApplyDialog = ({ changes, state, reload, onErrors, onApplied, onLea
   });
   const error = change.error ?? plan.error;
   useEffect(() => onErrors(error ? problemsOf(error).fields : {}), [error]);
-  const hidden = (plan.data?.settings ?? []).filter((/** @type {any} */ one) =>
-    one.shadowed_by).map((/** @type {any} */ one) => one.path);
+  const hidden = (plan.data?.settings ?? []).filter((one) =>
+    one.shadowed_by).map((one) => one.path);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (!await change.run()) return;
@@ -70,7 +70,7 @@ export const ApplyDialog = ({ changes, state, reload, onErrors, onApplied, onLea
           onReload=${() => { change.clear(); reload(); }} />`
           : html`<${ErrorNote} error=${error} again=${change.error ? undefined : plan.reload} />`}
         ${plan.data ? html`<${Table} caption=${texts.plan} columns=${COLUMNS} rows=${plan.data.settings}
-          rowKey=${(/** @type {any} */ row) => row.path} empty=${texts.nothingDiffers} />`
+          rowKey=${(/** @type {Api.SettingChange} */ row) => row.path} empty=${texts.nothingDiffers} />`
           : !plan.error && html`<${Loading} />`}
         ${hidden.length > 0 && html`<div class="note warn"><p>${texts.hiddenTold}</p>
           <button type="button"
@@ -85,7 +85,8 @@ export const ApplyDialog = ({ changes, state, reload, onErrors, onApplied, onLea
 
 /**
  * Somebody else was first, or a change is on trial.
- * @param {{ error: any, state: import("./page.js").State, onReload: () => void }} props
+ * @param {{ error: import("../../kernel/resource.js").Failure, state: import("./page.js").State,
+ *   onReload: () => void }} props
  */
 const Conflict = ({ error, state, onReload }) => {
   const newest = useResource("newest", async (signal) => {

@@ -35,7 +35,7 @@ export const RevisionsTab = ({ state, number, reload }) => {
   return html`
     <${Loaded} of=${list}>${(/** @type {any} */ rows) => html`
       <${Table} caption=${texts.revisions} columns=${columnsOf(state)} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => String(row.number)} empty=${texts.noRevisions} />`}<//>
+        rowKey=${(/** @type {Api.RevisionObject} */ row) => String(row.number)} empty=${texts.noRevisions} />`}<//>
     ${number && html`<${RevisionDialog} key=${number} number=${Number(number)} state=${state} reload=${reload}
       onClose=${() => navigate(link("configuration", "revisions"))} />`}`;
 };
@@ -56,16 +56,16 @@ const RevisionDialog = ({ number, state, reload, onClose }) => {
     signal));
   const diff = useResource(`${number} ${state.revision}`, (signal) =>
     api.get("heliograph/configuration/diff", { old: number, new: state.revision }, signal));
-  const isTrial = !diff.data || isRisky(diff.data.map((/** @type {any} */ row) => row.path));
+  const isTrial = !diff.data || isRisky(diff.data.map((row) => row.path));
   const [isGoing, setGoing] = useState(false);
   return html`
     <${Dialog} title=${texts.revisionTitle(number)} onClose=${onClose} isWide>
       <h3>${texts.diffToNow(number)}</h3>
       <${Loaded} of=${diff}>${(/** @type {any} */ rows) => html`
         <${Table} caption=${texts.diffToNow(number)} columns=${DIFF} rows=${rows}
-          rowKey=${(/** @type {any} */ row) => row.path} empty=${texts.noDiff} />`}<//>
+          rowKey=${(/** @type {Api.SettingDifference} */ row) => row.path} empty=${texts.noDiff} />`}<//>
       <details><summary>${texts.whole}</summary><${Loaded} of=${one}>
-        ${(/** @type {any} */ data) => html`<pre tabindex="0">${data.text}</pre>`}<//></details>
+        ${(/** @type {Api.WholeRevision} */ data) => html`<pre tabindex="0">${data.text}</pre>`}<//></details>
       ${may("config:write") && number !== state.revision && (isGoing
         ? html`<${GoBack} number=${number} state=${state} isTrial=${isTrial}
           onDone=${() => { reload(); onClose(); }} />`

@@ -37,7 +37,7 @@ export const LogTail = ({ node }) => {
         html`<${Entry} key=${entry.number} entry=${entry} />`)}</ul>`)}<//>`;
 };
 
-/** @param {{ entry: any }} props */
+/** @param {{ entry: Api.LogEntryShown }} props */
 const Entry = ({ entry }) => html`
   <li>
     <time datetime=${entry.at}>${time(entry.at)}</time>
@@ -48,13 +48,13 @@ const Entry = ({ entry }) => html`
 
 /**
  * What was loaded and what has come since, each once; what the stream had to leave out is loaded.
- * @param {import("../../kernel/resource.js").Resource<any>} first @param {any} event
- * @returns {any[]}
+ * @param {import("../../kernel/resource.js").Resource<Api.LogEntryList>} first @param {any} event
+ * @returns {Api.LogEntryShown[]}
  */
 const useEntries = (first, event) => {
-  const kept = useRef(/** @type {any[]} */ ([]));
-  const [list, setList] = useState(/** @type {any[]} */ ([]));
-  const add = (/** @type {any[]} */ more) => {
+  const kept = useRef(/** @type {Api.LogEntryShown[]} */ ([]));
+  const [list, setList] = useState(/** @type {Api.LogEntryShown[]} */ ([]));
+  const add = (/** @type {Api.LogEntryShown[]} */ more) => {
     const last = kept.current.at(-1)?.number ?? 0;
     const fresh = more.filter((entry) => entry.number > last);
     if (fresh.length === 0) return;

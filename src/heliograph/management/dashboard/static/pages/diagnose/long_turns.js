@@ -9,7 +9,7 @@ import { Table } from "../../parts/table.js";
 import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/diagnose.js";
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.LongTurnShown>[]} */
 const COLUMNS = [
   { key: "ended_at", title: texts.at, isHead: true, show: (row) =>
     html`<span class="nowrap">${time(row.ended_at)}</span>` },
@@ -24,9 +24,9 @@ export const LongTurns = ({ node }) => {
   return html`
     <header class="page-head"><p class="quiet">${texts.turnsHint}</p><button type="button" onClick=${turns.reload}>
       ${everywhere.refresh}</button></header>
-    <${Loaded} of=${turns}>${(/** @type {any} */ data) => html`
+    <${Loaded} of=${turns}>${(/** @type {Api.LongTurns} */ data) => html`
       <p>${texts.longest(duration(data.longest_lag_s))}</p>
       <${Table} caption=${texts.tabs.turns} columns=${COLUMNS} rows=${data.turns} isBusy=${turns.isLoading}
         empty=${texts.noTurns}
-        rowKey=${(/** @type {any} */ row) => `${row.ended_at} ${row.seconds}`} />`}<//>`;
+        rowKey=${(/** @type {Api.LongTurnShown} */ row) => `${row.ended_at} ${row.seconds}`} />`}<//>`;
 };

@@ -14,7 +14,7 @@ import { Table } from "../../parts/table.js";
 import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/diagnose.js";
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.ListedSlowSubscription>[]} */
 const COLUMNS = [
   { key: "clientid", title: texts.client, isHead: true, kind: "code", show: (row) =>
     html`<a href=${link("clients", row.clientid)}>${row.clientid}</a>` },
@@ -57,10 +57,11 @@ export const SlowSubscriptions = () => {
     </header>
     <${ErrorNote} error=${settings.error} again=${settings.reload} />
     <${ErrorNote} error=${turnOn.error} />
-    <${Loaded} of=${list}>${(/** @type {any} */ data) => (isOn || data.data.length > 0 ? html`
+    <${Loaded} of=${list}>${(/** @type {Api.SlowSubscriptionList} */ data) => (isOn || data.data.length > 0 ? html`
       <${Table} caption=${texts.tabs.slow} columns=${COLUMNS} rows=${data.data} empty=${texts.noSlow}
         isBusy=${list.isLoading}
-        rowKey=${(/** @type {any} */ row) => `${row.node} ${row.clientid} ${row.topic}`} />` : html`
+        rowKey=${(/** @type {Api.ListedSlowSubscription} */ row) =>
+          `${row.node} ${row.clientid} ${row.topic}`} />` : html`
       <${Empty}><p>${texts.off}</p>${mayChange
         ? html`<button type="button" class="main" disabled=${turnOn.isRunning} onClick=${() => turnOn.run()}>
           ${texts.enable}</button>` : html`<p>${texts.offForYou}</p>`}<//>`)}<//>
@@ -73,17 +74,17 @@ export const SlowSubscriptions = () => {
 
 const MEASURED = ["whole", "internal", "response"].map((value) => ({ value, label: texts.measured[value] }));
 
-/** @param {{ settings: any, onClose: (done: string) => void }} props */
+/** @param {{ settings: Api.SlowSubscriptionSettings, onClose: (done: string) => void }} props */
 const Settings = ({ settings, onClose }) => {
   const [form, setForm] = useState(settings);
   const seen = useSeen(settings);
-  const set = (/** @type {string} */ name) => (/** @type {any} */ value) =>
-    setForm((/** @type {any} */ old) => ({ ...old, [name]: value }));
+  const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
+    setForm((old) => ({ ...old, [name]: value }));
   const { run, isRunning, error } = useAction(async () => {
     seen.check(await api.get("slow_subscriptions/settings"));
     await api.put("slow_subscriptions/settings", { ...form, top_k_num: Number(form.top_k_num) });
   });
-  const of = (/** @type {string} */ name) => (error?.field.endsWith(name) ? error.message : undefined);
+  const of = (/** @type {string} */ name) => (error?.field?.endsWith(name) ? error.message : undefined);
   const isBeside = ["threshold", "expire_interval", "top_k_num", "stats_type"].some(of);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();

@@ -17,15 +17,15 @@ export const Databases = ({ route }) => {
   const storage = useResource("storage", (signal) => api.get("heliograph/storage", {}, signal));
   const chosen = route.query.database ?? "messages";
   return html`
-    <${Loaded} of=${storage}>${(/** @type {any} */ { databases, reader }) => html`
+    <${Loaded} of=${storage}>${(/** @type {Api.StorageOverview} */ { databases, reader }) => html`
       <${Table} caption=${texts.databases} columns=${COLUMNS} rows=${databases}
-        rowKey=${(/** @type {any} */ row) => row.name} />
+        rowKey=${(/** @type {Api.DatabaseObject} */ row) => row.name} />
       <${Facts} title=${texts.reader} rows=${[
         [texts.state, reader.is_running ? texts.readerOn(reader.bind) : texts.readerOff],
         [texts.damage, reader.damaged_places ? html`<span class="badge bad">
           ${count(reader.damaged_places)}</span> ${texts.damageHint}` : "0"],
       ]} />
-      ${databases.some((/** @type {any} */ one) => one.kind === "messages" && one.name === chosen)
+      ${databases.some((one) => one.kind === "messages" && one.name === chosen)
         && html`<${Contents} key=${chosen} name=${chosen} />`}`}<//>`;
 };
 
@@ -55,12 +55,12 @@ const Contents = ({ name }) => {
     api.get(path("heliograph/storage/{database}/streams", name), { page, limit: LIMIT }, signal));
   return html`
     <h2>${texts.of(name)}</h2>
-    <${Loaded} of=${generations}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${generations}>${(/** @type {Api.GenerationObject[]} */ rows) => html`
       <${Table} caption=${texts.generations} columns=${GENERATIONS} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => `${row.shard}/${row.generation}`} />`}<//>
-    <${Loaded} of=${streams}>${(/** @type {any} */ { data, meta }) => html`
+        rowKey=${(/** @type {Api.GenerationObject} */ row) => `${row.shard}/${row.generation}`} />`}<//>
+    <${Loaded} of=${streams}>${(/** @type {Api.PageOfStreamObject} */ { data, meta }) => html`
       <${Table} caption=${texts.streams} columns=${streamColumns(name)} rows=${data}
-        rowKey=${(/** @type {any} */ row) => row.stream} empty=${texts.noStreams} />
+        rowKey=${(/** @type {Api.StreamObject} */ row) => row.stream} empty=${texts.noStreams} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${() => setPage(page + 1)}
         onBefore=${() => setPage(page - 1)} />`}<//>`;
 };

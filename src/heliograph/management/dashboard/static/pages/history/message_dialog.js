@@ -13,14 +13,14 @@ import texts from "../../texts/en/history.js";
 
 const FIRST_BYTES = 16384;
 
-/** @param {{ message: any, onClose: () => void }} props */
+/** @param {{ message: Api.StoredMessageObject, onClose: () => void }} props */
 export const MessageDialog = ({ message, onClose }) => {
   const where = path("heliograph/messages/{id}", message.id);
   const found = useResource(where, (signal) => api.get(where, { max_payload_bytes: FIRST_BYTES }, signal));
   const load = async () => (await api.get(where)).payload;
   return html`
     <${Dialog} title=${texts.message} isWide onClose=${onClose}>
-      <${Loaded} of=${found}>${(/** @type {any} */ one) => html`
+      <${Loaded} of=${found}>${(/** @type {Api.StoredMessageObject} */ one) => html`
         <${FactList} rows=${[
           [texts.topicName, html`<code>${one.topic}</code>`],
           [texts.client, html`<a href=${link("clients", one.from_clientid)}>${one.from_clientid}</a>`],
@@ -38,7 +38,7 @@ export const MessageDialog = ({ message, onClose }) => {
     <//>`;
 };
 
-/** @param {Record<string, string>} properties */
+/** @param {Record<string, unknown>} properties */
 const propertiesOf = (properties) => {
   const names = Object.keys(properties);
   return names.length === 0 ? texts.noProperties : html`${names.map((name) =>

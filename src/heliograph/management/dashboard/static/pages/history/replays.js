@@ -16,13 +16,13 @@ const KINDS = /** @type {Record<string, string>} */ ({ running: "", finished: "g
 
 export const Replays = () => {
   const list = useResource("replays", (signal) => api.get("heliograph/message_replays", {}, signal));
-  const [asked, setAsked] = useState(/** @type {any} */ (null));
+  const [asked, setAsked] = useState(/** @type {Api.MessageReplayShown | null} */ (null));
   const followed = useFollowed(list.data ?? []);
-  const rows = (list.data ?? []).map((/** @type {any} */ one) => followed[one.id] ?? one).reverse();
+  const rows = (list.data ?? []).map((one) => followed[one.id] ?? one).reverse();
   return html`
     <${Loaded} of=${list}>${() => html`
       <${Table} caption=${texts.replays} columns=${columns(setAsked)} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => row.id} empty=${texts.noReplays} />`}<//>
+        rowKey=${(/** @type {Api.MessageReplayShown} */ row) => row.id} empty=${texts.noReplays} />`}<//>
     ${asked && html`<${ConfirmDialog} title=${titleOf(asked)} text=${texts.stopText} action=${titleOf(asked)}
       act=${() => api.del(path("heliograph/message_replays/{id}", asked.id))}
       onClose=${(/** @type {boolean} */ isDone) => {
@@ -33,16 +33,16 @@ export const Replays = () => {
       }} />`}`;
 };
 
-/** @param {any} row */
+/** @param {Api.MessageReplayShown} row */
 const titleOf = (row) => (row.state === "running" ? texts.stopNamed(row.target) : texts.forgetNamed(row.target));
 
 /**
  * The newest states of those that run: at most two do at once.
- * @param {any[]} rows
- * @returns {Record<string, any>}
+ * @param {Api.MessageReplayShown[]} rows
+ * @returns {Record<string, Api.MessageReplayShown>}
  */
 const useFollowed = (rows) => {
-  const [states, setStates] = useState(/** @type {Record<string, any>} */ ({}));
+  const [states, setStates] = useState(/** @type {Record<string, Api.MessageReplayShown>} */ ({}));
   const running = rows.filter(({ state }) => state === "running").map(({ id }) => id).join(",");
   useEffect(() => {
     const abort = new AbortController();
@@ -55,7 +55,10 @@ const useFollowed = (rows) => {
   return states;
 };
 
-/** @param {(row: any) => void} setAsked @returns {import("../../parts/table.js").Column[]} */
+/**
+ * @param {(row: Api.MessageReplayShown) => void} setAsked
+ * @returns {import("../../parts/table.js").Column<Api.MessageReplayShown>[]}
+ */
 const columns = (setAsked) => [
   { key: "topic", title: texts.source, kind: "code", isHead: true, show: (row) =>
     html`${row.topic}<br /><small class="nowrap">${texts.between(row.start && time(row.start),
@@ -71,7 +74,7 @@ const columns = (setAsked) => [
   { key: "rate", title: texts.rateTitle, kind: "number" },
   { key: "owner", title: texts.owner, show: (row) => html`<span title=${row.owner}>${cut(row.owner, 20)}</span>` },
   ...(may("publish") ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {any} */ row) => html`
+    show: (/** @type {Api.MessageReplayShown} */ row) => html`
     <button type="button" class="danger" aria-label=${titleOf(row)} onClick=${() => setAsked(row)}>
       ${row.state === "running" ? texts.stop : texts.forget}</button>` }] : []),
 ];

@@ -33,12 +33,12 @@ export const MessageSearch = ({ route }) => {
   const databases = useResource("databases", (signal) => (may("storage:read") ? api.get("ds/storages", {}, signal)
     : Promise.resolve([])));
   const list = useCursor(JSON.stringify([selection, order, turn]));
-  const [open, setOpen] = useState(/** @type {any} */ (null));
+  const [open, setOpen] = useState(/** @type {Open | null} */ (null));
   const page = useResource(JSON.stringify([selection, order, turn, list.cursor]), (signal) =>
     api.get("heliograph/messages", { ...selection, order, limit: LIMIT, cursor: list.cursor,
       max_payload_bytes: LINE_BYTES }, signal));
   const change = (/** @type {Record<string, string>} */ more) =>
-    setTyped((/** @type {any} */ old) => ({ ...old, ...more }));
+    setTyped((old) => ({ ...old, ...more }));
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
     setTurn(turn + 1);
@@ -49,7 +49,7 @@ export const MessageSearch = ({ route }) => {
   const field = page.error?.field;
   return html`
     <form class="filters" role="search" onSubmit=${search}>
-      <${Field} label=${texts.topic} value=${typed.topic} error=${field === "topic" ? page.error.message : ""}
+      <${Field} label=${texts.topic} value=${typed.topic} error=${field === "topic" ? page.error?.message : ""}
         onInput=${(/** @type {string} */ topic) => change({ topic })} class="code" />
       <${Field} label=${texts.client} value=${typed.clientid}
         onInput=${(/** @type {string} */ clientid) => change({ clientid })} />
@@ -60,7 +60,7 @@ export const MessageSearch = ({ route }) => {
         options=${databases.data} onInput=${(/** @type {string} */ database) => change({ database })} />`}
       <button type="submit" class="main">${texts.search}</button>
     </form>
-    ${field !== "topic" && html`<${Loaded} of=${page}>${(/** @type {any} */ { data, meta }) => html`
+    ${field !== "topic" && html`<${Loaded} of=${page}>${(/** @type {Api.StoredMessageList} */ { data, meta }) => html`
       <div class="actions list-actions">
         <a class="button" download="messages.jsonl" title=${texts.exportHint}
           href=${urlOf("heliograph/messages/export", selection)}>${texts.exportAs}</a>
@@ -68,7 +68,7 @@ export const MessageSearch = ({ route }) => {
           onClick=${() => setOpen({ kind: "replay" })}>${texts.replay}</button>`}
       </div>
       <${Table} caption=${texts.tabs.messages} columns=${columns(setOpen)} rows=${data}
-        rowKey=${(/** @type {any} */ row) => row.id} empty=${texts.none} isBusy=${page.isLoading} />
+        rowKey=${(/** @type {Api.StoredMessageObject} */ row) => row.id} empty=${texts.none} isBusy=${page.isLoading} />
       <${Pager} hasMore=${Boolean(meta.cursor)} hasBefore=${list.hasBefore} onMore=${() => list.next(meta.cursor)}
         onBefore=${list.before}>
         ${texts.inOrder[order]}<//>`}<//>`}
@@ -82,7 +82,11 @@ export const MessageSearch = ({ route }) => {
     }} />`}`;
 };
 
-/** @param {(open: any) => void} setOpen @returns {import("../../parts/table.js").Column[]} */
+/**
+ * @typedef {{ kind: "message", message: Api.StoredMessageObject } | { kind: "replay" }} Open
+ * @param {(open: Open) => void} setOpen
+ * @returns {import("../../parts/table.js").Column<Api.StoredMessageObject>[]}
+ */
 const columns = (setOpen) => [
   { key: "stored_at", title: texts.storedAt, kind: "time", show: (row) => time(row.stored_at) },
   { key: "topic", title: texts.topicName, kind: "code", isHead: true },

@@ -40,7 +40,7 @@ export const ListenerDialog = ({ id = "", onClose }) => {
     root=${root}
     initial=${settings} prefix=${["listeners", "*", "*"]} action=${id ? everywhere.save : texts.add} onClose=${onClose}
     load=${id && (() => load(id))}
-    act=${(/** @type {any} */ value) => (id ? api.put(path("listeners/{id}", id), changed(settings, value))
+    act=${(/** @type {object} */ value) => (id ? api.put(path("listeners/{id}", id), changed(settings, value))
       : api.post("listeners", { ...value, type, name }))}>
     ${() => !id && html`
       <${Field} label=${texts.type} options=${TYPES} value=${type} onInput=${setType} />

@@ -11,10 +11,10 @@ const STAGE_OF = {
 };
 const HAVE = ["sent", "acknowledged", "unacknowledged"];
 
-/** @param {{ way: any }} props */
+/** @param {{ way: Api.WholeWay }} props */
 export const Flow = ({ way }) => {
   const of = (/** @type {string} */ stage) =>
-    way.steps.filter((/** @type {any} */ step) => STAGE_OF[step.stage] === stage);
+    way.steps.filter((step) => STAGE_OF[step.stage] === stage);
   const published = [{ after_us: 0, text: texts.publishedBy(way), who: "", is_bad: false }, ...of("publish")];
   return html`
     <section aria-label=${texts.way}>
@@ -29,7 +29,7 @@ export const Flow = ({ way }) => {
     </section>`;
 };
 
-/** @param {{ title: string, steps: any[], nothing?: string }} props */
+/** @param {{ title: string, steps: Api.WayStepObject[], nothing?: string }} props */
 const Stage = ({ title, steps, nothing = "" }) => {
   const isBad = steps.some(({ is_bad }) => is_bad);
   return html`
@@ -44,7 +44,7 @@ const Stage = ({ title, steps, nothing = "" }) => {
     </li>`;
 };
 
-/** @param {{ receivers: any[] }} props */
+/** @param {{ receivers: Api.WayReceiverObject[] }} props */
 const ReceiversStage = ({ receivers }) => {
   const have = receivers.filter(({ state }) => HAVE.includes(state)).length;
   const isBad = receivers.some(({ state, reason }) => state === "dropped" && reason !== "no_local");

@@ -35,17 +35,21 @@ export const MessageList = ({ query }) => {
   return html`
     <${PageHead} title=${texts.title}><button type="button" onClick=${found.reload}>${everywhere.refresh}</button><//>
     <${SearchForm} query=${query} onSearch=${search} error=${found.error} />
-    ${!isOfTopic && html`<${Loaded} of=${found}>${(/** @type {any} */ { data, meta }) => html`
+    ${!isOfTopic && html`<${Loaded} of=${found}>${(/** @type {Api.WayList} */ { data, meta }) => html`
       <${Recording} of=${meta.recording} reload=${found.reload} />
-      <${Table} caption=${texts.found} columns=${COLUMNS} rows=${data} rowKey=${(/** @type {any} */ row) => row.id}
+      <${Table} caption=${texts.found} columns=${COLUMNS} rows=${data}
+        rowKey=${(/** @type {Api.WayObject} */ row) => row.id}
         empty=${topic || client || since ? texts.none : texts.noneAtAll} isBusy=${found.isLoading} />
       ${(meta.cursor || cursors.length > 0) && html`
         <${Pager} hasMore=${!!meta.cursor} hasBefore=${cursors.length > 0}
-          onMore=${() => setCursors([...cursors, meta.cursor])}
+          onMore=${() => setCursors([...cursors, meta.cursor ?? ""])}
           onBefore=${() => setCursors(cursors.slice(0, -1))} />`}`}<//>`}`;
 };
 
-/** @param {{ query: Record<string, string>, onSearch: (query: Record<string, string>) => void, error: any }} props */
+/**
+ * @param {{ query: Record<string, string>, onSearch: (query: Record<string, string>) => void,
+ *   error: import("../../kernel/resource.js").Failure | null }} props
+ */
 const SearchForm = ({ query, onSearch, error }) => {
   const [id, setId] = useState("");
   const [topic, setTopic] = useState(query.topic ?? "");
@@ -97,7 +101,7 @@ const Recording = ({ of, reload }) => {
 /** @param {{ label: string, sign: string }} outcome */
 const badge = ({ label, sign }) => html`<span class=${`badge ${sign}`}>${label}</span>`;
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.WayObject>[]} */
 const COLUMNS = [
   {
     key: "at", title: texts.columns.at, isHead: true,

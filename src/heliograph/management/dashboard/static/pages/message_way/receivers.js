@@ -11,7 +11,7 @@ import texts from "../../texts/en/message_way.js";
 const { receivers: words } = texts;
 const WIDTH = 200;
 
-/** @param {{ receivers: any[] }} props */
+/** @param {{ receivers: Api.WayReceiverObject[] }} props */
 export const Receivers = ({ receivers }) => {
   if (receivers.length === 0) return null;
   const longest = Math.max(1, ...receivers.map(lastOf));
@@ -21,15 +21,15 @@ export const Receivers = ({ receivers }) => {
       <p class="quiet way-legend"><span class="way-key queued" aria-hidden="true"></span>${texts.legend.queued}
         <span class="way-key sent" aria-hidden="true"></span>${texts.legend.sent}</p>
       <${Table} caption=${texts.stages.receivers} columns=${columnsOf(longest)} rows=${receivers}
-        rowKey=${(/** @type {any} */ row) => row.clientid} />
+        rowKey=${(/** @type {Api.WayReceiverObject} */ row) => row.clientid} />
     </section>`;
 };
 
-/** @param {any} row */
+/** @param {Api.WayReceiverObject} row */
 const lastOf = (row) =>
   Math.max(row.queued_after_us, row.sent_after_us, row.acknowledged_after_us, row.dropped_after_us);
 
-/** @param {number} longest @returns {import("../../parts/table.js").Column[]} */
+/** @param {number} longest @returns {import("../../parts/table.js").Column<Api.WayReceiverObject>[]} */
 const columnsOf = (longest) => [
   {
     key: "clientid", title: words.clientid, kind: "code", isHead: true,
@@ -55,7 +55,7 @@ const State = ({ state, reason }) => html`
   <span class=${`badge ${words.states[state].sign}`}>${words.states[state].label}</span>
   ${reason && html` <code>${reason}</code>`}`;
 
-/** @param {any} row */
+/** @param {Api.WayReceiverObject} row */
 const told = (row) => {
   const { queued_after_us: queued, sent_after_us: sent, acknowledged_after_us: done, dropped_after_us: dropped } = row;
   return [
@@ -67,7 +67,7 @@ const told = (row) => {
   ].filter(Boolean).join(", ");
 };
 
-/** What `told` says, as a picture. @param {{ row: any, longest: number }} props */
+/** What `told` says, as a picture. @param {{ row: Api.WayReceiverObject, longest: number }} props */
 const Bar = ({ row, longest }) => {
   const x = (/** @type {number} */ at) => Math.round((Math.max(0, at) / longest) * (WIDTH - 8)) + 4;
   const { queued_after_us: queued, sent_after_us: sent, acknowledged_after_us: done, dropped_after_us: dropped } = row;

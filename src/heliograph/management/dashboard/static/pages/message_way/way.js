@@ -26,14 +26,14 @@ export const MessageWay = ({ id, asked }) => {
       <button type="button" onClick=${way.reload}>${everywhere.refresh}</button>
       <a class="button" href=${link("message_way")}>${texts.all}</a>
     <//>
-    <${Loaded} of=${way}>${(/** @type {any} */ data) => html`
+    <${Loaded} of=${way}>${(/** @type {Api.WholeWay} */ data) => html`
       <${Outcome} way=${data} asked=${asked} />
       <${Flow} way=${data} />
       <${Receivers} receivers=${data.receivers} />
       ${data.left_out > 0 && html`<p class="note warn">${texts.leftOut(data.left_out)}</p>`}`}<//>`;
 };
 
-/** @param {{ way: any, asked: string }} props */
+/** @param {{ way: Api.WholeWay, asked: string }} props */
 const Outcome = ({ way, asked }) => {
   const { label, sign } = texts.outcomes[way.outcome];
   return html`
@@ -54,18 +54,18 @@ const Outcome = ({ way, asked }) => {
     </section>`;
 };
 
-/** Leads to the validation or transformation that refused the message. @param {{ steps: any[] }} props */
+/** Leads to the validation or transformation that refused the message. @param {{ steps: Api.WayStepObject[] }} props */
 const Refuser = ({ steps }) => {
-  const { who, policy } = steps.find((step) => step.is_bad && step.policy) ?? {};
+  const { who, policy } = steps.find((step) => step.is_bad && step.policy) ?? { who: "", policy: "" };
   const page = PAGES[who];
   return page && html`<p><a href=${link(page, policy)}>${/** @type {any} */ (texts.policy)[page](policy)}</a></p>`;
 };
 
-/** Where the page says what decides that its publisher may not publish it. @param {any} way */
+/** Where the page says what decides that its publisher may not publish it. @param {Api.WholeWay} way */
 const ruleOf = ({ clientid, username, topic, qos, retain }) => link("explain",
   { clientid, username: username || "", isDescribed: username ? "true" : "", topic, qos, retain });
 
-/** @param {any} way */
+/** @param {Api.WholeWay} way */
 const publisher = (way) => (way.clientid && may("clients:read")
   ? html`<a href=${link("clients", way.clientid)}>${cut(texts.publishedBy(way))}</a>`
   : cut(texts.publishedBy(way)));

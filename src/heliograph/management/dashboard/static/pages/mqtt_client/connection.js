@@ -12,7 +12,7 @@ import texts from "../../texts/en/mqtt_client.js";
 const QOS = ["0", "1", "2"];
 const VERSIONS = [{ value: "5", label: texts.versions[5] }, { value: "4", label: texts.versions[4] }];
 
-/** As this browser reaches it: at the host that it has the page from. @param {any} one */
+/** As this browser reaches it: at the host that it has the page from. @param {Api.WebSocketPlace} one */
 const urlOf = ({ scheme, port, path }) => `${scheme}://${location.hostname}:${port}${path}`;
 
 /**
@@ -23,7 +23,7 @@ export const ConnectionCard = ({ values, set }) => {
   const places = useResource("websockets", (signal) => api.get("heliograph/websockets", {}, signal));
   const now = useStore(status);
   useEffect(() => {
-    const first = places.data?.find((/** @type {any} */ one) => one.scheme === "wss" || location.protocol === "http:");
+    const first = places.data?.find((one) => one.scheme === "wss" || location.protocol === "http:");
     if (!values.url && first) set({ url: urlOf(first) });
   }, [places.data]);
   const submit = (/** @type {Event} */ event) => {
@@ -37,7 +37,7 @@ export const ConnectionCard = ({ values, set }) => {
       <h2 id="connection-title">${texts.connection}</h2>
       <form onSubmit=${submit}>
         <fieldset disabled=${!isFree} class="bare">
-          <${Loaded} of=${places}>${(/** @type {any[]} */ list) =>
+          <${Loaded} of=${places}>${(/** @type {Api.WebSocketPlace[]} */ list) =>
             html`<${Address} list=${list} url=${values.url} set=${set} />`}<//>
           <div class="pair">
             <${Field} label=${texts.clientid} value=${values.clientid}
@@ -57,7 +57,7 @@ export const ConnectionCard = ({ values, set }) => {
     </section>`;
 };
 
-/** @param {{ list: any[], url: string, set: (change: Partial<Values>) => void }} props */
+/** @param {{ list: Api.WebSocketPlace[], url: string, set: (change: Partial<Values>) => void }} props */
 const Address = ({ list, url, set }) => {
   const urls = list.map((one) => ({ value: urlOf(one), label: one.id }));
   const chosen = urls.some(({ value }) => value === url) ? url : "";

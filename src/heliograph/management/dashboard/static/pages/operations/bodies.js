@@ -49,7 +49,7 @@ const parsed = (typed) => {
 export const BodyFields = ({ kinds, draft, onInput }) => {
   const kind = kinds.find(({ type }) => type === draft.type);
   if (!kind) return null;
-  const put = (/** @type {string} */ name) => (/** @type {any} */ value) => {
+  const put = (/** @type {string} */ name) => (/** @type {string | File} */ value) => {
     const { [name]: _, ...others } = draft.parts;
     onInput({ ...draft, parts: value ? { ...others, [name]: value } : others });
   };

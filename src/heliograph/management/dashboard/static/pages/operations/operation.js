@@ -22,7 +22,8 @@ export const Operation = ({ one, document }) => {
   const [isOpen, setOpen] = useState(false);
   const { path, method, about } = one;
   return html`
-    <details onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
+    <details
+      onToggle=${(/** @type {{ currentTarget: HTMLDetailsElement }} */ event) => setOpen(event.currentTarget.open)}>
       <summary><span class=${`verb ${method}`}>${method.toUpperCase()}</span> <code>${path}</code> <span class="quiet">
         ${about.summary}</span></summary>
       ${isOpen && html`<${Details} one=${one} document=${document} />`}

@@ -67,7 +67,7 @@ export const TryOperation = ({ one, kinds }) => {
       </div>
       ${error?.name === "AbortError" ? html`<p class="quiet">${texts.stopped}</p>`
         : html`<${ErrorNote} error=${error} />`}
-      ${error?.status > 0 && html`<p class="quiet">${texts.status(error.status, error.code)}</p>`}
+      ${error?.status ? html`<p class="quiet">${texts.status(error.status, error.code ?? "")}</p>` : ""}
       ${answer && html`<p class="quiet" role="status">${texts.answered(Math.round(answer.ms))}</p>
         <pre tabindex="0" aria-label=${texts.answer}>${answer.text}</pre>`}
     </form>
@@ -83,7 +83,7 @@ const queryOf = (parameters, values) => Object.fromEntries(parameters.filter(({ 
 /**
  * @param {string} method
  * @param {string} where
- * @param {Record<string, any>} query
+ * @param {Record<string, unknown>} query
  * @param {import("./bodies.js").Draft} draft
  * @param {AbortSignal} signal
  */

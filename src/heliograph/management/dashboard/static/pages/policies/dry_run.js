@@ -64,7 +64,7 @@ export const DryRun = ({ kind, policy, onFaults }) => {
  * @param {{ message: any, onInput: (message: any) => void, onSubmit: (event: Event) => void, isBusy: boolean }} props
  */
 const MessageForm = ({ message, onInput, onSubmit, isBusy }) => {
-  const set = (/** @type {string} */ name) => (/** @type {any} */ value) => onInput({ ...message, [name]: value });
+  const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) => onInput({ ...message, [name]: value });
   return html`
     <form onSubmit=${onSubmit}>
       <${Field} label=${texts.topic} value=${message.topic} onInput=${set("topic")} isRequired />
@@ -82,7 +82,7 @@ const MessageForm = ({ message, onInput, onSubmit, isBusy }) => {
     </form>`;
 };
 
-/** @param {{ output: any }} props */
+/** @param {{ output: Api.TransformedMessage }} props */
 const Output = ({ output }) => html`
   <h3>${texts.result}</h3>
   <dl class="facts">

@@ -24,7 +24,7 @@ export default function PolicyList({ kind }) {
     .map((row, at) => ({ ...row, at })));
   const live = useLiveRows(kind, all.data, ({ name, enable }) => ({ id: name, enable }), all.reload);
   const dialog = useDialog(all.reload);
-  const change = useAction(async (/** @type {() => Promise<any>} */ act) => {
+  const change = useAction(async (/** @type {() => Promise<unknown>} */ act) => {
     await act();
     all.reload();
   });

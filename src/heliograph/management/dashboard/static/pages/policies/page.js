@@ -57,8 +57,8 @@ const PolicyForm = ({ kind, row, isNew, schemas }) => {
   const [draft, setDraft] = useState(row);
   const [topics, setTopics] = useState(row.topics.join("\n"));
   const whole = { ...draft, topics: topics.split("\n").map((/** @type {string} */ one) => one.trim()).filter(Boolean) };
-  const set = (/** @type {string} */ name) => (/** @type {any} */ value) =>
-    setDraft((/** @type {any} */ old) => ({ ...old, [name]: value }));
+  const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
+    setDraft((/** @type {typeof row} */ old) => ({ ...old, [name]: value }));
   const seen = useSeen(row);
   const [tried, setTried] = useState(/** @type {Record<string, string> | null} */ (null)); // what the last trial found
   const save = useAction(async () => {

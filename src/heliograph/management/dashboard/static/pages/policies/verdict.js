@@ -6,7 +6,7 @@ import everywhere from "../../texts/en/policies.js";
 
 const texts = everywhere.verdict;
 
-/** @param {{ output: any }} props */
+/** @param {{ output: Api.ValidationVerdict }} props */
 export const Verdict = ({ output }) => {
   const { passes, outcome, checks } = output;
   const isAsked = outcome !== "not_checked";
@@ -16,7 +16,7 @@ export const Verdict = ({ output }) => {
     <h3>${texts.title}</h3>
     <p><span class=${`badge ${sign}`}>${said}</span> ${text}</p>
     <${Table} caption=${texts.caption} columns=${COLUMNS} rowKey=${(/** @type {any} */ row) => String(row.number)}
-      rows=${checks.map((/** @type {any} */ check, /** @type {number} */ at) => ({ ...check, number: at + 1 }))} />`;
+      rows=${checks.map((check, at) => ({ ...check, number: at + 1 }))} />`;
 };
 
 /** @type {import("../../parts/table.js").Column[]} */

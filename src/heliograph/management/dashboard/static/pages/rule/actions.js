@@ -24,7 +24,7 @@ export const ActionsEditor = ({ actions, onInput, error }) => {
   const id = useId();
   const there = useResource("actions", (signal) => (may("actions:read") ? api.get("actions_summary", {}, signal)
     : Promise.resolve([])));
-  const ids = (there.data ?? []).map((/** @type {any} */ { type, name }) => `${type}:${name}`);
+  const ids = (there.data ?? []).map(({ type, name }) => `${type}:${name}`);
   const put = (/** @type {number} */ at, /** @type {any} */ action) =>
     onInput(actions.map((old, index) => (index === at ? action : old)));
   return html`

@@ -31,7 +31,7 @@ export const EngineCard = ({ explained, actions }) => html`
         <dt>${texts.spark}</dt><dd>${onSpark(explained)}</dd>
       </dl>
       ${explained.parts.length > 0 && html`<${Table} caption=${texts.parts} columns=${COLUMNS} rows=${explained.parts}
-        rowKey=${(/** @type {any} */ part) => part.name} />`}`}
+        rowKey=${(/** @type {Api.RulePartShown} */ part) => part.name} />`}`}
   </section>`;
 
 /** @param {any[]} actions */

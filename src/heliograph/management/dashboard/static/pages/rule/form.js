@@ -17,16 +17,16 @@ import texts from "../../texts/en/rule.js";
 
 const PLACE = ["rule_engine", "rules", "*"];
 
-/** What a person has set of it. @param {any} rule */
+/** What a person has set of it. @param {Api.RuleObject} rule */
 const settingsOf = ({ from, created_at, last_modified_at, ...settings }) => settings;
 
-/** @param {{ rule: any, isNew: boolean, onSaved: (rule: any) => void }} props */
+/** @param {{ rule: Api.RuleObject, isNew: boolean, onSaved: (rule: Api.RuleObject) => void }} props */
 export const RuleForm = ({ rule, isNew, onSaved }) => {
   const [draft, setDraft] = useState(rule);
   const [explained,
     setExplained] = useState(/** @type {import("../../parts/rule_language.js").Explained | null} */ (null));
-  const set = (/** @type {string} */ name) => (/** @type {any} */ value) =>
-    setDraft((/** @type {any} */ old) => ({ ...old, [name]: value }));
+  const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
+    setDraft((old) => ({ ...old, [name]: value }));
   const seen = useSeen(settingsOf(rule));
   const save = useAction(async () => {
     const { id, ...settings } = draft;

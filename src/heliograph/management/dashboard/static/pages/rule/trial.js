@@ -18,9 +18,9 @@ export const RuleTrial = ({ sql }) => {
   const events = eventsOf(language, sql);
   const [chosen, setChosen] = useState("");
   const [typed, setTyped] = useState(/** @type {Record<string, string>} */ ({}));
-  const [output, setOutput] = useState(/** @type {any} */ (undefined));
+  const [output, setOutput] = useState(/** @type {unknown} */ (undefined));
   const event = events.find((one) => one.event === chosen) ?? events[0];
-  const trial = useAction(async (/** @type {any} */ context) => {
+  const trial = useAction(async (/** @type {unknown} */ context) => {
     setOutput(undefined);
     setOutput(await api.post("rule_test", { sql, context }));
   });
@@ -41,7 +41,7 @@ export const RuleTrial = ({ sql }) => {
   return html`
     <${TrialCard} title=${texts.title} hint=${texts.hint} typed=${texts.sample} form=${form}
       filter=${firstFilter(sql)} isBusy=${trial.isRunning}
-      onUse=${(/** @type {any} */ row) => trial.run(storedContext(row))}>
+      onUse=${(/** @type {unknown} */ row) => trial.run(storedContext(row))}>
       ${trial.error?.status === 412 ? html`<${Empty}>${texts.noMatch}<//>`
         : html`<${ErrorNote} error=${trial.error} />`}
       ${output !== undefined && html`<h3>${Array.isArray(output) ? texts.rows : texts.result}</h3><pre>
@@ -55,7 +55,7 @@ const firstFilter = (sql) => topicsOf(sql).find((topic) => !topic.startsWith("$e
 /** @param {any} event @param {string} name */
 const isTopic = (event, name) => event.event === PUBLISHED && name === "topic";
 
-/** @param {any} event @param {string} name @param {any} sample */
+/** @param {unknown} event @param {string} name @param {any} sample */
 const firstOf = (event, name, sample) => {
   if (isTopic(event, name)) return "";
   return typeof sample === "string" ? sample : JSON.stringify(sample);

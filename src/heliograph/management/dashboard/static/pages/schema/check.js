@@ -14,7 +14,7 @@ export const PayloadCheck = ({ name, type }) => {
   const [payload, setPayload] = useState("");
   const [encoding, setEncoding] = useState("plain");
   const [message_type, setMessage] = useState("");
-  const [told, setTold] = useState(/** @type {any} */ (null));
+  const [told, setTold] = useState(/** @type {Api.CheckedPayload | null} */ (null));
   const check = useAction(async () => {
     setTold(null);
     setTold(await api.post(path("heliograph/schemas/{name}/check", name), { payload, encoding, message_type }));

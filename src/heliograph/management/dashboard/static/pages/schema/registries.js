@@ -23,7 +23,7 @@ export const Registries = () => {
     { key: "url", title: texts.url, kind: "code" },
     { key: "auth", title: texts.username, show: ({ auth }) => auth?.username ?? "" },
     ...(mayChange ? [{ key: "more", title: schemas.more, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {any} */ { name }) => html`
+      show: (/** @type {{ name: string }} */ { name }) => html`
       <button type="button" class="danger" aria-label=${schemas.removeAction(name)}
         onClick=${() => dialog.show("remove", name)}>${schemas.remove}</button>` }] : []),
   ];
@@ -31,10 +31,10 @@ export const Registries = () => {
     <section>
       <header class="page-head"><h2>${texts.title}</h2>
         ${mayChange && html`<button type="button" onClick=${() => dialog.show("add")}>${texts.add}</button>`}</header>
-      <${Loaded} of=${all}>${(/** @type {any} */ data) => html`
+      <${Loaded} of=${all}>${(/** @type {Record<string, Api.RegistryShown>} */ data) => html`
         <${Table} caption=${texts.title} columns=${columns} rows=${Object.entries(data).map(([name, one]) =>
           ({ name, .../** @type {any} */ (one) }))}
-          rowKey=${(/** @type {any} */ row) => row.name} empty=${texts.none} />`}<//>
+          rowKey=${(/** @type {{ name: string }} */ row) => row.name} empty=${texts.none} />`}<//>
       ${dialog.kind === "add" && html`<${AddDialog} onClose=${dialog.close(texts.added)} />`}
       ${dialog.kind === "remove" && html`<${ConfirmDialog} title=${texts.removeTitle}
         text=${texts.removeText(dialog.about)} action=${schemas.removeAction(dialog.about)}
@@ -47,8 +47,8 @@ export const Registries = () => {
 const AddDialog = ({ onClose }) => {
   const [{ name, url, hasLogin, username, password }, setDraft] = useState({ name: "", url: "", hasLogin: false,
     username: "", password: "" });
-  const set = (/** @type {string} */ field) => (/** @type {any} */ value) =>
-    setDraft((/** @type {any} */ old) => ({ ...old, [field]: value }));
+  const set = (/** @type {string} */ field) => (/** @type {unknown} */ value) =>
+    setDraft((old) => ({ ...old, [field]: value }));
   const save = useAction(() => api.post("schema_registry_external",
     { name, url, auth: hasLogin ? { mechanism: "basic", username, password } : "none" }));
   const submit = async (/** @type {Event} */ event) => {

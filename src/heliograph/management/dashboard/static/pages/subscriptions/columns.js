@@ -5,11 +5,11 @@ import { cut } from "../../kernel/format.js";
 import texts from "../../texts/en/client_subscriptions.js";
 import { ClientLink } from "../clients/columns.js";
 
-/** The options of a subscription that are not as usual. @param {any} row */
+/** The options of a subscription that are not as usual. @param {Api.ListedSubscription} row */
 const optionsOf = ({ nl, rap, rh }) =>
   [nl && texts.nl, rap && texts.rap, rh && texts.rh(rh)].filter(Boolean).join(", ");
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.ListedSubscription>[]} */
 export const COLUMNS = [
   { key: "topic", title: texts.filter, kind: "code", isHead: true, show: ({ topic }) => html`
     <span title=${topic.length > 120 ? topic : undefined}>${cut(topic, 120)}</span>` },
@@ -19,7 +19,7 @@ export const COLUMNS = [
   { key: "durable", title: texts.durable, show: (row) => (row.durable ? texts.onDisk : texts.inMemory) },
 ];
 
-/** @param {any} row */
+/** @param {Api.ListedSubscription} row */
 export const keyOf = (row) => JSON.stringify([row.clientid, row.topic]);
 
 /** The API's parameters for a filter: one with wildcards stands for all that it covers. @param {string} filter */

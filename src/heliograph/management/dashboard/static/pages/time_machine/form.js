@@ -16,8 +16,8 @@ const RULES_MAX = 1000;
 const namesOf = async (signal) => {
   const { data } = await api.get("rules", { limit: RULES_MAX }, signal);
   const pipeline = may("pipeline:read") ? await api.get("heliograph/pipeline", {}, signal) : { queries: [] };
-  const ofPipeline = pipeline.queries.map((/** @type {any} */ one) => `pipeline:${one.name}`);
-  return [...data.map((/** @type {any} */ rule) => rule.id), ...ofPipeline];
+  const ofPipeline = pipeline.queries.map((one) => `pipeline:${one.name}`);
+  return [...data.map((rule) => rule.id), ...ofPipeline];
 };
 
 /** The text of a rule of the broker; empty for others. @param {string} name @param {AbortSignal} signal */

@@ -10,7 +10,10 @@ const DEEPEST = 8;
 
 /** @typedef {import("./levels.js").TreeItem} TreeItem */
 
-/** @param {{ items: TreeItem[], tree: any, chosen: any, onChoose: (row: any) => void }} props */
+/**
+ * @param {{ items: TreeItem[], tree: any, chosen: Api.TopicLevelObject | null,
+ *   onChoose: (row: Api.TopicLevelObject) => void }} props
+ */
 export const Branches = ({ items, tree, chosen, onChoose }) => {
   const [current, setCurrent] = useState("");
   const list = useRef(/** @type {HTMLElement | null} */ (null));
@@ -84,13 +87,13 @@ const Branch = ({ item, isCurrent, isChosen, onTurn, onAct }) => {
       onClick=${() => onAct(item)} onDblClick=${turn}>
       <span class="twist" aria-hidden="true" onClick=${turn}>${isOpen === undefined ? "" : isOpen ? "▾" : "▸"}</span>
       <span class="name" title=${row.topic}>${nameOf(row)}</span>
-      <span class="figure">${row.subscriptions === undefined ? texts.messages(row.messages)
+      <span class="figure">${row.subscriptions === undefined ? texts.messages(row.messages ?? 0)
         : texts.subscriptions(row.subscriptions)}</span>
       <span class="figure rate">${row.subscriptions === undefined ? texts.rateOf(row.messages_per_second) : ""}</span>
     </li>`;
 };
 
-/** @param {any} row */
+/** @param {Api.TopicLevelObject} row */
 const nameOf = (row) => (isMany(row) ? texts.many : row.kind === "rest" ? texts.rest : cut(row.name || '""', 120));
 
 /** @param {TreeItem} item */

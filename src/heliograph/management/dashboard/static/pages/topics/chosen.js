@@ -10,17 +10,17 @@ import { FactList } from "../../parts/facts.js";
 import { ErrorNote, tell } from "../../parts/notice.js";
 import texts from "../../texts/en/topics.js";
 
-/** @param {{ row: any }} props */
+/** @param {{ row: Api.TopicLevelObject }} props */
 export const ChosenTopic = ({ row }) => html`
   <section class="card" aria-label=${texts.chosen}>
     <h2>${texts.chosen}</h2>
     ${row ? html`<${Known} key=${row.topic} row=${row} />` : html`<p class="quiet">${texts.nothingChosen}</p>`}
   </section>`;
 
-/** @param {any} row The filter of all that lies at a topic and below it. */
+/** @param {Api.TopicLevelObject} row The filter of all that lies at a topic and below it. */
 const filterOf = (row) => (row.kind === "rest" ? "#" : row.has_children ? texts.below(row.topic) : row.topic);
 
-/** @param {{ row: any }} props */
+/** @param {{ row: Api.TopicLevelObject }} props */
 const Known = ({ row }) => {
   const filter = filterOf(row);
   const counting = useAction(async () => {
@@ -41,9 +41,9 @@ const Known = ({ row }) => {
     <${ErrorNote} error=${counting.error} />`;
 };
 
-/** @param {any} row @returns {[string, any][]} */
+/** @param {Api.TopicLevelObject} row @returns {[string, unknown][]} */
 const factsOf = (row) => {
-  const all = /** @type {[string, any, any][]} */ ([
+  const all = /** @type {[string, unknown, unknown][]} */ ([
     [texts.topic, row.topic, html`<code>${row.topic}</code>`],
     [texts.stored, row.messages, count(row.messages)],
     [texts.size, row.bytes, bytes(row.bytes)],

@@ -6,24 +6,24 @@ import { api } from "../../kernel/api.js";
 const LIMIT = 100;
 
 /**
- * @typedef {{ query: Record<string, any>, rows: any[], meta: any, isOpen: boolean, isLoading: boolean, error: any }}
- *   Level
- * @typedef {{ key: string, depth: number, row: any, level: Level | undefined, kind: "topic" | "more" | "loading" |
- *   "failed",
- *   size: number, place: number, above: string }} TreeItem
+ * @typedef {{ query: Record<string, unknown>, rows: Api.TopicLevelObject[], meta: Api.TopicLevelMeta | null,
+ *   isOpen: boolean, isLoading: boolean, error: unknown }} Level
+ * @typedef {{ key: string, depth: number, level: Level | undefined, size: number, place: number, above: string }} Place
+ * @typedef {Place & ({ kind: "topic", row: Api.TopicLevelObject }
+ *   | { kind: "more" | "loading" | "failed", row: null })} TreeItem
  */
 
 export const ROOT = "";
 
-/** Whether it stands for names that were too many to be learned. @param {any} row */
+/** Whether it stands for names that were too many to be learned. @param {Api.TopicLevelObject} row */
 export const isMany = (row) => row.kind === "many" && row.subscriptions === undefined;
 
-/** @param {any} row */
+/** @param {Api.TopicLevelObject} row */
 export const canOpen = (row) => row.has_children || isMany(row);
 
 /**
  * What lists the names below one: those that were too many to be learned are looked for among messages.
- * @param {any} row
+ * @param {Api.TopicLevelObject} row
  */
 const queryOf = (row) => (isMany(row) ? { below: row.topic.replace(/\/?\+$/, "") || undefined,
   source: "seen" } : { below: row.topic });
@@ -35,8 +35,8 @@ export const useLevels = () => {
   latest.current = levels;
   const abort = useRef(new AbortController());
   const change = useCallback((/** @type {string} */ key, /** @type {Partial<Level>} */ more) =>
-    setLevels((/** @type {any} */ old) => ({ ...old, [key]: { ...old[key], ...more } })), []);
-  const load = useCallback(async (/** @type {string} */ key, /** @type {Record<string, any>} */ query,
+    setLevels((old) => ({ ...old, [key]: { ...old[key], ...more } })), []);
+  const load = useCallback(async (/** @type {string} */ key, /** @type {Record<string, unknown>} */ query,
     /** @type {Level | undefined} */ before) => {
     const rows = before?.rows ?? [];
     change(key, { query, isOpen: true, isLoading: true, error: null, rows });
@@ -58,7 +58,7 @@ export const useLevels = () => {
     refresh();
     return () => abort.current.abort();
   }, []);
-  const open = (/** @type {string} */ key, /** @type {any} */ row) => {
+  const open = (/** @type {string} */ key, /** @type {Api.TopicLevelObject} */ row) => {
     const known = latest.current[key];
     if (known && !known.error) change(key, { isOpen: true });
     else load(key, queryOf(row), undefined);

@@ -12,17 +12,19 @@ import { Table } from "../../parts/table.js";
 import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/topics.js";
 
+/** @typedef {{ kind: "add" } | { kind: "end", topic: string }} Open */
+
 const TOPIC = [{ name: "topic", label: texts.topic, isRequired: true, autocomplete: "off" }];
 
 export const TopicMetrics = () => {
   const counted = useResource("metrics", (signal) => api.get("mqtt/topic_metrics", {}, signal));
-  const [open, setOpen] = useState(/** @type {any} */ (null));
+  const [open, setOpen] = useState(/** @type {Open | null} */ (null));
   const reset = useAction(async (topic) => {
     await api.put("mqtt/topic_metrics", { action: "reset", topic });
     counted.reload();
   });
   const close = (/** @type {boolean} */ isDone) => {
-    if (isDone && open.topic) tell(texts.ended(open.topic));
+    if (isDone && open?.kind === "end") tell(texts.ended(open.topic));
     if (isDone) counted.reload();
     setOpen(null);
   };
@@ -32,11 +34,11 @@ export const TopicMetrics = () => {
       ${may("metrics:write") && html`<button type="button" class="main" onClick=${() => setOpen({ kind: "add" })}>
         ${texts.add}</button>`}</div>
     <${ErrorNote} error=${reset.error} />
-    <${Loaded} of=${counted}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${counted}>${(/** @type {Api.CountedTopicObject[]} */ rows) => html`
       <${Table} caption=${texts.tabs.metrics} columns=${columns(reset.run, setOpen)} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => row.topic} empty=${texts.noMetrics} />`}<//>
+        rowKey=${(/** @type {Api.CountedTopicObject} */ row) => row.topic} empty=${texts.noMetrics} />`}<//>
     ${open?.kind === "add" && html`<${FormDialog} title=${texts.add} action=${texts.add} fields=${TOPIC}
-      act=${(/** @type {any} */ values) => api.post("mqtt/topic_metrics", values)} onClose=${close} />`}
+      act=${(/** @type {object} */ values) => api.post("mqtt/topic_metrics", values)} onClose=${close} />`}
     ${open?.kind === "end" && html`<${ConfirmDialog} title=${texts.endNamed(open.topic)}
       text=${texts.endText(open.topic)} action=${texts.end}
       act=${() => api.del(path("mqtt/topic_metrics/{topic}", open.topic))} onClose=${close} />`}`;
@@ -44,8 +46,8 @@ export const TopicMetrics = () => {
 
 /**
  * @param {(topic: string) => void} reset
- * @param {(open: any) => void} setOpen
- * @returns {import("../../parts/table.js").Column[]}
+ * @param {(open: Open) => void} setOpen
+ * @returns {import("../../parts/table.js").Column<Api.CountedTopicObject>[]}
  */
 const columns = (reset, setOpen) => [
   { key: "topic", title: texts.topic, kind: "code", isHead: true },
@@ -55,7 +57,7 @@ const columns = (reset, setOpen) => [
   { key: "rate", title: texts.rateIn, kind: "number", show: (row) => rate(row.metrics["messages.in.rate"]) },
   { key: "create_time", title: texts.since, show: (row) => time(row.reset_time ?? row.create_time) },
   ...(may("metrics:write") ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {any} */ row) => html`
+    show: (/** @type {Api.CountedTopicObject} */ row) => html`
     <button type="button" aria-label=${texts.resetNamed(row.topic)} onClick=${() => reset(row.topic)}>
       ${texts.reset}</button>
     <button type="button" class="danger" aria-label=${texts.endNamed(row.topic)}

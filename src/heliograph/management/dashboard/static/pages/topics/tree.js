@@ -18,7 +18,7 @@ import { ChosenTopic } from "./chosen.js";
 /** @param {{ route: import("../../kernel/router.js").Route }} props */
 export const TopicTree = ({ route }) => {
   const search = route.query.search ?? "";
-  const [chosen, setChosen] = useState(/** @type {any} */ (null));
+  const [chosen, setChosen] = useState(/** @type {Api.TopicLevelObject | null} */ (null));
   return html`
     <div class="filters" role="search">
       <${SearchField} label=${texts.search} hint=${texts.searchHint} value=${search}
@@ -32,7 +32,7 @@ export const TopicTree = ({ route }) => {
     </div>`;
 };
 
-/** @param {{ chosen: any, onChoose: (row: any) => void }} props */
+/** @param {{ chosen: Api.TopicLevelObject | null, onChoose: (row: Api.TopicLevelObject) => void }} props */
 const Levels = ({ chosen, onChoose }) => {
   const tree = useLevels();
   const root = tree.levels[ROOT];
@@ -48,12 +48,12 @@ const Levels = ({ chosen, onChoose }) => {
     <p class="quiet">${texts.keys}</p>`;
 };
 
-/** @param {{ search: string, onChoose: (row: any) => void }} props */
+/** @param {{ search: string, onChoose: (row: Api.TopicLevelObject) => void }} props */
 const Found = ({ search, onChoose }) => {
   const { cursor, hasBefore, next, before } = useCursor(search);
   const found = useResource(JSON.stringify([search, cursor]), (signal) =>
     api.get("heliograph/topic_tree", { search, cursor }, signal));
-  const columns = /** @type {import("../../parts/table.js").Column[]} */ ([
+  const columns = /** @type {import("../../parts/table.js").Column<Api.TopicLevelObject>[]} */ ([
     { key: "topic", title: texts.topic, kind: "code", isHead: true },
     { key: "messages", title: texts.stored, kind: "number", show: (row) => count(row.messages) },
     { key: "messages_per_second", title: texts.rateTitle, kind: "number", show: (row) =>
@@ -62,9 +62,10 @@ const Found = ({ search, onChoose }) => {
       html`<button type="button" onClick=${() => onChoose(row)}>${texts.show}</button>` },
   ]);
   return html`
-    <${Loaded} of=${found}>${(/** @type {any} */ { data, meta }) => html`
+    <${Loaded} of=${found}>${(/** @type {Api.TopicLevels} */ { data, meta }) => html`
       <p class="quiet">${texts.sources.seen(meta)}</p>
-      <${Table} caption=${texts.found} columns=${columns} rows=${data} rowKey=${(/** @type {any} */ row) => row.topic}
+      <${Table} caption=${texts.found} columns=${columns} rows=${data}
+        rowKey=${(/** @type {Api.TopicLevelObject} */ row) => row.topic}
         empty=${texts.noneFound} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${hasBefore} onMore=${() => next(meta.cursor)}
         onBefore=${before} />`}<//>`;

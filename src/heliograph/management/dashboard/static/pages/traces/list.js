@@ -13,10 +13,10 @@ import common from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/traces.js";
 import { TraceDialog } from "./begin.js";
 
-/** @param {any} trace */
-const aboutOf = (trace) => `${texts.values[trace.type]} ${cut(trace[trace.type], 80)}`;
+/** @param {Api.TraceShown} trace */
+const aboutOf = (trace) => `${texts.values[trace.type]} ${cut(trace[trace.type] ?? "", 80)}`;
 
-/** @param {{ trace: any }} props */
+/** @param {{ trace: Api.TraceShown }} props */
 const TraceState = ({ trace: { status } }) => html`
   <span class=${`badge ${status === "running" ? "good" : ""}`}>${texts.states[status] ?? status}</span>`;
 
@@ -48,8 +48,9 @@ export const TraceList = () => {
       <button type="button" onClick=${list.reload}>${common.refresh}</button>
     </p>
     <${ErrorNote} error=${stop.error} />
-    <${Loaded} of=${list}>${(/** @type {any[]} */ rows) => html`
-      <${Table} caption=${texts.title} columns=${columns} rows=${rows} rowKey=${(/** @type {any} */ row) => row.name}
+    <${Loaded} of=${list}>${(/** @type {Api.TraceShown[]} */ rows) => html`
+      <${Table} caption=${texts.title} columns=${columns} rows=${rows}
+        rowKey=${(/** @type {Api.TraceShown} */ row) => row.name}
         empty=${texts.none} isBusy=${list.isLoading} />`}<//>
     ${asked.begin && html`<${TraceDialog} onClose=${close} />`}
     ${asked.remove && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(asked.remove)}
@@ -59,7 +60,7 @@ export const TraceList = () => {
 /**
  * @param {(name: string) => void} onStop
  * @param {(name: string) => void} onRemove
- * @returns {import("../../parts/table.js").Column[]}
+ * @returns {import("../../parts/table.js").Column<Api.TraceShown>[]}
  */
 const columnsOf = (onStop, onRemove) => [
   { key: "name", title: texts.name, isHead: true, show: ({ name }) => html`
@@ -79,6 +80,6 @@ const columnsOf = (onStop, onRemove) => [
         onClick=${() => onRemove(name)}>${texts.remove}</button>`}` },
 ];
 
-/** @param {any} trace */
+/** @param {Api.TraceShown} trace */
 const sizeOf = ({ log_size: sizes }) =>
   Object.values(sizes).reduce((/** @type {number} */ sum, one) => sum + Number(one), 0);

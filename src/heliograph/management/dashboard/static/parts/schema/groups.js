@@ -63,9 +63,10 @@ export const TextsField = (props) => {
   return html`<fieldset class="field plain"><legend>${label}</legend><p class="hint">${hint}</p>
     ${pairs.map(([name, one], at) => html`<div class="pair" key=${at}>
       <input aria-label=${texts.nameOf(label, at + 1)} value=${name} disabled=${disabled}
-        onChange=${(/** @type {any} */ event) => replace(at, [event.target.value, one])} />
+        onChange=${(/** @type {{ target: HTMLInputElement }} */ event) => replace(at, [event.target.value, one])} />
       <input aria-label=${texts.valueOf(label, name)} value=${shown(one)} disabled=${disabled}
-        onInput=${(/** @type {any} */ event) => replace(at, [name, scalarOf(values, event.target.value) ?? ""])} />
+        onInput=${(/** @type {{ target: HTMLInputElement }} */ event) =>
+          replace(at, [name, scalarOf(values, event.target.value) ?? ""])} />
       ${!disabled && html`<button type="button" aria-label=${texts.removeNamed(name)}
         onClick=${() => put(pairs.filter((_, index) => index !== at))}>✕</button>`}
     </div>`)}

@@ -39,7 +39,7 @@ export const ListField = ({ schema, value, onInput, path, isFlat }) => {
   const list = value ?? [];
   const name = path.at(-1) ?? "";
   const move = (/** @type {number} */ from, /** @type {number} */ to) => {
-    const next = list.filter((/** @type {any} */ _, /** @type {number} */ at) => at !== from);
+    const next = list.filter((/** @type {unknown} */ _, /** @type {number} */ at) => at !== from);
     onInput([...next.slice(0, to), list[from], ...next.slice(to)]);
     setMade(-1);
   };
@@ -50,7 +50,7 @@ export const ListField = ({ schema, value, onInput, path, isFlat }) => {
   return html`<${Frame} name=${name} schema=${schema} isFlat=${isFlat}>
     ${note && html`<p class="hint">${note(path)}</p>`}
     ${errors[dotted(path)] && html`<p class="wrong">${errors[dotted(path)]}</p>`}
-    ${list.map((/** @type {any} */ one, /** @type {number} */ at) =>
+    ${list.map((/** @type {unknown} */ one, /** @type {number} */ at) =>
       html`<details key=${at} open=${at === made || hasError(errors, [...path, String(at + 1)])}>
       <summary>${at + 1}. ${titleOf(items, one)}</summary>
       ${!isReadOnly && html`<p class="actions">
@@ -58,11 +58,12 @@ export const ListField = ({ schema, value, onInput, path, isFlat }) => {
         <button type="button" disabled=${at === list.length - 1} onClick=${() => move(at, at + 1)}>
           ${texts.down}</button>
         <button type="button" class="danger" onClick=${() =>
-          onInput(list.filter((/** @type {any} */ _, /** @type {number} */ index) => index !== at))}>
+          onInput(list.filter((/** @type {unknown} */ _, /** @type {number} */ index) => index !== at))}>
           ${texts.removeNamed(`${name} ${at + 1}`)}</button></p>`}
       <${Node} schema=${items} value=${one} path=${[...path, String(at + 1)]} isFlat
-        onInput=${(/** @type {any} */ next) => onInput(list.map((/** @type {any} */ old, /** @type {number} */ index) =>
-          (index === at ? next : old)))} />
+        onInput=${(/** @type {unknown} */ next) =>
+          onInput(list.map((/** @type {unknown} */ old, /** @type {number} */ index) =>
+            (index === at ? next : old)))} />
     </details>`)}
     ${!isReadOnly && html`<button type="button" onClick=${add}>${texts.addTo(name)}</button>`}<//>`;
 };
@@ -73,7 +74,7 @@ const hasError = (errors, path) => Object.keys(errors).some((one) => one === dot
 
 /**
  * What is around many; nothing where the page has a heading for it.
- * @param {{ name: string, schema: any, isFlat?: boolean, children?: any }} props
+ * @param {{ name: string, schema: any, isFlat?: boolean, children?: unknown }} props
  */
 const Frame = ({ name, schema, isFlat, children }) => (isFlat ? children : html`<fieldset><legend>${name}</legend>
   ${schema.description && html`<p class="hint">${marked(schema.description)}</p>`}${children}</fieldset>`);
@@ -97,7 +98,7 @@ export const NamedField = ({ schema, value, onInput, path, isFlat }) => {
       ${!isReadOnly && html`<p class="actions"><button type="button" class="danger"
         onClick=${() => onInput(withValue(value, [one], undefined))}>${texts.removeNamed(one)}</button></p>`}
       <${Node} schema=${schema.additionalProperties} value=${value[one]} path=${[...path, one]} isFlat
-        onInput=${(/** @type {any} */ next) => onInput({ ...value, [one]: next })} />
+        onInput=${(/** @type {unknown} */ next) => onInput({ ...value, [one]: next })} />
     </details>`)}
     ${!isReadOnly && html`<div class="filters"><${Field} label=${texts.newName(name)} value=${typed} onInput=${setTyped}
       autocomplete="off" />

@@ -2,9 +2,9 @@
 /** Values of forms: what differs between two of them, changes put onto one, and errors by the paths that they name. */
 import { own } from "../../kernel/own.js";
 
-/** @typedef {{ path: string[], value: any }} Change A value of `undefined` is one that is taken out. */
+/** @typedef {{ path: string[], value: unknown }} Change A value of `undefined` is one that is taken out. */
 
-/** @param {any} value */
+/** @param {unknown} value */
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** @param {any} one @param {any} other @returns {boolean} */
@@ -35,7 +35,7 @@ export const differences = (before, after, path = []) => {
  * A value with another value at a path; what lies around is not changed.
  * @param {any} tree
  * @param {string[]} path
- * @param {any} value
+ * @param {unknown} value
  * @returns {any}
  */
 export const withValue = (tree, [name, ...rest], value) => {
@@ -46,7 +46,7 @@ export const withValue = (tree, [name, ...rest], value) => {
   return Object.fromEntries(Object.entries(before).filter(([other]) => other !== name));
 };
 
-/** @param {any} tree @param {Change[]} changes */
+/** @param {unknown} tree @param {Change[]} changes */
 export const withChanges = (tree, changes) => changes.reduce((made, { path, value }) => withValue(made, path, value),
   tree);
 

@@ -28,8 +28,8 @@ export default {
     { value: "604800", label: "7 days" },
   ],
   alsoKick: "End connections and sessions now, too",
-  kicked: (/** @type {any} */ done) =>
+  kicked: (/** @type {Api.KickedClients} */ done) =>
     `${clients(done.kicked)} kicked${done.gone ? `, ${count(done.gone)} had gone before` : ""}.`,
-  banned: (/** @type {any} */ done) =>
+  banned: (/** @type {Api.BannedClients} */ done) =>
     `${clients(done.banned)} banned${done.banned_before ? `, ${count(done.banned_before)} were before` : ""}.`,
 };

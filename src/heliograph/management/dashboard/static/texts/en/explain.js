@@ -20,7 +20,7 @@ export default {
   allowed: "Yes, it may.",
   denied: "No, it may not.",
   denyAction: { ignore: "What it does is refused; it stays connected.", disconnect: "It is disconnected if it tries." },
-  client: (/** @type {string} */ id, /** @type {string} */ user, /** @type {boolean} */ isConnected) =>
+  client: (/** @type {string} */ id, /** @type {string | null} */ user, /** @type {boolean} */ isConnected) =>
     `${id}${user ? `, user ${user}` : ""}, ${isConnected ? "connected" : "as described"}`,
   steps: "What was asked, in its order",
   source: "Asked",

@@ -66,7 +66,7 @@ export default {
   owner: "By",
   /** @type {Record<string, string>} */
   states: { running: "running", finished: "finished", failed: "failed", cancelled: "cancelled" },
-  published: (/** @type {any} */ { published = 0, refused = 0, too_large = 0 }) =>
+  published: (/** @type {Partial<Api.ReplayProgress>} */ { published = 0, refused = 0, too_large = 0 }) =>
     `${count(published)} ` +
     `published${refused ? `, ${count(refused)} refused` : ""}${too_large ? `, ${count(too_large)} too large` : ""}`,
   stop: "End",

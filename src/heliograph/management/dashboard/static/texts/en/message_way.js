@@ -29,7 +29,7 @@ export default {
     begun: "The ways of messages are recorded from now on.",
     more: "Which messages, and how many",
   },
-  on: (/** @type {any} */ { topics, clients, retention_s }) =>
+  on: (/** @type {Api.RecordingState} */ { topics, clients, retention_s }) =>
     `Recorded are messages to ${topics.join(", ")}${clients.length ? ` of ${clients.join(", ")}` : ""}, `
       + `and kept for ${duration(retention_s)}.`,
   end: "Stop recording",
@@ -52,7 +52,7 @@ export default {
     refused: { label: "refused", sign: "bad" },
     taken: { label: "under way", sign: "" },
   }),
-  reached: (/** @type {any} */ { delivered, receivers }) => `${count(delivered)} of ${count(receivers)}`,
+  reached: (/** @type {Api.WayObject} */ { delivered, receivers }) => `${count(delivered)} of ${count(receivers)}`,
   way: "Its way through the broker",
   stages: {
     publish: "Published", check: "Access, hooks, rules", store: "Storage", route: "Routing", receivers: "Receivers",
@@ -62,15 +62,15 @@ export default {
     receivers: "It has no receiver.",
   },
   problem: "problem",
-  publishedBy: (/** @type {any} */ { clientid, username }) =>
+  publishedBy: (/** @type {Api.WholeWay} */ { clientid, username }) =>
     `by ${clientid || "the broker"}${username ? ` (user ${username})` : ""}`,
   notBegun: "Its PUBLISH was not recorded: what is shown came later.",
   retained: (/** @type {string} */ text) => `Retained: ${text}.`,
   size: (/** @type {string} */ size) => `${size} of payload`,
-  quality: (/** @type {any} */ { qos, retain }) => `QoS ${qos}${retain ? ", retained" : ""}`,
+  quality: (/** @type {Api.WholeWay} */ { qos, retain }) => `QoS ${qos}${retain ? ", retained" : ""}`,
   expires: (/** @type {string} */ time) => `expires after ${time}`,
   madeBy: (/** @type {string[]} */ rules) => `made by the rule ${rules.join(", ")}`,
-  summaryOf: (/** @type {any[]} */ receivers, /** @type {number} */ have) =>
+  summaryOf: (/** @type {Api.WayReceiverObject[]} */ receivers, /** @type {number} */ have) =>
     `${count(have)} of ${count(receivers.length)} have it`,
   after: (/** @type {string} */ time) => `after ${time}`,
   receivers: {

@@ -12,7 +12,7 @@ export default {
   found: "Topics found",
   noneFound: "No topic among the newest stored messages matches.",
   clear: "Back to the tree",
-  /** @type {Record<string, (meta: any) => string>} */
+  /** @type {Record<string, (meta: Api.TopicLevelMeta) => string>} */
   sources: {
     stored: () =>
       "What durable storage has learned of topics; figures are exact, rates of messages stored in the last minute.",
@@ -29,8 +29,8 @@ export default {
   messages: (/** @type {number} */ many) => `${count(many)} ${many === 1 ? "message" : "messages"}`,
   subscriptions: (/** @type {number} */ many) => `${count(many)} ${many === 1 ? "subscription" : "subscriptions"}`,
   /** Slow ones in minutes. */
-  rateOf: (/** @type {number} */ perSecond) => (perSecond > 0 && perSecond < 0.1 ? `${count(perSecond * 60)}/min`
-    : rate(perSecond)),
+  rateOf: (/** @type {number | undefined} */ perSecond) => (perSecond && perSecond < 0.1
+    ? `${count(perSecond * 60)}/min` : rate(perSecond)),
   more: "Show more names",
   loading: "Loading …",
   again: "It failed: try again",
