@@ -31,6 +31,7 @@ from heliograph.settings.tls import ClientTls
 SinkSection: TypeAlias = dict[str, Any]
 _FILE_TYPES: Final = {"json_lines": "json", "csv": "csv", "parquet": "parquet", "orc": "orc"}
 ROW: Final = "payload"
+"""The column of the pipeline's rows that holds a row of a rule."""
 
 
 def sink_of(connector: ConnectorConfig, action: ActionConfig) -> SinkSection:
@@ -224,12 +225,7 @@ def _without_none(sink: SinkSection) -> SinkSection:
     return {name: value for name, value in sink.items() if value is not None}
 
 
-"""The column of the pipeline's rows that holds a row of a rule."""
-
-
 WHOLE: Final = f"${{{ROW}}}"
-
-
 """The template of the whole row."""
 
 

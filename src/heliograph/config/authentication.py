@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from heliograph.config.backends.http import HttpRequest
 from heliograph.config.backends.ldap import ATTRIBUTE, LdapConnection
@@ -49,8 +49,13 @@ _TIMES: Final = ("exp", "iat", "nbf")  # checked by themselves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticatorConfig:
-    """One authenticator; its class adds `mechanism` and, where there is one, `backend`, of one valid word each."""
+    """One authenticator; its class adds `mechanism` and, where there is one, `backend`, of one valid word each.
 
+    Attributes:
+        maker: The module of `access/authentication` that makes one of settings; loaded when it is needed.
+    """
+
+    maker: ClassVar[str]
     enable: bool = setting(Boolean(), True, "Whether it is asked.")
     precondition: str = setting(
         AnyText("a variform expression"),
@@ -63,6 +68,7 @@ class AuthenticatorConfig:
 class BuiltInDatabaseConfig(AuthenticatorConfig):
     """Users with passwords, which `heliograph ctl users` adds."""
 
+    maker = "built_in_database"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is.")
     backend: str = setting(Choice(_BACKEND), _BACKEND, "Where it looks.")
     user_id_type: str = setting(Choice("username", "clientid"), "username", "What users are known by.")
@@ -86,6 +92,7 @@ class BuiltInDatabaseConfig(AuthenticatorConfig):
 class ScramConfig(AuthenticatorConfig):
     """Users who prove that they know their password without sending it (MQTT 5)."""
 
+    maker = "scram"
     mechanism: str = setting(Choice("scram"), "scram", "Which authenticator it is.")
     backend: str = setting(Choice(_BACKEND), _BACKEND, "Where it looks.")
     algorithm: str = setting(
@@ -127,6 +134,7 @@ class CinfoCheck:
 class CinfoConfig(AuthenticatorConfig):
     """Expressions about the client."""
 
+    maker = "cinfo"
     mechanism: str = setting(Choice("cinfo"), "cinfo", "Which authenticator it is.")
     checks: tuple[CinfoCheck, ...] = section_list(CinfoCheck, "Checks; the first that fits decides.")
 
@@ -139,6 +147,7 @@ class CinfoConfig(AuthenticatorConfig):
 class GssapiConfig(AuthenticatorConfig):
     """Tickets of Kerberos, in enhanced authentication."""
 
+    maker = "gssapi"
     mechanism: str = setting(Choice("gssapi"), "gssapi", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("kerberos"), "kerberos", "Which system gives the tickets.")
     principal: str = required(
@@ -161,6 +170,7 @@ class GssapiConfig(AuthenticatorConfig):
 class HttpConfig(AuthenticatorConfig, HttpRequest):
     """An HTTP service says whether a client may connect."""
 
+    maker = "http"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is.")
     backend: str = setting(Choice("http"), "http", "Which authenticator it is.")
     request_timeout: float = setting(Duration(0.001), 5.0, "How long an answer may take.")
@@ -170,6 +180,7 @@ class HttpConfig(AuthenticatorConfig, HttpRequest):
 class ScramHttpConfig(AuthenticatorConfig, HttpRequest):
     """An HTTP service has the keys of users for SCRAM."""
 
+    maker = "scram_http"
     mechanism: str = setting(Choice("scram"), "scram", "Which authenticator it is.")
     backend: str = setting(Choice("http"), "http", "Which authenticator it is.")
     algorithm: str = setting(
@@ -209,6 +220,7 @@ class LdapMethod:
 class LdapAuthenticatorConfig(AuthenticatorConfig, LdapConnection):
     """Users in entries of a directory."""
 
+    maker = "ldap"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("ldap"), "ldap", "Where the users are.")
     method: LdapMethod = section(LdapMethod, "How a password is checked.")
@@ -227,6 +239,7 @@ class LdapAuthenticatorConfig(AuthenticatorConfig, LdapConnection):
 class MongoAuthenticatorConfig(AuthenticatorConfig, MongoConnection):
     """Users in documents of MongoDB."""
 
+    maker = "mongodb"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("mongodb"), "mongodb", "Where the users are.")
     password_hash_field: str = setting(Text("the name of a field"), "password_hash", "Where a document has the hash.")
@@ -241,6 +254,7 @@ class MongoAuthenticatorConfig(AuthenticatorConfig, MongoConnection):
 class RedisAuthenticatorConfig(AuthenticatorConfig, RedisConnection):
     """Users in hashes of Redis."""
 
+    maker = "redis"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("redis"), "redis", "Where the users are.")
     cmd: RedisCommand = required(
@@ -258,6 +272,7 @@ class RedisAuthenticatorConfig(AuthenticatorConfig, RedisConnection):
 class PostgresqlAuthenticatorConfig(AuthenticatorConfig, PostgresqlConnection):
     """Users in PostgreSQL."""
 
+    maker = "sql"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("postgresql"), "postgresql", "Where the users are.")
     query: str = required(
@@ -272,6 +287,7 @@ class PostgresqlAuthenticatorConfig(AuthenticatorConfig, PostgresqlConnection):
 class MysqlAuthenticatorConfig(AuthenticatorConfig, MysqlConnection):
     """Users in MySQL or MariaDB."""
 
+    maker = "sql"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("mysql"), "mysql", "Where the users are.")
     query: str = required(
@@ -317,6 +333,7 @@ class WantedClaims(Kind[Mapping[str, str]]):
 class JwtConfig(AuthenticatorConfig):
     """Tokens whose signature says who a client is."""
 
+    maker = "jwt"
     mechanism: str = setting(Choice("jwt"), "jwt", "Which authenticator it is.")
     source: str = setting(Choice("password", "username"), "password", "Where clients put the token.", name="from")
     use_jwks: bool = setting(Boolean(), False, "Whether the keys come from `endpoint`.")

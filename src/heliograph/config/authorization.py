@@ -1,7 +1,7 @@
 """Settings of `authorization`: the default decision, the cache of decisions, and the sources of rules."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from heliograph.config.backends.http import HttpRequest
 from heliograph.config.backends.ldap import ATTRIBUTE, LdapConnection
@@ -18,8 +18,13 @@ DEFAULT_FILE: Final = "/etc/heliograph/acl.conf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
-    """One source of rules; its class adds `type`, of one valid word."""
+    """One source of rules; its class adds `type`, of one valid word.
 
+    Attributes:
+        maker: The module of `access/authorization` that makes one of settings; loaded when it is needed.
+    """
+
+    maker: ClassVar[str]
     enable: bool = setting(Boolean(), True, "Whether it is asked.")
 
 
@@ -27,6 +32,7 @@ class SourceConfig:
 class BuiltInDatabaseSourceConfig(SourceConfig):
     """Rules of client ids, of user names, and of all clients, that commands set."""
 
+    maker = "built_in_database"
     type: str = setting(Choice("built_in_database"), "built_in_database", "Which source it is.")
     max_rules: int = setting(
         Integer(1), 100, "Rules that a client id, a user name, or all clients may have; checked when they are set."
@@ -37,6 +43,7 @@ class BuiltInDatabaseSourceConfig(SourceConfig):
 class FileSourceConfig(SourceConfig):
     """Rules of a file."""
 
+    maker = "file"
     type: str = setting(Choice("file"), "file", "Which source it is.")
     path: str = setting(
         AnyText("a file"),
@@ -49,6 +56,7 @@ class FileSourceConfig(SourceConfig):
 class HttpSourceConfig(SourceConfig, HttpRequest):
     """An HTTP service says what clients may do."""
 
+    maker = "http"
     type: str = setting(Choice("http"), "http", "Which source it is.")
     request_timeout: float = setting(Duration(0.001), 30.0, "How long an answer may take.")
 
@@ -57,6 +65,7 @@ class HttpSourceConfig(SourceConfig, HttpRequest):
 class LdapSourceConfig(SourceConfig, LdapConnection):
     """What clients may do, in entries of a directory."""
 
+    maker = "ldap"
     type: str = setting(Choice("ldap"), "ldap", "Which source it is.")
     publish_attribute: str = setting(
         ATTRIBUTE, "mqttPublishTopic", "Where the entry has topics that the client may publish to."
@@ -72,6 +81,7 @@ class LdapSourceConfig(SourceConfig, LdapConnection):
 class MongoSourceConfig(SourceConfig, MongoConnection):
     """Rules in documents of MongoDB."""
 
+    maker = "mongodb"
     type: str = setting(Choice("mongodb"), "mongodb", "Which source it is.")
     limit: int = setting(Integer(1, 1_000_000), 1000, "How many documents are read for a client at most.")
     skip: int = setting(Integer(0, 1_000_000), 0, "How many of the first documents are left out.")
@@ -81,6 +91,7 @@ class MongoSourceConfig(SourceConfig, MongoConnection):
 class RedisSourceConfig(SourceConfig, RedisConnection):
     """What clients may do, in hashes of Redis."""
 
+    maker = "redis"
     type: str = setting(Choice("redis"), "redis", "Which source it is.")
     cmd: RedisCommand = required(
         RedisCommandText(RedisCommand.of_rules, 'HGETALL KEY or HMGET KEY FIELD .., as in "HGETALL acl:${username}"'),
@@ -93,6 +104,7 @@ class RedisSourceConfig(SourceConfig, RedisConnection):
 class PostgresqlSourceConfig(SourceConfig, PostgresqlConnection):
     """Rules in PostgreSQL."""
 
+    maker = "sql"
     type: str = setting(Choice("postgresql"), "postgresql", "Which source it is.")
     query: str = required(
         QUERY,
@@ -105,6 +117,7 @@ class PostgresqlSourceConfig(SourceConfig, PostgresqlConnection):
 class MysqlSourceConfig(SourceConfig, MysqlConnection):
     """Rules in MySQL or MariaDB."""
 
+    maker = "sql"
     type: str = setting(Choice("mysql"), "mysql", "Which source it is.")
     query: str = required(
         QUERY,

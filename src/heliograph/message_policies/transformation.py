@@ -32,6 +32,7 @@ _STAGE_WORK: Final = 100
 _BYTES_PER_WORK_LOG2: Final = 2
 _Code = Callable[[Schema, Value, str | None], Value]
 Coding = Callable[[Value], Value]
+"""A payload before and after; raises `TransformationFault` for one that does not fit."""
 
 
 class TransformationStage(Stage):
@@ -174,9 +175,6 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
         last.counts.succeeded += 1
         self._passed_count += not failed
         return OK, transformed
-
-
-"""A payload before and after; raises `TransformationFault` for one that does not fit."""
 
 
 def compile_decoder(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry) -> Coding | None:

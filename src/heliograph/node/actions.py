@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 _READ_S: Final = 1.0
 TESTED_ALONE: Final = frozenset({"http", "pgsql", "mysql", "redis", "kafka_producer", "mqtt"})
+"""Types whose connector can be tested without an action."""
 _FILE: Final = "probe.hocon"
 _PROBE: Final = ("heliograph.cli.main", "pipeline", "probe")
 _PROBE_S: Final = 45.0  # of which the target gets ten
-
-
-"""Types whose connector can be tested without an action."""
 
 
 _FAILED: Final = ("waiting to restart", "failed", "interrupted")

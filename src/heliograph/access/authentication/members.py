@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from heliograph.access.authentication.chain import ChainMember
@@ -10,51 +9,17 @@ from heliograph.access.authentication.interface import Authenticator, Surroundin
 from heliograph.config import Config
 from heliograph.config.authentication import (
     AuthenticatorConfig,
-    BuiltInDatabaseConfig,
-    CinfoConfig,
-    GssapiConfig,
-    HttpConfig,
     JwtConfig,
-    LdapAuthenticatorConfig,
-    MongoAuthenticatorConfig,
-    MysqlAuthenticatorConfig,
-    PostgresqlAuthenticatorConfig,
-    RedisAuthenticatorConfig,
-    ScramConfig,
-    ScramHttpConfig,
 )
 from heliograph.config.listeners import enabled, every_listener
 from heliograph.parts import each
 
 GLOBAL: Final = ""
-
-
-# The modules of this package by the kinds of settings; each has `make(settings, surroundings) -> Authenticator`.
-_MODULES: Final[Mapping[type[AuthenticatorConfig], str]] = MappingProxyType(
-    {
-        BuiltInDatabaseConfig: "built_in_database",
-        MysqlAuthenticatorConfig: "sql",
-        PostgresqlAuthenticatorConfig: "sql",
-        HttpConfig: "http",
-        MongoAuthenticatorConfig: "mongodb",
-        RedisAuthenticatorConfig: "redis",
-        LdapAuthenticatorConfig: "ldap",
-        JwtConfig: "jwt",
-        ScramConfig: "scram",
-        ScramHttpConfig: "scram_http",
-        CinfoConfig: "cinfo",
-        GssapiConfig: "gssapi",
-    }
-)
-
-
 """The name of the chain of all listeners that have none of their own."""
 
 
 Path = tuple[str, ...]
 Chains = Mapping[str, Sequence[ChainMember]]
-
-
 """The enabled members of each chain by its name: a listener as `tcp:default`, or `GLOBAL`."""
 
 
@@ -165,18 +130,18 @@ def _kept(present: Sequence[ChainMember], settings: AuthenticatorConfig) -> Chai
 def load_makers(wanted: Iterable[AuthenticatorConfig]) -> None:
     """Load what makes authenticators of settings, libraries too; takes long, and may be called in a thread."""
     for settings in wanted:
-        importlib.import_module(f"{__package__}.{_MODULES[type(settings)]}")
+        importlib.import_module(f"{__package__}.{settings.maker}")
         if isinstance(settings, JwtConfig) and settings.use_jwks:
             importlib.import_module(f"{__package__}.jwks")
 
 
 def make_authenticator(settings: AuthenticatorConfig, surroundings: Surroundings) -> Authenticator:
-    """An authenticator that is not started.
+    """An authenticator that is not started, by `make(settings, surroundings)` of its module.
 
     Raises:
         Exception: Its settings cannot be used, as the maker says.
     """
-    module: Any = importlib.import_module(f"{__package__}.{_MODULES[type(settings)]}")
+    module: Any = importlib.import_module(f"{__package__}.{settings.maker}")
     made = module.make(settings, surroundings)
     assert isinstance(made, Authenticator)
     return made

@@ -5,7 +5,6 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from heliograph.access.authorization.chain import SourceChain
@@ -22,14 +21,6 @@ from heliograph.broker.actions import ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Authorization, Config
 from heliograph.config.authorization import (
-    BuiltInDatabaseSourceConfig,
-    FileSourceConfig,
-    HttpSourceConfig,
-    LdapSourceConfig,
-    MongoSourceConfig,
-    MysqlSourceConfig,
-    PostgresqlSourceConfig,
-    RedisSourceConfig,
     SourceConfig,
     source_type,
 )
@@ -46,21 +37,6 @@ _COUNTS: Final = (
     ("nomatch", "Times that it had no rule for it."),
     ("ignore", "Times that it did not want to decide."),
     ("error", "Times that it could not say."),
-)
-
-
-# The modules of this package by the kinds of settings; each has `make(settings, surroundings) -> AuthorizationSource`.
-_MODULES: Final[Mapping[type[SourceConfig], str]] = MappingProxyType(
-    {
-        FileSourceConfig: "file",
-        BuiltInDatabaseSourceConfig: "built_in_database",
-        HttpSourceConfig: "http",
-        MysqlSourceConfig: "sql",
-        PostgresqlSourceConfig: "sql",
-        MongoSourceConfig: "mongodb",
-        RedisSourceConfig: "redis",
-        LdapSourceConfig: "ldap",
-    }
 )
 
 
@@ -278,12 +254,12 @@ def _may_grant_rules(config: Config) -> bool:
 
 
 def make_source(settings: SourceConfig, surroundings: SourceSurroundings) -> AuthorizationSource:
-    """A source that is not started.
+    """A source that is not started, by `make(settings, surroundings)` of its module.
 
     Raises:
         Exception: Its settings cannot be used, as the maker says.
     """
-    module: Any = importlib.import_module(f"{__package__}.{_MODULES[type(settings)]}")
+    module: Any = importlib.import_module(f"{__package__}.{settings.maker}")
     made = module.make(settings, surroundings)
     assert isinstance(made, AuthorizationSource)
     return made

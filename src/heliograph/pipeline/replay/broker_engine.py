@@ -23,11 +23,9 @@ from heliograph.rules.spark.rows import messages
 _PLACE: Final = ("topic", "clientid", "stored_at", "position")
 _TOPICS_KNOWN_MAX: Final = 100_000
 Tell = Callable[[float, ReplayFindings], None]
+"""Takes progress: the share of the stretch, and what was found."""
 _SLICE_MESSAGES: Final = 16_384
 _SLICE_BYTES: Final = 8 << 20
-
-
-"""Takes progress: the share of the stretch, and what was found."""
 
 
 class StretchSlice(NamedTuple):

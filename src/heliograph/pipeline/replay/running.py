@@ -13,6 +13,7 @@ from heliograph.rules.output import functions_called, variables_read
 from heliograph.rules.schemas.settings import SchemaSourceError
 
 Tell = Callable[[dict[str, Any]], None]
+"""Takes `{"began": ...}` once, and `{"progress": ...}` some times a second."""
 _KEPT: Final = ("kv_store_put", "kv_store_del", "proc_dict_put", "proc_dict_del")
 _LIVE_COLUMNS: Final = ("peerhost", "peername", "node", "client_attrs", "headers")
 _CLOCK: Final = "now_"
@@ -21,10 +22,6 @@ _TARGETS: Final = {
     "console": "would be written to the log",
     "pipeline": "would be written to {target}",
 }
-
-
-"""Takes `{"began": ...}` once, and `{"progress": ...}` some times a second."""
-
 
 _TOLD_EVERY_S: Final = 0.25
 

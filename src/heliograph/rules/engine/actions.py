@@ -30,6 +30,7 @@ _ORIGINAL: Final = "${pub_props.'User-Property'}"
 _IDENTIFIERS: Final = {name: identifier for identifier, name in props.NAMES.items()}
 _NUMBERS: Final = {"Payload-Format-Indicator": 1, "Message-Expiry-Interval": 0xFFFF_FFFF}
 PIPELINE_PREFIX: Final = "$pipeline/"
+"""The prefix of the topics under which rows are stored for the pipeline; only rules can publish to them."""
 
 
 class Outlet(Protocol):
@@ -298,9 +299,6 @@ def _plain(value: Value) -> str:
 def _shown(value: Value) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-"""The prefix of the topics under which rows are stored for the pipeline; only rules can publish to them."""
 
 
 class _Rows:

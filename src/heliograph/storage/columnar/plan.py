@@ -29,6 +29,7 @@ from heliograph.storage.topic_filter import TopicFilter
 _GOOD_ENOUGH: Final = 0.9  # of what is allowed; more steps would cost more than they gain
 _STEPS_MAX: Final = 64
 TimeShare: TypeAlias = tuple[int, float]
+"""A commit time in µs, and how much of the limits is taken up to it."""
 _REACH_US: Final = 1_000_000  # how far back the first guess is; each further one reaches twice as far
 
 
@@ -36,9 +37,6 @@ _REACH_US: Final = 1_000_000  # how far back the first guess is; each further on
 PIECES_MAX: Final = 1024
 _CLOSE_ENOUGH: Final = 0.1  # of the size of a piece
 _CUT_STEPS_MAX: Final = 24
-
-
-"""A commit time in µs, and how much of the limits is taken up to it."""
 
 
 @dataclass(frozen=True, slots=True)
