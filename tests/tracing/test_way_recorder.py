@@ -10,7 +10,7 @@ from heliograph.broker.hooks import STOP
 from heliograph.broker.message import Message
 from heliograph.config.opentelemetry import E2eTracingOptions, OtelTraceFilter, OtelTracesConfig
 from heliograph.control.proto_v1.message_ways import MessageWay, WayReceiver
-from heliograph.control.told_ways import ToldWay
+from heliograph.control.way_texts import ToldWay
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.tracing.reasons import why_dropped, why_queued

@@ -114,8 +114,8 @@ class ClientLink(asyncio.Protocol):
         self.is_open = False
         if not self._closing:
             farewell = self.client.farewell
-            said = f"the broker disconnected the client: {farewell}" if farewell else f"connection lost: {_why(exc)}"
-            self.fail(said)
+            text = f"the broker disconnected the client: {farewell}" if farewell else f"connection lost: {_why(exc)}"
+            self.fail(text)
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(None)
 

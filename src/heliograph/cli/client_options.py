@@ -159,7 +159,7 @@ def run_client(args: argparse.Namespace, do: Callable[[argparse.Namespace], int]
     try:
         return do(args)
     except (UsageError, ValueError) as error:
-        print(f"heliograph {args.command}: {_told(error)}", file=sys.stderr)
+        print(f"heliograph {args.command}: {_error_text(error)}", file=sys.stderr)
         return EXIT_USAGE
     except ClientError as error:
         if not args.quiet:
@@ -169,7 +169,7 @@ def run_client(args: argparse.Namespace, do: Callable[[argparse.Namespace], int]
         return interrupted
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return f"{error.object!r} is not valid UTF-8; topics, ids and all other texts of MQTT are"
     return str(error)

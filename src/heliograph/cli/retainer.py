@@ -206,8 +206,8 @@ def _ls(args: argparse.Namespace, messages: _Messages) -> int:
             print(json.dumps(facts, ensure_ascii=False))
         else:
             expiry = f", expires {facts['expires_at']}" if row.expires_at else ""
-            said = f"{row.bytes} bytes, QoS {row.qos}, from {row.clientid!r} at {facts['received_at']}"
-            print(f"{row.topic}  {said}{expiry}")
+            text = f"{row.bytes} bytes, QoS {row.qos}, from {row.clientid!r} at {facts['received_at']}"
+            print(f"{row.topic}  {text}{expiry}")
     return 0
 
 

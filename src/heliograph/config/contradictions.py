@@ -65,8 +65,8 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
     if len(config.topic_metrics) > COUNTED_TOPICS_MAX:
         yield ("topic_metrics",), f"found {len(config.topic_metrics)} topics, at most {COUNTED_TOPICS_MAX} are counted"
     if config.pipeline.enable and not config.durable_storage.flight.enable:
-        told = "a pipeline reads from the storage reader: set durable_storage.flight.enable, or disable the pipeline"
-        yield ("pipeline", "enable"), told
+        text = "a pipeline reads from the storage reader: set durable_storage.flight.enable, or disable the pipeline"
+        yield ("pipeline", "enable"), text
     for name in config.durable_storage.databases:
         if name in RESERVED_NAMES:
             own = ", ".join(RESERVED_NAMES)
@@ -75,8 +75,8 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
                 f"the broker has databases of its own: {own}; choose another name",
             )
         elif name in METRIC_NAMES:
-            told = f"metrics of the database messages begin with {', '.join(METRIC_NAMES)}; choose another name"
-            yield ("durable_storage", "databases", name), told
+            text = f"metrics of the database messages begin with {', '.join(METRIC_NAMES)}; choose another name"
+            yield ("durable_storage", "databases", name), text
 
 
 def _offload(config: Config) -> Iterator[tuple[Path, str]]:

@@ -195,11 +195,11 @@ def refuse_data_dir(tree: Node) -> None:
     """
     found = node_at(tree, _DATA_DIR)
     if found is not None:
-        told = (
+        text = (
             "node.data_dir cannot be set here: this file is in the data directory, so that the setting would have to "
             "be known before it is read. Set it in the node's file, in HELIOGRAPH_NODE__DATA_DIR or with --data-dir"
         )
-        raise ConfigSyntaxError.of(HoconError.at(found.position, told))
+        raise ConfigSyntaxError.of(HoconError.at(found.position, text))
 
 
 def node_at(tree: Node, path: Sequence[str]) -> Node | None:

@@ -115,9 +115,9 @@ class AuditLog:
                 await asyncio.to_thread(self._append, content)
             except OSError as error:
                 self._missing += len(records)
-                told = f"{self.file} cannot be written: {error.strerror}. Actions are done all the same"
+                text = f"{self.file} cannot be written: {error.strerror}. Actions are done all the same"
                 if self.settings.enable:  # else no later line would end the alarm
-                    self._alarms.activate(ALARM, told, {"file": str(self.file)})
+                    self._alarms.activate(ALARM, text, {"file": str(self.file)})
             else:
                 self._missing = 0
                 self._alarms.deactivate(ALARM)

@@ -254,10 +254,10 @@ class HeldConfig:
 
     def _tell(self, plan: Plan, failed: Mapping[str, str]) -> None:
         if failed:
-            told = (
+            text = (
                 f"parts of the node did not take a change: {', '.join(failed)}. A later change, or a restart, mends it"
             )
-            self._alarms.activate(INCOMPLETE_ALARM, told, dict(failed))
+            self._alarms.activate(INCOMPLETE_ALARM, text, dict(failed))
         else:
             self._alarms.deactivate(INCOMPLETE_ALARM)
         self._changed(self.revision, plan)

@@ -230,9 +230,9 @@ class ConfigManager:
             await self._recorded(_ITSELF, "config.rollback", terms, do)
         except Exception as error:  # noqa: BLE001 - whatever it is, an operator has to know
             self._go_back_at_s = self._now_s() + _GO_BACK_AGAIN_S  # each attempt is a line of the audit log
-            told = f"{terms.comment}, but it cannot be taken back: {'; '.join(reasons(error))}"
-            if self._alarms.activate(GO_BACK_ALARM, told, {"revision": unconfirmed.revision}):
-                _log.error("%s", told)
+            text = f"{terms.comment}, but it cannot be taken back: {'; '.join(reasons(error))}"
+            if self._alarms.activate(GO_BACK_ALARM, text, {"revision": unconfirmed.revision}):
+                _log.error("%s", text)
 
     def _refuse_at_the_end(self) -> None:
         if self._is_stopped:

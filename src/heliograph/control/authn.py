@@ -166,8 +166,8 @@ def _other_id(found: str, wanted: str) -> str:
             "add the other"
         )
     mechanism, _, backend = wanted.partition(":")
-    said = f"mechanism = {mechanism}{f', backend = {backend}' if backend else ''}"
-    return f"the settings say no mechanism: give all settings of {wanted}, with {said}; `ctl authn show` prints them"
+    text = f"mechanism = {mechanism}{f', backend = {backend}' if backend else ''}"
+    return f"the settings say no mechanism: give all settings of {wanted}, with {text}; `ctl authn show` prints them"
 
 
 def _place(chain: str) -> str:

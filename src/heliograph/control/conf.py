@@ -54,7 +54,7 @@ class _Near:
                     self._found[group][path[len(group) + 1 :].partition(".")[0]] = None
                     break
 
-    def told(self) -> str:
+    def text(self) -> str:
         """What there is."""
         for group, names in self._found.items():
             if names:
@@ -90,7 +90,7 @@ class _Asked:
                 near.look_at([one.path for one in slice_])
             yield rows
         if is_empty and path and path not in settings_of(Config):  # a root may be empty, as zones
-            raise RpcError("config_no_setting", f"there is no setting at {path}; {near.told()}")
+            raise RpcError("config_no_setting", f"there is no setting at {path}; {near.text()}")
 
     async def state(self, args: NoArgs, call: Call) -> proto.ConfState:
         """Which revision holds, and whether it is on trial."""

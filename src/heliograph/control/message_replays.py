@@ -23,11 +23,11 @@ def methods(messages: MessagesAnswers) -> list[Method]:
             yield told
 
     return [
-        proto.MESSAGE_REPLAYS_BEGIN.by(_told),
+        proto.MESSAGE_REPLAYS_BEGIN.by(_noted),
         proto.MESSAGE_REPLAYS_PUBLISH.by(publish),
-        proto.MESSAGE_REPLAYS_END.by(_told),
+        proto.MESSAGE_REPLAYS_END.by(_noted),
     ]
 
 
-def _told(args: proto.MessageReplayOrder | proto.MessageReplayEnd, call: Call) -> proto.MessageReplayTold:
+def _noted(args: proto.MessageReplayOrder | proto.MessageReplayEnd, call: Call) -> proto.MessageReplayTold:
     return proto.MessageReplayTold(args.id)

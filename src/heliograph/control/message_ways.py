@@ -27,7 +27,7 @@ from heliograph.settings.units import check_topic_filter
 from heliograph.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from heliograph.control.told_ways import ToldWay
+    from heliograph.control.way_texts import ToldWay
     from heliograph.tracing.ways.chunks import WayRecord
     from heliograph.tracing.ways.message_ways import MessageWays
     from heliograph.tracing.ways.query import WayQuery
@@ -95,7 +95,7 @@ class WaysAnswers:
                 raise RpcError(BAD_ARGUMENTS, f"topic: {args.topic[:200]!r} is no topic filter: {error}") from None
         before = _id_of(args.before) if args.before else None
         found = await self._found(WayQuery(args.topic, args.clientid, args.since_us, before), args.limit)
-        for rows in in_slices((_told(pieces).row() for pieces in found), _length):
+        for rows in in_slices((_way(pieces).row() for pieces in found), _length):
             yield rows
 
     async def show(self, args: WayWanted, call: Call) -> MessageWay:
@@ -103,7 +103,7 @@ class WaysAnswers:
         pieces = await self._pieces(_id_of(args.message_id))
         if not pieces:
             raise RpcError("not_found", self._why_absent(args.message_id))
-        told = _told(pieces)
+        told = _way(pieces)
         asked = self._asked(told, args.clientid) if args.clientid else ""
         return told.whole(asked, self._retained(told) if told.was_retained else "")
 
@@ -191,8 +191,8 @@ def _length(row: WayRow) -> int:
     return len(row.topic) + len(row.clientid) + len(row.why)
 
 
-def _told(pieces: "Sequence[WayRecord]") -> "ToldWay":
-    from heliograph.control.told_ways import ToldWay  # a node that is not asked does without
+def _way(pieces: "Sequence[WayRecord]") -> "ToldWay":
+    from heliograph.control.way_texts import ToldWay  # a node that is not asked does without
     from heliograph.tracing.ways.query import joined
 
     return ToldWay(joined(pieces))

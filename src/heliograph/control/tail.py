@@ -36,8 +36,8 @@ class TailAnswers:
         """Answer `messages.tail`: messages of a filter, until the asker has seen enough."""
         check_filter(args.filter)
         if not (1 <= args.rate <= _RATE_MAX and 0 <= args.payload_max <= _PAYLOAD_MAX):
-            said = f"rate is 1 to {_RATE_MAX} messages a second, and payload_max 0 to {_PAYLOAD_MAX} bytes"
-            raise RpcError(BAD_ARGUMENTS, said)
+            text = f"rate is 1 to {_RATE_MAX} messages a second, and payload_max 0 to {_PAYLOAD_MAX} bytes"
+            raise RpcError(BAD_ARGUMENTS, text)
         if len(self._tails) >= _AT_ONCE_MAX:
             raise RpcError(TOO_MANY_REQUESTS, f"{_AT_ONCE_MAX} lookers-on are there already: end one of them")
         tail = MessageTail(args.filter, args.rate, args.payload_max)

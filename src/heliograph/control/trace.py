@@ -43,7 +43,7 @@ def methods(traces: "Callable[[], Traces]") -> list[Method]:
 
         limits = (args.duration_s, args.max_size, args.payload, args.start_at, args.formatter)
         order = TraceOrder(args.name, args.kind, args.value, args.file, *limits)
-        return _row(await _told(traces().start(order)))
+        return _row(await _answered(traces().start(order)))
 
     async def listed(args: NoArgs, call: Call) -> AsyncIterator[Sequence[TraceRow]]:
         rows = [_row(one) for one in await traces().listed()]
@@ -58,14 +58,14 @@ def methods(traces: "Callable[[], Traces]") -> list[Method]:
     async def read(args: TraceReadArgs, call: Call) -> TraceRecords:
         if args.position < 0 or not 1 <= args.bytes <= _BYTES_MAX:
             raise RpcError(BAD_ARGUMENTS, f"a position is 0 or more, and bytes are 1 to {_BYTES_MAX:,}")
-        piece = await _told(traces().piece(args.name, args.position, args.bytes))
+        piece = await _answered(traces().piece(args.name, args.position, args.bytes))
         return TraceRecords(piece.text, piece.position)
 
     async def stop(args: TraceNameArgs, call: Call) -> TraceRow:
-        return _row(await _told(traces().stop(args.name)))
+        return _row(await _answered(traces().stop(args.name)))
 
     async def delete(args: TraceNameArgs, call: Call) -> TraceDeleted:
-        await _told(traces().delete(args.name))
+        await _answered(traces().delete(args.name))
         return TraceDeleted(args.name)
 
     return [
@@ -78,7 +78,7 @@ def methods(traces: "Callable[[], Traces]") -> list[Method]:
     ]
 
 
-async def _told(answer: Awaitable[ValueT]) -> ValueT:
+async def _answered(answer: Awaitable[ValueT]) -> ValueT:
     with _in_words():
         return await answer
 

@@ -69,11 +69,11 @@ class UsersAnswers:
 
     def target(self, args: proto.UsersOf, call: Call) -> proto.UsersTarget:
         """Answer `users.target`: where the users of a file go, and how their passwords are hashed."""
-        return _told(self._targets.find(args))
+        return _target_row(self._targets.find(args))
 
     async def prepare(self, args: proto.UsersOf, call: Call) -> proto.UsersTarget:
         """Answer `users.prepare`: the same, after an authenticator was added where there was none."""
-        return _told(await self._targets.find_or_make(args, call))
+        return _target_row(await self._targets.find_or_make(args, call))
 
     async def add(self, args: proto.NewUser, call: Call) -> proto.UserDone:
         """Answer `users.add`: a user that is on the disk when this is answered."""
@@ -184,7 +184,7 @@ def _check_id(user_id: str) -> None:
         raise RpcError("user_invalid", f"the user id has {size} bytes; 1 to {_USER_ID_BYTES_MAX} are valid")
 
 
-def _told(target: UserTarget) -> proto.UsersTarget:
+def _target_row(target: UserTarget) -> proto.UsersTarget:
     settings, made_in = target.settings, target.made_in
     if isinstance(settings, BuiltInDatabaseConfig):
         algorithm = settings.password_hash_algorithm

@@ -159,8 +159,8 @@ class Replays:
         )
         if loss.is_damage:
             details = {"client": session.clientid, "stream": loss.where, "since": loss.since, "until": loss.until}
-            told = f"replays leave out what is damaged: {loss.why}. {UNTIL_START}"
-            self._alarms.activate(_DAMAGE_ALARM, told, details)
+            text = f"replays leave out what is damaged: {loss.why}. {UNTIL_START}"
+            self._alarms.activate(_DAMAGE_ALARM, text, details)
 
     def __repr__(self) -> str:
         return f"Replays({len(self._replays)} sessions, {len(self._wanting)} wait for their turn)"

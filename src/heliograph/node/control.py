@@ -132,9 +132,9 @@ class ControlPart(Part):
 
     def _tell_closed(self, why: str) -> None:
         self._said = why
-        told = f"the node cannot be asked anything: {why}. {UNTIL_START}"
-        _log.error("%s", told)
-        self._kernel.alarms.activate(ALARM, told, {"path": str(self._path)})
+        text = f"the node cannot be asked anything: {why}. {UNTIL_START}"
+        _log.error("%s", text)
+        self._kernel.alarms.activate(ALARM, text, {"path": str(self._path)})
 
 
 class ControlGroupError(Exception):

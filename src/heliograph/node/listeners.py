@@ -242,12 +242,12 @@ class ListenersPart(Part):
         if not waiting:
             alarms.deactivate(_FILES_ALARM)
             return
-        told = (
+        text = (
             f"connections to {', '.join(waiting)} wait: {open_files.limit()} files may be open, of which "
             f"{open_files.reserve(open_files.limit())} are kept for storage. Raise that limit (ulimit -n), or bound "
             "connections with max_connections"
         )
-        alarms.activate(_FILES_ALARM, told, {"open_files_max": open_files.limit()})
+        alarms.activate(_FILES_ALARM, text, {"open_files_max": open_files.limit()})
 
 
 def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttributes) -> dict[str, Listener]:

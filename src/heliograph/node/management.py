@@ -107,11 +107,11 @@ class ManagementProcess(SupervisedProcess):
 
     def _tell_down(self, why: str, still: Sequence[str] = ()) -> None:
         where = f"only where it was before, at {', '.join(still)}" if still else "at no address"
-        told = f"the HTTP API is served {where}: {why}. Clients are not affected; mend what is named, and it is served"
-        _log.error("%s", told)
+        text = f"the HTTP API is served {where}: {why}. Clients are not affected; mend what is named, and it is served"
+        _log.error("%s", text)
         details = {"data_dir": str(self._data_dir)}
-        if not self._alarms.update(ALARM, told, details):
-            self._alarms.activate(ALARM, told, details)
+        if not self._alarms.update(ALARM, text, details):
+            self._alarms.activate(ALARM, text, details)
 
 
 class ManagementPart(Part):

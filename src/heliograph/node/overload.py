@@ -196,14 +196,14 @@ class OverloadPart(Part):
         alarms, stage = self._kernel.alarms, self.stage
         if before == 0 and stage > 0:
             self._before = self.shed_counts()
-            alarms.activate(_RUNQ_ALARM, self._told(), self._details(), logs_message=True, degrades=False)
+            alarms.activate(_RUNQ_ALARM, self._causes_text(), self._details(), logs_message=True, degrades=False)
         elif stage > 0:
-            alarms.update(_RUNQ_ALARM, self._told(), self._details())
+            alarms.update(_RUNQ_ALARM, self._causes_text(), self._details())
         elif before > 0:
-            alarms.update(_RUNQ_ALARM, self._told(), self._details())
+            alarms.update(_RUNQ_ALARM, self._causes_text(), self._details())
             alarms.deactivate(_RUNQ_ALARM)
 
-    def _told(self) -> str:
+    def _causes_text(self) -> str:
         shed = {name.partition(".")[2]: count for name, count in self._shed_now().items() if count}
         was = ", ".join(f"{name} {count}" for name, count in shed.items()) or "nothing"
         if self.stage == 0:

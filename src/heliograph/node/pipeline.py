@@ -142,12 +142,12 @@ class PipelineProcess(SupervisedProcess):
     ) -> None:
         self._failures += 1
         code = None if process is None else process.returncode
-        told = f"the pipeline ended with code {code}; its log {self.log_file} ends: {self._last_words()}"
+        text = f"the pipeline ended with code {code}; its log {self.log_file} ends: {self._last_words()}"
         if process is None:
-            told = f"the pipeline cannot be started: {problem}"
-        _log.error("%s; it starts again in %.0f s", told, pause_s)
+            text = f"the pipeline cannot be started: {problem}"
+        _log.error("%s; it starts again in %.0f s", text, pause_s)
         if failures >= _FAILURES_BEFORE_ALARM or code == _MISTAKE:
-            self._alarms.activate(ALARM, told, {"code": code, "log": str(self.log_file)})
+            self._alarms.activate(ALARM, text, {"code": code, "log": str(self.log_file)})
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         self._directory.mkdir(parents=True, exist_ok=True)

@@ -231,14 +231,14 @@ class ReaderPart(Part):
 
     def _tell_damage(self, damage: Mapping[str, object]) -> None:
         """Log what it found damaged, and raise an alarm until the node starts again."""
-        told = (
+        text = (
             f"a reader of stored messages met damage in the database {damage['database']!r} "
             f"(stream {str(damage['stream'])!r}): {damage['problem']}. Stop the node and mend it with "
             f"`heliograph storage check --repair {damage['database']}`. {UNTIL_START}"
         )
         self._damaged_places += 1
-        self._damage_log.write(logging.ERROR, "%s", told)
-        self._kernel.alarms.activate(_DAMAGE_ALARM, told, damage)
+        self._damage_log.write(logging.ERROR, "%s", text)
+        self._kernel.alarms.activate(_DAMAGE_ALARM, text, damage)
 
 
 class ReaderLaunch(Part):

@@ -101,8 +101,8 @@ class RetainedCommit(RetainedCommits):
         """Log it, and raise an alarm until the node starts again: nothing else tells subscribers what they miss."""
         self._log.write(logging.ERROR, "retained messages cannot be read [%s]: %s", error.code, error)
         if isinstance(error, StorageDamagedError):
-            told = f"retained messages are not delivered: {error}. {UNTIL_START}"
-            self._alarms.activate(_DAMAGE_ALARM, told, error.details())
+            text = f"retained messages are not delivered: {error}. {UNTIL_START}"
+            self._alarms.activate(_DAMAGE_ALARM, text, error.details())
 
     def when_durable(self, then: Callable[[StorageError | None], object]) -> None:
         """Call a function once when everything that was taken is durable, or with why some of it is not."""

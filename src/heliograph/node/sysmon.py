@@ -118,18 +118,18 @@ class SysmonPart(Part):
         self._judge(_SYSTEM_ALARM, of_machine, high, high, f"{of_machine:.1f} % of the machine's memory are used", {})
         used, whole = resident().all_bytes, limit_bytes(_EVERYTHING) or 1
         share, high = round(100 * used / whole, 1), limits.procmem_high_watermark
-        told = f"the node has {used >> 20} MiB, {share:.1f} % of the memory that it could have"
-        self._judge(_PROCESS_ALARM, share, high, high, told, {"used": used, "total": whole})
+        text = f"the node has {used >> 20} MiB, {share:.1f} % of the memory that it could have"
+        self._judge(_PROCESS_ALARM, share, high, high, text, {"used": used, "total": whole})
 
     def _check_files(self) -> None:
         limits, count, most = self._settings.vm, open_files.count(), open_files.limit()
         usage = round(100 * count / most, 1)
-        told = (
+        text = (
             f"{count} of {most} files that may be open are, with one for each connection. Raise that limit "
             "(ulimit -n), or bound connections with max_connections"
         )
         details = {"open_files": count, "open_files_max": most}
-        self._judge(_FILES_ALARM, usage, limits.process_high_watermark, limits.process_low_watermark, told, details)
+        self._judge(_FILES_ALARM, usage, limits.process_high_watermark, limits.process_low_watermark, text, details)
 
     def _judge(
         self, name: str, usage: float, high: Percentage, low: Percentage, told: str, details: Mapping[str, object]

@@ -30,8 +30,8 @@ def short_path(path: Path) -> Iterator[Path]:
     try:
         opened = Path(f"/proc/self/fd/{directory}")
         if not opened.exists():
-            said = f"a path of {length} bytes is too long for a Unix socket, which takes {PATH_BYTES_MAX}"
-            raise PathTooLongError(36, f"{said}; choose a shorter node.data_dir")
+            text = f"a path of {length} bytes is too long for a Unix socket, which takes {PATH_BYTES_MAX}"
+            raise PathTooLongError(36, f"{text}; choose a shorter node.data_dir")
         yield opened / path.name
     finally:
         os.close(directory)

@@ -167,15 +167,15 @@ class CompiledRule:
         if bounds is None or len(elements) <= _ELEMENTS_BETWEEN_LOOKS:
             return elements
         if len(elements) > bounds.elements_max:
-            told = f"FOREACH over {len(elements):,} elements; at most {bounds.elements_max:,} are allowed here"
-            raise RuleEvaluationError(told, self._text, place)
+            text = f"FOREACH over {len(elements):,} elements; at most {bounds.elements_max:,} are allowed here"
+            raise RuleEvaluationError(text, self._text, place)
         return self._in_time(elements, place, time.thread_time() + bounds.cpu_s_max)
 
     def _in_time(self, elements: list[Value], place: Place, end_s: float) -> Iterator[Value]:
         for position, element in enumerate(elements):
             if position % _ELEMENTS_BETWEEN_LOOKS == 0 and time.thread_time() > end_s:
-                told = f"FOREACH took too long: it was stopped behind {position:,} of {len(elements):,} elements"
-                raise RuleEvaluationError(told, self._text, place)
+                text = f"FOREACH took too long: it was stopped behind {position:,} of {len(elements):,} elements"
+                raise RuleEvaluationError(text, self._text, place)
             yield element
 
     def _targets(self, fields: Sequence[Field | Star]) -> Iterator[Path]:

@@ -173,7 +173,7 @@ class TraceRecorder(Tracer):
             action = arguments[1]
             kind = action.kind if isinstance(action, Action) else ""
             fields |= {"action": kind, "topic": short(str(arguments[2]))}
-        told = verdicts.told(verdict, accumulator, shows_errors=not point.startswith("client.auth"))
+        told = verdicts.verdict_fields(verdict, accumulator, shows_errors=not point.startswith("client.auth"))
         self._put(self._traces_at(point, arguments), "verdict", {**fields, **told})
 
     @contained

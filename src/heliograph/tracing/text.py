@@ -54,13 +54,13 @@ def _filter(value: object) -> str:
     """A filter that matched with its receivers, or one that a client asked for."""
     if not isinstance(value, dict):
         return str(value)
-    told = str(value.get("filter", ""))
+    text = str(value.get("filter", ""))
     receivers = value.get("receivers")
     if isinstance(receivers, list):
         more = f" and {value['more']} more" if "more" in value else ""
-        return f"{told} -> {', '.join(str(one) for one in receivers)}{more}"
+        return f"{text} -> {', '.join(str(one) for one in receivers)}{more}"
     options = " ".join(_field(name, one) for name, one in value.items() if name != "filter")
-    return f"{told} {options}".rstrip()
+    return f"{text} {options}".rstrip()
 
 
 def _shown(value: object) -> str:

@@ -34,7 +34,7 @@ def name_of(callback: Callable[..., object], priority: int | None) -> str:
     return f"{module}.{name}" if module else str(name)
 
 
-def told(verdict: object, accumulator: object, *, shows_errors: bool) -> Fields:
+def verdict_fields(verdict: object, accumulator: object, *, shows_errors: bool) -> Fields:
     """What a callback said.
 
     Args:
@@ -83,7 +83,7 @@ def in_words(verdict: object, accumulator: object) -> str:
     """What a callback of `message.publish` said about a message, for people; empty where it only took notice."""
     if verdict is None:
         return ""
-    fields = told(verdict, accumulator, shows_errors=True)
+    fields = verdict_fields(verdict, accumulator, shows_errors=True)
     if fields["verdict"] == "raised":
         return f"failed: {fields['error']}"
     if fields["verdict"] == "waits":

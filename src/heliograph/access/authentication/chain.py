@@ -149,7 +149,7 @@ class AuthenticationChain:
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> AuthStep | Pending[object]:
         """Accept, refuse or challenge a client."""
         answer = self._begin(client, attempt)
-        return self.told(answer) if isinstance(answer, AuthStep) else answer
+        return self.shown_step(answer) if isinstance(answer, AuthStep) else answer
 
     def _begin(self, client: ClientInfo, attempt: AuthAttempt) -> AuthStep | Pending[object]:
         challenged = attempt.state
@@ -211,7 +211,7 @@ class AuthenticationChain:
         """Ask those behind a member."""
         return self._ask(index + 1, client, attempt)
 
-    def told(self, step: AuthStep) -> AuthStep:
+    def shown_step(self, step: AuthStep) -> AuthStep:
         hides = self._failures.hides_reasons and step.code == rc.BAD_USERNAME_OR_PASSWORD
         return AuthStep(rc.NOT_AUTHORIZED) if hides else step
 
@@ -266,7 +266,7 @@ class _Question(Pending[object]):
         else:
             rest = chain.after(self._index, self._client, self._attempt)
         if isinstance(rest, AuthStep):
-            chain.run(lambda: self.resolve((STOP, chain.told(rest))))
+            chain.run(lambda: self.resolve((STOP, chain.shown_step(rest))))
         elif self.is_cancelled:
             rest.cancel()
         else:

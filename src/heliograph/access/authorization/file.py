@@ -72,11 +72,11 @@ def _read(path: str) -> str | None:
     except FileNotFoundError as error:
         if path == DEFAULT_FILE:
             return None
-        raise AclFileError(_told(path, file, error.strerror)) from None
+        raise AclFileError(_alarm_text(path, file, error.strerror)) from None
     except OSError as error:
-        raise AclFileError(_told(path, file, error.strerror)) from None
+        raise AclFileError(_alarm_text(path, file, error.strerror)) from None
     except UnicodeDecodeError as error:
-        raise AclFileError(_told(path, file, f"it is no UTF-8 at byte {error.start}")) from None
+        raise AclFileError(_alarm_text(path, file, f"it is no UTF-8 at byte {error.start}")) from None
 
 
 def _parsed(text: str, file: str) -> Rules:
@@ -91,6 +91,6 @@ def _parsed(text: str, file: str) -> Rules:
     return rules
 
 
-def _told(path: str, file: str, why: str | None) -> str:
+def _alarm_text(path: str, file: str, why: str | None) -> str:
     shown = f"{path!r} (which is {file!r})" if file != path else repr(path)
     return f"the source file of authorization.sources cannot be read: path {shown}: {why}"

@@ -137,13 +137,13 @@ class PasswordPool:
         self.refused += 1
         if not self._is_busy:
             self._is_busy = True
-            told = (
+            text = (
                 f"{self._waiting} logins wait for the check of their password, as many as may; others are refused with "
                 "server busy"
             )
-            _log.warning("%s", told)
+            _log.warning("%s", text)
             if self._alarms is not None:
-                self._alarms.activate(ALARM, told, {"waiting": self._waiting})
+                self._alarms.activate(ALARM, text, {"waiting": self._waiting})
         raise PasswordsBusyError
 
     def _end_alarm(self) -> None:

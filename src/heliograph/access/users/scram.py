@@ -76,14 +76,14 @@ class ScramExchange:
         if binding != self._first.header or not hmac.compare_digest(nonce, self._nonce):
             raise ScramError("the client's final message belongs to another exchange")
         user, digest = self.user, self.user.digest
-        said = b",".join((self._first.bare, self.server_first, without_proof))
-        signature = hmac.digest(user.stored_key, said, digest)
+        text = b",".join((self._first.bare, self.server_first, without_proof))
+        signature = hmac.digest(user.stored_key, text, digest)
         if len(proof) != len(signature):
             raise ScramError("the proof is not valid")
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(digest, client_key).digest(), user.stored_key):
             raise ScramError("the proof is not valid")
-        return b"v=" + b64encode(hmac.digest(user.server_key, said, digest))
+        return b"v=" + b64encode(hmac.digest(user.server_key, text, digest))
 
 
 def _name(escaped: bytes) -> str:

@@ -26,7 +26,7 @@ def jwt_case(case: AccessCase) -> AccessAnswer:
     except (ValueError, OSError) as error:
         raise CaseError(str(error)) from None
     authenticator = JwtAuthenticator(settings, keys, _now_s)
-    return _told(authenticator.authenticate(*_asked(case)))
+    return _shown(authenticator.authenticate(*_asked(case)))
 
 
 def cinfo_case(case: AccessCase) -> AccessAnswer:
@@ -36,12 +36,12 @@ def cinfo_case(case: AccessCase) -> AccessAnswer:
         authenticator = CinfoAuthenticator(settings.checks)
     except VariformError as error:
         raise CaseError(str(error)) from None
-    return _told(authenticator.authenticate(*_asked(case)))
+    return _shown(authenticator.authenticate(*_asked(case)))
 
 
 def http_authn_case(case: AccessCase) -> AccessAnswer:
     """Kind `http_authn`: what the answer of a service means for the client that it is about."""
-    return _told(step_of_answer(_answer_in(case), _now_s()))
+    return _shown(step_of_answer(_answer_in(case), _now_s()))
 
 
 def http_authz_case(case: AccessCase) -> AccessAnswer:
@@ -66,7 +66,7 @@ def _asked(case: AccessCase) -> tuple[ClientInfo, AuthAttempt]:
     return client, AuthAttempt(None, None, client.username, password)
 
 
-def _told(step: Answer) -> AccessAnswer:
+def _shown(step: Answer) -> AccessAnswer:
     if step is None:
         return {"result": "ignore"}
     if step.code != rc.SUCCESS:

@@ -273,8 +273,8 @@ def _change(args: argparse.Namespace) -> int:
         done = node.ask(proto.AUTHZ_CHANGE(wanted))
     for part, told in done.failed.items():
         print(f"the part {part} did not take it: {told}; see the log", file=sys.stderr)
-    said = f"sources in their order: {', '.join(done.types) or 'none'} (revision {done.revision})"
-    print_done(done, said, args.json)
+    message = f"sources in their order: {', '.join(done.types) or 'none'} (revision {done.revision})"
+    print_done(done, message, args.json)
     return 1 if done.failed else 0
 
 
@@ -293,10 +293,10 @@ def _clean(args: argparse.Namespace) -> int:
     with asked(args) as node:
         done = node.ask(proto.AUTHZ_CACHE_CLEAN(proto.CacheCleaning(args.clientid)))
     if args.clientid:
-        said = f"what was remembered of {text_of(done.clientid)} is forgotten"
+        text = f"what was remembered of {text_of(done.clientid)} is forgotten"
     else:
-        said = f"what was remembered of all clients is forgotten, and {done.answers:,} answers of backends"
-    return print_done(done, said, args.json)
+        text = f"what was remembered of all clients is forgotten, and {done.answers:,} answers of backends"
+    return print_done(done, text, args.json)
 
 
 def _recheck(args: argparse.Namespace) -> int:

@@ -98,9 +98,9 @@ def _import(args: argparse.Namespace) -> int:
 
     refused = {table: count for table, count in _done(args, take).items() if count}
     if refused:
-        said = ", ".join(f"{count} rows of {table}" for table, count in refused.items())
+        text = ", ".join(f"{count} rows of {table}" for table, count in refused.items())
         print_done(
-            Imported(refused), f"{args.file} is taken but {said}, which the settings here do not allow", args.json
+            Imported(refused), f"{args.file} is taken but {text}, which the settings here do not allow", args.json
         )
         return 1
     return print_done(Imported(), f"{args.file} is taken", args.json)

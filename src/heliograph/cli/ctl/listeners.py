@@ -139,8 +139,8 @@ def _enable(args: argparse.Namespace) -> int:
         for _ in node.rows(CONF_SHOW(ConfShowArgs(path))):  # refused where it is not configured
             pass
         outcome = node.ask(CONF_CHANGE(change))
-    said = f"the listener {text_of(args.id)} is {'enabled' if args.value == 'true' else 'not enabled any more'}"
-    return print_done(outcome, said, args.json)
+    text = f"the listener {text_of(args.id)} is {'enabled' if args.value == 'true' else 'not enabled any more'}"
+    return print_done(outcome, text, args.json)
 
 
 def _reload(args: argparse.Namespace) -> int:

@@ -106,8 +106,8 @@ def action_faults(connectors: ConnectorSettings, actions: ActionSettings) -> Ite
         named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
         if action.connector not in named:
             there_are = ", ".join(named) or "none"
-            told = f'found "{action.connector}", but there is no such connector of type {kind}; there are: {there_are}'
-            yield ("actions", kind, name, "connector"), told
+            text = f'found "{action.connector}", but there is no such connector of type {kind}; there are: {there_are}'
+            yield ("actions", kind, name, "connector"), text
 
 
 def running_actions(connectors: ConnectorSettings, actions: ActionSettings) -> set[str]:

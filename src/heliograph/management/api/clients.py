@@ -89,8 +89,8 @@ async def about_client(clientid: str) -> AsyncIterator[None]:
         yield
     except RpcError as error:
         if error.code in ("not_found", "not_connected"):
-            said = "Client ID not found" if error.code == "not_found" else "the client is not connected"
-            raise ApiError(404, "CLIENTID_NOT_FOUND", f"{said}: {clientid[:200]}") from error
+            text = "Client ID not found" if error.code == "not_found" else "the client is not connected"
+            raise ApiError(404, "CLIENTID_NOT_FOUND", f"{text}: {clientid[:200]}") from error
         if error.code == "session_unreadable":
             raise ApiError(503, "SERVICE_UNAVAILABLE", error.message) from error
         raise

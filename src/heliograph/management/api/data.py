@@ -101,7 +101,7 @@ async def export_data(
         roots = {key.name for key in await nodes.own.rows(CONF_KEYS())}
         if unknown := [key for key in body.root_keys if key not in roots]:
             raise ApiError(400, "BAD_REQUEST", f"there is no root {', '.join(unknown)[:200]!r}")
-    with _told():
+    with _translated():
         file = await backups.export(body.root_keys, body.table_sets, body.passphrase)
     return json_response(_shown(file, nodes.own.name))
 
@@ -126,7 +126,7 @@ async def upload_data_file(request: Request, backups: BackupsDep) -> Response:
         part = form.get("filename")
         if not isinstance(part, UploadFile) or not part.filename:
             raise ApiError(400, "BAD_REQUEST", "the form has no file in the part filename")
-        with _told():
+        with _translated():
             await asyncio.to_thread(_keep, backups, part)
     return Response(status_code=204)
 
@@ -145,7 +145,7 @@ async def download_data_file(
     node: Annotated[str | None, Query(description="Of which node")] = None,
 ) -> Response:
     """Download an archive."""
-    with _told():
+    with _translated():
         file = backups.file(filename)
         refused = _refused_to(caller)
         if refused and (found := sorted(refused.intersection(await backups.tables(file)))):
@@ -158,7 +158,7 @@ async def delete_data_file(
     filename: str, backups: BackupsDep, node: Annotated[str | None, Query(description="Of which node")] = None
 ) -> Response:
     """Delete an archive."""
-    with _told():
+    with _translated():
         backups.file(filename).unlink()
     return Response(status_code=204)
 
@@ -166,12 +166,12 @@ async def delete_data_file(
 @area.post("/data/import", scope="data:write", status=204, response_class=Response, errors={**_BAD, **_MISSING})
 async def import_data(backups: BackupsDep, caller: CallerDep, body: ImportBody) -> Response:
     """Import an archive: its configuration is merged into the present one, its rows replace those with the same key."""
-    with _told():
+    with _translated():
         refused = await backups.take(backups.file(body.filename), body.passphrase, _refused_to(caller))
     lost = {table: count for table, count in refused.items() if count}
     if lost:
-        said = ", ".join(f"{count} rows of {table}" for table, count in lost.items())
-        raise ApiError(400, "BAD_REQUEST", f"all was taken but {said}, which the settings here do not allow")
+        text = ", ".join(f"{count} rows of {table}" for table, count in lost.items())
+        raise ApiError(400, "BAD_REQUEST", f"all was taken but {text}, which the settings here do not allow")
     return Response(status_code=204)
 
 
@@ -186,7 +186,7 @@ def _not_for_keys(tables: Sequence[str], advice: str) -> ApiError:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translated() -> Iterator[None]:
     """What goes wrong with an archive as an error of the request."""
     try:
         yield

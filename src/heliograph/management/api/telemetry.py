@@ -24,8 +24,8 @@ async def get_telemetry_status() -> TelemetryStatus:
 @area.put("/telemetry/status", scope="config:write", errors={400: ("BAD_REQUEST",)})
 async def update_telemetry_status(body: TelemetryStatus) -> TelemetryStatus:
     """Change the status; telemetry cannot be turned on."""
-    said = "there is no telemetry, and nothing to send it to" if body.enable else "telemetry is already disabled"
-    raise ApiError(400, "BAD_REQUEST", said)
+    text = "there is no telemetry, and nothing to send it to" if body.enable else "telemetry is already disabled"
+    raise ApiError(400, "BAD_REQUEST", text)
 
 
 @area.get("/telemetry/data", scope="config:read", errors={404: ("NOT_FOUND",)})

@@ -9,8 +9,8 @@ _CHALLENGE: Final = {"www-authenticate": 'Basic Realm="emqx-dashboard"'}
 
 def no_header(*, is_browser: bool = False) -> ApiError:
     """It does not say who calls. Pages of a browser get no challenge: it would ask for a password in a window."""
-    told = "an API key and its secret (Basic) or the token of a login (Bearer) is needed in the Authorization header"
-    return ApiError(401, "AUTHORIZATION_HEADER_ERROR", told, headers=None if is_browser else _CHALLENGE)
+    text = "an API key and its secret (Basic) or the token of a login (Bearer) is needed in the Authorization header"
+    return ApiError(401, "AUTHORIZATION_HEADER_ERROR", text, headers=None if is_browser else _CHALLENGE)
 
 
 def bad_key() -> ApiError:
@@ -20,8 +20,8 @@ def bad_key() -> ApiError:
 
 def key_waits() -> ApiError:
     """Tries of a key that failed too often. EMQX has no other answer than 401 here, and tools know no other."""
-    told = "Check api_key/api_secret; too many tries failed, and the next ones wait"
-    return ApiError(401, "BAD_API_KEY_OR_SECRET", told, headers={**_CHALLENGE, "retry-after": "10"})
+    text = "Check api_key/api_secret; too many tries failed, and the next ones wait"
+    return ApiError(401, "BAD_API_KEY_OR_SECRET", text, headers={**_CHALLENGE, "retry-after": "10"})
 
 
 def bad_token() -> ApiError:
@@ -51,14 +51,14 @@ def gone(name: str) -> ApiError:
 
 def too_often() -> ApiError:
     """Tries that failed too often: the next one has to wait."""
-    told = "too many tries failed; wait a minute, and check name, password and address"
-    return ApiError(429, "TOO_MANY_REQUESTS", told, headers={"retry-after": "60"})
+    text = "too many tries failed; wait a minute, and check name, password and address"
+    return ApiError(429, "TOO_MANY_REQUESTS", text, headers={"retry-after": "60"})
 
 
 def too_busy() -> ApiError:
     """Too many passwords wait for their check."""
-    told = "too many logins wait for the check of their password; try again"
-    return ApiError(503, "SERVICE_UNAVAILABLE", told, headers={"retry-after": "5"})
+    text = "too many logins wait for the check of their password; try again"
+    return ApiError(503, "SERVICE_UNAVAILABLE", text, headers={"retry-after": "5"})
 
 
 def not_for_keys() -> ApiError:

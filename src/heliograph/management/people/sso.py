@@ -180,8 +180,8 @@ class SingleSignOn:
             if values.intersection(wanted):
                 return SsoUser(name, role)
         if self.settings.default_role == "none":
-            told = f"the claim {self.settings.role_claim} of {name} has no role of dashboard.sso.oidc.roles"
-            raise ApiError(403, "UNAUTHORIZED_ROLE", told)
+            text = f"the claim {self.settings.role_claim} of {name} has no role of dashboard.sso.oidc.roles"
+            raise ApiError(403, "UNAUTHORIZED_ROLE", text)
         return SsoUser(name, self.settings.default_role)
 
     def _sealed(self, begun: _BegunLogin) -> str:

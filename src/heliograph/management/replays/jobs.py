@@ -192,8 +192,8 @@ class Jobs:
             ApiError: 503, as many run as there may.
         """
         if sum(not one.is_idle for one in self._jobs.values()) >= self._at_once_max:
-            said = f"{self._at_once_max} replays are under way: end one, or try again"
-            raise ApiError(503, "SERVICE_UNAVAILABLE", said)
+            text = f"{self._at_once_max} replays are under way: end one, or try again"
+            raise ApiError(503, "SERVICE_UNAVAILABLE", text)
 
     def add(self, job: Job) -> None:
         """Keep one; the oldest that have ended are forgotten."""
@@ -214,8 +214,8 @@ class Jobs:
         """
         found = self._jobs.get(job_id)
         if found is None or not found.is_seen_by(caller):
-            said = f"there is no replay {job_id[:100]!r} of yours; the oldest are forgotten"
-            raise ApiError(404, "NOT_FOUND", said)
+            text = f"there is no replay {job_id[:100]!r} of yours; the oldest are forgotten"
+            raise ApiError(404, "NOT_FOUND", text)
         return found
 
     async def remove(self, job: Job) -> None:

@@ -204,11 +204,11 @@ async def _short_body(request: Request) -> Receive:
             async for part in request.stream():
                 body += part
                 if len(body) > OPEN_BODY_BYTES_MAX:
-                    said = f"a body of at most {OPEN_BODY_BYTES_MAX:,} bytes is taken here"
-                    raise ApiError(413, "EXCEED_LIMIT", said, headers={"connection": "close"})
+                    text = f"a body of at most {OPEN_BODY_BYTES_MAX:,} bytes is taken here"
+                    raise ApiError(413, "EXCEED_LIMIT", text, headers={"connection": "close"})
     except TimeoutError:
-        said = f"all of the body has to be there within {OPEN_BODY_S:g} s"
-        raise ApiError(400, "BAD_REQUEST", said, headers={"connection": "close"}) from None
+        text = f"all of the body has to be there within {OPEN_BODY_S:g} s"
+        raise ApiError(400, "BAD_REQUEST", text, headers={"connection": "close"}) from None
     except ClientDisconnect:
         raise ApiError(400, "BAD_REQUEST", "the caller has gone before all of the body was there") from None
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -332,8 +332,8 @@ def _described(codes: tuple[str, ...]) -> dict[str, Any]:
         "required": ["code", "message"],
         "properties": {"code": {"type": "string", "enum": list(codes)}, "message": {"type": "string"}},
     }
-    said = "; ".join(DESCRIPTIONS[code] for code in codes)
-    return {"description": said, "content": {"application/json": {"schema": schema}}}
+    text = "; ".join(DESCRIPTIONS[code] for code in codes)
+    return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
 def _operation_id(name: str) -> str:

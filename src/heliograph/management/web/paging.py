@@ -144,8 +144,8 @@ async def take_whole_page(slices: AsyncIterator[list[T]], limit: int) -> tuple[l
     """
     rows, has_next = await take_rows(slices, limit, PAGE_BYTES)
     if has_next and len(rows) < limit:
-        said = f"limit: {limit} of these rows are too much for one answer, {len(rows)} are not; ask for fewer"
-        raise ApiError(400, "BAD_REQUEST", said)
+        text = f"limit: {limit} of these rows are too much for one answer, {len(rows)} are not; ask for fewer"
+        raise ApiError(400, "BAD_REQUEST", text)
     return rows, has_next
 
 

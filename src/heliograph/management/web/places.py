@@ -74,9 +74,9 @@ def place(request: Request, what: str, count: int) -> Iterator[None]:
     owner = (caller.kind, caller.name)
     places: Places = request.app.state.places.setdefault(what, Places(count))
     if not places.may_take(owner):
-        said = f"all {count} {what} are on"
+        text = f"all {count} {what} are on"
         if places.free:
-            said = f"{caller.name} has {places.taken_by(owner)} of {count} {what}, and others need the rest"
-        raise ApiError(503, "SERVICE_UNAVAILABLE", f"{said}: end one, or try again", headers=_AGAIN)
+            text = f"{caller.name} has {places.taken_by(owner)} of {count} {what}, and others need the rest"
+        raise ApiError(503, "SERVICE_UNAVAILABLE", f"{text}: end one, or try again", headers=_AGAIN)
     with places.taken(owner):
         yield

@@ -44,8 +44,8 @@ async def ask_reader(
         async with asyncio.timeout(_WAIT_S):
             await questions.acquire()
     except TimeoutError:
-        said = f"{_AT_ONCE} searches are under way, and none has ended: try again"
-        raise ApiError(503, "SERVICE_UNAVAILABLE", said) from None
+        text = f"{_AT_ONCE} searches are under way, and none has ended: try again"
+        raise ApiError(503, "SERVICE_UNAVAILABLE", text) from None
     try:
         answer = await _run(request.app.state.programs, module, json.dumps({**asked, **access}).encode())
     finally:

@@ -150,8 +150,8 @@ def _context(tls: ServerTls | None) -> ssl.SSLContext | None:
         # An empty answer, not a question on the terminal, for a key with a password.
         context.load_cert_chain(tls.certfile, tls.keyfile or None, lambda: b"")
     except ssl.SSLError as error:
-        told = f"{_TLS}: OpenSSL takes no certificate and key from these files ({error.reason})"
-        raise OSError(errno.EINVAL, told) from error
+        text = f"{_TLS}: OpenSSL takes no certificate and key from these files ({error.reason})"
+        raise OSError(errno.EINVAL, text) from error
     context.verify_mode = ssl.CERT_REQUIRED if tls.verify else ssl.CERT_NONE
     return context
 

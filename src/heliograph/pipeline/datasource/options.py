@@ -379,5 +379,5 @@ def _nearest(name: str, known: Mapping[str, str]) -> str:
     near = get_close_matches(name, known, n=1)
     if near:
         return f"left out, or did you mean {known[near[0]]}?"
-    told = "left out, since this is no Kafka" if name.startswith(_KAFKA) else "left out"
-    return f"{told}; there are {', '.join(known.values())}"
+    text = "left out, since this is no Kafka" if name.startswith(_KAFKA) else "left out"
+    return f"{text}; there are {', '.join(known.values())}"

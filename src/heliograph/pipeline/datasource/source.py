@@ -329,16 +329,16 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
             self._connections = None
 
     def _tell_loss(self, lost: dict[str, int | None]) -> None:
-        told = ", ".join(
+        text = ", ".join(
             f"{'an unknown number' if messages is None else f'up to {messages}'} of {stream}"
             for stream, messages in sorted(lost.items())
         )
         if self.options.fail_on_data_loss:
             raise DataLossError(
-                f"messages were removed by the broker's retention before they were read: {told}. Keep them longer with "
+                f"messages were removed by the broker's retention before they were read: {text}. Keep them longer with "
                 "durable_storage.messages.retention, or set the option failOnDataLoss to false to go on without them"
             )
-        _log.warning("messages were removed before they were read, and are left out: %s", told)
+        _log.warning("messages were removed before they were read, and are left out: %s", text)
 
     def _connection(self) -> Endpoints:
         if self._connections is None:

@@ -148,8 +148,8 @@ class _Reader:
         settings = DeadLetterSettings() if letters is None else letters.read(DeadLetterSettings)
         late_settings = LateRowSettings() if late is None else late.read(LateRowSettings)
         if settings.path == late_settings.path:
-            told = f"dead_letters.path and late.path are both {settings.path!r}: each needs a table of its own"
-            raise (late or letters or self._documents[0]).mistake(told)
+            text = f"dead_letters.path and late.path are both {settings.path!r}: each needs a table of its own"
+            raise (late or letters or self._documents[0]).mistake(text)
         return settings, late_settings
 
     def _named(self, *keys: str) -> list[str]:
@@ -199,8 +199,8 @@ class _Reader:
             raise section.mistake(str(error), "columns") from error
         watermark = settings.watermark
         if watermark is not None and watermark.column not in outputs:
-            told = f"its column is {watermark.column!r}, but the columns are {', '.join(outputs)}"
-            raise section.mistake(told, "watermark")
+            text = f"its column is {watermark.column!r}, but the columns are {', '.join(outputs)}"
+            raise section.mistake(text, "watermark")
         nothing: tuple[Sink | None, tuple[str, ...]] = (None, ())
         read = partial(self._sink, section, settings.required, sink_section, OutputMode.APPEND, outputs)
         sink, required_columns = self._attempt(read, nothing)
@@ -331,8 +331,8 @@ def _check_whole(pipeline: Pipeline, path: Path) -> None:
     for name in pipeline.query_names:
         for target in pipeline.sink(name).owned:
             if target in targets:
-                told = f"{name} and {targets[target]} both write {target}"
-                raise RuleFileError(f"{pipeline.job(name).origin}: {told}")
+                text = f"{name} and {targets[target]} both write {target}"
+                raise RuleFileError(f"{pipeline.job(name).origin}: {text}")
             targets[target] = name
 
 

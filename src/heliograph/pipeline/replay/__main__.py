@@ -41,8 +41,8 @@ def main() -> int:
     except RecursionError:
         tell({"error": {"code": ReplayError.code, "message": "the rule is nested too deeply", "field": "sql"}})
     except MemoryError:
-        told = f"the rule needs more than {_MEMORY_BYTES_MAX >> 20} MiB for a message"
-        tell({"error": {"code": ReplayError.code, "message": told, "field": ""}})
+        text = f"the rule needs more than {_MEMORY_BYTES_MAX >> 20} MiB for a message"
+        tell({"error": {"code": ReplayError.code, "message": text, "field": ""}})
     return 0
 
 

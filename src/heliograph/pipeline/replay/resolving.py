@@ -106,8 +106,8 @@ class Resolver:
 
     def _readable(self, rule: ReplayedRule, blamed: str) -> ReplayedRule:
         if not rule.topics:
-            told = ", ".join(rule.tree.topics)
-            raise ReplayError(f"its FROM names only events ({told}), and events are not stored", blamed)
+            text = ", ".join(rule.tree.topics)
+            raise ReplayError(f"its FROM names only events ({text}), and events are not stored", blamed)
         return replace(rule, database=self._request.database or rule.database)
 
     def _named(self, name: str, blamed: str) -> ReplayedRule:

@@ -80,8 +80,8 @@ def _on_spark(
     try:
         from heliograph.pipeline.replay.spark_engine import run_on_spark
     except ImportError as error:
-        told = f"{error.name} is not installed: pip install 'heliograph[pipeline]'"
-        raise ReplayError(told, "engine") from None
+        text = f"{error.name} is not installed: pip install 'heliograph[pipeline]'"
+        raise ReplayError(text, "engine") from None
     findings, seconds = run_on_spark(request, rule, other, lambda share: tell({"progress": {"share": round(share, 4)}}))
     return findings, seconds, True
 

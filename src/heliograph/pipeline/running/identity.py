@@ -113,7 +113,7 @@ def _state_of(pipeline: Pipeline, job: Job, rows: DataFrame) -> dict[str, Any]:
 def unsound_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
     """Why a checkpoint of one definition cannot be gone on with by another; None where it can."""
     if before["sources"] != after["sources"]:
-        return f"its sources changed from {_told(before['sources'])} to {_told(after['sources'])}"
+        return f"its sources changed from {_sources_text(before['sources'])} to {_sources_text(after['sources'])}"
     old, new = before["state"], after["state"]
     if old == new:
         return None
@@ -131,5 +131,5 @@ _STATE_TOLD: Final = {
 }
 
 
-def _told(sources: Mapping[str, Any]) -> str:
+def _sources_text(sources: Mapping[str, Any]) -> str:
     return "; ".join(f"{view}: {', '.join(of['topics'])} of {of['database']}" for view, of in sources.items())

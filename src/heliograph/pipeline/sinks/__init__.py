@@ -49,8 +49,8 @@ def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        told = f"found {kind!r}, expected one of {', '.join(sorted(KINDS))}{hint}"
-        raise section.mistake(told if kind else f"is missing, {told.partition(', ')[2]}", "type")
+        text = f"found {kind!r}, expected one of {', '.join(sorted(KINDS))}{hint}"
+        raise section.mistake(text if kind else f"is missing, {text.partition(', ')[2]}", "type")
     sink = sink_class(kind)
     if mode not in sink.modes:
         raise section.mistake(

@@ -216,8 +216,8 @@ class _Statements:
         ]
         if key:
             columns.append(f"PRIMARY KEY ({', '.join(_column(name) for name in key)})")
-        told = ", ".join(columns)
-        return f"CREATE TABLE IF NOT EXISTS {_table(table)} ({told}) ENGINE=InnoDB CHARACTER SET utf8mb4"
+        text = ", ".join(columns)
+        return f"CREATE TABLE IF NOT EXISTS {_table(table)} ({text}) ENGINE=InnoDB CHARACTER SET utf8mb4"
 
 
 class _Transaction:

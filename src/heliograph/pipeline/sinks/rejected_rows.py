@@ -76,11 +76,11 @@ def faults_of_directories(schema: StructType, columns: Iterable[str], naming: Na
     faults = []
     for name, column in _texts(schema, columns):
         size = F.octet_length(_escaped(column, naming)) + (len(name.encode()) + 1)
-        told = f"the value of {name} is too long for the name of a directory, as which partition_by needs it"
-        faults.append(F.when(size > _NAME_BYTES_MAX, F.lit(told)))
+        text = f"the value of {name} is too long for the name of a directory, as which partition_by needs it"
+        faults.append(F.when(size > _NAME_BYTES_MAX, F.lit(text)))
         if naming is Naming.SPARK:
-            told = f"the value of {name} has a zero character, which no name of a directory can have"
-            faults.append(F.when(F.contains(column, F.lit("\0")), F.lit(told)))
+            text = f"the value of {name} has a zero character, which no name of a directory can have"
+            faults.append(F.when(F.contains(column, F.lit("\0")), F.lit(text)))
     return faults
 
 

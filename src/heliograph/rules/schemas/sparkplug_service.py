@@ -64,7 +64,7 @@ class SparkplugService:
     def wants(self, topic: str) -> bool:
         return topic.startswith(f"{NAMESPACE}/")
 
-    def on_message_publish(self, message: Message, *_told: object) -> object:
+    def on_message_publish(self, message: Message, *_event_value: object) -> object:
         """Callback of `message.publish`; the message goes on as it is."""
         topic = EdgeTopic.of(message.topic)
         if topic is not None:
@@ -117,7 +117,7 @@ class SparkplugService:
         if not outgoing.wants(name):
             return
         try:
-            payload = encode_json(_told(topic, metric)).encode()
+            payload = encode_json(_event_value(topic, metric)).encode()
         except EvaluationFault:
             self._unpublishable += 1
             return
@@ -125,7 +125,7 @@ class SparkplugService:
         outgoing.put(name, payload)
 
 
-def _told(topic: EdgeTopic, metric: Mapping[str, Value]) -> Value:
+def _event_value(topic: EdgeTopic, metric: Mapping[str, Value]) -> Value:
     """What a metric message says; bytes are in base64."""
     told = {"group": topic.group, "edge_node": topic.edge, "device": topic.device, "type": topic.type, **metric}
     value = told.get("value")

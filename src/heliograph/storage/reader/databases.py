@@ -194,14 +194,16 @@ class StorageReader:
             "generations": [
                 {
                     "generation": number,
-                    "files": [self._told(record.target, file.path) for record in records for file in record.files],
+                    "files": [
+                        self._file_place(record.target, file.path) for record in records for file in record.files
+                    ],
                 }
                 for number, records in whole.items()
                 if len(records) == len(found[number])
             ]
         }
 
-    def _told(self, target: str, file: str) -> dict[str, str]:
+    def _file_place(self, target: str, file: str) -> dict[str, str]:
         """Where a file is: the URI or absolute path of the target, and the path below it."""
         return {"target": target if "://" in target else str((self._data_dir / target).absolute()), "path": file}
 

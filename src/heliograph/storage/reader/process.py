@@ -152,13 +152,13 @@ class ReaderProcess(SupervisedProcess):
         if process is None:
             _log.error("%s; the next attempt is in %.1f s", problem, pause_s)
             return
-        told = (
+        text = (
             f"the storage reader (process {process.pid}) ended with code {process.returncode}; it is started again in "
             f"{pause_s:.1f} s, until then pipelines and other readers wait; MQTT clients notice nothing"
         )
-        _log.warning("%s", told)
+        _log.warning("%s", text)
         if self._alarms is not None:
-            self._alarms.activate(ALARM, told, {"pid": process.pid, "exit_code": process.returncode})
+            self._alarms.activate(ALARM, text, {"pid": process.pid, "exit_code": process.returncode})
 
     async def _until_end(self, process: asyncio.subprocess.Process) -> None:
         while process.stdout is not None:

@@ -71,7 +71,7 @@ class Rebuild:
 
     def _check_meta(self, n_shards: int) -> int:
         """How many shards there are; written, where the record that says it is lost."""
-        meta = self._told(keys.META)
+        meta = self._readable(keys.META)
         if meta is not None:
             return int(json.loads(meta)["n_shards"])
         self._batch.put(keys.META, meta_record(self._name, n_shards, self._site))
@@ -90,7 +90,7 @@ class Rebuild:
             numbers = [number for at, number in places if at == shard]
             since = list(accumulate((self._since(shard, one, streams.get((shard, one), ())) for one in numbers), max))
             for number, (begin, end) in zip(numbers, pairwise([*since, now]), strict=True):
-                is_offloaded = self._told(keys.offloaded(shard, number)) is not None
+                is_offloaded = self._readable(keys.offloaded(shard, number)) is not None
                 version = LAYOUT_VERSIONS[-1 if is_offloaded else -2]
                 record = generation_record(begin, max(begin, end), _THRESHOLDS, version)
                 self._batch.put(keys.generation(shard, number), record)
@@ -100,7 +100,7 @@ class Rebuild:
 
     def _since(self, shard: int, generation: int, numbers: Sequence[int]) -> int:
         """When a generation began: as its record says, or the time of its first block."""
-        told = self._told(keys.generation(shard, generation))
+        told = self._readable(keys.generation(shard, generation))
         if told is not None:
             return int(json.loads(told)["since"])
         times = [
@@ -110,7 +110,7 @@ class Rebuild:
         ]
         return min(times, default=0)
 
-    def _told(self, key: bytes) -> bytes | None:
+    def _readable(self, key: bytes) -> bytes | None:
         """A record, None also where it cannot be read."""
         try:
             found: bytes | None = self._rocks.get(key)

@@ -159,8 +159,8 @@ class ToldWay:
             name = "rule_evaluated" if what == steps.RULE else "rule_action"
             return WayStep(after_us, "rule", name, who, text, "failed:" in text)
         if what == steps.CHANGED:
-            told = f"it has the topic {text} now" if text else "it has another content now"
-            return WayStep(after_us, "hook", "changed", "", told)
+            message = f"it has the topic {text} now" if text else "it has another content now"
+            return WayStep(after_us, "hook", "changed", "", message)
         if what == steps.GONE:
             self._gone = text
             if any(step.is_bad and step.text.endswith(text) for step in self.steps):  # the hook that says so
@@ -175,14 +175,14 @@ class ToldWay:
     def _verdict(self, after_us: int, who: str, text: str, number: int) -> WayStep:
         """What a callback said; that of validations or transformations comes behind the names of those that failed."""
         if number == POLICY_FAILED:
-            told = f"{text} failed, and the message goes on"
-            self._failed = WayStep(after_us, "hook", "hook_verdict", who, told, False, text)
+            message = f"{text} failed, and the message goes on"
+            self._failed = WayStep(after_us, "hook", "hook_verdict", who, message, False, text)
             return self._failed
         failed, self._failed = self._failed, None
         if failed is not None and failed.who == who and text.startswith(_REFUSED):
             self.steps = [step for step in self.steps if step is not failed]
-            told = f"refused by {failed.policy}: {text.removeprefix(_REFUSED)}"
-            return WayStep(after_us, "hook", "hook_verdict", who, told, True, failed.policy)
+            message = f"refused by {failed.policy}: {text.removeprefix(_REFUSED)}"
+            return WayStep(after_us, "hook", "hook_verdict", who, message, True, failed.policy)
         is_bad = text.startswith(("refused", "failed"))
         self._is_taken = self._is_taken or text.startswith("took it") or text == "taken"
         return WayStep(after_us, "hook", "hook_verdict", who, text or "let it pass", is_bad)
@@ -194,18 +194,18 @@ class ToldWay:
             self._is_stored = True
             return WayStep(after_us, "store", "stored", "", "given to storage")
         if what == steps.COMMITTED:
-            told = f"the disk refused it: {_code(number)}" if number else "it is on the disk"
-            return WayStep(after_us, "store", "committed", "", told, number != 0)
+            message = f"the disk refused it: {_code(number)}" if number else "it is on the disk"
+            return WayStep(after_us, "store", "committed", "", message, number != 0)
         if what == steps.ROUTED:
             self._is_routed = True
             count = "very many" if number < 0 else "no" if number == 0 else str(number)
-            told = f"{count} subscribed topic filter{'' if number == 1 else 's'} match{'es' if number == 1 else ''}"
-            return WayStep(after_us, "route", "routed", "", told)
+            message = f"{count} subscribed topic filter{'' if number == 1 else 's'} match{'es' if number == 1 else ''}"
+            return WayStep(after_us, "route", "routed", "", message)
         if what == steps.ANSWERED:
             self._is_refused = self._is_refused or number >= rc.UNSPECIFIED_ERROR
             is_bad = number >= rc.UNSPECIFIED_ERROR
-            told = f"its publisher was answered: {_code(number)}"
-            return WayStep(after_us, "answer", "answered", "", told, is_bad)
+            message = f"its publisher was answered: {_code(number)}"
+            return WayStep(after_us, "answer", "answered", "", message, is_bad)
         if what == steps.WILL:
             self._is_refused = self._is_refused or text in ("taken_back", "banned", "not_authorized")
             return WayStep(
