@@ -1,6 +1,6 @@
 """Deliveries that receivers did not get, counted by receiver and reason for reports and alarms.
 
-A receiver that begins to drop puts itself on a list, once; `observe.drops` looks at the list now and then. So a drop
+A receiver that begins to drop puts itself on a list, once; `DropWatch` of `node` takes the list now and then. So a drop
 costs a few additions, however many there are, and no callback.
 """
 

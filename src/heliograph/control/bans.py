@@ -101,7 +101,7 @@ class BansAnswers:
         """A ban that is made, None where there is one already; and whether its client was kicked.
 
         Raises:
-            RpcError: It is not one, or there is no room for it.
+            RpcError: The ban is not valid, or there is no room for it.
         """
         self._context.begin_turn()
         now_s = int(self._context.broker.now_us) // 1_000_000

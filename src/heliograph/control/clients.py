@@ -98,9 +98,9 @@ class ClientsAnswers:
 
 
 class ClientMarks:
-    """Cursors of pages that never match a client of an earlier process; owned by what answers with them.
+    """Numbers in the cursors of pages of clients; owned by what answers with them.
 
-    A mark is the serial number of a client added to the time at which this was made.
+    A mark is the serial number of a client plus the time of the start, so one from before a restart matches no client.
     """
 
     def __init__(self, context: ChannelContext) -> None:

@@ -1,4 +1,4 @@
-"""How a kind of row is declared: each fact once, with its words and unit, for the API, `ctl`, files and pages."""
+"""How a kind of row is declared: each fact once, with its words and unit, for the API and its schema, and `ctl`."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class In(IntFlag):
 
 
 EVERYWHERE: Final = In.API | In.LIST | In.TABLE | In.DETAILS
-LISTED: Final = In.API | In.LIST | In.DETAILS
+ON_REQUEST: Final = In.API | In.LIST | In.DETAILS
 DETAILED: Final = In.API | In.DETAILS
 
 
@@ -53,7 +53,7 @@ class Column:
 
     Attributes:
         name: Its key in the API, in JSON and in files; EMQX's, where EMQX has the fact.
-        label: What people read above it.
+        label: What the schema of the API calls it.
         kind: What the value is.
         unit: `messages`, `bytes`, `s`; empty for a text, a flag, a time or a plain number.
         shown: Where it is shown.

@@ -1,4 +1,6 @@
-"""Things that have names in the configuration: one table of them, and how all are changed.
+"""Creates, changes and deletes what has a name in the configuration: connectors, rules, schemas, listeners and others.
+
+One table has them all. What something else uses is not deleted: `in_use`.
 
 The manager writes changes and refused attempts into the audit log itself.
 """

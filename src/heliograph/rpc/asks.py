@@ -26,7 +26,10 @@ _NO_ARGS: Final = NoArgs()
 
 
 class AnsweredBy(Enum):
-    """Which nodes of a cluster answer an ask, and how their answers become one."""
+    """Which nodes of a cluster answer an ask, and how their answers become one.
+
+    Nothing acts on it yet: there is one node.
+    """
 
     ONE = "one node, which the caller names"
     OWNER = "the node that has what is named; the others answer not_found"

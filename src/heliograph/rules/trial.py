@@ -1,4 +1,7 @@
-"""Tries a rule on columns that are given, with sample values for those that are not."""
+"""Tries a rule on columns that are given, with sample values for those that are not.
+
+No action runs here; `RuleTrials` of `control.rules` decides about those.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

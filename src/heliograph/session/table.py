@@ -182,7 +182,7 @@ class SessionTable:
         self.known.wake(session)
 
     def restore_will(self, clientid: str, will: Will) -> None:
-        """A will was read from the disk; it is due at once if its session is over, or has another."""
+        """A will was read from the disk; it is due at once if its session is over, or another one of it waits."""
         if self.known.absence(clientid) == 0 or self.wills.has_delayed(clientid):
             self.wills.leave(clientid, will)
             return

@@ -1,4 +1,7 @@
-"""Passwords and keys: from a file of settings, or from a file of their own, and never in a message."""
+"""Passwords and keys: from a file of settings, or from a file of their own, and never in a message.
+
+Which settings are secrets, `settings.fields` says.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ctl clients`: the clients of a node, connected or away."""
+"""`ctl clients`: the clients of a node, connected or away; its columns are `CLIENT` of `control.proto_v1.clients`."""
 
 import argparse
 from typing import Final

@@ -5,8 +5,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from heliograph.control.columns import DETAILED, EVERYWHERE, Column, FactKind, In, or_infinity, or_none
-from heliograph.control.columns import LISTED as SHOWN
+from heliograph.control.columns import DETAILED, EVERYWHERE, ON_REQUEST, Column, FactKind, In, or_infinity, or_none
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
@@ -118,7 +117,7 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
     A session that is on the disk only ends after `asleep`, one whose client is away after the drops.
 
     Attributes:
-        at: Where it stands among the clients; a page may begin after it.
+        at: No time: its mark, which `before` of the next page takes.
         behind_since: Since when messages for it may wait in storage; None if none are known to.
         expiry_interval: Seconds that its session outlives its connection; 4294967295 for ever.
         disconnected_at: Since when it is away; None while it is connected.
@@ -388,29 +387,29 @@ CLIENT: Final[Sequence[Column]] = (
     Column("username", "User", FactKind.TEXT, shown=EVERYWHERE),
     Column("connected", "Connected", FactKind.FLAG, shown=EVERYWHERE, field="is_connected"),
     Column("ip_address", "Address", FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
-    Column("port", "Port", shown=SHOWN, answered=or_none),
+    Column("port", "Port", shown=ON_REQUEST, answered=or_none),
     Column("listener", "Listener", FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
-    Column("zone", "Zone", FactKind.TEXT, shown=SHOWN, answered=or_none),
-    Column("mountpoint", "Mount point", FactKind.TEXT, shown=SHOWN),
+    Column("zone", "Zone", FactKind.TEXT, shown=ON_REQUEST, answered=or_none),
+    Column("mountpoint", "Mount point", FactKind.TEXT, shown=ON_REQUEST),
     Column("proto_name", "Protocol", FactKind.TEXT, unknown="MQTT"),
     Column("proto_ver", "MQTT", shown=EVERYWHERE, answered=or_none),
-    Column("keepalive", "Keepalive", unit="s", shown=SHOWN, unknown=0),
-    Column("clean_start", "Clean start", FactKind.FLAG, shown=SHOWN, unknown=False),
-    Column("expiry_interval", "Expiry", unit="s", shown=SHOWN),
-    Column("created_at", "Created", FactKind.TIME, shown=SHOWN),
-    Column("connected_at", "Connected since", FactKind.TIME, shown=SHOWN),
-    Column("disconnected_at", "Away since", FactKind.TIME, shown=SHOWN),
+    Column("keepalive", "Keepalive", unit="s", shown=ON_REQUEST, unknown=0),
+    Column("clean_start", "Clean start", FactKind.FLAG, shown=ON_REQUEST, unknown=False),
+    Column("expiry_interval", "Expiry", unit="s", shown=ON_REQUEST),
+    Column("created_at", "Created", FactKind.TIME, shown=ON_REQUEST),
+    Column("connected_at", "Connected since", FactKind.TIME, shown=ON_REQUEST),
+    Column("disconnected_at", "Away since", FactKind.TIME, shown=ON_REQUEST),
     Column("subscriptions_cnt", "Subscriptions", shown=EVERYWHERE, unknown=0),
     Column("inflight_cnt", "In flight", unit="messages", shown=EVERYWHERE, unknown=0),
     Column("mqueue_len", "Backlog", unit="messages", shown=EVERYWHERE, unknown=0),
     Column("mqueue_bytes", "Size of the backlog", unit="bytes", shown=In.LIST | In.DETAILS),
     Column("mqueue_dropped", "Drops", unit="messages", shown=EVERYWHERE, field="dropped_total", unknown=0),
-    Column("awaiting_rel_cnt", "Awaiting PUBREL", unit="messages", shown=SHOWN, unknown=0),
+    Column("awaiting_rel_cnt", "Awaiting PUBREL", unit="messages", shown=ON_REQUEST, unknown=0),
     Column("durable", "Durable", FactKind.FLAG, shown=EVERYWHERE),
-    Column("asleep", "On the disk only", FactKind.FLAG, shown=SHOWN),
-    Column("recv_msg", "Received", unit="messages", shown=SHOWN, field="received", unknown=0),
-    Column("send_msg", "Sent", unit="messages", shown=SHOWN, field="sent", unknown=0),
-    Column("behind_since", "Behind since", FactKind.TIME, shown=SHOWN),
+    Column("asleep", "On the disk only", FactKind.FLAG, shown=ON_REQUEST),
+    Column("recv_msg", "Received", unit="messages", shown=ON_REQUEST, field="received", unknown=0),
+    Column("send_msg", "Sent", unit="messages", shown=ON_REQUEST, field="sent", unknown=0),
+    Column("behind_since", "Behind since", FactKind.TIME, shown=ON_REQUEST),
     Column("is_superuser", "Superuser", FactKind.FLAG, shown=DETAILED),
     Column("client_attrs", "Attributes", FactKind.MAP, shown=DETAILED, field="attributes"),
     Column("inflight_max", "In flight at most", unit="messages", shown=DETAILED),

@@ -90,7 +90,7 @@ class RuleTried(msgspec.Struct, frozen=True):
 
     Attributes:
         is_match: Whether there are rows.
-        output: They as JSON: of SELECT one object, of FOREACH a list.
+        output: The rows as JSON: of SELECT one object, of FOREACH a list.
     """
 
     is_match: bool

@@ -31,7 +31,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str, Whole
-from heliograph.management.web.times import rfc3339, rfc3339_or_none
+from heliograph.management.web.times import rfc3339, rfc3339_of_s
 
 area = Area("Configuration", "The settings in effect, where they come from, and changes of them.")
 
@@ -191,7 +191,7 @@ async def show_configuration_state(nodes: NodesDep) -> ConfigurationState:
     """The revision in effect, until when it must be confirmed if it is on trial, and what waits for the next start."""
     state = await nodes.own.ask(CONF_STATE())
     status = await nodes.own.ask(NODE_STATUS())
-    until = rfc3339_or_none(state.confirm_until)
+    until = rfc3339_of_s(state.confirm_until)
     return {"revision": state.revision, "confirm_until": until, "restart": list(status.waiting)}
 
 
@@ -261,7 +261,7 @@ def _outcome(outcome: ConfOutcome) -> ConfigurationOutcome:
         "settings": settings,
         "restart": list(outcome.restart),
         "failed": outcome.failed,
-        "confirm_until": rfc3339_or_none(outcome.confirm_until),
+        "confirm_until": rfc3339_of_s(outcome.confirm_until),
     }
 
 

@@ -20,7 +20,7 @@ from heliograph.management.live import broker
 from heliograph.management.live.log_entries import entry_object
 from heliograph.management.live.rates import GrowingCounts
 from heliograph.management.live.subject import LiveSubject, Look
-from heliograph.management.web.times import rfc3339_or_none
+from heliograph.management.web.times import rfc3339_of_s
 from heliograph.rpc.asks import ListAsk
 from heliograph.rpc.methods import NoArgs
 
@@ -182,7 +182,7 @@ def _log(nodes: Nodes) -> Look:
 def _configuration(nodes: Nodes) -> Look:
     async def take() -> dict[str, Any]:
         state = await nodes.own().ask(CONF_STATE())
-        return {"revision": state.revision, "confirm_until": rfc3339_or_none(state.confirm_until)}
+        return {"revision": state.revision, "confirm_until": rfc3339_of_s(state.confirm_until)}
 
     return take
 

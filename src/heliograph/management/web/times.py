@@ -25,7 +25,7 @@ def rfc3339(time_us: int) -> str:
     return f"{until_seconds}.{rest_us // 1000:03}{offset}"
 
 
-def rfc3339_or_none(seconds: float) -> str | None:
+def rfc3339_of_s(seconds: float) -> str | None:
     """A time in seconds since the epoch; None for 0."""
     return rfc3339(int(seconds * 1_000_000)) if seconds else None
 
