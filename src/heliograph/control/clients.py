@@ -113,12 +113,12 @@ class ClientMarks:
 
     def marked(self, row: Columns) -> Columns:
         """A row with its mark, and since when its session is behind."""
-        serial, _, clientid, *rest = row
+        serial, clientid = row[0], row[2]
         assert isinstance(serial, int)
         assert isinstance(clientid, str)
         entry = self._sessions.known.entry(clientid)
         since_us = 0 if entry is None else behind_since_us(self._sessions, entry)
-        return (self.mark(serial), since_us or None, clientid, *rest)
+        return (self.mark(serial), since_us or None, *row[2:])
 
     def serial(self, mark: int) -> int:
         """The serial number of the client that has the mark; 0 if the mark is 0.
