@@ -8,6 +8,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.drops import Drops
 from heliograph.broker.walkable import Listed, ListWalk
 from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext
@@ -15,6 +16,7 @@ from heliograph.session.durable import DurableSession
 from heliograph.session.known import Asleep
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
+from heliograph.session.table import SessionTable
 
 ANY: Final = -1  # a number that does not matter
 CONNECTED: Final = 1
@@ -24,6 +26,7 @@ _LOOKED_AT_ONCE: Final = 64
 _LONG_NAME: Final = 256  # a name of so many characters counts as another one that was looked at
 
 Columns = tuple[object, ...]
+_NO_DROPS: Final[Columns] = (0, 0, 0, 0, 0)
 
 
 class WantedClients:
@@ -116,10 +119,77 @@ class WantedClients:
         )
 
 
+class ClientRows:
+    """Makes rows of clients, in the order of `control.proto_v1.clients.ClientRow`; owned by what answers with them.
+
+    The first column of a row is the mark of the client, for cursors of pages: its serial number plus the time of the
+    start, so one from before a restart matches no client.
+    """
+
+    def __init__(self, context: ChannelContext) -> None:
+        self.context = context
+        self._base_us: i64 = context.broker.now_us
+
+    def mark(self, serial: i64) -> i64:
+        """The mark of the client of that serial number."""
+        return serial + self._base_us
+
+    def serial(self, mark: i64) -> i64:
+        """The serial number of the client that has the mark; 0 if no client of this process had it."""
+        serial = mark - self._base_us
+        return serial if 0 < serial <= self.context.sessions.walk(0).before else 0
+
+    def row(self, entry: Listed) -> Columns:
+        """The row of a client."""
+        if isinstance(entry, Session):
+            return self._of_session(entry)
+        assert isinstance(entry, Asleep)
+        behind_us = behind_since_us(self.context.sessions, entry)
+        behind: object = behind_us if behind_us > 0 else None
+        return (self.mark(entry.serial), behind, entry.clientid, entry.expiry_s, None, entry.left_us, True, True)
+
+    def _of_session(self, session: Session) -> Columns:
+        channel = self.context.channels.find(session.clientid)
+        client = None if channel is None else channel.client_info()
+        behind_us = behind_since_us(self.context.sessions, session)
+        left_us: object = session.left_us if session.left_us > 0 and client is None else None
+        lost = isinstance(session, DurableSession) and session.has_lost
+        sender, options, unreleased = session.sender, session.options, session.unreleased
+        drops = sender.drops
+        held = (
+            self.mark(session.serial),
+            behind_us if behind_us > 0 else None,
+            session.clientid,
+            session.expiry_interval_s,
+            session.created_at_us,
+            left_us,
+            isinstance(session, DurableSession),
+            False,
+            session.mountpoint,
+            len(session.subscriptions),
+            session.shared_count,
+            None if lost else len(sender.window.deliveries),
+            sender.window.size,
+            sender.queued_count,
+            options.max_mqueue_len,
+            0 if sender.queue is None else sender.queue.size_bytes,
+            options.max_mqueue_bytes,
+            0 if unreleased is None else len(unreleased),
+            options.max_awaiting_rel,
+            0 if unreleased is None else unreleased.given_up_count,
+        )
+        if client is None:
+            return held if drops is None else held + _dropped(drops)
+        outbox = sender.outbox
+        connected = held + (_NO_DROPS if drops is None else _dropped(drops)) + _connection(client, session)
+        return connected if outbox is None else connected + _traffic(outbox)
+
+
 class ClientListing:
     """Goes through the clients of a node, the newest first; owned by what answers one request.
 
     Args:
+        rows: Makes the rows.
         wanted: Settled.
         before: Only clients with lower numbers; 0 for all.
         count_max: So many are listed; 0 for all.
@@ -129,7 +199,9 @@ class ClientListing:
         matched: How many wanted ones it came across, with those that it passed over.
     """
 
-    def __init__(self, context: ChannelContext, wanted: WantedClients, before: i64, count_max: i64, skip: i64) -> None:
+    def __init__(self, rows: ClientRows, wanted: WantedClients, before: i64, count_max: i64, skip: i64) -> None:
+        context = rows.context
+        self._rows = rows
         self._context = context
         self._wanted = wanted
         self._skip = skip
@@ -158,7 +230,7 @@ class ClientListing:
             if self._skip > 0:
                 self._skip -= 1
                 continue
-            rows.append(columns(self._context, entry))
+            rows.append(self._rows.row(entry))
             self.characters += self._length(entry)
             self._left -= 1
             count_max -= 1
@@ -193,54 +265,27 @@ class ClientListing:
         return len(entry.clientid) if isinstance(entry, Asleep) else 0
 
 
-def columns(context: ChannelContext, entry: Listed) -> Columns:
-    """A client in the order of `control.proto_v1.clients.ClientRow`, but for `at` and `behind_since`."""
-    if isinstance(entry, Session):
-        return _of_session(context, entry)
-    assert isinstance(entry, Asleep)
-    return (entry.serial, None, entry.clientid, entry.expiry_s, None, entry.left_us, True, True)
+def behind_since_us(sessions: SessionTable, entry: Listed) -> i64:
+    """Since when messages for a session may wait in storage; 0 if none are known to.
+
+    A durable session in memory has all that was stored until then. Of one that is on the disk only it is when its
+    client left. How many wait is not known: they would have to be read.
+    """
+    durability = sessions.durability
+    if durability is None:
+        return 0
+    since_us: i64 = 0
+    if isinstance(entry, Asleep):
+        since_us = entry.left_us
+    elif isinstance(entry, DurableSession) and entry.backlog.behind:
+        since_us = max(entry.backlog.cursor.at_us, entry.created_at_us)
+    else:
+        return 0
+    return since_us if since_us < durability.head_us else 0
 
 
-def _of_session(context: ChannelContext, session: Session) -> Columns:
-    channel = context.channels.find(session.clientid)
-    client = None if channel is None else channel.client_info()
-    left_us: object = session.left_us if session.left_us > 0 and client is None else None
-    durable = isinstance(session, DurableSession)
-    lost = isinstance(session, DurableSession) and session.has_lost
-    sender, options, unreleased = session.sender, session.options, session.unreleased
-    drops = sender.drops
-    held = (
-        session.serial,
-        None,
-        session.clientid,
-        session.expiry_interval_s,
-        session.created_at_us,
-        left_us,
-        durable,
-        False,
-        session.mountpoint,
-        len(session.subscriptions),
-        session.shared_count,
-        None if lost else len(sender.window.deliveries),
-        sender.window.size,
-        sender.queued_count,
-        options.max_mqueue_len,
-        0 if sender.queue is None else sender.queue.size_bytes,
-        options.max_mqueue_bytes,
-        0 if unreleased is None else len(unreleased),
-        options.max_awaiting_rel,
-        0 if unreleased is None else unreleased.given_up_count,
-        0 if drops is None else drops.expired,
-        0 if drops is None else drops.queue_full,
-        0 if drops is None else drops.too_large,
-        0 if drops is None else drops.qos0_msg,
-        0 if drops is None else drops.not_authorized,
-    )
-    if client is None:
-        return held
-    outbox = sender.outbox
-    connection = _connection(client, session)
-    return held + connection if outbox is None else held + connection + _traffic(outbox)
+def _dropped(drops: Drops) -> Columns:
+    return (drops.expired, drops.queue_full, drops.too_large, drops.qos0_msg, drops.not_authorized)
 
 
 def _connection(client: ClientInfo, session: Session) -> Columns:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from heliograph.broker.walkable import Listed
-from heliograph.channel.client_listing import Columns, WantedClients, columns
+from heliograph.channel.client_listing import ClientRows, Columns, WantedClients, behind_since_us
 from heliograph.channel.context import ChannelContext
-from heliograph.control.clients import ClientMarks, wanted_clients
+from heliograph.control.clients import serial_of, wanted_clients
 from heliograph.control.proto_v1 import clients as proto
-from heliograph.control.sessions import behind_since_us
 from heliograph.control.slices import in_slices
 from heliograph.events.disconnects import DisconnectHistory
 from heliograph.rpc.codes import BAD_ARGUMENTS
@@ -55,7 +54,7 @@ class ClientRanks:
     def __init__(self, context: ChannelContext, disconnects: DisconnectHistory) -> None:
         self._context = context
         self._disconnects = disconnects
-        self._marks = ClientMarks(context)
+        self._rows = ClientRows(context)
 
     def top(self, args: proto.TopClients, call: Call) -> Iterator[Sequence[RankedColumns]]:
         """Answer `clients.top`: every session is looked at, in pieces, for any page."""
@@ -65,7 +64,7 @@ class ClientRanks:
             raise RpcError(BAD_ARGUMENTS, f"limit is {args.limit}; 1 to {LIMIT_MAX} are valid")
         if (args.below_count > 0) != (args.below_at > 0):
             raise RpcError(BAD_ARGUMENTS, "below_count and below_at: both are given, or none")
-        below = args.below_count or _ENDLESS, self._marks.serial(args.below_at)
+        below = args.below_count or _ENDLESS, serial_of(self._rows, args.below_at)
         return self._top(wanted_clients(args.wanted), args.by, args.limit, below)
 
     def disconnects(self, args: proto.DisconnectsWanted, call: Call) -> Iterator[Sequence[proto.DisconnectRow]]:
@@ -88,8 +87,8 @@ class ClientRanks:
     def _ranked(self, count: int, serial: int, entry: Listed) -> RankedColumns:
         """A row; it says where the list goes on also if the session has ended, or has fallen asleep, meanwhile."""
         is_there = entry.serial == serial
-        row = self._marks.marked(columns(self._context, entry)) if is_there else None
-        return count, self._marks.mark(serial), row
+        row = self._rows.row(entry) if is_there else None
+        return count, int(self._rows.mark(serial)), row
 
     def _looked(
         self, wanted: WantedClients, by: str, limit: int, below: tuple[int, int], most: list[Ranked]

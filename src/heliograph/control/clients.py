@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from heliograph.channel.client_listing import ANY, ClientListing, Columns, WantedClients, columns
+from heliograph.channel.client_listing import ANY, ClientListing, ClientRows, Columns, WantedClients
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.kicking import kick
 from heliograph.control.checks import plain_address
 from heliograph.control.proto_v1 import clients as proto
-from heliograph.control.sessions import behind_since_us, held_session, no_client
+from heliograph.control.sessions import held_session, no_client
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import SLICE, Call, Method, RpcError
 
@@ -36,12 +36,12 @@ class ClientsAnswers:
 
     def __init__(self, context: ChannelContext) -> None:
         self._context = context
-        self._marks = ClientMarks(context)
+        self._rows = ClientRows(context)
 
     def list(self, args: proto.ClientsPage, call: Call) -> Iterator[Sequence[Columns]]:
         """Those on the disk only among them; a deep page costs as many rows as the first."""
         wanted = wanted_clients(args.wanted)
-        listing = ClientListing(self._context, wanted, self._marks.serial(args.before), args.limit, args.skip)
+        listing = ClientListing(self._rows, wanted, serial_of(self._rows, args.before), args.limit, args.skip)
         return self._slices(listing)
 
     def count(self, args: proto.ClientsFilter, call: Call) -> Iterator[Sequence[proto.ClientsCount]]:
@@ -49,7 +49,7 @@ class ClientsAnswers:
         wanted = wanted_clients(args)
         if wanted.is_anything:
             return iter([[proto.ClientsCount(len(self._context.sessions))]])
-        return _counted(ClientListing(self._context, wanted, 0, 0, 0))
+        return _counted(ClientListing(self._rows, wanted, 0, 0, 0))
 
     async def row(self, args: proto.ClientId, call: Call) -> proto.ClientRow:
         """One client as it is listed; a session that is on the disk only is read for it."""
@@ -83,7 +83,7 @@ class ClientsAnswers:
     def _row(self, clientid: str) -> proto.ClientRow:
         entry = self._context.sessions.known.entry(clientid)
         assert entry is not None
-        return msgspec.convert(self._marks.marked(columns(self._context, entry)), proto.ClientRow)
+        return msgspec.convert(self._rows.row(entry), proto.ClientRow)
 
     def _slices(self, listing: ClientListing) -> Iterator[Sequence[Columns]]:
         while not listing.is_done:
@@ -94,44 +94,19 @@ class ClientsAnswers:
                 listing.next_rows(rows, min(8, SLICE - len(rows)))
                 if time.perf_counter() >= end:
                     break
-            yield [self._marks.marked(row) for row in rows]
+            yield rows
 
 
-class ClientMarks:
-    """Numbers in the cursors of pages of clients; owned by what answers with them.
+def serial_of(rows: ClientRows, mark: int) -> int:
+    """The serial number of the client that has a mark; 0 if the mark is 0.
 
-    A mark is the serial number of a client plus the time of the start, so one from before a restart matches no client.
+    Raises:
+        RpcError: No client of this process had it.
     """
-
-    def __init__(self, context: ChannelContext) -> None:
-        self._sessions = context.sessions
-        self._base = int(context.broker.now_us)
-
-    def mark(self, serial: int) -> int:
-        """The mark of the client of that serial number."""
-        return serial + self._base
-
-    def marked(self, row: Columns) -> Columns:
-        """A row with its mark, and since when its session is behind."""
-        serial, clientid = row[0], row[2]
-        assert isinstance(serial, int)
-        assert isinstance(clientid, str)
-        entry = self._sessions.known.entry(clientid)
-        since_us = 0 if entry is None else behind_since_us(self._sessions, entry)
-        return (self.mark(serial), since_us or None, *row[2:])
-
-    def serial(self, mark: int) -> int:
-        """The serial number of the client that has the mark; 0 if the mark is 0.
-
-        Raises:
-            RpcError: No client of this process had it.
-        """
-        if mark == 0:
-            return 0
-        serial = mark - self._base
-        if not 0 < serial <= self._sessions.walk().before:
-            raise RpcError(BAD_ARGUMENTS, f"{mark} is not the place of a client since this node started; begin again")
-        return serial
+    serial = rows.serial(mark) if mark else 0
+    if mark and not serial:
+        raise RpcError(BAD_ARGUMENTS, f"{mark} is not the place of a client since this node started; begin again")
+    return int(serial)
 
 
 def wanted_clients(args: proto.ClientsFilter) -> WantedClients:

@@ -9,9 +9,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.rpc.methods import RpcError
 from heliograph.session.durable import DurableSession
-from heliograph.session.known import Asleep
 from heliograph.session.session import Session
-from heliograph.session.table import SessionTable
 
 
 async def held_session(context: ChannelContext, clientid: str, is_whole: bool = False) -> Session:
@@ -39,24 +37,6 @@ async def held_session(context: ChannelContext, clientid: str, is_whole: bool = 
         except ProtocolError as error:
             raise _unreadable(clientid) from error
     return session
-
-
-def behind_since_us(sessions: SessionTable, entry: Listed) -> int:
-    """Since when messages for a session may wait in storage; 0 if none are known to.
-
-    A durable session in memory has all that was stored until then. Of one that is on the disk only it is when its
-    client left. How many wait is not known: they would have to be read.
-    """
-    durability = sessions.durability
-    if durability is None:
-        return 0
-    if isinstance(entry, Asleep):
-        since_us = int(entry.left_us)
-    elif isinstance(entry, DurableSession) and entry.backlog.behind:
-        since_us = max(int(entry.backlog.cursor.at_us), int(entry.created_at_us))
-    else:
-        return 0
-    return since_us if since_us < durability.head_us else 0
 
 
 def no_client(clientid: str) -> RpcError:
