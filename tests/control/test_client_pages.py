@@ -42,16 +42,40 @@ def test_every_column_of_a_client_says_what_it_did() -> None:
     for qos in (0, 1, 1):
         peer.publish("t", b"x", qos)
     (row,) = rows_of(asker_of(kernel), ClientsPage())
-    assert (row.clientid, row.expiry_interval, row.disconnected_at, row.durable) == ("c", 60, None, False)
-    assert (row.username, row.ip_address, row.port, row.listener) == ("u", "192.0.2.1", 50000, "tcp:default")
-    assert (row.proto_ver, row.keepalive, row.clean_start, row.enable_authn) == (5, 30, True, True)
-    assert (row.recv_pkt, row.recv_qos0, row.recv_qos1, row.recv_qos2) == (5, 1, 2, 0)
-    assert (row.send_pkt, row.send_qos0, row.send_qos1) == (1 + 1 + 2 + 3, 1, 2)
-    assert min(row.recv_oct or 0, row.send_oct or 0, row.recv_cnt or 0, row.send_cnt or 0) > 0
-    assert (row.subscriptions_cnt, row.inflight_cnt, row.mqueue_max, row.awaiting_rel_max) == (1, 2, 2, 1000)
-    assert row.created_at == row.connected_at
+    assert (row.clientid, row.life.expiry_interval, row.life.disconnected_at, row.life.durable) == (
+        "c",
+        60,
+        None,
+        False,
+    )
+    assert (row.connection.username, row.connection.ip_address, row.connection.port, row.connection.listener) == (
+        "u",
+        "192.0.2.1",
+        50000,
+        "tcp:default",
+    )
+    assert (
+        row.connection.proto_ver,
+        row.connection.keepalive,
+        row.connection.clean_start,
+        row.connection.enable_authn,
+    ) == (5, 30, True, True)
+    assert (row.traffic.recv_pkt, row.traffic.recv_qos0, row.traffic.recv_qos1, row.traffic.recv_qos2) == (5, 1, 2, 0)
+    assert (row.traffic.send_pkt, row.traffic.send_qos0, row.traffic.send_qos1) == (1 + 1 + 2 + 3, 1, 2)
+    assert (
+        min(row.traffic.recv_oct or 0, row.traffic.send_oct or 0, row.traffic.recv_cnt or 0, row.traffic.send_cnt or 0)
+        > 0
+    )
+    assert (row.held.subscriptions_cnt, row.held.inflight_cnt, row.held.mqueue_max, row.held.awaiting_rel_max) == (
+        1,
+        2,
+        2,
+        1000,
+    )
+    assert row.life.created_at == row.connection.connected_at
     (columns,) = next(asker_of(kernel).slices("clients.list", ClientsPage()))
-    assert len(columns) == len(ClientRow.__struct_fields__)
+    groups = [row.life, row.held, row.connection, row.traffic]
+    assert [len(columns[at]) for at in (3, 4, 6, 7)] == [len(group.__struct_fields__) for group in groups]
     assert asker_of(kernel).ask("clients.row", ClientId("c")).clientid == "c"
 
 
@@ -130,7 +154,12 @@ def test_a_session_on_the_disk_only_is_listed_with_what_is_known_and_read_when_i
     kernel = kernel.crash()
     asker = asker_of(kernel)
     (row,) = rows_of(asker, ClientsPage())
-    assert (row.asleep, row.durable, row.mqueue_len, row.connected_at) == (True, True, None, None)
+    assert (row.life.asleep, row.life.durable, row.held.mqueue_len, row.connection.connected_at) == (
+        True,
+        True,
+        None,
+        None,
+    )
     assert listed(asker, connected=False, clientid_like="sleep") == ["sleeper"]
     assert listed(asker, usernames=["x"]) == []
-    assert asker.ask("clients.row", ClientId("sleeper")).subscriptions_cnt == 2
+    assert asker.ask("clients.row", ClientId("sleeper")).held.subscriptions_cnt == 2

@@ -98,7 +98,7 @@ def test_durable_sessions_that_may_have_messages_in_storage_are_found(tmp_path: 
     assert got(kernel, "early") == ["y"]
     assert behind(asker) == ["late"]
     asleep = rows_of(asker_of(kernel.crash()), TopClients("behind"))
-    assert ("late", True) in [(row.client.clientid, row.client.asleep) for row in asleep if row.client is not None]
+    assert ("late", True) in [(row.client.clientid, row.client.life.asleep) for row in asleep if row.client is not None]
 
 
 @cases(

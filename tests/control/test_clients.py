@@ -52,10 +52,13 @@ def test_who_publishes_most_is_seen_in_the_list() -> None:
     quiet.subscribe("t", 1)
     for qos in (0, 1, 1):
         loud.publish("t", b"x", qos)
-    assert {row.clientid: (row.received, row.sent) for row in rows(kernel)} == {"loud": (3, 0), "quiet": (0, 3)}
+    assert {row.clientid: (row.traffic.received, row.traffic.sent) for row in rows(kernel)} == {
+        "loud": (3, 0),
+        "quiet": (0, 3),
+    }
     quiet.drop()
     (row,) = rows(kernel, connected=False)
-    assert (row.received, row.sent) == (None, None)
+    assert (row.traffic.received, row.traffic.sent) == (None, None)
 
 
 def test_a_client_is_shown_with_its_connection_and_its_will() -> None:
@@ -63,10 +66,15 @@ def test_a_client_is_shown_with_its_connection_and_its_will() -> None:
     kernel.connect("c", will=p.Will("w", b"gone", 0, False, properties()), session_expiry_interval=9)
     details = shown(kernel, "c")
     row = details.client
-    assert (details.will_topic, details.will_is_delayed, row.inflight_max, row.mqueue_max) == ("w", False, 32, 1000)
-    assert (row.recv_oct or 0) > 20
-    assert (row.send_oct or 0) > 4
-    assert (row.unsent_bytes, row.dropped, row.expiry_interval) == (0, {}, 9)
+    assert (details.will_topic, details.will_is_delayed, row.held.inflight_max, row.held.mqueue_max) == (
+        "w",
+        False,
+        32,
+        1000,
+    )
+    assert (row.traffic.recv_oct or 0) > 20
+    assert (row.traffic.send_oct or 0) > 4
+    assert (row.traffic.unsent_bytes, row.drops.by_reason, row.life.expiry_interval) == (0, {}, 9)
     with pytest.raises(RpcError, match="no client has the id 'nobody'"):
         shown(kernel, "nobody")
 
@@ -94,12 +102,21 @@ def test_sessions_on_the_disk_only_are_listed_shown_and_kicked(tmp_path: Path) -
     left_at = kernel.now_us
     kernel = kernel.crash()
     (sleeper,) = rows(kernel, clientid_like="sleep")
-    assert (sleeper.asleep, sleeper.durable, sleeper.is_connected, sleeper.expiry_interval) == (True, True, False, 6000)
-    assert sleeper.subscriptions_cnt is None
-    assert sleeper.disconnected_at is not None
-    assert sleeper.disconnected_at >= left_at - 10_000_000
+    assert (sleeper.life.asleep, sleeper.life.durable, sleeper.connection.is_open, sleeper.life.expiry_interval) == (
+        True,
+        True,
+        False,
+        6000,
+    )
+    assert sleeper.held.subscriptions_cnt is None
+    assert sleeper.life.disconnected_at is not None
+    assert sleeper.life.disconnected_at >= left_at - 10_000_000
     details = shown(kernel, "sleeper").client
-    assert (details.asleep, details.subscriptions_cnt, details.disconnected_at) == (False, 2, sleeper.disconnected_at)
+    assert (details.life.asleep, details.held.subscriptions_cnt, details.life.disconnected_at) == (
+        False,
+        2,
+        sleeper.life.disconnected_at,
+    )
     for clientid in ("sleeper", "other"):
         assert not asked(kernel).ask("clients.kick", ClientId(clientid)).was_connected
     kernel.run()

@@ -26,7 +26,8 @@ _LOOKED_AT_ONCE: Final = 64
 _LONG_NAME: Final = 256  # a name of so many characters counts as another one that was looked at
 
 Columns = tuple[object, ...]
-_NO_DROPS: Final[Columns] = (0, 0, 0, 0, 0)
+_NO_DROPS: Final[Columns] = ()
+_NO_TRAFFIC: Final[Columns] = ()
 
 
 class WantedClients:
@@ -146,43 +147,24 @@ class ClientRows:
         assert isinstance(entry, Asleep)
         behind_us = behind_since_us(self.context.sessions, entry)
         behind: object = behind_us if behind_us > 0 else None
-        return (self.mark(entry.serial), behind, entry.clientid, entry.expiry_s, None, entry.left_us, True, True)
+        return (self.mark(entry.serial), behind, entry.clientid, (entry.expiry_s, None, entry.left_us, True, True))
 
     def _of_session(self, session: Session) -> Columns:
         channel = self.context.channels.find(session.clientid)
         client = None if channel is None else channel.client_info()
         behind_us = behind_since_us(self.context.sessions, session)
+        behind: object = behind_us if behind_us > 0 else None
         left_us: object = session.left_us if session.left_us > 0 and client is None else None
-        lost = isinstance(session, DurableSession) and session.has_lost
-        sender, options, unreleased = session.sender, session.options, session.unreleased
-        drops = sender.drops
-        held = (
-            self.mark(session.serial),
-            behind_us if behind_us > 0 else None,
-            session.clientid,
-            session.expiry_interval_s,
-            session.created_at_us,
-            left_us,
-            isinstance(session, DurableSession),
-            False,
-            session.mountpoint,
-            len(session.subscriptions),
-            session.shared_count,
-            None if lost else len(sender.window.deliveries),
-            sender.window.size,
-            sender.queued_count,
-            options.max_mqueue_len,
-            0 if sender.queue is None else sender.queue.size_bytes,
-            options.max_mqueue_bytes,
-            0 if unreleased is None else len(unreleased),
-            options.max_awaiting_rel,
-            0 if unreleased is None else unreleased.given_up_count,
-        )
+        durable = isinstance(session, DurableSession)
+        place = (self.mark(session.serial), behind, session.clientid)
+        life = (session.expiry_interval_s, session.created_at_us, left_us, durable, False)
+        drops = session.sender.drops
+        dropped = _NO_DROPS if drops is None else _dropped(drops)
         if client is None:
-            return held if drops is None else held + _dropped(drops)
-        outbox = sender.outbox
-        connected = held + (_NO_DROPS if drops is None else _dropped(drops)) + _connection(client, session)
-        return connected if outbox is None else connected + _traffic(outbox)
+            return (*place, life, _held(session), dropped)
+        outbox = session.sender.outbox
+        traffic = _NO_TRAFFIC if outbox is None else _traffic(outbox)
+        return (*place, life, _held(session), dropped, _connection(client, session), traffic)
 
 
 class ClientListing:
@@ -284,8 +266,27 @@ def behind_since_us(sessions: SessionTable, entry: Listed) -> i64:
     return since_us if since_us < durability.head_us else 0
 
 
+def _held(session: Session) -> Columns:
+    lost = isinstance(session, DurableSession) and session.has_lost
+    sender, options, unreleased = session.sender, session.options, session.unreleased
+    return (
+        session.mountpoint,
+        len(session.subscriptions),
+        session.shared_count,
+        None if lost else len(sender.window.deliveries),
+        sender.window.size,
+        sender.queued_count,
+        options.max_mqueue_len,
+        0 if sender.queue is None else sender.queue.size_bytes,
+        options.max_mqueue_bytes,
+        0 if unreleased is None else len(unreleased),
+        options.max_awaiting_rel,
+        0 if unreleased is None else unreleased.given_up_count,
+    )
+
+
 def _dropped(drops: Drops) -> Columns:
-    return (drops.expired, drops.queue_full, drops.too_large, drops.qos0_msg, drops.not_authorized)
+    return (drops.queue_full, drops.qos0_msg, drops.expired, drops.too_large, drops.not_authorized)
 
 
 def _connection(client: ClientInfo, session: Session) -> Columns:

@@ -57,7 +57,8 @@ class Column:
         kind: What the value is.
         unit: `messages`, `bytes`, `s`; empty for a text, a flag, a time or a plain number.
         shown: Where it is shown.
-        field: The attribute of a row that has it; empty if that is `name`. The value is None where it is not known.
+        field: The attribute of a row that has it, as `group.attribute`; empty if that is `name`. None stands for
+            a value that is not known.
         unknown: What the API answers for None.
         answered: What the API answers for a value that is known; None for the value.
     """
@@ -73,7 +74,7 @@ class Column:
 
     def of(self, row: object) -> Any:
         """The value of a row."""
-        return getattr(row, self.field or self.name)
+        return attrgetter(self.field or self.name)(row)
 
 
 class Answers:

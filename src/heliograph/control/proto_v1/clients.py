@@ -111,39 +111,34 @@ class DisconnectRow(msgspec.Struct, frozen=True):
     number: int = 0
 
 
-class ClientRow(msgspec.Struct, frozen=True, array_like=True):
-    """A client with a session, connected or away, in the order of `channel.client_listing.columns`.
-
-    A session that is on the disk only ends after `asleep`, one whose client is away after the drops.
+class ClientLife(msgspec.Struct, frozen=True, array_like=True):
+    """A session.
 
     Attributes:
-        at: No time: its mark, which `before` of the next page takes.
-        behind_since: Since when messages for it may wait in storage; None if none are known to.
-        expiry_interval: Seconds that its session outlives its connection; 4294967295 for ever.
-        disconnected_at: Since when it is away; None while it is connected.
-        durable: Whether its session survives the broker.
-        asleep: Whether its session is on the disk only at present.
-        inflight_cnt: Messages that are on their way to it; None if its session has to be read for that.
-        mqueue_len: Messages that wait for it in memory; those that are read from the disk for it are not among them.
-        mqueue_max: 0 for any number, as for `mqueue_bytes_max` and `awaiting_rel_max`.
-        awaiting_rel_cnt: Messages at QoS 2 that it has not released.
-        await_rel_given_up: Messages at QoS 2 that were not released in time.
-        dropped_expired: Messages that it did not get since its session began, because they had expired; the next four
-            for other reasons.
-        clean_start: Whether it asked for a new session.
-        subscriptions_max: A large number for no limit; -1 if it is not known.
-        recv_oct: What came over this connection, and the next twelve: see `session.traffic.Traffic`.
-        unsent_bytes: What waits for it to read.
+        expiry_interval: Seconds that it outlives its connection; 4294967295 for ever.
+        disconnected_at: Since when its client is away; None while that is connected.
+        durable: Whether it survives the broker.
+        asleep: Whether it is on the disk only at present.
     """
 
-    at: int
-    behind_since: int | None
-    clientid: str
     expiry_interval: int
     created_at: int | None
     disconnected_at: int | None
     durable: bool
     asleep: bool
+
+
+class ClientHeld(msgspec.Struct, frozen=True, array_like=True):
+    """What a session holds, as far as it is in memory.
+
+    Attributes:
+        inflight_cnt: Messages that are on their way to the client; None if the session has to be read for that.
+        mqueue_len: Messages that wait for it in memory; those that are read from the disk for it are not among them.
+        mqueue_max: 0 for any number, as for `mqueue_bytes_max` and `awaiting_rel_max`.
+        awaiting_rel_cnt: Messages at QoS 2 that it has not released.
+        await_rel_given_up: Messages at QoS 2 that were not released in time.
+    """
+
     mountpoint: str = ""
     subscriptions_cnt: int | None = None
     shared_subscriptions_cnt: int = 0
@@ -156,11 +151,37 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
     awaiting_rel_cnt: int | None = None
     awaiting_rel_max: int = 0
     await_rel_given_up: int = 0
-    dropped_expired: int = 0
-    dropped_queue_full: int = 0
-    dropped_too_large: int = 0
-    dropped_qos0_msg: int = 0
-    dropped_not_authorized: int = 0
+
+
+class ClientDrops(msgspec.Struct, frozen=True, array_like=True):
+    """Messages that a client did not get since its session began, by reason."""
+
+    queue_full: int = 0
+    qos0_msg: int = 0
+    expired: int = 0
+    too_large: int = 0
+    not_authorized: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.expired + self.queue_full + self.too_large + self.qos0_msg + self.not_authorized
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """All reasons with their counts; empty if nothing was dropped."""
+        return msgspec.structs.asdict(self) if self.total else {}
+
+
+class ConnectionFacts(msgspec.Struct, frozen=True, array_like=True):
+    """The connection of a client.
+
+    Attributes:
+        clean_start: Whether the client asked for a new session.
+        connected_at: None while it is away.
+        subscriptions_max: A large number for no limit; -1 if it is not known.
+    """
+
     username: str | None = None
     ip_address: str = ""
     port: int | None = None
@@ -175,6 +196,25 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
     subscriptions_max: int = -1
     is_superuser: bool = False
     client_attrs: dict[str, str] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True while the client is connected."""
+        return self.connected_at is not None
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What the operator or an authenticator made of the client."""
+        return self.client_attrs or {}
+
+
+class ClientTraffic(msgspec.Struct, frozen=True, array_like=True):
+    """What went over the connection of a client; None while it is away. See `session.traffic.Traffic`.
+
+    Attributes:
+        unsent_bytes: What waits for the client to read.
+    """
+
     recv_oct: int | None = None
     recv_cnt: int | None = None
     recv_pkt: int | None = None
@@ -189,6 +229,37 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
     send_qos2: int = 0
     unsent_bytes: int | None = None
 
+    @property
+    def received(self) -> int | None:
+        """Messages that the client published."""
+        return None if self.recv_oct is None else self.recv_qos0 + self.recv_qos1 + self.recv_qos2
+
+    @property
+    def sent(self) -> int | None:
+        """Messages that it was sent."""
+        return None if self.send_oct is None else self.send_qos0 + self.send_qos1 + self.send_qos2
+
+
+class ClientRow(msgspec.Struct, frozen=True, array_like=True):
+    """A client with a session, connected or away, as `channel.client_listing.ClientRows` makes it.
+
+    The row of a session that is on the disk only ends after `life`, that of a client that is away after `drops`. A new
+    fact stands at the end of its group.
+
+    Attributes:
+        at: No time: its mark, which `before` of the next page takes.
+        behind_since: Since when messages for it may wait in storage; None if none are known to.
+    """
+
+    at: int
+    behind_since: int | None
+    clientid: str
+    life: ClientLife
+    held: ClientHeld = ClientHeld()
+    drops: ClientDrops = ClientDrops()
+    connection: ConnectionFacts = ConnectionFacts()
+    traffic: ClientTraffic = ClientTraffic()
+
     # EMQX has these. Bridges and expired sessions are no clients here; an Erlang process has a mailbox and counts
     # reductions, which a session here does not.
     is_bridge: ClassVar[bool] = False
@@ -197,44 +268,9 @@ class ClientRow(msgspec.Struct, frozen=True, array_like=True):
     reductions: ClassVar[int] = 0
 
     @property
-    def is_connected(self) -> bool:
-        """True while it has a connection."""
-        return self.connected_at is not None
-
-    @property
     def dropped_total(self) -> int | None:
         """Messages that it did not get; None if its session is on the disk only."""
-        if self.asleep:
-            return None
-        full, large = self.dropped_queue_full, self.dropped_too_large
-        return full + large + self.dropped_expired + self.dropped_qos0_msg + self.dropped_not_authorized
-
-    @property
-    def dropped(self) -> dict[str, int]:
-        """Messages that it did not get, by reason; empty if there are none."""
-        found = {
-            "queue_full": self.dropped_queue_full,
-            "qos0_msg": self.dropped_qos0_msg,
-            "expired": self.dropped_expired,
-            "too_large": self.dropped_too_large,
-            "not_authorized": self.dropped_not_authorized,
-        }
-        return found if any(found.values()) else {}
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """What the operator or an authenticator made of it."""
-        return self.client_attrs or {}
-
-    @property
-    def received(self) -> int | None:
-        """Messages that it published on this connection; None while it is away."""
-        return None if self.recv_oct is None else self.recv_qos0 + self.recv_qos1 + self.recv_qos2
-
-    @property
-    def sent(self) -> int | None:
-        """Messages that it was sent on this connection; None while it is away."""
-        return None if self.send_oct is None else self.send_qos0 + self.send_qos1 + self.send_qos2
+        return None if self.life.asleep else self.drops.total
 
 
 class ClientDetails(msgspec.Struct, frozen=True):
@@ -384,65 +420,87 @@ def _bounded(number: int) -> object:
 # In the order in which `ctl` lists them.
 CLIENT: Final[Sequence[Column]] = (
     Column("clientid", "Client id", FactKind.TEXT, shown=EVERYWHERE),
-    Column("username", "User", FactKind.TEXT, shown=EVERYWHERE),
-    Column("connected", "Connected", FactKind.FLAG, shown=EVERYWHERE, field="is_connected"),
-    Column("ip_address", "Address", FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
-    Column("port", "Port", shown=ON_REQUEST, answered=or_none),
-    Column("listener", "Listener", FactKind.TEXT, shown=EVERYWHERE, answered=or_none),
-    Column("zone", "Zone", FactKind.TEXT, shown=ON_REQUEST, answered=or_none),
-    Column("mountpoint", "Mount point", FactKind.TEXT, shown=ON_REQUEST),
-    Column("proto_name", "Protocol", FactKind.TEXT, unknown="MQTT"),
-    Column("proto_ver", "MQTT", shown=EVERYWHERE, answered=or_none),
-    Column("keepalive", "Keepalive", unit="s", shown=ON_REQUEST, unknown=0),
-    Column("clean_start", "Clean start", FactKind.FLAG, shown=ON_REQUEST, unknown=False),
-    Column("expiry_interval", "Expiry", unit="s", shown=ON_REQUEST),
-    Column("created_at", "Created", FactKind.TIME, shown=ON_REQUEST),
-    Column("connected_at", "Connected since", FactKind.TIME, shown=ON_REQUEST),
-    Column("disconnected_at", "Away since", FactKind.TIME, shown=ON_REQUEST),
-    Column("subscriptions_cnt", "Subscriptions", shown=EVERYWHERE, unknown=0),
-    Column("inflight_cnt", "In flight", unit="messages", shown=EVERYWHERE, unknown=0),
-    Column("mqueue_len", "Backlog", unit="messages", shown=EVERYWHERE, unknown=0),
-    Column("mqueue_bytes", "Size of the backlog", unit="bytes", shown=In.LIST | In.DETAILS),
-    Column("mqueue_dropped", "Drops", unit="messages", shown=EVERYWHERE, field="dropped_total", unknown=0),
-    Column("awaiting_rel_cnt", "Awaiting PUBREL", unit="messages", shown=ON_REQUEST, unknown=0),
-    Column("durable", "Durable", FactKind.FLAG, shown=EVERYWHERE),
-    Column("asleep", "On the disk only", FactKind.FLAG, shown=ON_REQUEST),
-    Column("recv_msg", "Received", unit="messages", shown=ON_REQUEST, field="received", unknown=0),
-    Column("send_msg", "Sent", unit="messages", shown=ON_REQUEST, field="sent", unknown=0),
-    Column("behind_since", "Behind since", FactKind.TIME, shown=ON_REQUEST),
-    Column("is_superuser", "Superuser", FactKind.FLAG, shown=DETAILED),
-    Column("client_attrs", "Attributes", FactKind.MAP, shown=DETAILED, field="attributes"),
-    Column("inflight_max", "In flight at most", unit="messages", shown=DETAILED),
-    Column("mqueue_max", "Backlog at most", unit="messages", shown=DETAILED, answered=or_infinity),
-    Column("mqueue_bytes_max", "Size of the backlog at most", unit="bytes", shown=In.DETAILS),
-    Column("dropped", "Drops by reason", FactKind.MAP, "messages", In.DETAILS),
-    Column("shared_subscriptions_cnt", "Shared subscriptions", shown=In.DETAILS),
-    Column("awaiting_rel_max", "Awaiting PUBREL at most", unit="messages", answered=or_infinity),
-    Column("subscriptions_max", "Subscriptions at most", answered=_bounded),
-    Column("enable_authn", "Authenticated", FactKind.FLAG, unknown=True),
-    Column("heap_size", "Size of the backlog", unit="bytes", field="mqueue_bytes", unknown=0),
-    Column("send_msg.dropped", "Drops", unit="messages", field="dropped_total", unknown=0),
-    Column("send_msg.dropped.expired", "Expired", unit="messages", field="dropped_expired"),
-    Column("send_msg.dropped.queue_full", "Queue full", unit="messages", field="dropped_queue_full"),
-    Column("send_msg.dropped.too_large", "Too large", unit="messages", field="dropped_too_large"),
-    Column("recv_msg.dropped", "Not released", unit="messages", field="await_rel_given_up"),
+    Column("username", "User", FactKind.TEXT, shown=EVERYWHERE, field="connection.username"),
+    Column("connected", "Connected", FactKind.FLAG, shown=EVERYWHERE, field="connection.is_open"),
+    Column("ip_address", "Address", FactKind.TEXT, shown=EVERYWHERE, answered=or_none, field="connection.ip_address"),
+    Column("port", "Port", shown=ON_REQUEST, answered=or_none, field="connection.port"),
+    Column("listener", "Listener", FactKind.TEXT, shown=EVERYWHERE, answered=or_none, field="connection.listener"),
+    Column("zone", "Zone", FactKind.TEXT, shown=ON_REQUEST, answered=or_none, field="connection.zone"),
+    Column("mountpoint", "Mount point", FactKind.TEXT, shown=ON_REQUEST, field="held.mountpoint"),
+    Column("proto_name", "Protocol", FactKind.TEXT, unknown="MQTT", field="connection.proto_name"),
+    Column("proto_ver", "MQTT", shown=EVERYWHERE, answered=or_none, field="connection.proto_ver"),
+    Column("keepalive", "Keepalive", unit="s", shown=ON_REQUEST, unknown=0, field="connection.keepalive"),
     Column(
-        "recv_msg.dropped.await_pubrel_timeout", "Not released in time", unit="messages", field="await_rel_given_up"
+        "clean_start", "Clean start", FactKind.FLAG, shown=ON_REQUEST, unknown=False, field="connection.clean_start"
     ),
-    Column("recv_oct", "Bytes received", unit="bytes", shown=DETAILED, unknown=0),
-    Column("recv_cnt", "Packets received", unit="packets", unknown=0),
-    Column("recv_pkt", "MQTT packets received", unit="packets", unknown=0),
-    Column("recv_msg.qos0", "Received at QoS 0", unit="messages", field="recv_qos0"),
-    Column("recv_msg.qos1", "Received at QoS 1", unit="messages", field="recv_qos1"),
-    Column("recv_msg.qos2", "Received at QoS 2", unit="messages", field="recv_qos2"),
-    Column("send_oct", "Bytes sent", unit="bytes", shown=DETAILED, unknown=0),
-    Column("send_cnt", "Packets sent", unit="packets", unknown=0),
-    Column("send_pkt", "MQTT packets sent", unit="packets", unknown=0),
-    Column("send_msg.qos0", "Sent at QoS 0", unit="messages", field="send_qos0"),
-    Column("send_msg.qos1", "Sent at QoS 1", unit="messages", field="send_qos1"),
-    Column("send_msg.qos2", "Sent at QoS 2", unit="messages", field="send_qos2"),
-    Column("unsent_bytes", "Unsent", unit="bytes", shown=In.DETAILS),
-    Column("is_persistent", "Durable", FactKind.FLAG, field="durable"),
+    Column("expiry_interval", "Expiry", unit="s", shown=ON_REQUEST, field="life.expiry_interval"),
+    Column("created_at", "Created", FactKind.TIME, shown=ON_REQUEST, field="life.created_at"),
+    Column("connected_at", "Connected since", FactKind.TIME, shown=ON_REQUEST, field="connection.connected_at"),
+    Column("disconnected_at", "Away since", FactKind.TIME, shown=ON_REQUEST, field="life.disconnected_at"),
+    Column("subscriptions_cnt", "Subscriptions", shown=EVERYWHERE, unknown=0, field="held.subscriptions_cnt"),
+    Column("inflight_cnt", "In flight", unit="messages", shown=EVERYWHERE, unknown=0, field="held.inflight_cnt"),
+    Column("mqueue_len", "Backlog", unit="messages", shown=EVERYWHERE, unknown=0, field="held.mqueue_len"),
+    Column("mqueue_bytes", "Size of the backlog", unit="bytes", shown=In.LIST | In.DETAILS, field="held.mqueue_bytes"),
+    Column("mqueue_dropped", "Drops", unit="messages", shown=EVERYWHERE, field="dropped_total", unknown=0),
+    Column(
+        "awaiting_rel_cnt",
+        "Awaiting PUBREL",
+        unit="messages",
+        shown=ON_REQUEST,
+        unknown=0,
+        field="held.awaiting_rel_cnt",
+    ),
+    Column("durable", "Durable", FactKind.FLAG, shown=EVERYWHERE, field="life.durable"),
+    Column("asleep", "On the disk only", FactKind.FLAG, shown=ON_REQUEST, field="life.asleep"),
+    Column("recv_msg", "Received", unit="messages", shown=ON_REQUEST, field="traffic.received", unknown=0),
+    Column("send_msg", "Sent", unit="messages", shown=ON_REQUEST, field="traffic.sent", unknown=0),
+    Column("behind_since", "Behind since", FactKind.TIME, shown=ON_REQUEST),
+    Column("is_superuser", "Superuser", FactKind.FLAG, shown=DETAILED, field="connection.is_superuser"),
+    Column("client_attrs", "Attributes", FactKind.MAP, shown=DETAILED, field="connection.attributes"),
+    Column("inflight_max", "In flight at most", unit="messages", shown=DETAILED, field="held.inflight_max"),
+    Column(
+        "mqueue_max", "Backlog at most", unit="messages", shown=DETAILED, answered=or_infinity, field="held.mqueue_max"
+    ),
+    Column(
+        "mqueue_bytes_max", "Size of the backlog at most", unit="bytes", shown=In.DETAILS, field="held.mqueue_bytes_max"
+    ),
+    Column("dropped", "Drops by reason", FactKind.MAP, "messages", In.DETAILS, field="drops.by_reason"),
+    Column("shared_subscriptions_cnt", "Shared subscriptions", shown=In.DETAILS, field="held.shared_subscriptions_cnt"),
+    Column(
+        "awaiting_rel_max",
+        "Awaiting PUBREL at most",
+        unit="messages",
+        answered=or_infinity,
+        field="held.awaiting_rel_max",
+    ),
+    Column("subscriptions_max", "Subscriptions at most", answered=_bounded, field="connection.subscriptions_max"),
+    Column("enable_authn", "Authenticated", FactKind.FLAG, unknown=True, field="connection.enable_authn"),
+    Column("heap_size", "Size of the backlog", unit="bytes", field="held.mqueue_bytes", unknown=0),
+    Column("send_msg.dropped", "Drops", unit="messages", field="dropped_total", unknown=0),
+    Column("send_msg.dropped.expired", "Expired", unit="messages", field="drops.expired"),
+    Column("send_msg.dropped.queue_full", "Queue full", unit="messages", field="drops.queue_full"),
+    Column("send_msg.dropped.too_large", "Too large", unit="messages", field="drops.too_large"),
+    Column("recv_msg.dropped", "Not released", unit="messages", field="held.await_rel_given_up"),
+    Column(
+        "recv_msg.dropped.await_pubrel_timeout",
+        "Not released in time",
+        unit="messages",
+        field="held.await_rel_given_up",
+    ),
+    Column("recv_oct", "Bytes received", unit="bytes", shown=DETAILED, unknown=0, field="traffic.recv_oct"),
+    Column("recv_cnt", "Packets received", unit="packets", unknown=0, field="traffic.recv_cnt"),
+    Column("recv_pkt", "MQTT packets received", unit="packets", unknown=0, field="traffic.recv_pkt"),
+    Column("recv_msg.qos0", "Received at QoS 0", unit="messages", field="traffic.recv_qos0"),
+    Column("recv_msg.qos1", "Received at QoS 1", unit="messages", field="traffic.recv_qos1"),
+    Column("recv_msg.qos2", "Received at QoS 2", unit="messages", field="traffic.recv_qos2"),
+    Column("send_oct", "Bytes sent", unit="bytes", shown=DETAILED, unknown=0, field="traffic.send_oct"),
+    Column("send_cnt", "Packets sent", unit="packets", unknown=0, field="traffic.send_cnt"),
+    Column("send_pkt", "MQTT packets sent", unit="packets", unknown=0, field="traffic.send_pkt"),
+    Column("send_msg.qos0", "Sent at QoS 0", unit="messages", field="traffic.send_qos0"),
+    Column("send_msg.qos1", "Sent at QoS 1", unit="messages", field="traffic.send_qos1"),
+    Column("send_msg.qos2", "Sent at QoS 2", unit="messages", field="traffic.send_qos2"),
+    Column("unsent_bytes", "Unsent", unit="bytes", shown=In.DETAILS, field="traffic.unsent_bytes"),
+    Column("is_persistent", "Durable", FactKind.FLAG, field="life.durable"),
     Column("is_bridge", "Bridge", FactKind.FLAG),
     Column("is_expired", "Expired", FactKind.FLAG),
     Column("mailbox_len", "Mailbox"),

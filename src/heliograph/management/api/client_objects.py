@@ -49,7 +49,7 @@ def client_object(row: ClientRow, node: str, names: tuple[str, ...] = _NAMES) ->
     found = _answers(names).of(row)
     if "node" in found:
         found["node"] = node
-    if row.is_connected:
+    if row.connection.is_open:
         found.pop(_ONLY_AWAY, None)
     return found
 
