@@ -1,12 +1,13 @@
 """Clients and their messages as the API shows them: objects with EMQX's keys."""
 
 import base64
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from heliograph.control.columns import Answers, Column, FactKind, In, columns_in, schema_of
+from heliograph.control.columns import Column, FactKind, In, answers_of, columns_in, schema_of
 from heliograph.control.proto_v1.clients import CLIENT, ClientRow, QueuedMessage
 from heliograph.management.web.times import rfc3339
 
@@ -46,7 +47,7 @@ def client_object(row: ClientRow, node: str, names: tuple[str, ...] = _NAMES) ->
     Args:
         names: The keys that it has, of `KEYS`; by default every key that EMQX has of it.
     """
-    found = _answers(names).of(row)
+    found = _answers(names)(row)
     if "node" in found:
         found["node"] = node
     if row.connection.is_open:
@@ -55,9 +56,9 @@ def client_object(row: ClientRow, node: str, names: tuple[str, ...] = _NAMES) ->
 
 
 @lru_cache(_FIELDS_KEPT)
-def _answers(names: tuple[str, ...]) -> Answers:
+def _answers(names: tuple[str, ...]) -> Callable[[object], dict[str, Any]]:
     place = Column("node", "Node", FactKind.TEXT, field="clientid")  # its value is what is asked, not the row's
-    return Answers({name: place if name == "node" else _COLUMNS[name] for name in names}, rfc3339)
+    return answers_of({name: place if name == "node" else _COLUMNS[name] for name in names}, rfc3339)
 
 
 def message_object(row: QueuedMessage, payload: str, is_inflight: bool) -> ClientMessage:
