@@ -10,7 +10,7 @@ from heliograph.broker.hooks import STOP
 from heliograph.broker.message import Message
 from heliograph.config.opentelemetry import E2eTracingOptions, OtelTraceFilter, OtelTracesConfig
 from heliograph.control.proto_v1.message_ways import MessageWay, WayReceiver
-from heliograph.control.way_texts import ToldWay
+from heliograph.control.way_texts import WayText
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.tracing.reasons import why_dropped, why_queued
@@ -50,7 +50,7 @@ class World:
         self.ways.tick(SETTLE_US)
         found = [record_of(one) for one in (*self.done, *self.ways.waiting()) if one.topic == topic]
         assert len({record.id for record in found}) == 1
-        return ToldWay(joined(found)).whole("")
+        return WayText(joined(found)).whole("")
 
     def receiver(self, topic: str, clientid: str) -> WayReceiver:
         (found,) = [one for one in self.way(topic).receivers if one.clientid == clientid]

@@ -29,5 +29,5 @@ def methods(messages: MessagesAnswers) -> list[Method]:
     ]
 
 
-def _noted(args: proto.MessageReplayOrder | proto.MessageReplayEnd, call: Call) -> proto.MessageReplayTold:
-    return proto.MessageReplayTold(args.id)
+def _noted(args: proto.MessageReplayOrder | proto.MessageReplayEnd, call: Call) -> proto.MessageReplayNoted:
+    return proto.MessageReplayNoted(args.id)

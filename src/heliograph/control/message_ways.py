@@ -27,7 +27,7 @@ from heliograph.settings.units import check_topic_filter
 from heliograph.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from heliograph.control.way_texts import ToldWay
+    from heliograph.control.way_texts import WayText
     from heliograph.tracing.ways.chunks import WayRecord
     from heliograph.tracing.ways.message_ways import MessageWays
     from heliograph.tracing.ways.query import WayQuery
@@ -148,7 +148,7 @@ class WaysAnswers:
             "that diagnose.messages records"
         )
 
-    def _retained(self, told: "ToldWay") -> str:
+    def _retained(self, told: "WayText") -> str:
         """Whether it is the retained message of its topic now."""
         store = self._context.broker.retained
         *_, topic = told.record.topics()
@@ -162,7 +162,7 @@ class WaysAnswers:
             return "it is the retained message of its topic now"
         return f"message {now.guid.hex()} has taken its place as the retained message of its topic"
 
-    def _asked(self, told: "ToldWay", clientid: str) -> str:
+    def _asked(self, told: "WayText", clientid: str) -> str:
         """Why a client did not get a message, or that it did."""
         for one in told.receivers:
             if one.clientid == clientid:
@@ -191,11 +191,11 @@ def _length(row: WayRow) -> int:
     return len(row.topic) + len(row.clientid) + len(row.why)
 
 
-def _way(pieces: "Sequence[WayRecord]") -> "ToldWay":
-    from heliograph.control.way_texts import ToldWay  # a node that is not asked does without
+def _way(pieces: "Sequence[WayRecord]") -> "WayText":
+    from heliograph.control.way_texts import WayText  # a node that is not asked does without
     from heliograph.tracing.ways.query import joined
 
-    return ToldWay(joined(pieces))
+    return WayText(joined(pieces))
 
 
 def _id_of(text: str) -> Id:

@@ -62,23 +62,23 @@ def methods(process: Callable[[], AskedPipeline | None], tools: Callable[[], Ask
     """
     answers = PipelineAnswers(process)
 
-    async def letters(args: proto.DeadLettersWanted, call: Call) -> proto.PipelineTold:
-        return proto.PipelineTold(await tools().dead_letters(args))
+    async def letters(args: proto.DeadLettersWanted, call: Call) -> proto.PipelineLines:
+        return proto.PipelineLines(await tools().dead_letters(args))
 
-    async def late_rows(args: proto.LateRowsWanted, call: Call) -> proto.PipelineTold:
-        return proto.PipelineTold(await tools().late_rows(args))
+    async def late_rows(args: proto.LateRowsWanted, call: Call) -> proto.PipelineLines:
+        return proto.PipelineLines(await tools().late_rows(args))
 
-    async def replay(args: proto.PipelineRule, call: Call) -> proto.PipelineTold:
-        return proto.PipelineTold(await tools().replay(args.name))
+    async def replay(args: proto.PipelineRule, call: Call) -> proto.PipelineLines:
+        return proto.PipelineLines(await tools().replay(args.name))
 
-    async def replay_late_rows(args: proto.LateReplayWanted, call: Call) -> proto.PipelineTold:
-        return proto.PipelineTold(await tools().replay_late_rows(args))
+    async def replay_late_rows(args: proto.LateReplayWanted, call: Call) -> proto.PipelineLines:
+        return proto.PipelineLines(await tools().replay_late_rows(args))
 
-    async def plan(args: proto.PipelineRule, call: Call) -> proto.PipelineTold:
-        return proto.PipelineTold(await tools().plan(args.name, args.last))
+    async def plan(args: proto.PipelineRule, call: Call) -> proto.PipelineLines:
+        return proto.PipelineLines(await tools().plan(args.name, args.last))
 
-    async def backfill(args: proto.BackfillWanted, call: Call) -> proto.PipelineTold:
-        return proto.PipelineTold(await tools().backfill(args.rule, args.since))
+    async def backfill(args: proto.BackfillWanted, call: Call) -> proto.PipelineLines:
+        return proto.PipelineLines(await tools().backfill(args.rule, args.since))
 
     return [
         proto.PIPELINE_STATUS.by(answers.status),

@@ -78,7 +78,7 @@ class ToldReceiver:
         return WayReceiver(*told, *times, self.reason, self.why)
 
 
-class ToldWay:
+class WayText:
     """What a record means; made for an answer."""
 
     def __init__(self, record: WayRecord) -> None:

@@ -42,7 +42,7 @@ class MessageReplayEnd(Args, frozen=True):
     refused: int
 
 
-class MessageReplayTold(msgspec.Struct, frozen=True):
+class MessageReplayNoted(msgspec.Struct, frozen=True):
     """The node knows it."""
 
     id: str
@@ -55,6 +55,6 @@ class ReplayedMessages(Args, frozen=True):
     messages: list[NewMessage]
 
 
-MESSAGE_REPLAYS_BEGIN = Ask("message_replays.begin", MessageReplayOrder, MessageReplayTold, STATE, ACTS)
+MESSAGE_REPLAYS_BEGIN = Ask("message_replays.begin", MessageReplayOrder, MessageReplayNoted, STATE, ACTS)
 MESSAGE_REPLAYS_PUBLISH = ListAsk("message_replays.publish", ReplayedMessages, PublishedMessage, STATE)
-MESSAGE_REPLAYS_END = Ask("message_replays.end", MessageReplayEnd, MessageReplayTold, STATE, ACTS)
+MESSAGE_REPLAYS_END = Ask("message_replays.end", MessageReplayEnd, MessageReplayNoted, STATE, ACTS)

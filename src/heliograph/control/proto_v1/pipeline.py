@@ -113,16 +113,16 @@ class BackfillWanted(Args, frozen=True):
     since: str
 
 
-class PipelineTold(msgspec.Struct, frozen=True):
+class PipelineLines(msgspec.Struct, frozen=True):
     """What a command of the pipeline printed, lines of JSON."""
 
     lines: list[str]
 
 
 PIPELINE_STATUS = Ask("pipeline.status", NoArgs, PipelineStatus, STATE)
-PIPELINE_DEAD_LETTERS = Ask("pipeline.dead_letters", DeadLettersWanted, PipelineTold, STATE)
-PIPELINE_LATE_ROWS = Ask("pipeline.late_rows", LateRowsWanted, PipelineTold, STATE)
-PIPELINE_REPLAY = Ask("pipeline.replay", PipelineRule, PipelineTold, STATE, ACTS)
-PIPELINE_REPLAY_LATE_ROWS = Ask("pipeline.replay_late_rows", LateReplayWanted, PipelineTold, STATE, ACTS)
-PIPELINE_PLAN = Ask("pipeline.plan", PipelineRule, PipelineTold, STATE)
-PIPELINE_BACKFILL = Ask("pipeline.backfill", BackfillWanted, PipelineTold, STATE, ACTS)
+PIPELINE_DEAD_LETTERS = Ask("pipeline.dead_letters", DeadLettersWanted, PipelineLines, STATE)
+PIPELINE_LATE_ROWS = Ask("pipeline.late_rows", LateRowsWanted, PipelineLines, STATE)
+PIPELINE_REPLAY = Ask("pipeline.replay", PipelineRule, PipelineLines, STATE, ACTS)
+PIPELINE_REPLAY_LATE_ROWS = Ask("pipeline.replay_late_rows", LateReplayWanted, PipelineLines, STATE, ACTS)
+PIPELINE_PLAN = Ask("pipeline.plan", PipelineRule, PipelineLines, STATE)
+PIPELINE_BACKFILL = Ask("pipeline.backfill", BackfillWanted, PipelineLines, STATE, ACTS)
