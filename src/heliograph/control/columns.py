@@ -4,6 +4,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntFlag
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,8 @@ class In(IntFlag):
     DETAILS = 8
     """`ctl ... show`."""
 
+
+_KINDS: Final[Mapping[object, FactKind]] = MappingProxyType({int: FactKind.NUMBER, bool: FactKind.FLAG})
 
 EVERYWHERE: Final = In.API | In.LIST | In.TABLE | In.DETAILS
 ON_REQUEST: Final = In.API | In.LIST | In.DETAILS
@@ -106,21 +109,20 @@ def answers_of(columns: Mapping[str, Column], time_text: Callable[[int], str]) -
 def columns_of(
     row: type[msgspec.Struct], times: Container[str] = (), table: Container[str] | None = None
 ) -> tuple[Column, ...]:
-    """The fields of a struct as columns of a list.
+    """The fields of a struct as columns of a list of `ctl`.
 
     Args:
         times: Those in microseconds since the epoch.
         table: Those that a table has by default; None for all.
     """
-    listed = In.API | In.LIST
     return tuple(
         Column(
-            name,
-            name.replace("_", " ").capitalize(),
-            FactKind.TIME if name in times else FactKind.TEXT,
-            shown=listed | In.TABLE if table is None or name in table else listed,
+            one.name,
+            one.name.replace("_", " ").capitalize(),
+            FactKind.TIME if one.name in times else _KINDS.get(one.type, FactKind.TEXT),
+            shown=In.LIST | In.TABLE if table is None or one.name in table else In.LIST,
         )
-        for name in row.__struct_fields__
+        for one in msgspec.structs.fields(row)
     )
 
 
