@@ -15,9 +15,7 @@ class Action:
     """Publishing at a QoS with or without the retain flag, or subscribing at a QoS; there are nine, made at import.
 
     Attributes:
-        kind: `publish` or `subscribe`.
-        qos: The QoS of the message, or the one that is asked for.
-        retain: The retain flag of the message; false for a subscription.
+        qos: Of the message, or the one that is asked for; `retain` is false for a subscription.
         number: 0 to 8, for tables.
     """
 
@@ -36,17 +34,14 @@ _SUBSCRIBING: Final = [Action(SUBSCRIBE, qos, False, 6 + qos) for qos in range(3
 
 
 def publish_action(qos: int, retain: bool) -> Action:
-    """Publishing a message at a QoS of 0 to 2."""
     return _PUBLISHING[2 * qos + (1 if retain else 0)]
 
 
 def subscribe_action(qos: int) -> Action:
-    """Subscribing at a QoS of 0 to 2."""
     return _SUBSCRIBING[qos]
 
 
 def action_of(number: int) -> Action:
-    """The action of a number."""
     return _PUBLISHING[number] if number < len(_PUBLISHING) else _SUBSCRIBING[number - len(_PUBLISHING)]
 
 
@@ -54,7 +49,6 @@ class Decision:
     """What a source of authorization says; one is made for each source, not for each message.
 
     Args:
-        is_allowed: Whether the client may do it.
         source: What decided: `file`, `built_in_database`, `mysql`, ..., `client_info`, `jwt`, `http`, `ldap`,
             `superuser`, `cache`, `default` (`authorization.no_match`), or the name that a plugin gives.
         rule: The rule that decided, for people; empty where that is not known.
@@ -70,7 +64,6 @@ class Decision:
 
     @property
     def result(self) -> str:
-        """`allow` or `deny`."""
         return ALLOW if self.is_allowed else DENY
 
     def __repr__(self) -> str:

@@ -4,12 +4,7 @@ from mypy_extensions import i64
 
 
 class Allowance:
-    """A number of things for every interval; after a rest all of them may come at once.
-
-    Args:
-        amount: How many, at least one.
-        interval_us: In how many microseconds.
-    """
+    """A number of things for every interval; after a rest all of them may come at once."""
 
     def __init__(self, amount: i64, interval_us: i64) -> None:
         self._interval_ns: i64 = interval_us * 1000
@@ -17,7 +12,6 @@ class Allowance:
         self._used_until_ns: i64 = 0  # when all that was taken would have come, had it come evenly
 
     def is_spent(self, uptime_us: i64) -> bool:
-        """Whether the next must wait or go without."""
         return self._used_until_ns + self._step_ns > uptime_us * 1000 + self._interval_ns
 
     def is_whole(self, uptime_us: i64) -> bool:
@@ -25,7 +19,6 @@ class Allowance:
         return self._used_until_ns <= uptime_us * 1000
 
     def take(self, uptime_us: i64) -> None:
-        """Take one."""
         now_ns: i64 = uptime_us * 1000
         if self._used_until_ns < now_ns:
             self._used_until_ns = now_ns

@@ -21,8 +21,6 @@ class AuthAttempt:
     Args:
         method: The Authentication Method, or None for user name and password.
         data: The Authentication Data of the last packet, or None.
-        username: The user name, or None.
-        password: The password, or None.
     """
 
     def __init__(self, method: str | None, data: bytes | None, username: str | None, password: bytes | None) -> None:
@@ -68,7 +66,6 @@ class AuthStep:
     Args:
         code: `SUCCESS` to accept the client, `CONTINUE_AUTHENTICATION` to challenge it with `data`; any other: refuse.
         data: The Authentication Data that the client is sent, or None.
-        grants: What a client that is accepted is given; None for nothing.
     """
 
     def __init__(self, code: int, data: bytes | None = None, grants: Grants | None = None) -> None:

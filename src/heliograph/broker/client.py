@@ -16,20 +16,13 @@ class ClientInfo:
 
     Args:
         clientid: Its client id; the assigned one if it brought none.
-        username: Its user name, or None.
         peername: The peer's address as `host:port`; empty if it is not known any more.
 
     Attributes:
         sockname: Our address as `host:port`.
         listener: The listener that accepted it, as `tcp:default`.
-        zone: The zone of that listener.
         mountpoint: What stands before its topics; empty for nothing.
-        version: Its protocol version: 3, 4 or 5.
-        clean_start: Whether it asked for a new session.
         keepalive_s: The keepalive that holds, 0 for none.
-        connected_at_us: When it connected, microseconds since the epoch.
-        common_name: The common name of its certificate, or None.
-        subject: The distinguished name of its certificate, or None.
         expiry_interval_s: How long its session outlives its connection; known when the session is opened.
         client_attrs: What the operator has made of it by name (`mqtt.client_attrs_init`); an authenticator may replace
             it by more.
@@ -67,7 +60,6 @@ class ClientInfo:
 
     @property
     def proto_name(self) -> str:
-        """The protocol's name in its CONNECT."""
         return "MQIsdp" if self.version == 3 else "MQTT"
 
     @property
@@ -83,7 +75,6 @@ class ClientInfo:
 
     @property
     def peerhost(self) -> str:
-        """The peer's address without its port."""
         return host_of(self.peername)
 
     def __repr__(self) -> str:

@@ -51,12 +51,7 @@ class Clock:
         return self._base_us + passed
 
     def look(self, uptime_us: i64, wall_us: i64) -> i64:
-        """See what the wall clock shows: what has happened to it, of the events above.
-
-        Args:
-            uptime_us: Microseconds on the monotonic clock.
-            wall_us: Microseconds since the epoch.
-        """
+        """See what the wall clock shows: what has happened to it, of the events above."""
         if not self._is_set:
             self._is_set = True
             self._set(uptime_us, wall_us)
@@ -79,7 +74,6 @@ class Clock:
         return FOLLOWED if error >= JUMP_US else NOTHING
 
     def _doubt(self, uptime_us: i64, wall_us: i64, now: i64) -> i64:
-        """The wall clock is far ahead: follow it if it has been so for long."""
         self._set(uptime_us, now)
         offset = wall_us - uptime_us
         drift = offset - self._offset_us
@@ -95,7 +89,6 @@ class Clock:
         return FOLLOWED
 
     def _wait(self, uptime_us: i64, now: i64, behind_us: i64, was_doubted: bool) -> i64:
-        """The wall clock is behind: run slower."""
         if not self._is_slower:
             self._set(uptime_us, now)
             self._is_slower = True

@@ -99,24 +99,20 @@ class Counters:
         self.sessions_terminated: i64 = 0
 
     def count_disconnect(self, listener: str, reason: str) -> None:
-        """A client of a listener is no longer connected."""
         self.clients_disconnected += 1
         key = (listener, reason)
         self.disconnects[key] = self.disconnects.get(key, 0) + 1
 
     @property
     def messages_received(self) -> i64:
-        """PUBLISH packets from clients."""
         return self.qos0_received + self.qos1_received + self.qos2_received
 
     @property
     def messages_sent(self) -> i64:
-        """PUBLISH packets to clients, those sent again included."""
         return self.qos0_sent + self.qos1_sent + self.qos2_sent
 
     @property
     def packets_received(self) -> i64:
-        """Packets from clients."""
         return (
             self.messages_received
             + self.connect_received
@@ -133,7 +129,6 @@ class Counters:
 
     @property
     def packets_sent(self) -> i64:
-        """Packets to clients."""
         return (
             self.messages_sent
             + self.connack_sent
@@ -161,7 +156,6 @@ class Counters:
         )
 
     def snapshot(self) -> dict[str, int]:
-        """The counters by name."""
         return {
             "bytes.received": self.bytes_received,
             "bytes.sent": self.bytes_sent,

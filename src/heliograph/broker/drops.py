@@ -17,7 +17,6 @@ class Drops:
     """What one receiver did not get since its session began; owned by the session, made with its first drop.
 
     Attributes:
-        clientid: The receiver.
         is_watched: Whether it is on a list of `DropLedger`.
     """
 
@@ -31,7 +30,6 @@ class Drops:
         self.not_authorized: i64 = 0
 
     def counts(self) -> dict[str, int]:
-        """The counts by reason."""
         return {
             "queue_full": self.queue_full,
             "qos0_msg": self.qos0_msg,
@@ -54,7 +52,6 @@ class DropLedger:
         self.unwatched_count: i64 = 0
 
     def watch(self, drops: Drops) -> None:
-        """A receiver dropped something and is not watched."""
         if self.watched_count >= _WATCHED_MAX:
             self.unwatched_count += 1
             return
@@ -63,7 +60,6 @@ class DropLedger:
         self._began.append(drops)
 
     def count(self, drops: Drops, reason: str, counters: Counters) -> None:
-        """A receiver did not get a message, for one of the reasons of `Drops`."""
         if reason == "qos0_msg":
             counters.delivery_dropped_qos0 += 1
             drops.qos0_msg += 1
@@ -83,7 +79,6 @@ class DropLedger:
             self.watch(drops)
 
     def take(self) -> list[Drops]:
-        """Those that began to drop since the last call."""
         began = self._began
         self._began = []
         return began

@@ -5,11 +5,7 @@ from heliograph.broker.walkable import Listed, ListWalk, WalkableList
 
 
 class ExclusiveTopic(Listed):
-    """A topic that is taken.
-
-    Args:
-        topic: As the broker knows it, with its mountpoint.
-    """
+    """A topic that is taken, as the broker knows it, with its mountpoint."""
 
     def __init__(self, topic: str, holder: Subscriber) -> None:
         super().__init__()
@@ -28,12 +24,10 @@ class ExclusiveTopics:
         return len(self._taken)
 
     def holder(self, topic: str) -> Subscriber | None:
-        """Who has a topic, if it is taken."""
         taken = self._taken.get(topic)
         return None if taken is None else taken.holder
 
     def take(self, topic: str, holder: Subscriber) -> None:
-        """A topic is someone's from now on."""
         taken = self._taken.get(topic)
         if taken is not None:
             taken.holder = holder
@@ -50,5 +44,4 @@ class ExclusiveTopics:
             self._listed.remove(taken)
 
     def walk(self) -> ListWalk[ExclusiveTopic]:
-        """Begin a walk through those that are taken."""
         return self._listed.walk()

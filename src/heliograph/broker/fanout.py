@@ -53,10 +53,8 @@ class Fanout:
     """One message, and how far it is.
 
     Args:
-        faults: Where subscribers that raise are contained.
         entries: The filters that match its topic; None where they have yet to be found.
         at: How many of them it was handed to.
-        count: Subscriptions that it was handed to.
         size: How many there are, at least 1, as far as that is known.
 
     Attributes:
@@ -93,11 +91,9 @@ class Fanout:
 
     @property
     def is_found(self) -> bool:
-        """Whether the filters that match are known."""
         return self._entries is not None
 
     def begin(self, entries: list[FilterEntry], exact: FilterEntry | None) -> None:
-        """The filters that match were found: those with wildcards, and the one that is the topic."""
         self._entries = entries
         self._at = 0
         if exact is not None and exact.only is not None:
@@ -207,7 +203,6 @@ class Fanouts:
     """All that is on its way; owned by the broker.
 
     Attributes:
-        count: How many messages.
         own_cost: What those of the broker itself (of rules, wills, delayed ones) have yet to cost, in deliveries.
         step_work: What a lane does before the next one has its turn, in deliveries.
         widest: How many subscriptions the one of them had that had most.

@@ -62,22 +62,18 @@ class Faults:
             self.run(boundary, cut)
 
     def run(self, boundary: str, step: Callable[[], object]) -> None:
-        """Call `step`, and contain what it raises."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the boundary itself
             self.contain(boundary, error)
 
     def count(self, boundary: str) -> int:
-        """How many faults were contained at a boundary."""
         return self._counts.get(boundary, 0)
 
     def by_boundary(self) -> dict[str, int]:
-        """How many faults were contained at each boundary."""
         return dict(self._counts)
 
     def statistics(self) -> dict[str, int]:
-        """How many faults were contained."""
         return {"faults.contained": sum(self._counts.values())}
 
     def __repr__(self) -> str:

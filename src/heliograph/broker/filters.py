@@ -9,11 +9,7 @@ from heliograph.mqtt.topic import SYS_PREFIX
 
 
 class FilterTable:
-    """The filters of one node; owned by its router, which lists subscriptions in their entries.
-
-    Attributes:
-        trie: The filters with wildcards.
-    """
+    """The filters of one node; owned by its router, which lists subscriptions in their entries."""
 
     def __init__(self) -> None:
         self.trie = TopicTrie()
@@ -41,12 +37,10 @@ class FilterTable:
         return entry
 
     def find(self, subscription: Subscription) -> FilterEntry | None:
-        """The entry of a subscription's filter, if it has one."""
         topic_filter = subscription.topic_filter
         return self.trie.find(topic_filter) if subscription.is_wild else self._exact.get(topic_filter)
 
     def drop(self, entry: FilterEntry, is_wild: bool) -> None:
-        """A filter has lost its last subscription."""
         topic_filter = entry.topic_filter
         self._listed.remove(entry)
         self._sys_count -= i64(topic_filter.startswith(SYS_PREFIX))
@@ -56,11 +50,9 @@ class FilterTable:
             del self._exact[topic_filter]
 
     def walk(self, before: i64 = 0) -> ListWalk[FilterEntry]:
-        """Begin a walk through the entries of all filters, or of those with lower numbers."""
         return self._listed.walk(before)
 
     def named(self, topic_filter: str) -> FilterEntry | None:
-        """The entry of a filter by its name, if it has one."""
         found = self._exact.get(topic_filter)
         return self.trie.find(topic_filter) if found is None else found
 

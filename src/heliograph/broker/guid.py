@@ -15,7 +15,6 @@ class IdSource:
     """The id source of one channel; lives as long as the channel.
 
     Args:
-        node: The node's number, 16 bits.
         channel: The channel's number on this node, 32 bits; not reused while the node runs.
     """
 
@@ -25,10 +24,8 @@ class IdSource:
         self._sequence: i64 = 0
 
     def next_low(self) -> i64:
-        """The lower half of the next message's id; the upper half is the time in microseconds."""
         self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
         return self._base | self._sequence
 
     def last_low(self) -> i64:
-        """The lower half of the last message's id."""
         return self._base | self._sequence

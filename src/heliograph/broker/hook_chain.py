@@ -64,7 +64,6 @@ class Chain:
     """The callbacks of one hook point in their order; empty while none is hooked in, which is all the hot path asks.
 
     Args:
-        fails: `OPEN`, `CLOSED` or `CLOSED_UNLESS_DECIDED`.
         may_wait: Whether callbacks may answer with a `Pending`.
         on_failure: Called with the hook point's name and the exception when a callback raised.
 
@@ -133,11 +132,9 @@ class Chain:
         return (FAILED if has_failed else OK), accumulator
 
     def ended(self, has_failed: bool) -> str:
-        """The verdict of a chain that a callback ended."""
         return FAILED if has_failed and self.fails == CLOSED else STOP
 
     def _answered(self, pending: Pending[object]) -> object:
-        """What a callback answered that might have had to wait."""
         if not self.may_wait:
             pending.cancel()
             raise TypeError(f"a callback of {self.name} may not answer later")
@@ -146,7 +143,6 @@ class Chain:
         return pending.answer if pending.is_resolved else pending
 
     def report(self, error: Exception) -> None:
-        """Count and report a failure of a callback."""
         self.failures_count += 1
         if self._on_failure is not None:
             self._on_failure(self.name, error)
@@ -252,8 +248,6 @@ class PendingChain(Pending[tuple[str, object]]):
     """A chain that waits for a callback; resolved with the verdict and the accumulator of the whole chain.
 
     Args:
-        callbacks: Those of the chain, as they were when it began.
-        at: The first one that has not run yet.
         awaited: The answer that the callback before it gives later.
     """
 

@@ -169,8 +169,6 @@ class HookSpec:
     """What holds at one hook point.
 
     Args:
-        name: Its name.
-        callback: The type of its callbacks.
         arguments: What the arguments before the accumulator are called, separated by blanks.
         begins_with: What the accumulator is at first, in words; empty where it does not count, and is None.
         fails: What a callback that raises means: `OPEN`, `CLOSED` or `CLOSED_UNLESS_DECIDED`.
@@ -248,11 +246,7 @@ SPECS: Final = {spec.name: spec for spec in HOOK_POINTS}
 
 
 class Hooks:
-    """All hook points of a node, each an attribute that knows the type of its callbacks, and found by name.
-
-    Args:
-        on_failure: Called with the hook point's name and the exception when a callback raised.
-    """
+    """All hook points of a node, each an attribute that knows the type of its callbacks, and found by name."""
 
     def __init__(self, on_failure: Callable[[str, Exception], object] | None = None) -> None:
         self._points: dict[str, HookPoint[Callback]] = {
@@ -288,18 +282,13 @@ class Hooks:
         self.alarm_deactivated: HookPoint[AlarmCallback] = self.point(ALARM_DEACTIVATED)
 
     def point(self, name: str) -> HookPoint[Callback]:
-        """The hook point of that name, for callbacks whose type is not checked.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """The hook point of that name, for callbacks whose type is not checked."""
         point = self._points.get(name)
         if point is None:
             raise ValueError(f"hook point {name!r} does not exist; there are {', '.join(NAMES)}")
         return point
 
     def run(self, name: str, args: tuple[object, ...], accumulator: object = None) -> tuple[str, object]:
-        """Run the chain of that name; see `HookPoint.run`."""
         point = self._points[name]
         if not point.callbacks:
             return OK, accumulator

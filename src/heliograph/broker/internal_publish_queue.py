@@ -24,13 +24,7 @@ _WAITING_BYTES_MAX: Final = 256 << 20
 
 
 class PublishCounters:
-    """What became of the messages of one maker.
-
-    Attributes:
-        published: Those that were published.
-        dropped: Those that found no place to wait.
-        failed: Those to whose topic nothing can be published.
-    """
+    """What became of the messages of one maker: published, dropped for lack of room, or failed by their topic."""
 
     def __init__(self) -> None:
         self.published: i64 = 0
@@ -47,7 +41,6 @@ class PendingPublish:
         self._counters = counters
 
     def on_published(self, _: bool) -> None:
-        """It is known what became of it."""
         self._queue.settle(self._size, self._counters)
 
 
@@ -55,9 +48,7 @@ class InternalPublishQueue:
     """The messages of one node that wait; bounded in number and in bytes; owned by its producer.
 
     Args:
-        ids: Where messages get their ids.
         defer: Calls what it is given in a later turn of the event loop.
-        clock: Microseconds on the monotonic clock.
         waiting_max: Messages that may wait; beyond it new ones are dropped.
         on_failure: Called with the message and the error where nothing can be published to its topic.
     """
@@ -91,11 +82,7 @@ class InternalPublishQueue:
         return self._count
 
     def put(self, message: Message, directly: bool, counters: PublishCounters) -> None:
-        """Publish a message in a later turn, or drop and count it.
-
-        Args:
-            directly: Only store it and hand it to subscribers: no hooks, no retainer.
-        """
+        """Publish a message in a later turn, or drop and count it; `directly` is without hooks and retainer."""
         size: i64 = len(message.payload)
         if self._count >= self._waiting_max or (self._count > 0 and self._bytes + size > _WAITING_BYTES_MAX):
             counters.dropped += 1
@@ -159,7 +146,6 @@ class InternalPublishQueue:
                 pending.then(PendingPublish(self, size, counters).on_published)
 
     def settle(self, size: i64, counters: PublishCounters) -> None:
-        """Take the outcome of a message that waited for a callback."""
         self._count -= 1
         self._bytes -= size
         counters.published += 1
@@ -169,7 +155,6 @@ class MessageTemplate:
     """Makes messages that differ in their payloads only, and has them published.
 
     Args:
-        clientid: Who they are from.
         made_by: The rules that make them.
     """
 
@@ -193,7 +178,6 @@ class MessageTemplate:
         self._counters = counters
 
     def put(self, payload: bytes) -> None:
-        """Publish a message in a later turn."""
         out = self._out
         low = out.ids.next_low()
         message = make_message(

@@ -45,13 +45,11 @@ class KernelTimes:
         self.read_us = 0
 
     def on_unqueued(self, waited_us: i64) -> None:
-        """A message left a queue."""
         self._queued += 1
         if self._queued & _SAMPLED_QUEUED == 0:
             self.queue.add(int(max(0, waited_us)) / 1e6)
 
     def on_authenticated(self, began_us: i64) -> None:
-        """An authentication was decided that began then."""
         self.authentication.add(self._since_s(began_us))
 
     def on_authorized(self, asked_us: i64) -> None:
@@ -59,7 +57,6 @@ class KernelTimes:
         self.authorization.add(self._since_s(asked_us))
 
     def samples(self) -> list[Sample]:
-        """All of them, as the node declares them."""
         return [
             *self.delivery.samples("latency.delivery"),
             *self.queue.samples("latency.queue"),
@@ -68,7 +65,6 @@ class KernelTimes:
         ]
 
     def _since_s(self, uptime_us: i64) -> float:
-        """How long ago that was, in seconds."""
         clock = self.clock
         if clock is None:
             return 0.0

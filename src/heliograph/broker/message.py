@@ -23,9 +23,6 @@ class Message:
         id_high: Microseconds since the epoch at which the broker received it.
         id_low: Node (16 bits), channel (32 bits) and sequence (16 bits) that make the id unique.
         topic: The topic name that it is published to.
-        publish: The packet; its topic bytes are those of `topic`.
-        clientid: Who published it.
-        username: Under which user name, if any.
         expiry_s: Its message expiry interval, or `NEVER`.
     """
 
@@ -59,7 +56,6 @@ class Message:
 
     @property
     def payload(self) -> bytes:
-        """The payload as published."""
         return self.publish.payload
 
     @property
@@ -79,13 +75,11 @@ class Message:
 
     @property
     def guid(self) -> bytes:
-        """The 128-bit message id: timestamp (64), node and channel (48), sequence (16)."""
         high: int = self.id_high
         low: int = self.id_low
         return high.to_bytes(8, "big") + low.to_bytes(8, "big")
 
     def expired(self, now_us: i64) -> bool:
-        """Whether its message expiry interval has passed."""
         return self.expiry_s != NEVER and now_us >= self.id_high + self.expiry_s * 1_000_000  # [MQTT-3.3.2-5]
 
     def wire(self, version: i64) -> bytes:

@@ -77,8 +77,6 @@ class NodeRights:
         is_checked: Whether anything may be denied, so that clients are checked at all.
         checks_deliveries: Whether messages are checked that a wildcard of a client matches.
         is_cached_told: Whether a callback of `client.check_authz_complete` wants decisions that were remembered.
-        is_allowed_told: Whether one wants decisions that allow something.
-        is_denied_told: Whether one wants decisions that deny something.
         is_lasting: Whether what the node's own authorization decides about a client by its sources holds until the
             epoch rises: nothing else decides, and all sources say when their rules change.
         no_match: The decision where nothing decides.
@@ -106,7 +104,6 @@ class NodeRights:
         self._on_change()
 
     def set_authority(self, authority: Authority | None) -> None:
-        """Set the node's own authorization; None for none."""
         before = self._authority
         self._authority = authority
         if before is not None:
@@ -116,7 +113,6 @@ class NodeRights:
         self.drop_cached()
 
     def set_no_match(self, decision: Decision) -> None:
-        """Set what holds where nothing decides."""
         self.no_match = decision
         self._on_change()
         self.drop_cached()
@@ -198,7 +194,6 @@ class NodeRights:
         return None if self._authority is None else self._authority.carried(client, action, topic)
 
     def tell(self, client: ClientInfo, action: Action, topic: str, decision: Decision) -> None:
-        """Run the callbacks for a decision."""
         if self.is_allowed_told if decision.is_allowed else self.is_denied_told:
             self._complete.run((client, action, topic, decision))
 

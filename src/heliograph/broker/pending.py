@@ -21,7 +21,6 @@ class Wait:
     """The state of a wait, independent of the type of its answer.
 
     Attributes:
-        is_resolved: Whether the answer is there.
         is_cancelled: Whether nothing waits for the answer any more.
         due_us: The deadline on the monotonic clock; 0 for none. Set by what waits.
     """
@@ -32,7 +31,6 @@ class Wait:
         self.due_us: i64 = 0
 
     def is_late(self, uptime_us: i64) -> bool:
-        """Whether the deadline has passed without an answer."""
         return self.due_us != 0 and uptime_us >= self.due_us and not self.is_resolved and not self.is_cancelled
 
     def is_over(self, uptime_us: i64) -> bool:
@@ -40,7 +38,6 @@ class Wait:
         return self.is_cancelled or (self.due_us != 0 and uptime_us >= self.due_us)
 
     def expire(self) -> None:
-        """The deadline has passed: do without the answer."""
         self.cancel()
 
     def cancel(self) -> None:
@@ -50,11 +47,7 @@ class Wait:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Pending(Wait, Generic[T]):
-    """One answer, from the question until it is resolved or cancelled; owned by what waits for it.
-
-    Attributes:
-        answer: The answer; None before it is resolved.
-    """
+    """One answer, from the question until it is resolved or cancelled; owned by what waits for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +92,6 @@ class Pending(Wait, Generic[T]):
             callback(self.answer)
 
     def cancel(self) -> None:
-        """Stop waiting: an answer that comes after this changes nothing."""
         if self.is_resolved or self.is_cancelled:
             return
         self.is_cancelled = True

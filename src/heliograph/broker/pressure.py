@@ -57,17 +57,14 @@ class Pressure:
         self.kept_awake: i64 = 0
 
     def shed_for_memory(self, sheds: bool) -> None:
-        """Begin or end to shed QoS 0 as memory is short."""
         self._memory_sheds = sheds
         self.sheds_qos0 = sheds or self._overload_sheds
 
     def shed_for_overload(self, sheds: bool) -> None:
-        """Begin or end to shed QoS 0 as the node is overloaded."""
         self._overload_sheds = sheds
         self.sheds_qos0 = sheds or self._memory_sheds
 
     def count_shed(self) -> None:
-        """A message at QoS 0 was shed."""
         if self._overload_sheds and not self._memory_sheds:
             self.overload_qos0_shed += 1
         else:
@@ -98,7 +95,6 @@ class Pressure:
             self._noted_id_bytes += len(clientid)
 
     def forget(self) -> None:
-        """Memory is no longer short: forget the clients that grew."""
         self.noted = {}
         self._noted_id_bytes = 0
 

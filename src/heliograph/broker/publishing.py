@@ -43,7 +43,6 @@ class Outcome:
         is_joined: Whether further databases keep it too, whose refusals are its own.
         receivers: Subscriptions that it was handed to; `SPREADING` if it goes on to more of them in later turns.
         is_unheard: No subscription matches its topic, and nothing stores it.
-        refusal: Why it was not published; None if it was.
         unkept: The reason code with which storage refuses it now, so that it was not published; 0 if it was.
 
     Attributes:
@@ -85,7 +84,6 @@ def publish(
     """Publish a message: hooks, retained store, storage, receivers, in one synchronous pass.
 
     Args:
-        route: That of its topic; found if it is not given.
         spreader: The publisher to hold back while a large fan-out goes on; None for the broker's own messages.
         may_refuse: Whether to refuse it before delivery if storage refuses it now: its publisher repeats it.
         directly: Only store it and hand it to subscribers: no hooks, no retained store.
@@ -135,7 +133,6 @@ def _publish_hooked(
     verdict: str,
     accumulator: object,
 ) -> Outcome:
-    """Go on with what the `message.publish` chain has made of a message."""
     hooked = _hooked(broker, message, verdict, accumulator)
     if isinstance(hooked, Refusal):
         # A callback may keep what it took in any database.
@@ -155,7 +152,6 @@ def _publish_hooked(
 def _keep_and_dispatch(
     broker: Broker, message: Message, route: Route, spreader: Spreader | None, directly: bool
 ) -> Outcome:
-    """Retain and store a message, and hand it to its receivers."""
     ticket: i64 = NOT_STORED
     is_joined = False
     if message.retain and not directly:
@@ -203,7 +199,6 @@ class PendingOutcome(Pending[bool]):
         chain.then(self._on_answer)
 
     def expire(self) -> None:
-        """The deadline has passed: go on as if the callback had raised."""
         self._chain.expire()
 
     def cancel(self) -> None:

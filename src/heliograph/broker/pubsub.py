@@ -53,7 +53,6 @@ class Broker:
     Owned by the node, which connects it with the other packages; lives as long as the node.
 
     Args:
-        shared_options: How shared groups choose their members.
         seed: What chance begins with, where a strategy leaves the choice to it.
     """
 
@@ -95,7 +94,6 @@ class Broker:
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
 
     def add_wait(self, wait: Wait) -> None:
-        """A message waits for an answer, no longer than until its deadline."""
         wait.due_us = self.uptime_us + _ANSWER_US_MAX
         self._waits.append(wait)
 
@@ -128,7 +126,6 @@ class Broker:
         return self.now_us - 1
 
     def set_sink(self, sink: DurableSink | None) -> None:
-        """Set what stores messages."""
         self.sink = sink
         self.router.set_sink(sink)
 
@@ -155,11 +152,7 @@ class Broker:
             self.hooks.point(name).tracer = tracers if tellers else None
 
     def route(self, name: bytes) -> Route:
-        """The route of a topic name as it stood in a packet.
-
-        Raises:
-            ProtocolError: It is no valid topic name.
-        """
+        """The route of a topic name as it stood in a packet."""
         visited = self.router.visited
         route = self.router.route(name)
         self.work += self.router.visited - visited
@@ -252,14 +245,12 @@ class Broker:
             self.work += _DURABLE_GROUP_WORK
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Stop routing messages to a subscription."""
         if not subscription.group:
             self.router.remove(subscription)
         elif self.shared.leave(subscription):
             self.work += _DURABLE_GROUP_WORK
 
     def statistics(self) -> dict[str, int]:
-        """Counts of filters, subscriptions, shared groups and of what the route cache does."""
         numbers = self.router.statistics()
         numbers.update(self.shared.statistics())
         numbers.update(self.fanouts.statistics())

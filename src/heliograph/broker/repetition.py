@@ -15,9 +15,6 @@ class Repetition:
     Args:
         publish: The packet, with its whole topic: mountpoint and all, no alias.
         expiry_s: Its message expiry interval, or `NEVER`.
-
-    Raises:
-        ProtocolError: It has no valid topic name.
     """
 
     def __init__(self, broker: Broker, publish: p.Publish, clientid: str, username: str | None, expiry_s: int) -> None:

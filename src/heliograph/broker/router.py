@@ -56,12 +56,7 @@ class Router:
     """The routing table of one node.
 
     Args:
-        topic_levels_max: The most levels a topic name may have.
         routes_max: How many topics the route cache remembers; when full it starts again.
-
-    Attributes:
-        levels_max: The most levels a topic name may have.
-        filters: Those that routes refer to.
     """
 
     def __init__(self, topic_levels_max: int, routes_max: int) -> None:
@@ -83,7 +78,6 @@ class Router:
         self.dispatching: i64 = 0  # dispatches under way: subscriptions are being walked through
 
     def set_sink(self, sink: DurableSink | None) -> None:
-        """Set what stores messages; forgets all routes."""
         self._sink = sink
         self.forget_routes()
 
@@ -109,15 +103,10 @@ class Router:
 
     @property
     def visited(self) -> i64:
-        """What finding routes has cost so far, in levels of the trie that were looked at."""
         return self.filters.trie.visited + self._compared
 
     def route(self, name: bytes) -> Route:
-        """The route of a topic name as it stood in a packet.
-
-        Raises:
-            ProtocolError: It is no valid topic name.
-        """
+        """The route of a topic name as it stood in a packet."""
         route = self._cache.get(name)
         if route is None:
             return self._resolve(name)
@@ -126,7 +115,6 @@ class Router:
         return route
 
     def add(self, subscription: Subscription) -> None:
-        """List a subscription under its filter."""
         entry = self.filters.obtain(subscription)
         if entry.is_empty():
             if subscription.is_wild:
@@ -137,11 +125,7 @@ class Router:
         self.subscriptions_count += 1
 
     def remove(self, subscription: Subscription) -> None:
-        """Take a subscription out that was added.
-
-        Raises:
-            KeyError: It was not.
-        """
+        """Take a subscription out that was added."""
         if subscription.slot == PARKED:
             subscription.slot = UNLISTED
             self.parked_count -= 1
@@ -174,7 +158,6 @@ class Router:
             self._hold(route, entries.copy() if exact is None else [*entries, exact], True)
 
     def statistics(self) -> dict[str, int]:
-        """Counts of filters, subscriptions and of what the route cache does."""
         return {
             "topics.count": len(self.filters),
             "subscriptions.count": self.subscriptions_count + self.parked_count,
@@ -266,7 +249,6 @@ class Router:
         self._cached_max = self._routes_max >> _SMALL_LOG2 if is_small else self._routes_max
 
     def _start_again(self) -> None:
-        """Empty the cache."""
         self._cache.clear()
         self.cache_resets += 1
         self.forget_routes()

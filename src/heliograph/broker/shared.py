@@ -65,11 +65,7 @@ class GroupKeeper:
 
 
 class SharedGroup(Subscriber):
-    """One group at one filter; lives while it has members, owned by the table of groups.
-
-    Args:
-        key: Its name and filter, as the table of groups has them.
-    """
+    """One group at one filter; lives while it has members, owned by the table of groups."""
 
     def __init__(self, groups: "SharedGroups", key: str, name: str, topic_filter: str) -> None:
         super().__init__(key)
@@ -96,7 +92,6 @@ class SharedGroup(Subscriber):
             self._publishers = None
 
     def join(self, member: Subscription) -> None:
-        """Add a member."""
         member.slot = i32(len(self.members))
         if member.slot == 0:
             self.members = [member]  # most groups have one, and a list that was appended to has room for four
@@ -145,7 +140,6 @@ class SharedGroup(Subscriber):
         return True
 
     def _choose(self, message: Message, turn: Turn | None, count: i64) -> i64:
-        """Where the member stands that is asked first; one behind the last for the first one."""
         choice = self._choice
         if turn is not None:
             before = turn.member
@@ -193,9 +187,6 @@ class SharedGroups:
     """Every shared group of a node; owned by the broker.
 
     Args:
-        router: Where groups that have members are listed.
-        seed: What chance begins with.
-        faults: Where members that raise are contained.
         publishers_max: How many publishers a group remembers, where its strategy goes by publisher.
     """
 
@@ -251,9 +242,6 @@ class SharedGroups:
 
         Returns:
             Whether the group is durable, which takes long.
-
-        Raises:
-            KeyError: It is not a member.
         """
         key = _key(member)
         if member.slot < 0:
@@ -270,7 +258,6 @@ class SharedGroups:
         return group.is_durable
 
     def keys(self) -> list[str]:
-        """What the groups are known by, for `choose_anew`."""
         return list(self._groups)
 
     def choose_anew(self, key: str) -> None:

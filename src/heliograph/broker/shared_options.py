@@ -18,9 +18,7 @@ class SharedOptions:
     """How groups choose: a default and what single groups have of their own. Names are those of EMQX.
 
     Args:
-        strategy: One of `STRATEGIES`.
         initial_sticky_pick: What `sticky` chooses by at first, one of `INITIAL_STICKY_PICKS`.
-        group_strategies: Strategies by the names of groups.
         group_initial_sticky_picks: What `sticky` chooses by at first, by the names of groups.
     """
 

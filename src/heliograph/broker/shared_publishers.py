@@ -16,11 +16,7 @@ _MASK_32: Final = 0xFFFFFFFF
 
 
 class Turn:
-    """What a group remembers of a publisher.
-
-    Args:
-        clientid: The publisher's client id.
-    """
+    """What a group remembers of a publisher."""
 
     def __init__(self, clientid: str) -> None:
         self.clientid = clientid
@@ -30,9 +26,6 @@ class Turn:
 
 class PublisherBounds:
     """How much all groups of a node remember of publishers; owned by their table.
-
-    Args:
-        publishers_max: How many publishers a group remembers at the most.
 
     Attributes:
         remembered_each: How many publishers each group may remember for certain: the more groups, the fewer.
@@ -45,7 +38,6 @@ class PublisherBounds:
         self.forgotten_count: i64 = 0
 
     def divide(self, groups_count: i64) -> None:
-        """There are so many groups now."""
         share: i64 = _PUBLISHERS_OF_ALL // max(1, groups_count)
         self.remembered_each = min(self._publishers_max, max(_PUBLISHERS_AT_LEAST, share))
 

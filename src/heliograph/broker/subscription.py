@@ -53,10 +53,7 @@ class Subscription:
     A node may hold millions, so what is small stands together at the end.
 
     Args:
-        topic_filter: What messages match; without the name of a group.
-        qos: The granted maximum QoS.
         subscription_id: The MQTT 5 subscription identifier, 0 for none.
-        group: The shared group that it is a member of, empty for none.
 
     Attributes:
         made_after: How many messages had gone to very many (`Fanouts.spread_count`) when it was made; it gets none of
@@ -121,7 +118,6 @@ class FilterEntry(Listed):
         self.walkers: i32 = 0  # messages that are on their way through `many` over several turns
 
     def add(self, subscription: Subscription) -> None:
-        """List a subscription."""
         many = self.many
         if many is None:
             only = self.only
@@ -156,7 +152,6 @@ class FilterEntry(Listed):
         subscription.slot = UNLISTED
 
     def is_empty(self) -> bool:
-        """Whether the filter has no subscription."""
         return self.only is None and not self.many
 
     @property

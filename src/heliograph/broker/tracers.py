@@ -12,11 +12,7 @@ from heliograph.mqtt import packets as p
 
 
 class Tracers(Tracer):
-    """Tells several tracers the same; owned by the broker, and in use while there is one.
-
-    Attributes:
-        members: The tracers.
-    """
+    """Tells several tracers the same; owned by the broker, and in use while there is one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,11 +52,9 @@ class Tracers(Tracer):
         )
 
     def is_about_client(self, clientid: str) -> bool:
-        """Whether a client's session is to stay marked."""
         return any(member.is_about_client(clientid) for member in self.members)
 
     def begin(self, client: ClientInfo, publish: p.Publish, topic: str) -> p.Publish:
-        """A PUBLISH is handled next."""
         self.sync()
         self._begun = publish
         for member in self.members:
@@ -70,20 +64,17 @@ class Tracers(Tracer):
         return publish
 
     def on_refused(self, client: ClientInfo, publish: p.Publish, detail: str, is_begun: bool) -> None:
-        """A PUBLISH broke a rule of the protocol, or a limit."""
         is_begun = publish is self._begun
         for member in self.members:
             member.on_refused(client, publish, detail, is_begun)
 
     def end(self) -> None:
-        """It has been handled."""
         self.is_current = False
         for member in self.members:
             if member.is_current:
                 member.end()
 
     def leave(self) -> object:
-        """It waits for an answer."""
         self.is_current = False
         states: list[tuple[Tracer, object]] = []
         for member in self.members:
@@ -92,7 +83,6 @@ class Tracers(Tracer):
         return states
 
     def enter(self, state: object) -> None:
-        """A PUBLISH goes on that waited; a member may have gone meanwhile."""
         if isinstance(state, list):
             for one in state:
                 if isinstance(one, tuple) and isinstance(one[0], Tracer) and one[0] in self.members:
@@ -100,82 +90,67 @@ class Tracers(Tracer):
         self.is_current = _is_one_current(self.members)
 
     def without_context(self, message: Message) -> Message:
-        """A marked message without what its members have added to it."""
         for member in self.members:
             message = member.without_context(message)
         return message
 
     def on_answer(self, ack: bytes, ticket: i64) -> None:
-        """The PUBLISH that is handled now is answered."""
         for member in self.members:
             if member.is_current:
                 member.on_answer(ack, ticket)
 
     def on_released(self, clientid: str, packet_id: int) -> None:
-        """A client has sent PUBREL."""
         for member in self.members:
             member.on_released(clientid, packet_id)
 
     def on_received(self, clientid: str, message: Message) -> None:
-        """A receiver has sent PUBREC."""
         for member in self.members:
             member.on_received(clientid, message)
 
     def on_filters(self, client: ClientInfo, packet: p.Packet) -> None:
-        """A SUBSCRIBE or UNSUBSCRIBE comes."""
         for member in self.members:
             member.on_filters(client, packet)
 
     def on_filters_done(self, client: ClientInfo, packet: p.Packet, codes: list[int]) -> None:
-        """It is answered."""
         for member in self.members:
             member.on_filters_done(client, packet, codes)
 
     def follow(self, message: Message, origin: str) -> None:
-        """A message comes."""
         for member in self.members:
             member.follow(message, origin)
 
     def is_about(self, point: str, arguments: tuple[object, ...]) -> bool:
-        """Whether one of them records verdicts."""
         return any(member.is_about(point, arguments) for member in self.members)
 
     def on_verdict(
         self, point: str, callback: Callable[..., object], arguments: tuple[object, ...], verdict: object
     ) -> None:
-        """A callback answered."""
         for member in self.members:
             member.on_verdict(point, callback, arguments, verdict)
 
     def on_changed(self, before: Message, after: Message) -> None:
-        """Callbacks made another message of one."""
         for member in self.members:
             member.on_changed(before, after)
 
     def on_routed(self, message: Message, entries: Sequence[FilterEntry], is_wide: bool, ticket: i64) -> None:
-        """A marked message is handed to its receivers now."""
         for member in self.members:
             member.on_routed(message, entries, is_wide, ticket)
 
     def on_dropped(self, message: Message, reason: str) -> None:
-        """A message goes no further."""
         for member in self.members:
             member.on_dropped(message, reason)
 
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:
-        """What becomes of a message at one receiver."""
         for member in self.members:
             member.on_delivery(clientid, message, subscription, outcome, reason)
 
     def on_completed(self, clientid: str, message: Message) -> None:
-        """A receiver has acknowledged a message."""
         for member in self.members:
             member.on_completed(clientid, message)
 
     def on_will(self, clientid: str, message: Message, step: str) -> None:
-        """Something became of a client's will."""
         for member in self.members:
             member.on_will(clientid, message, step)
 

@@ -22,11 +22,7 @@ _DOUBLINGS_MAX: Final = 16
 
 
 class TrieNode:
-    """A place where filters part.
-
-    Args:
-        path: The levels that lead from the parent's branch to this node, None for none ("" is one level).
-    """
+    """A place where filters part; `path` leads to it from the parent's branch, None for no level ("" is one level)."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
@@ -36,7 +32,6 @@ class TrieNode:
         self.hash_entry: FilterEntry | None = None  # a filter ends here with `#`
 
     def is_empty(self) -> bool:
-        """Whether nothing hangs on this node any more."""
         return not self.children and self.plus is None and self.entry is None and self.hash_entry is None
 
     def branch(self, level: str) -> "TrieNode | FilterEntry | None":
@@ -46,7 +41,6 @@ class TrieNode:
         return None if self.children is None else self.children.get(level)
 
     def set_branch(self, level: str, below: "TrieNode | FilterEntry") -> None:
-        """Hang something on the branch for a level, in place of what was there."""
         if level == "+":
             self.plus = below
         elif self.children is None:
@@ -55,7 +49,6 @@ class TrieNode:
             self.children[level] = below
 
     def drop_branch(self, level: str) -> None:
-        """Cut off the branch for a level."""
         if level == "+":
             self.plus = None
         elif self.children is not None:
@@ -89,11 +82,7 @@ class TrieWalk:
 
 
 class TopicTrie:
-    """The wildcard filters of a node, and which of them a topic matches; owned by the router.
-
-    Attributes:
-        root: Where all filters begin; it stays when they are gone.
-    """
+    """The wildcard filters of a node, and which of them a topic matches; owned by the router."""
 
     def __init__(self) -> None:
         self.root = TrieNode(None)
@@ -102,7 +91,6 @@ class TopicTrie:
         self.visited: i64 = 0  # levels that matches have looked at so far
 
     def obtain(self, topic_filter: str) -> FilterEntry:
-        """The entry of a filter; a new one, without subscriptions, where there was none."""
         levels = topic_filter.split("/")
         node = self.root
         depth: i64 = 0  # levels that lead to the node,
@@ -127,7 +115,6 @@ class TopicTrie:
         return self._new(node, topic_filter, at) if held is None else held
 
     def find(self, topic_filter: str) -> FilterEntry | None:
-        """The entry of a filter, if it is in the trie."""
         levels = topic_filter.split("/")
         node = self.root
         found: FilterEntry | None = None
@@ -259,7 +246,6 @@ class TopicTrie:
 
 
 def filter_matches(topic_filter: str, levels: list[str]) -> bool:
-    """Whether a filter matches a topic name that is cut into its levels."""
     if levels[0].startswith("$") and topic_filter.startswith(("+", "#")):  # [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
         return False
     return _follow(topic_filter, 0, levels, 0) == len(levels)

@@ -17,11 +17,7 @@ _MERGED: Final = 128  # two chunks that have at most so many together become one
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Listed:
-    """What may stand in one list.
-
-    Attributes:
-        serial: Its number there; the list's. 0 while it stands in none.
-    """
+    """What may stand in one list; `serial` is its number there, 0 while it stands in none."""
 
     def __init__(self) -> None:
         self.serial: i64 = 0
@@ -31,11 +27,7 @@ Entry = TypeVar("Entry", bound=Listed)
 
 
 class ListWalk(Generic[Entry]):
-    """A walk through a list, from the newest entry to the oldest; owned by the caller that began it, and just dropped.
-
-    Attributes:
-        before: The entries with lower numbers are yet to come.
-    """
+    """A walk through a list, from the newest entry to the oldest; owned by its caller, and just dropped."""
 
     def __init__(self, listed: "WalkableList[Entry]", before: i64) -> None:
         self._listed = listed
@@ -59,7 +51,6 @@ class ListWalk(Generic[Entry]):
         return taken
 
     def skip(self, count: i64) -> None:
-        """Pass over so many entries."""
         chunks = self._listed.chunks
         at = _chunk_of(chunks, self.before - 1)
         while at >= 0 and count > 0:
@@ -78,7 +69,6 @@ class WalkableList(Generic[Entry]):
     """Everything of one kind; owned by what adds and removes it.
 
     Attributes:
-        chunks: All of it, by serial number; for its walks. No chunk is empty.
         last_serial: The number of what was added last.
     """
 
@@ -104,14 +94,12 @@ class WalkableList(Generic[Entry]):
         chunks.append([entry])
 
     def replace(self, entry: Entry, other: Entry) -> None:
-        """Let something take the place of something that is listed."""
         chunk = self.chunks[_chunk_of(self.chunks, entry.serial)]
         other.serial = entry.serial
         chunk[_index_before(chunk, entry.serial)] = other
         entry.serial = 0
 
     def remove(self, entry: Entry) -> None:
-        """Take out what is listed."""
         chunks = self.chunks
         at = _chunk_of(chunks, entry.serial)
         chunk = chunks[at]
@@ -148,7 +136,6 @@ def _chunk_of(chunks: list[list[Entry]], serial: i64) -> i64:
 
 
 def _index_before(chunk: list[Entry], serial: i64) -> i64:
-    """How many entries of a chunk have a lower number."""
     low: i64 = 0
     high: i64 = len(chunk)
     while low < high:

@@ -37,13 +37,6 @@ class PendingAcks(CommitWaiter):
     """The acknowledgements of one client that are not sent yet, oldest first; made when the first one must wait.
 
     It outlives its connection while it waits for commits: what the session knows of a refused message is put right.
-
-    Args:
-        connected: Whose acknowledgements they are.
-
-    Attributes:
-        count: How many there are.
-        deferred_count: How many of them wait for a callback.
     """
 
     def __init__(self, context: ChannelContext, reader: Reader, outbox: Outbox, connected: ConnectedClient) -> None:
@@ -66,9 +59,6 @@ class PendingAcks(CommitWaiter):
 
         Args:
             joined: Whether the message goes to other databases too, whose refusals are its own.
-
-        Raises:
-            ProtocolError: There are too many.
         """
         self.check_room()
         self.count += 1
@@ -165,15 +155,10 @@ class PendingAcks(CommitWaiter):
         self._release()
 
     def abort(self) -> None:
-        """Close the connection at once."""
         self._reader.abort()
 
     def check_room(self) -> None:
-        """Look whether one more may wait.
-
-        Raises:
-            ProtocolError: There are too many.
-        """
+        """Look whether one more may wait."""
         # Storage bounds what waits for it, also for a client of MQTT 3, which knows no limit; callbacks do not.
         if self._version != p.V5 and self.deferred_count == 0:
             return
@@ -190,7 +175,6 @@ class PendingAcks(CommitWaiter):
             self._context.commits.wait(ticket, self)
 
     def _release(self) -> None:
-        """Send what waits for nothing any more."""
         refused: int = rc.SUCCESS
         is_connected = self._reader.state == CONNECTED  # if not, only what the session knows is put right
         for batch in self._take_released():
@@ -244,7 +228,6 @@ class DeferredBatch:
         self._batch = batch
 
     def on_done(self, code: int) -> None:
-        """It is there."""
         self._acks.on_done(self._batch, code)
 
 

@@ -26,7 +26,6 @@ class Admission:
         step: What its authenticator answered last.
 
     Attributes:
-        authorizer: Asks what it may do.
         denied: The subscriptions of its session that it may not have any more.
         turn: Resolved by its connect flow in another turn, where this one has done enough; None otherwise.
     """
@@ -54,9 +53,6 @@ class Admission:
 
         Returns:
             What must be waited for; give its answer to `answered` and call this again. None: `open` the session now.
-
-        Raises:
-            ProtocolError: The session cannot be had now.
         """
         sessions, client, connect = self._context.sessions, self.client, self.connect
         if not self._is_looked_up:
@@ -74,11 +70,7 @@ class Admission:
         return self._take_over()
 
     def answered(self, answer: bool) -> None:
-        """What was waited for is there.
-
-        Raises:
-            ProtocolError: The session cannot be had now.
-        """
+        """What was waited for is there."""
         parting, awaited_rights = self._parting, self._awaits_rights
         self.turn = None
         self._parting = None
@@ -96,21 +88,15 @@ class Admission:
                 raise _held()
 
     def set_options(self, options: ChannelOptions) -> None:
-        """Open the session with other options."""
         self._options = options
         self.authorizer.set_options(options)
 
     def cancel(self) -> None:
-        """The client is gone: nothing is asked for it any more."""
         if self._check is not None:
             self._check.cancel()
 
     def open(self, outbox: Outbox) -> tuple[Session, bool]:
-        """Open the session, for what is sent by `outbox`; whether it was there before.
-
-        Raises:
-            ProtocolError: It cannot be had now.
-        """
+        """Open the session, for what is sent by `outbox`; whether it was there before."""
         client = self.client
         expiry_s: i64 = decide.session_expiry_s(self.connect, self._options)
         # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
@@ -122,7 +108,6 @@ class Admission:
         return session, present
 
     def _take_over(self) -> Pending[bool] | None:
-        """Make the connection that serves the client id part with it."""
         context = self._context
         other = context.channels.find(self.client.clientid)
         if other is None or other is self._parted:
@@ -137,11 +122,7 @@ class Admission:
         return parting
 
     def _ask_rights(self, session: Session) -> Pending[bool] | None:
-        """Ask which subscriptions the client may still have: its rights may have changed while it was away.
-
-        Raises:
-            ProtocolError: The answer is missing; no subscription is dropped for that.
-        """
+        """Ask which subscriptions the client may still have: its rights may have changed while it was away."""
         context, check = self._context, self._check
         if check is None:
             check = SubscriptionCheck(context.broker, self.authorizer, self._options.due_us(context.broker.uptime_us))

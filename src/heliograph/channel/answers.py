@@ -47,11 +47,7 @@ def auth(method: str, step: AuthStep, bytes_max: i64) -> bytes | None:
 
 
 def connack(present: bool, code: int, properties: Properties, version: i64, bytes_max: i64) -> bytes | None:
-    """CONNACK, or None where even the shortest is too large for the client.
-
-    Args:
-        bytes_max: What the client takes; 0 for anything.
-    """
+    """CONNACK, or None where even the shortest exceeds what the client takes (0 for anything)."""
     present = present and version != p.V3_1  # whose CONNACK has no flags
     if code not in rc.CONNACK_CODES:  # a callback's
         code = rc.UNSPECIFIED_ERROR

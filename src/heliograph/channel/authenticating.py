@@ -22,11 +22,7 @@ from heliograph.mqtt.errors import ProtocolError
 
 
 class PendingStep(Pending[bool]):
-    """A step of an authentication that waits for an authenticator; resolved when `outcome` is set.
-
-    Attributes:
-        outcome: The verdict and the accumulator of `client.authenticate`.
-    """
+    """A step of an authentication that waits for an authenticator; resolved when `outcome` is set."""
 
     def __init__(self, chain: PendingChain) -> None:
         super().__init__()
@@ -39,7 +35,6 @@ class PendingStep(Pending[bool]):
         self._chain.expire()
 
     def cancel(self) -> None:
-        """Stop waiting."""
         super().cancel()
         self._chain.cancel()
 
@@ -83,11 +78,7 @@ class Handshake:
         return self._ask()
 
     def proceed(self, auth: p.Auth) -> AuthStep | PendingStep:
-        """The answer to an AUTH of an authentication that is running.
-
-        Raises:
-            ProtocolError: It does not continue it.
-        """
+        """The answer to an AUTH of an authentication that is running."""
         self._check_method(auth)
         if auth.code != rc.CONTINUE_AUTHENTICATION:  # [MQTT-3.15.2-1] [MQTT-4.12.0-3]
             raise ProtocolError(f"AUTH with reason code 0x{auth.code:02x} while an authentication is running")
@@ -95,11 +86,7 @@ class Handshake:
         return self._ask()
 
     def renew(self, auth: p.Auth) -> AuthStep | PendingStep:
-        """The answer to an AUTH of a connected client: it authenticates again, or continues that.
-
-        Raises:
-            ProtocolError: It used no authentication method at CONNECT, or names another one.
-        """
+        """The answer to an AUTH of a connected client: it authenticates again, or continues that."""
         if self.is_running:
             return self.proceed(auth)
         self._check_method(auth)  # [MQTT-4.12.1-1]
@@ -167,7 +154,6 @@ class Handshake:
         return self._step(verdict, outcome)
 
     def awaited_step(self) -> AuthStep:
-        """What the step comes to that was waited for."""
         awaited = self._awaited
         self._awaited = None
         if awaited is None or awaited.outcome is None:
@@ -175,6 +161,5 @@ class Handshake:
         return self._step(awaited.outcome[0], awaited.outcome[1])
 
     def _step(self, verdict: str, outcome: object) -> AuthStep:
-        """What the outcome of the chain means."""
         self._is_anonymous = verdict == hooks.OK and isinstance(outcome, int)
         return AuthStep(rc.SERVER_UNAVAILABLE) if verdict == hooks.FAILED else as_step(outcome)

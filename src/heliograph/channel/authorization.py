@@ -43,7 +43,6 @@ class PendingDecision(Pending[bool]):
     """Whether a client may do something, where a callback of `client.authorize` has yet to say so.
 
     Args:
-        client: Which client.
         due_us: When it counts as denied.
         authorizer: Remembers the decision; None for one that is not remembered.
 
@@ -85,7 +84,6 @@ class PendingDecision(Pending[bool]):
         self._chain.expire()
 
     def cancel(self) -> None:
-        """Stop waiting."""
         super().cancel()
         self._chain.cancel()
         if self._authorizer is not None:
@@ -105,7 +103,6 @@ class Authorizer(AccessCheck):
     """One client's rights by the last answers; made with its CONNACK, kept by its session until the next one.
 
     Attributes:
-        client: Whose rights they are.
         checked_bytes: What the client had been sent when its subscriptions were last checked again.
         awaited: The answer to the last question, where that is not there yet; the client is denied until then.
         has_failed: Whether something could not be asked at the last question that might have decided otherwise.
@@ -133,7 +130,6 @@ class Authorizer(AccessCheck):
         self._asked: dict[tuple[i64, str], PendingDecision] | None = None  # by the number of the action and the topic
 
     def set_options(self, options: ChannelOptions) -> None:
-        """Remember answers as other options say."""
         self.options = options
         self._allowed_route = None
         self.cache = None
@@ -287,7 +283,6 @@ class Authorizer(AccessCheck):
             self._keep(decision.action, decision.topic, allowed)
 
     def forget(self, decision: PendingDecision) -> None:
-        """Nothing waits for an answer any more."""
         asked, key = self._asked, (decision.action.number, decision.topic)
         if asked is not None and asked.get(key) is decision:
             del asked[key]
@@ -340,7 +335,6 @@ class Authorizer(AccessCheck):
             broker.rights.tell(self.client, action, topic, ALLOWED_BY_CACHE if allowed else DENIED_BY_CACHE)
 
     def _take(self, action: Action, topic: str, decision: Decision) -> bool:
-        """Tell and remember a decision."""
         self.has_failed = decision.is_unsure
         tell(self._broker, self.client, action, topic, decision)
         allowed = decision.is_allowed

@@ -45,14 +45,7 @@ _PACKET_WORK_MAX: Final = 8192
 
 
 class Channel(Conversation):
-    """One client's conversation; a view of one connection, owned by the transport's connection.
-
-    Args:
-        options: What holds at the listener that accepted the connection.
-
-    Attributes:
-        reader: Takes what comes from the peer.
-    """
+    """One client's conversation; a view of one connection, owned by its transport."""
 
     def __init__(self, context: ChannelContext, wire: Wire, options: ChannelOptions) -> None:
         self._context = context
@@ -76,7 +69,6 @@ class Channel(Conversation):
     # --- called by the transport
 
     def connection_made(self, peer: Peer) -> None:
-        """The connection stands, and this is its other end."""
         self._peer = peer
         self._flow = ConnectFlow(self._context, self._options, self, self.reader, self._outbox, peer)
         self._outbox.set_writer(self._wire.writer())
@@ -86,7 +78,6 @@ class Channel(Conversation):
             self._context.taps.on_connection(self, peer.peername)
 
     def on_congested(self, congested: bool) -> None:
-        """The transport's buffer passed its high mark, or is below its low mark again."""
         self._context.begin_turn()
         self._outbox.set_congested(congested)
         if not congested:
@@ -97,7 +88,6 @@ class Channel(Conversation):
             self.reader.resume(CONGESTED)
 
     def connection_lost(self) -> None:
-        """The connection is gone."""
         self._context.begin_turn()
         try:
             self._leave("tcp_closed", True)
@@ -115,7 +105,6 @@ class Channel(Conversation):
     # --- called by the node
 
     def on_tick(self, uptime_us: i64) -> None:
-        """End the conversation of a client that has been silent for too long, or the connection of one that ended."""
         reader = self.reader
         if reader.state == CLOSED:
             # The transport closes once the peer has read everything; one that never does would stay for ever.
@@ -151,7 +140,6 @@ class Channel(Conversation):
                 self.end(rc.SUCCESS, "idle_timeout")  # [MQTT-3.1.4-1]
 
     def take_over(self, discard: bool) -> Pending[bool] | None:
-        """Another connection has the client id now, to which nothing here has to wait for [MQTT-3.1.4-3]."""
         connected = self._connected
         if connected is not None and not discard and connected.session.expiry_interval_s != 0:  # it goes on there
             self._broker.counters.sessions_taken_over += 1
@@ -160,24 +148,20 @@ class Channel(Conversation):
         return None
 
     def client_info(self) -> ClientInfo | None:
-        """Who the client is, once its CONNECT was read."""
         if self._connected is not None:
             return self._connected.client
         return None if self._flow is None else self._flow.client
 
     def buffered_bytes(self) -> int:
-        """Bytes that closing it would free; see `ChannelHandle.buffered_bytes`."""
         session = self._session
         queued = held_bytes(session)[1] if session is not None and session.expiry_interval_s == 0 else 0
         return int(self._outbox.waiting_bytes + self._wire.unsent_bytes()) + self.reader.unparsed_bytes() + queued
 
     def held_bytes(self, shared: dict[int, int]) -> tuple[int, int]:
-        """Bytes that the connection holds, without its session's; see `ChannelHandle.held_bytes`."""
         waiting = int(self._outbox.waiting_bytes + self._wire.note_shared(shared)) + self.reader.unparsed_bytes()
         return waiting, 0 if self._publishing is None else self._publishing.alias_bytes()
 
     def cut(self, code: int, why: str) -> None:
-        """End the conversation at once: what waits for the peer is lost."""
         self._context.begin_turn()
         self.report(why)
         is_stuck = self._outbox.congested  # else it reads the DISCONNECT that says why
@@ -186,16 +170,13 @@ class Channel(Conversation):
             self.abort()
 
     def shut_down(self, code: int) -> None:
-        """The broker ends the conversation."""
         self._context.begin_turn()
         self.end(code, "kicked")
 
     def abort(self) -> None:
-        """Close the connection at once; what waits for the peer is lost."""
         self.reader.abort()
 
     def subscribe(self, entries: list[p.SubscribeEntry]) -> list[int]:
-        """Subscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
         subscribing = self._subscriber()
         if subscribing is None:
             return []
@@ -206,12 +187,10 @@ class Channel(Conversation):
         return codes
 
     def unsubscribe(self, topic_filters: list[str]) -> list[int]:
-        """Unsubscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
         subscribing = self._subscriber()
         return [] if subscribing is None else unsubscribe_now(subscribing, topic_filters)
 
     def change_options(self, changes: OptionChanges) -> None:
-        """Go on with the options that it has from now on: for packets that come, and messages that are delivered."""
         reader, connected = self.reader, self._connected
         if reader.state == CLOSED:
             return
@@ -233,7 +212,6 @@ class Channel(Conversation):
     # --- called by the connect flow
 
     def begin(self, connected: ConnectedClient) -> None:
-        """Serve the client from now on; its CONNACK is the next packet that it is sent."""
         context, options, client, session = self._context, self._options, connected.client, connected.session
         context.channels.register(client.clientid, self)
         self._connected = connected
@@ -315,7 +293,6 @@ class Channel(Conversation):
             raise ProtocolError(f"{p.NAMES[packet.kind]} is not for the broker")
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn's work."""
         if self._flow is not None:
             self._flow.go_on()
         request = self._request
@@ -330,7 +307,6 @@ class Channel(Conversation):
             self.reader.resume(FILTERS)
 
     def on_protocol_error(self, error: ProtocolError) -> None:
-        """The peer broke the protocol: end its conversation with the reason code that says how."""
         self._broker.counters.protocol_errors += 1
         self.report(error.detail)
         if self.reader.state < CONNECTED and self._flow is not None:
@@ -347,7 +323,6 @@ class Channel(Conversation):
     # --- the end
 
     def end(self, code: int, reason: str, detail: str = "") -> None:
-        """End the conversation, with a DISCONNECT where the client knows it."""
         connected, state = self._connected, self.reader.state
         if state == CLOSED:
             return
@@ -386,7 +361,6 @@ class Channel(Conversation):
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason, told))
 
     def report(self, detail: str) -> None:
-        """Tell why the conversation ends badly."""
         client = self.client_info()
         clientid = client.clientid if client is not None else "" if self._flow is None else self._flow.clientid
         self._context.report("" if self._peer is None else self._peer.peername, clientid, detail)

@@ -29,27 +29,21 @@ class ChannelTable:
         return len(self._all)
 
     def add(self, number: int, channel: ChannelHandle) -> None:
-        """A connection was accepted."""
         self._all[number] = channel
 
     def remove(self, number: int) -> None:
-        """A connection is gone."""
         self._all.pop(number, None)
 
     def numbers(self) -> list[int]:
-        """The numbers of all channels."""
         return list(self._all)
 
     def all(self) -> list[ChannelHandle]:
-        """Every channel."""
         return list(self._all.values())
 
     def items(self) -> list[tuple[int, ChannelHandle]]:
-        """Every channel with its number."""
         return list(self._all.items())
 
     def get(self, number: int) -> ChannelHandle | None:
-        """The channel with a number, while its connection stands."""
         return self._all.get(number)
 
     def find(self, clientid: str) -> ChannelHandle | None:
@@ -62,7 +56,6 @@ class ChannelTable:
         return None if channel is None else channel.client_info()
 
     def register(self, clientid: str, channel: ChannelHandle) -> None:
-        """A channel serves a client id from now on."""
         self._connected[clientid] = channel
 
     def unregister(self, clientid: str, channel: ChannelHandle) -> None:
@@ -88,7 +81,6 @@ class ChannelTable:
         return self._ticked_count < len(self._unticked)
 
     def shut_down(self, code: int) -> None:
-        """End every conversation with a reason code."""
         for channel in list(self._all.values()):
             try:
                 channel.shut_down(code)
@@ -96,5 +88,4 @@ class ChannelTable:
                 self._faults.contain(CONNECTIONS, error, channel.abort)
 
     def statistics(self) -> dict[str, int]:
-        """Counts, named as EMQX names them."""
         return {"connections.open": len(self._all), "live_connections.count": len(self._connected)}

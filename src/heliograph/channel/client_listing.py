@@ -35,7 +35,6 @@ class WantedClients:
 
     Attributes:
         clientids: One of these; None for any.
-        usernames: One of these.
         connected: `CONNECTED`, `DISCONNECTED` or `ANY`.
     """
 
@@ -60,7 +59,6 @@ class WantedClients:
         self.is_anything = True  # nothing is asked for at all
 
     def settle(self) -> None:
-        """All is set: know what has to be looked at."""
         self.is_all = (
             self._is_anyone
             and self.created_from_us == 0
@@ -132,7 +130,6 @@ class ClientRows:
         self._base_us: i64 = context.broker.now_us
 
     def mark(self, serial: i64) -> i64:
-        """The mark of the client of that serial number."""
         return serial + self._base_us
 
     def serial(self, mark: i64) -> i64:
@@ -141,7 +138,6 @@ class ClientRows:
         return serial if 0 < serial <= self.context.sessions.walk(0).before else 0
 
     def row(self, entry: Listed) -> Columns:
-        """The row of a client."""
         if isinstance(entry, Session):
             return self._of_session(entry)
         assert isinstance(entry, Asleep)
@@ -171,8 +167,6 @@ class ClientListing:
     """Goes through the clients of a node, the newest first; owned by what answers one request.
 
     Args:
-        rows: Makes the rows.
-        wanted: Settled.
         before: Only clients with lower numbers; 0 for all.
         count_max: So many are listed; 0 for all.
 

@@ -22,11 +22,9 @@ class Commits:
         self.reason = ""
 
     def is_pending(self, ticket: i64) -> bool:
-        """Whether the commit with this ticket is still to come."""
         return ticket > self._done
 
     def wait(self, ticket: int, waiter: CommitWaiter) -> None:
-        """Tell `waiter` when the commit with this ticket is done."""
         waiters = self._waiting.get(ticket)
         if waiters is None:
             self._waiting[ticket] = [waiter]
@@ -34,7 +32,6 @@ class Commits:
             waiters.append(waiter)
 
     def wait_for_room(self, reader: ReaderHandle) -> None:
-        """Tell `reader` when storage has room again."""
         self._without_room[reader] = None
 
     def forget(self, reader: ReaderHandle) -> None:

@@ -24,11 +24,7 @@ _ATTRIBUTE: Final = "client_attrs."
 
 
 def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
-    """Refuse a CONNECT that the specification or the operator does not allow.
-
-    Raises:
-        ProtocolError: With the reason code for the CONNACK.
-    """
+    """Refuse a CONNECT that the specification or the operator does not allow."""
     _check_length(connect.clientid, options)
     if not connect.clientid and connect.version != p.V5 and not connect.clean_start:
         detail = "an empty client id needs a clean session in MQTT 3"  # 3.1.1 [MQTT-3.1.3-7] 3.1.1 [MQTT-3.1.3-8]
@@ -55,11 +51,7 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
 def client_info(
     connect: p.Connect, peer: Peer, options: ChannelOptions, new_clientid: Callable[[], str], now_us: int
 ) -> ClientInfo:
-    """Who the client is, by its CONNECT, its certificate and the operator's settings.
-
-    Raises:
-        ProtocolError: Its client id is too long.
-    """
+    """Who the client is, by its CONNECT, its certificate and the operator's settings."""
     username = connect.username if peer.username is None else peer.username
     clientid = connect.clientid
     if peer.clientid is not None:
@@ -86,11 +78,7 @@ def client_info(
 
 
 def mount(client: ClientInfo, connect: p.Connect, options: ChannelOptions) -> None:
-    """Give an authenticated client its mountpoint, which may be made of attributes that it was granted.
-
-    Raises:
-        ProtocolError: It or its will has no place there.
-    """
+    """Give an authenticated client its mountpoint, which may be made of attributes that it was granted."""
     client.mountpoint = _mountpoint(options.listener.mountpoint, client)
     if connect.will is not None and client.mountpoint:
         _check_mounted(client.mountpoint + connect.will.topic, options)
@@ -127,7 +115,6 @@ def _is_placeholder(name: str) -> bool:
 
 
 def _place_value(name: str, client: ClientInfo) -> str:
-    """What stands for a placeholder in the mountpoint, '' where the client has nothing."""
     if name == "clientid":
         return client.clientid
     if name == "username":
@@ -160,11 +147,7 @@ def _keepalive_s(connect: p.Connect, options: ChannelOptions) -> int:
 
 
 def check_disconnect(disconnect: p.Disconnect, session: Session) -> None:
-    """Take what a DISCONNECT says of its session.
-
-    Raises:
-        ProtocolError: It is not a client's, or makes a session outlive its connection that CONNECT did not.
-    """
+    """Take what a DISCONNECT says of its session, which must not outlive the connection if CONNECT did not say so."""
     if disconnect.code not in rc.DISCONNECT_FROM_CLIENT:  # [MQTT-3.14.2-1]
         raise ProtocolError(f"DISCONNECT with reason code 0x{disconnect.code:02x}, which is not a client's")
     expiry_s = disconnect.properties.number(props.SESSION_EXPIRY_INTERVAL, -1)
@@ -175,19 +158,16 @@ def check_disconnect(disconnect: p.Disconnect, session: Session) -> None:
 
 
 def session_expiry_s(connect: p.Connect, options: ChannelOptions) -> int:
-    """How long the session lives without a connection, in seconds."""
     if connect.version == p.V5:
         return connect.properties.number(props.SESSION_EXPIRY_INTERVAL, 0)  # [MQTT-3.1.2-23]
     return 0 if connect.clean_start else options.session_expiry_interval_s  # 3.1.1 [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-6]
 
 
 def receive_maximum(connect: p.Connect) -> int:
-    """How many PUBLISH packets the client takes unacknowledged."""
     return connect.properties.number(props.RECEIVE_MAXIMUM, 65_535)
 
 
 def packet_bytes_max(connect: p.Connect) -> int:
-    """Bytes of the largest packet that the client takes."""
     return connect.properties.number(props.MAXIMUM_PACKET_SIZE, PACKET_BYTES_MAX)
 
 
@@ -231,7 +211,6 @@ def will(
     id_low: int,
     access_check: AccessCheck | None,
 ) -> Will:
-    """A client's will on its way to be published."""
     delay_s = will.properties.number(props.WILL_DELAY_INTERVAL, 0)
     properties = Properties()
     properties.numbers = {

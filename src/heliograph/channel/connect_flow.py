@@ -35,13 +35,6 @@ class ConnectFlow:
     """Lets one client in; a view of one connection, owned by its channel.
 
     It ends with the CONNACK; that of a client with an authentication method is kept, since it may authenticate again.
-
-    Args:
-        reader: Reads its packets, and is paused while an answer is awaited.
-        peer: The other end of the connection.
-
-    Attributes:
-        client: Who the client is, once its CONNECT was read.
     """
 
     def __init__(
@@ -73,14 +66,12 @@ class ConnectFlow:
 
     @property
     def clientid(self) -> str:
-        """The client id as far as it is known."""
         client, connect = self.client, self._connect
         if client is None:
             return "" if connect is None else connect.clientid
         return client.clientid
 
     def set_options(self, options: ChannelOptions) -> None:
-        """Go on with other options."""
         self._options = options
         if self._admission is not None:
             self._admission.set_options(options)
@@ -88,7 +79,6 @@ class ConnectFlow:
     # --- CONNECT and AUTH
 
     def on_packet(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
-        """A packet before the CONNACK: CONNECT, or what belongs to its authentication."""
         reader = self._reader
         if reader.state == IDLE:
             reader.version = connect_version(data, body, stop)
@@ -104,7 +94,6 @@ class ConnectFlow:
             raise ProtocolError(f"{p.NAMES[packet.kind]} while an authentication is running")
 
     def on_auth(self, packet: p.Auth) -> None:
-        """AUTH, before the CONNACK or from a client that authenticates again."""
         self._broker.counters.auth_received += 1
         handshake = self._handshake
         if handshake is not None:
@@ -169,7 +158,6 @@ class ConnectFlow:
             self._reader.wait_for(step, self._on_authenticated)
 
     def _on_authenticated(self, _: bool) -> None:
-        """An authenticator that had to wait has its answer."""
         handshake = self._handshake
         if handshake is not None:
             self._on_step(handshake.awaited_step())
@@ -198,7 +186,6 @@ class ConnectFlow:
             self._admit(self._admission)
 
     def _is_banned(self, client: ClientInfo) -> bool:
-        """Whether a client is banned by the user name that its authentication gave it."""
         is_banned = self._context.sessions.wills.is_banned
         return is_banned is not None and is_banned(client.clientid, client.username, client.peerhost)
 
@@ -212,7 +199,6 @@ class ConnectFlow:
     # --- the session, and CONNACK
 
     def _admit(self, admission: Admission) -> None:
-        """Let the client in when everything about its session is known."""
         awaited = admission.advance()
         if awaited is None:
             self._admission = None
@@ -230,12 +216,10 @@ class ConnectFlow:
             self._admit(admission)
 
     def cancel(self) -> None:
-        """The client is gone: nothing is asked for it any more."""
         if self._admission is not None:
             self._admission.cancel()
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn's work."""
         if self._admission is not None and self._admission.turn is not None:
             self._admission.turn.resolve(True)
 

@@ -16,11 +16,9 @@ class ChannelContext:
     """What a node's channels share.
 
     Args:
-        node: The node's number, for message ids.
         clock: Microseconds on the monotonic clock (`time.monotonic`).
         defer: Calls what it is given in a later turn of the event loop (`loop.call_soon`).
         call_later: Calls what it is given after so many seconds (`loop.call_later`).
-        new_clientid: A client id for a client that brings none.
         report: Called with the peer, the client id and the reason when a conversation ends badly.
     """
 
@@ -54,7 +52,6 @@ class ChannelContext:
         self._last_number: int = 0
 
     def begin_turn(self) -> None:
-        """Look at the time, for whatever is done now."""
         self.broker.begin_turn(self.clock())
 
     def next_number(self) -> int:

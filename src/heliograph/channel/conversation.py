@@ -18,8 +18,6 @@ class ConnectedClient:
 
     Args:
         session: Its session, open for this connection and not attached to it yet.
-        authorizer: Asks what it may do.
-        will: The will of its CONNECT.
         packet_bytes_max: Bytes of the largest packet that it takes; 0 for anything.
         receive_maximum: How many messages at QoS 1 and 2 it takes unacknowledged.
         wants_reasons: Whether refusals carry a reason string [MQTT-3.1.2-29].
@@ -44,12 +42,10 @@ class ConnectedClient:
         self.wants_reasons = wants_reasons
 
     def set_options(self, options: ChannelOptions) -> None:
-        """Set other options of its session and its rights."""
         self.authorizer.set_options(options)
         self.session.set_options(options.session, self._receive_maximum)
 
     def make_will(self, options: ChannelOptions, id_low: int, now_us: int) -> Will | None:
-        """Its will, on its way to be published."""
         will = self.will
         return None if will is None else decide.will(will, self.client, options, now_us, id_low, self.authorizer)
 
@@ -60,23 +56,16 @@ class Conversation(ChannelHandle):
     # --- for the reader
 
     def dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
-        """Act on the packet that fills `data[pos:stop]` with its body at `body`.
-
-        Raises:
-            ProtocolError: It breaks the specification or a limit.
-        """
+        """Act on the packet that fills `data[pos:stop]` with its body at `body`."""
         raise NotImplementedError
 
     def on_protocol_error(self, error: ProtocolError) -> None:
-        """The peer broke the protocol: end its conversation with the reason code that says how."""
         raise NotImplementedError
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn's work: filters to subscribe to, retained messages to deliver."""
         raise NotImplementedError
 
     def report(self, detail: str) -> None:
-        """Tell why the conversation ends badly."""
         raise NotImplementedError
 
     def on_parted(self) -> None:
@@ -85,9 +74,7 @@ class Conversation(ChannelHandle):
     # --- for the connect flow
 
     def begin(self, connected: ConnectedClient) -> None:
-        """Serve the client from now on; its CONNACK is the next packet that it is sent."""
         raise NotImplementedError
 
     def end(self, code: int, reason: str, detail: str = "") -> None:
-        """End the conversation, with a DISCONNECT where the client knows it."""
         raise NotImplementedError

@@ -21,13 +21,7 @@ _DECODE_WORK: Final = 8
 
 
 class FilterRequest:
-    """One SUBSCRIBE or UNSUBSCRIBE; held by the channel until it is answered, and nothing overtakes it.
-
-    Args:
-        reader: Is paused while it is not answered.
-        packet: The packet with its first filters.
-        data: The bytes that it stands in, up to `stop`.
-    """
+    """One SUBSCRIBE or UNSUBSCRIBE; held by the channel until it is answered, and nothing overtakes it."""
 
     def __init__(
         self,
@@ -59,9 +53,6 @@ class FilterRequest:
 
         Returns:
             Whether it was answered. Otherwise its reader is paused until the conversation is to go on.
-
-        Raises:
-            ProtocolError: A filter breaks the specification, or the client loses its connection for what it asked for.
         """
         work = self._work
         if work is None:
@@ -90,7 +81,6 @@ class FilterRequest:
         return True
 
     def _decode(self) -> FilterWork | None:
-        """Decode as many filters as the turn allows; what to do with them when all are."""
         broker = self._subscribing.broker
         work_max = self._context.turns.work_max
         while not self._decode_some():
@@ -104,7 +94,6 @@ class FilterRequest:
         return unsubscribe_work(self._subscribing, packet)
 
     def _decode_some(self) -> bool:
-        """Decode some more filters; whether all are."""
         packet = self._packet
         if packet.rest_at < self._stop:
             if isinstance(packet, p.Subscribe):
@@ -114,7 +103,6 @@ class FilterRequest:
         return packet.rest_at >= self._stop
 
     def cancel(self) -> None:
-        """The client is gone: nothing is asked for it any more."""
         if self._work is not None and self._work.rights is not None:
             self._work.rights.cancel()
 

@@ -25,8 +25,6 @@ class FilterWork:
     """The filters of one SUBSCRIBE or UNSUBSCRIBE, and how far they are.
 
     Attributes:
-        kind: The type of the answer, SUBACK or UNSUBACK.
-        packet_id: Whose answer it is.
         codes: The reason codes so far, in order [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.11.3-1].
         fault: Why the first refused filter of a SUBSCRIBE was refused.
         rights: Asks what the client may subscribe to; None where that need not be asked any more.
@@ -114,7 +112,6 @@ class FilterWork:
 
 
 def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:
-    """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
     work = FilterWork(subscribing, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
     if subscribing.broker.rights.is_checked:
         due_us = subscribing.options.due_us(subscribing.broker.uptime_us)
@@ -123,7 +120,6 @@ def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:
 
 
 def unsubscribe_work(subscribing: Subscribing, packet: p.Unsubscribe) -> FilterWork:
-    """An UNSUBSCRIBE."""
     topic_filters = subscribing.unhooked(packet.topic_filters, packet.properties)
     return FilterWork(subscribing, p.UNSUBACK, packet.packet_id, [], topic_filters, packet.properties)
 

@@ -40,7 +40,6 @@ class ChannelHandle:
     """What serves a client, as `ChannelTable` and the node call it: ticks, takeover, kick; here or on another node."""
 
     def on_tick(self, uptime_us: i64) -> None:
-        """Time has passed."""
         raise NotImplementedError
 
     def take_over(self, discard: bool) -> Pending[bool] | None:
@@ -56,7 +55,6 @@ class ChannelHandle:
         raise NotImplementedError
 
     def shut_down(self, code: int) -> None:
-        """The broker ends the conversation."""
         raise NotImplementedError
 
     def abort(self) -> None:
@@ -72,7 +70,6 @@ class ChannelHandle:
         raise NotImplementedError
 
     def client_info(self) -> ClientInfo | None:
-        """Who the client is, once its CONNECT was read."""
         return None
 
     def buffered_bytes(self) -> int:

@@ -17,11 +17,7 @@ _ALIAS_BYTES: Final = 120
 
 
 class InboundAliases:
-    """What the aliases of one connection stand for; gone with it [MQTT-3.3.2-7].
-
-    Args:
-        alias_max: The highest alias that the client may use.
-    """
+    """What the aliases of one connection stand for; gone with it [MQTT-3.3.2-7]."""
 
     def __init__(self, alias_max: i64) -> None:
         self._alias_max: i64 = alias_max
@@ -50,7 +46,6 @@ class InboundAliases:
         return with_topic(publish, topic, props.encode_properties(properties))
 
     def held_bytes(self) -> int:
-        """Bytes of the topics, and of their places in the table."""
         return int(self._bytes) + len(self._topics) * _ALIAS_BYTES
 
     def _remember(self, alias: int, topic: bytes) -> None:

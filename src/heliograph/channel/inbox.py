@@ -13,7 +13,6 @@ class Inbox:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes wait."""
         return self._bytes if self._pieces else 0
 
     def keep(self, rest: bytes, wanted_bytes: i64) -> None:

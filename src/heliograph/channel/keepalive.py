@@ -8,11 +8,7 @@ from heliograph.channel.context import ChannelContext
 
 
 def set_keepalive(context: ChannelContext, clientid: str, keepalive_s: i64) -> bool:
-    """Let a client be silent for as long as a keepalive allows, until its connection ends; whether it is connected.
-
-    Args:
-        keepalive_s: 0 for no limit.
-    """
+    """Let a client be silent as long as a keepalive (0 for no limit) allows; whether it is connected."""
     channel, session = context.channels.find(clientid), context.sessions.held(clientid)
     client = None if channel is None else channel.client_info()
     if not isinstance(channel, Channel) or session is None or client is None:

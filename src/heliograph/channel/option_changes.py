@@ -36,7 +36,6 @@ class OptionChanges:
         return made[1]
 
     def for_session(self, before: SessionOptions) -> SessionOptions:
-        """What a session has from now on whose client is away."""
         return self._of_zone(before.zone).session
 
     def _of_zone(self, zone: str) -> ChannelOptions:

@@ -21,11 +21,8 @@ class ListenerOptions:
     """What a listener itself says: its settings of the same names, and some of its own. A connection keeps it.
 
     Attributes:
-        name: The listener, as `tcp:default`.
         mountpoint: What stands before the topics of its clients; may hold `${clientid}`, `${username}` and
             `${client_attrs.NAME}`.
-        enable_authn: Whether its clients are authenticated.
-        deny_anonymous: Whether clients without a user name are refused before authentication.
         messages_rate: PUBLISH packets a second that one client may send, on average; 0 for no limit.
         messages_burst: How many more it may send at once.
         bytes_rate: Bytes a second that one client may send, on average; 0 for no limit.
@@ -52,15 +49,11 @@ class ChannelOptions:
     where a setting has no limit or is switched off.
 
     Attributes:
-        session: The limits of its sessions.
-        listener: What its listener says itself.
-        zone: The zone.
         unsent_bytes_max: Bytes that may wait for a peer that does not read before it is cut; 0 for no limit.
         unsent_packets_max: Packets that may wait for such a peer; 0 for no limit.
         authz_cache_size: Decisions that a connection remembers; 0 for none.
         authz_cache_ttl_us: How long it remembers one.
         authz_cache_excludes: Topic filters that decisions are not remembered about.
-        authz_disconnects: Whether a client that is denied loses its connection.
         overload_delay_us: How long a CONNECT waits while the node is overloaded; -1 where it is let in at once.
         overload_refuses: Whether one that has waited in vain is refused.
     """

@@ -5,13 +5,8 @@ class Peer:
     """Where a connection comes from; made by the transport, kept by the channel.
 
     Args:
-        peername: The peer's address as `host:port` (of the client itself, if a proxy gave it).
-        sockname: Our address as `host:port`.
-        common_name: The common name of the peer's certificate, or None.
-        subject: The distinguished name of the peer's certificate, or None.
-        username: The user name that the certificate gives, by `peer_cert_as_username`, or None.
-        clientid: The client id that the certificate gives, by `peer_cert_as_clientid`, or None.
-        certificate: The peer's certificate in DER, or None.
+        username: What the certificate gives by `peer_cert_as_username`; likewise `clientid`.
+        certificate: In DER.
     """
 
     def __init__(

@@ -11,11 +11,7 @@ from heliograph.mqtt.topic import MAX_TOPIC_BYTES
 
 
 def check_properties(properties: Properties, options: ChannelOptions) -> None:
-    """Refuse properties of a PUBLISH that are not allowed.
-
-    Raises:
-        ProtocolError: With the reason code.
-    """
+    """Refuse properties of a PUBLISH that are not allowed."""
     if properties.subscription_ids:
         raise ProtocolError("PUBLISH with a subscription identifier, which is the broker's")  # [MQTT-3.3.4-6]
     response_topic = properties.strings.get(props.RESPONSE_TOPIC)
@@ -30,9 +26,6 @@ def check_publish(publish: p.Publish, options: ChannelOptions, mountpoint_bytes:
 
     Args:
         mountpoint_bytes: How long what comes before its topic is.
-
-    Raises:
-        ProtocolError: With the reason code.
     """
     if not publish.topic:
         raise ProtocolError("PUBLISH with neither a topic name nor a topic alias")
@@ -44,11 +37,7 @@ def check_publish(publish: p.Publish, options: ChannelOptions, mountpoint_bytes:
 
 
 def check_capabilities(publish: p.Publish, options: ChannelOptions) -> None:
-    """Refuse a PUBLISH that its client may send, but not at this QoS, or not with the retain flag.
-
-    Raises:
-        ProtocolError: With the reason code.
-    """
+    """Refuse a PUBLISH that its client may send, but not at this QoS, or not with the retain flag."""
     if publish.qos > options.max_qos_allowed:  # [MQTT-3.2.2-11]
         detail = f"PUBLISH at QoS {int(publish.qos)}; {int(options.max_qos_allowed)} is allowed"
         raise ProtocolError(detail, rc.QOS_NOT_SUPPORTED)

@@ -50,13 +50,7 @@ class WaitingPublish:
 
 
 class Publishing:
-    """The publishing half of one client's conversation; made with its CONNACK, owned by its channel.
-
-    Args:
-        reader: Reads its packets, and is paused where a message must wait.
-        ids: Where its messages get their ids.
-        connected: Whose messages they are.
-    """
+    """The publishing half of one client's conversation; made with its CONNACK, owned by its channel."""
 
     def __init__(
         self,
@@ -104,7 +98,6 @@ class Publishing:
         self._route = None
 
     def on_tick(self, uptime_us: i64) -> None:
-        """Time has passed."""
         if self._acks is not None and self._acks.deferred_count > 0:
             self._acks.expire(uptime_us)
 
@@ -114,11 +107,7 @@ class Publishing:
             self._acks.cancel()
 
     def on_publish(self, publish: p.Publish) -> None:
-        """Route, store and deliver a message; its acknowledgement leaves now or after its commit.
-
-        Raises:
-            ProtocolError: It breaks the specification or a limit.
-        """
+        """Route, store and deliver a message; its acknowledgement leaves now or after its commit."""
         broker = self._broker
         counters, traffic = broker.counters, self._outbox
         if publish.qos == 0:
@@ -171,7 +160,6 @@ class Publishing:
             raise
 
     def _begin_traced(self, tracers: Tracers, publish: p.Publish, route: Route, expiry_s: i64) -> None:
-        """Go on with a message that may be in a trace."""
         publish = tracers.begin(self._connected.client, publish, route.topic)
         try:
             self._authorize(publish, route, expiry_s)
@@ -179,7 +167,6 @@ class Publishing:
             self._end_traced(tracers)
 
     def _end_traced(self, tracers: Tracers) -> None:
-        """A message in a trace has been handled, or waits."""
         waiting = self._waiting
         if tracers.is_current:
             if waiting is None:
@@ -188,7 +175,6 @@ class Publishing:
                 waiting.trace = tracers.leave()
 
     def _authorize(self, publish: p.Publish, route: Route, expiry_s: i64) -> None:
-        """Publish a message if the client may."""
         if self._broker.rights.is_checked and not self._authorizer.may_publish(publish.qos, publish.retain, route):
             awaited = self._authorizer.awaited
             if awaited is not None:
@@ -200,7 +186,6 @@ class Publishing:
         self._publish(publish, route, expiry_s)
 
     def _on_decided(self, allowed: bool) -> None:
-        """Whether the client may publish the message that waits is known now."""
         waiting = self._waiting
         self._waiting = None
         if waiting is None:
@@ -225,7 +210,6 @@ class Publishing:
         return tracers
 
     def _publish(self, publish: p.Publish, route: Route, expiry_s: i64) -> None:
-        """Publish a message that the client is allowed."""
         if self._checks_all:
             check_capabilities(publish, self._options)
         broker = self._broker
@@ -246,7 +230,6 @@ class Publishing:
             self._conclude(publish, route, outcome)
 
     def _on_published(self, _: bool) -> None:
-        """What became of the message that waits is known now."""
         waiting = self._waiting
         self._waiting = None
         if waiting is not None and waiting.pending is not None and waiting.pending.outcome is not None:
@@ -259,7 +242,6 @@ class Publishing:
                     self._end_traced(tracers)
 
     def _conclude(self, publish: p.Publish, route: Route, outcome: publishing.Outcome) -> None:
-        """Answer a PUBLISH by what became of its message."""
         if outcome.ticket != NOT_STORED or route.hooked:  # a rule may have stored what it made of it
             self._reader.has_stored = True
         if publish.qos == 0 and outcome.refusal is None:
@@ -298,7 +280,6 @@ class Publishing:
         return publish, expiry_s
 
     def alias_bytes(self) -> int:
-        """Bytes of the topic aliases that the client set."""
         return 0 if self._aliases is None else self._aliases.held_bytes()
 
     def _check_levels(self, route: Route) -> None:
@@ -307,11 +288,9 @@ class Publishing:
             raise ProtocolError(fault, rc.TOPIC_NAME_INVALID)
 
     def _known_topic(self, route: Route) -> str:
-        """A route's topic as the client knows it."""
         return route.topic[len(self._mountpoint.decode("utf-8")) :] if self._mountpoint else route.topic
 
     def _deny(self, publish: p.Publish, route: Route) -> None:
-        """Count, tell and answer a PUBLISH that the client was not allowed."""
         broker = self._broker
         broker.counters.messages_not_authorized += 1
         if broker.hooks.message_dropped.callbacks or broker.tracer is not None:
@@ -451,7 +430,6 @@ class Publishing:
         acks.defer(done, UINT16[(kind << 12) | 2] + UINT16[publish.packet_id], ticket, self._joined)
 
     def _give_up(self, done: Pending[int]) -> None:
-        """Drop the answer about a message that a callback took."""
         self._broker.faults.run(CONNECTIONS, done.cancel)
 
     def _pending_acks(self) -> PendingAcks:

@@ -53,12 +53,8 @@ _UNREAD_ANSWERS_MAX: Final = 65_536
 class Reader(ReaderHandle):
     """The reading half of one client's conversation; a view of one connection, owned by its channel.
 
-    Args:
-        conversation: Gets the packets.
-
     Attributes:
         conversation: None when the connection is gone, so that the two are freed at once.
-        outbox: The connection's.
         state: What the conversation waits for; set by the modules that advance it.
         version: The protocol version, once CONNECT was read.
         heard_at_us: When the last packet came, or the conversation ended.
@@ -101,7 +97,6 @@ class Reader(ReaderHandle):
     # --- bytes to packets
 
     def receive(self, data: bytes) -> None:
-        """Take bytes as they came from the socket; a fault of ours ends this connection and no other."""
         self._context.begin_turn()
         self.take(data)
 
@@ -186,7 +181,6 @@ class Reader(ReaderHandle):
         return 0 if self._inbox is None else self._inbox.size_bytes
 
     def part(self) -> None:
-        """The connection is gone."""
         if self.conversation is not None:
             self.conversation.on_parted()
         self.conversation = None
@@ -206,7 +200,6 @@ class Reader(ReaderHandle):
     # --- turns
 
     def on_turn(self) -> None:
-        """It has its turn: go on where the last one ended."""
         self.waits_for_turn = False
         self._context.begin_turn()
         if self.conversation is not None:
@@ -218,7 +211,6 @@ class Reader(ReaderHandle):
                 self.resume(TURN)
 
     def wait_for_turn(self) -> None:
-        """Go on with the conversation in a later turn."""
         if not self.waits_for_turn:
             self.waits_for_turn = True
             self._context.turns.wait(self)
@@ -249,11 +241,9 @@ class Reader(ReaderHandle):
         self.resume(SPREAD)
 
     def on_room(self) -> None:
-        """Storage takes messages again."""
         self.resume(STORAGE)
 
     def hold(self, why: i64) -> None:
-        """Parse no packet more until `resume` is called with the same reason."""
         self._on_hold = True
         self._pause(why)
 
@@ -339,7 +329,6 @@ class AwaitedAnswer:
         self._go_on = go_on
 
     def on_answer(self, answer: bool) -> None:
-        """It is there."""
         reader = self._reader
         reader.awaited = None
         try:
@@ -349,7 +338,6 @@ class AwaitedAnswer:
             self._context.broker.faults.contain(CONNECTIONS, fault, reader.abort)  # nothing behind it is handled
 
     def on_tick(self, uptime_us: i64) -> None:
-        """Time has passed: do without it if it is late."""
         pending = self.pending
         if pending.is_over(uptime_us):
             if not pending.is_cancelled:
@@ -358,7 +346,6 @@ class AwaitedAnswer:
                 self.on_answer(False)
 
     def cancel(self) -> None:
-        """The conversation ends: it is not waited for any more."""
         self._reader.awaited = None
         self._context.broker.faults.run(CONNECTIONS, self.pending.cancel)
 
@@ -373,7 +360,6 @@ class RatePause:
         self._until_us: i64 = 0  # when it may send again
 
     def take(self, is_message: bool, packet_bytes: i64) -> None:
-        """A packet was read."""
         now = self._context.broker.uptime_us
         wait_us = self._limiter.take(is_message, packet_bytes, now)
         if wait_us > 0.0 and self._reader.state != CLOSED:

@@ -19,10 +19,6 @@ def recall_taken(
 
     It is retained again: a crash may have taken its place among the retained messages.
 
-    Args:
-        ids: Where the message gets its id if it is retained again.
-        username: The client's user name.
-
     Returns:
         The ticket after which that is durable, `NOT_STORED` if nothing is to be, -1 for a message that is new.
     """

@@ -34,13 +34,9 @@ class Recheck:
 
     It asks for itself: what the client asks for meanwhile has answers of its own.
 
-    Args:
-        checked: The client's rights.
-
     Attributes:
         dropped: The subscriptions that the client may not have any more, when it is done.
         failed: Those about which nothing could be said; they stay.
-        needs_turn: Whether it has done enough in this turn.
         awaited: What it waits for; None if that is nothing.
         done: Resolved when it is done.
     """
@@ -57,7 +53,6 @@ class Recheck:
         self._outbox = outbox
 
     def advance(self, work_max: i64) -> bool:
-        """Go on until the broker has done so much work; whether it is done."""
         self.awaited = None
         if self._session.sender.outbox is not self._outbox:  # the client is gone, or has another connection
             self._check.cancel()
@@ -84,16 +79,11 @@ class WaitingRecheck:
         self._rechecks = rechecks
 
     def on_answer(self, _: bool) -> None:
-        """The answers are there."""
         self._rechecks.on_answer(self)
 
 
 class Rechecks:
     """The checks that are to be made in a node; owned by its context.
-
-    Args:
-        clock: Microseconds on the monotonic clock.
-        defer: Calls what it is given in a later turn of the event loop.
 
     Attributes:
         period_us: How long a client that is sent messages may go without a check where rights may change unseen.
@@ -120,7 +110,6 @@ class Rechecks:
 
     @property
     def is_running(self) -> bool:
-        """Whether some are not done."""
         return self._walk is not None or len(self._due) > 0 or len(self._waiting) > 0
 
     def check_all(self) -> None:

@@ -77,7 +77,6 @@ class RetainedDelivery:
         return False
 
     def _deliver_next(self) -> bool:
-        """Look for the next message and deliver it; whether there was one."""
         subscription, matches = self._waiting[0]
         message = matches.next() if _is_held(subscription) else None
         if message is None:

@@ -12,11 +12,7 @@ _ASKED_MAX: Final = 64
 
 
 class PendingDecisions(Pending[bool]):
-    """Decisions that are not there yet; resolved when all of them are.
-
-    Args:
-        due_us: When those that are not there count as denied; 0 for never.
-    """
+    """Decisions that are not there yet; resolved when all of them are, or denied at `due_us` (0 for never)."""
 
     def __init__(self, due_us: i64) -> None:
         super().__init__()
@@ -25,7 +21,6 @@ class PendingDecisions(Pending[bool]):
         self._left: i64 = 0
 
     def add(self, decision: PendingDecision) -> None:
-        """Wait for one more."""
         if not decision.is_waited_for:  # else two filters ask the same
             self._decisions.append(decision)
             self._left += 1
@@ -38,7 +33,6 @@ class PendingDecisions(Pending[bool]):
                 decision.expire()
 
     def cancel(self) -> None:
-        """Stop waiting."""
         super().cancel()
         for decision in self._decisions:
             decision.cancel()
@@ -110,6 +104,5 @@ class RightsCheck:
             self.failed.append(number)
 
     def cancel(self) -> None:
-        """Stop asking: the client is gone."""
         for _, decision in self._asked:
             decision.cancel()

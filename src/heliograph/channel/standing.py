@@ -30,7 +30,6 @@ class StandingOptions:
 
     @property
     def is_visiting(self) -> bool:
-        """Whether some have yet to get their options."""
         return self._changes is not None
 
     def change(self, changes: OptionChanges) -> None:
@@ -44,7 +43,6 @@ class StandingOptions:
             self._context.defer(self._go_on)
 
     def stop(self) -> None:
-        """Stop visiting them."""
         self._changes = None
 
     def _go_on(self) -> None:
@@ -63,7 +61,6 @@ class StandingOptions:
             context.defer(self._go_on)
 
     def _visit(self, changes: OptionChanges) -> bool:
-        """Visit one more; False if none is left."""
         if self._connections:
             self._visit_connection(self._connections.pop(), changes)
         elif self._groups:

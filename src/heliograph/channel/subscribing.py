@@ -24,12 +24,7 @@ from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, bare_filter, has_wildcard, s
 class Subscribing:
     """The subscribing half of one client's conversation; made with its first SUBSCRIBE, owned by its channel.
 
-    Args:
-        reader: Reads its packets, and gives it further turns.
-        connected: Whose subscriptions they are.
-
     Attributes:
-        broker: The kernel.
         fault: Why the last SUBSCRIBE's first refused filter was refused, for the Reason String.
     """
 
@@ -53,7 +48,6 @@ class Subscribing:
         return self._reader.state == CLOSED
 
     def subscribe_one(self, entry: p.SubscribeEntry, properties: Properties) -> int:
-        """Decide one filter of a packet with these properties and carry it out: its reason code."""
         code = self._refused(entry)
         if code == rc.SUCCESS:
             ids = properties.subscription_ids
@@ -115,7 +109,6 @@ class Subscribing:
             rights.ask(number, bare_filter(entry.topic_filter), entry.qos, self.broker.uptime_us)
 
     def deny(self, entry: p.SubscribeEntry) -> None:
-        """Refuse a filter that the client may not subscribe to."""
         self.broker.counters.subscriptions_not_authorized += 1
         entry.code = rc.NOT_AUTHORIZED
 

@@ -70,7 +70,6 @@ class SubscriptionCheck:
         return self._rights.is_unsure
 
     def cancel(self) -> None:
-        """Stop asking."""
         self._rights.cancel()
 
     def _ask(self, session: Session, number: int) -> None:

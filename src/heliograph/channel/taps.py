@@ -19,19 +19,15 @@ class PacketTap:
         raise NotImplementedError(type(self).__name__)
 
     def on_handled(self) -> None:
-        """It was handled, or it broke the protocol."""
         raise NotImplementedError(type(self).__name__)
 
     def on_sent(self, data: bytes) -> None:
-        """Bytes leave; packets follow each other in them, and may come in pieces."""
         raise NotImplementedError(type(self).__name__)
 
     def on_error(self, detail: str) -> None:
-        """The client broke the protocol, or was refused."""
         raise NotImplementedError(type(self).__name__)
 
     def on_gone(self) -> None:
-        """The connection is gone."""
         raise NotImplementedError(type(self).__name__)
 
 
@@ -43,7 +39,6 @@ class TappedConversation(Conversation):
         self.tap = tap
 
     def dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
-        """Act on one packet."""
         self.tap.on_received(data[pos:stop])
         try:
             self.conversation.dispatch(data, pos, body, stop)
@@ -51,24 +46,19 @@ class TappedConversation(Conversation):
             self.tap.on_handled()
 
     def on_protocol_error(self, error: ProtocolError) -> None:
-        """The peer broke the protocol."""
         self.tap.on_error(error.detail)
         self.conversation.on_protocol_error(error)
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn's work."""
         self.conversation.go_on()
 
     def report(self, detail: str) -> None:
-        """Tell why the conversation ends badly."""
         self.conversation.report(detail)
 
     def end(self, code: int, reason: str, detail: str = "") -> None:
-        """End the conversation."""
         self.conversation.end(code, reason, detail)
 
     def on_parted(self) -> None:
-        """The connection is gone."""
         self.tap.on_gone()
         self.conversation.on_parted()
 
@@ -87,7 +77,6 @@ def attach(reader: Reader, tap: PacketTap) -> i64:
 
 
 def detach(reader: Reader) -> None:
-    """End its tap."""
     tapped = reader.conversation
     if isinstance(tapped, TappedConversation):
         reader.conversation = tapped.conversation

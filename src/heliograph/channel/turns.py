@@ -32,7 +32,6 @@ class Turns:
     the work. Owned by the context.
 
     Args:
-        clock: Microseconds on the monotonic clock.
         defer: Calls what it is given in a later turn, behind the writing of outboxes that were touched before.
     """
 
@@ -62,7 +61,6 @@ class Turns:
         self._wake()
 
     def has_ended(self) -> bool:
-        """Whether a channel that is no better than others must wait for another turn."""
         more: i64 = 0 if self._is_sharing else self.writing_work()
         return self._broker.work > self.work_max + more
 

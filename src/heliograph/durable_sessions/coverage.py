@@ -15,11 +15,7 @@ _AT_ONCE: Final = 200  # sessions that are looked at in one turn
 
 
 class Coverage:
-    """Owned by `DurableSessions`.
-
-    Args:
-        topics: Of which topics all messages are stored, as filters.
-    """
+    """Which topics are all stored, by filters; owned by `DurableSessions`."""
 
     def __init__(self, topics: Sequence[str]) -> None:
         self._topics = topics
@@ -31,11 +27,7 @@ class Coverage:
         return _covers(self._topics, topic_filter) and (upcoming is None or _covers(upcoming, topic_filter))
 
     def can_sleep(self, name: str, value: bytes) -> bool:
-        """Whether a session may sleep with this subscription: all that it matches is stored.
-
-        Args:
-            value: The record of the subscription.
-        """
+        """Whether a session may sleep with this subscription: all that it matches is stored."""
         if name.startswith("$"):  # shared, exclusive, or of topics that are not stored with others
             return False
         try:
@@ -50,9 +42,6 @@ class Coverage:
 
         Returns:
             What sets the topics, and what keeps those before; sessions are right either way.
-
-        Raises:
-            StorageError: Sessions on the disk cannot be read now.
         """
         self._upcoming = topics
         try:

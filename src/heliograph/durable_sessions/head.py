@@ -15,23 +15,12 @@ from heliograph.storage.errors import StorageError
 
 
 class CommittedDatabase(Protocol):
-    """What is asked of the database of messages."""
-
     def newest_commit_us(self) -> int:
-        """The time of the newest commit.
-
-        Raises:
-            StorageError: It is not known now.
-        """
+        """The time of the newest commit."""
 
 
 class CommitHead:
-    """Moves the head of a node's durable sessions; owned by `DurableSessions`.
-
-    Args:
-        durability: What knows the head, and what waits for commits.
-        replays: Those that go up to it.
-    """
+    """Moves the head of a node's durable sessions; owned by `DurableSessions`."""
 
     def __init__(self, durability: Durability, messages: CommittedDatabase, broker: Broker, replays: Replays) -> None:
         self._durability = durability
@@ -64,7 +53,6 @@ class CommitHead:
         return min(int(self._durability.head_us), self._whole[1]), self._whole[0]
 
     def on_committed(self, ticket: int, is_refused: bool = False) -> None:
-        """A commit of messages is done, or refused."""
         if not is_refused:
             with suppress(StorageError):  # it had nothing to store, and the database cannot be read now
                 self._newest_us = self._messages.newest_commit_us()

@@ -18,10 +18,6 @@ class LostInflight:
     """The messages in flight to sessions that were read from the disk, until their clients come.
 
     Owned by `DurableSessions`.
-
-    Attributes:
-        records: What is known of them, by client id.
-        forgotten_count: How many were not there any more.
     """
 
     def __init__(self, messages: ReplayedDatabase) -> None:
@@ -31,11 +27,7 @@ class LostInflight:
         self._found: dict[DurableSession, list[tuple[int, Delivery | None]]] = {}
 
     def read(self, session: DurableSession) -> Iterator[None]:
-        """Read the messages, one in each step.
-
-        Raises:
-            StorageError: One cannot be read now.
-        """
+        """Read the messages, one in each step."""
         if session in self._found:
             return
         found: list[tuple[int, Delivery | None]] = []
@@ -46,11 +38,7 @@ class LostInflight:
             self._found[session] = found
 
     def give_back(self, session: DurableSession) -> None:
-        """Give a session its messages, those that were not read yet included.
-
-        Raises:
-            StorageError: One cannot be read now; nothing is given.
-        """
+        """Give a session its messages, those that were not read yet included."""
         found = self._found.pop(session, None)
         records = self.records.get(session.clientid, [])
         if found is None:
@@ -63,17 +51,12 @@ class LostInflight:
                 session.sender.window.deliveries[packet_id] = delivery
 
     def forget(self, session: DurableSession) -> None:
-        """A session ends, or is let go from memory."""
         self.records.pop(session.clientid, None)
         self._found.pop(session, None)
 
 
 def _recalled(messages: ReplayedDatabase, session: DurableSession, one: Inflight) -> Delivery | None:
-    """What is in flight, with its message read again; None if that is not there any more.
-
-    Raises:
-        StorageError: It cannot be read now.
-    """
+    """What is in flight, with its message read again; None if that is not there any more."""
     message: Message | None = None
     try:
         message = find_message(messages, one.topic, one.after_us, one.id_high, one.id_low)

@@ -22,9 +22,7 @@ class SessionJournal:
     """Owned by `DurableSessions`; lives in the event-loop thread.
 
     Args:
-        database: Where the records go.
         on_saved: Called with the number of each batch that is durable, in order.
-        call_later: Calls what it is given after so many seconds.
 
     Attributes:
         batch: What changes in this turn; `cut` ends it.
@@ -51,22 +49,14 @@ class SessionJournal:
     # --- reading, as if everything were written
 
     def get(self, key: bytes) -> bytes | None:
-        """The newest value of a key, or None if it does not exist.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """The newest value of a key, or None if it does not exist."""
         for batch in (self.batch, self._refused):
             if batch is not None and key in batch.changes:
                 return batch.changes[key]
         return self._database.get(key)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All keys with a prefix and their newest values; those on the disk in order, then those that are not yet.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """All keys with a prefix and their newest values; those on the disk in order, then those that are not yet."""
         seen = set()
         for page in self.pages(prefix):
             for key, value in page:
@@ -77,11 +67,7 @@ class SessionJournal:
                 yield key, value
 
     def read_into(self, found: dict[bytes, bytes], prefix: bytes) -> Iterator[None]:
-        """Read all keys with a prefix and their newest values, a page in each step.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """Read all keys with a prefix and their newest values, a page in each step."""
         for page in self.pages(prefix):
             found.update(page)
             if len(page) == _PAGE:
@@ -102,11 +88,7 @@ class SessionJournal:
         return found
 
     def pages(self, prefix: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The keys with a prefix that the disk has, in pages that one turn may go through, with their newest values.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """The keys with a prefix that the disk has, in pages that one turn may go through, with their newest values."""
         after = b""
         while True:
             page = self._database.scan(prefix, after, _PAGE)
@@ -130,11 +112,9 @@ class SessionJournal:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything is durable."""
         return not self.batch and not self._submitted and self._refused is None
 
     def statistics(self) -> dict[str, int]:
-        """How often the disk refused session state, and how many batches wait for it."""
         return {"durable_sessions.refused_commits": self._refusals, "durable_sessions.pending": len(self._submitted)}
 
     def _submit(self, number: int, batch: StateBatch) -> None:
@@ -180,7 +160,6 @@ class SessionJournal:
 
 
 def _merge(batch: StateBatch, later: StateBatch) -> None:
-    """Add what a later batch changes."""
     for prefix in later.prefixes:
         batch.delete_prefix(prefix)
     for key, value in later.changes.items():

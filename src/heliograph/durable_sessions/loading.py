@@ -18,16 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class SessionLoader:
-    """Makes sessions of records; owned by `DurableSessions`.
-
-    Args:
-        inflight: Where what was in flight goes.
-        options: Those of the sessions until their clients come.
-
-    Attributes:
-        began_us: When the node began, on the wall clock.
-        awoken_count: How many sessions were read for their clients.
-    """
+    """Makes sessions of records, with `options` until their clients come; owned by `DurableSessions`."""
 
     def __init__(
         self,
@@ -56,11 +47,7 @@ class SessionLoader:
         return saved if saved.left_us else saved._replace(left_us=self.began_us, qos0_after_us=self.began_us)
 
     def load(self, clientid: str) -> DurableSession | None:
-        """Read a session with all that belongs to it; None if there is none, or its time is over.
-
-        Raises:
-            StorageError: The database of sessions cannot be read.
-        """
+        """Read a session with all that belongs to it; None if there is none, or its time is over."""
         for _ in self.read_session(clientid):
             pass
         session = self._table.held(clientid)
@@ -74,11 +61,7 @@ class SessionLoader:
         return session
 
     def read_for_client(self, clientid: str, clean_start: bool) -> Iterator[None]:
-        """Read what a client that comes needs of its session, in steps.
-
-        Raises:
-            StorageError: A database cannot be read.
-        """
+        """Read what a client that comes needs of its session, in steps."""
         if self._table.held(clientid) is None:
             yield from self.read_session(clientid)
             self.awoken_count += self._table.held(clientid) is not None
@@ -90,9 +73,6 @@ class SessionLoader:
         """Read a session with all that belongs to it, a page in each step, and put it into the table.
 
         Nothing of a session changes that lies on the disk only, but that it ends, or is read by someone else first.
-
-        Raises:
-            StorageError: The database of sessions cannot be read.
         """
         key = record.session_key(clientid)
         value = self._journal.get(key)
@@ -111,11 +91,7 @@ class SessionLoader:
             self._put(clientid, saved, subscriptions, taken, has_orphans)
 
     def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
-        """The subscriptions of a session that lies on the disk only, a page in each step; it stays there.
-
-        Raises:
-            StorageError: The database of sessions cannot be read.
-        """
+        """The subscriptions of a session that lies on the disk only, a page in each step; it stays there."""
         found: dict[bytes, bytes] = {}
         for _ in self._journal.read_into(found, record.subscription_key(clientid, "")):
             yield _decoded(found)

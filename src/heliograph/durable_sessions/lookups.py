@@ -31,17 +31,11 @@ class SessionLookup(Pending[bool]):
         self.steps = steps
 
     def expire(self) -> None:
-        """The deadline has passed."""
         self.resolve(False)
 
 
 class SessionLookups:
-    """The lookups of a node; owned by `DurableSessions`.
-
-    Args:
-        begin_turn: Tells the broker the time; called when the loop calls.
-        clock: Microseconds on the monotonic clock, for the log.
-    """
+    """The lookups of a node; owned by `DurableSessions`."""
 
     def __init__(self, loop: Loop, begin_turn: Callable[[], object], faults: Faults, clock: Callable[[], int]) -> None:
         self._loop = loop
@@ -73,12 +67,10 @@ class SessionLookups:
         self._behind.clear()
 
     def on_unreadable(self, clientid: str, error: StorageError) -> None:
-        """Something of a session cannot be read now."""
         self._counts["unreadable"] += 1
         self._log.warn("the session of client %.200r cannot be read now [%s]: %s", clientid, error.code, error)
 
     def statistics(self) -> dict[str, int]:
-        """How many lookups there were, wait now, and failed."""
         numbers = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
         behind = sum(len(lookups) for lookups in self._behind.values())
         numbers["durable_sessions.lookups_waiting"] = len(self._waiting) + behind
@@ -104,7 +96,6 @@ class SessionLookups:
             self._schedule()
 
     def _let_next(self, clientid: str) -> None:
-        """A lookup is done: the next one of that client has its turns."""
         behind = self._behind[clientid]
         while behind:
             lookup = behind.popleft()

@@ -17,9 +17,6 @@ def claim_orphan(journal: SessionJournal, clientid: str, repetition: Repetition)
 
     What is compared is what is stored of a message. Where its id or its time went into that, the ids of those that are
     not claimed are tried in their order, which is the order that a client repeats them in.
-
-    Raises:
-        StorageError: It cannot be read now.
     """
     message = repetition.stored_as_it_is()
     if message is None or message.qos != 2:  # only of those is it known which are not claimed

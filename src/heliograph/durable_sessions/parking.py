@@ -16,7 +16,6 @@ class Parking:
         self._sessions: deque[DurableSession] = deque()
 
     def add(self, session: DurableSession) -> None:
-        """A session has more subscriptions to park."""
         self._sessions.append(session)
         if len(self._sessions) == 1:
             self._loop.call_soon(self._park_some)

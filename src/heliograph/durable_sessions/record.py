@@ -1,6 +1,7 @@
 """How durable sessions lie in the database `sessions`: its keys, and the records behind them.
 
 Format 1; docs/durable_sessions.md lists the keys. All values are JSON, so that later versions can add to them.
+What decodes them raises `ValueError` for anything else.
 """
 
 import hashlib
@@ -72,13 +73,10 @@ class SubscriptionRecord(NamedTuple):
 
     @property
     def beginning(self) -> Beginning:
-        """Where it begins in what is stored."""
         return Beginning(self.made_us, self.received_us, self.until_us)
 
 
 class WillRecord(NamedTuple):
-    """What is saved of a will."""
-
     due_us: int  # on the wall clock; 0: its client was connected
     delay_s: int
     topic: str
@@ -98,22 +96,18 @@ class WillRecord(NamedTuple):
 
 
 def session_key(clientid: str) -> bytes:
-    """The key of a session."""
     return SESSION + clientid.encode()
 
 
 def subscription_key(clientid: str, name: str) -> bytes:
-    """The key of a subscription; with an empty name, what those of a client begin with."""
     return SUBSCRIPTION + clientid.encode() + b"\0" + name.encode()
 
 
 def taken_prefix(clientid: str) -> bytes:
-    """What the keys of all messages begin with that a client has not released."""
     return TAKEN + clientid.encode() + b"\0"
 
 
 def taken_key(clientid: str, packet_id: int) -> bytes:
-    """The key of a message that was taken and not released."""
     return taken_prefix(clientid) + packet_id.to_bytes(2, "big")
 
 
@@ -136,7 +130,6 @@ def orphan_key(clientid: str, topic: bytes, payload: bytes, property_bytes: byte
 
 
 def will_key(clientid: str, number: int) -> bytes:
-    """The key of a will."""
     return WILL + clientid.encode() + b"\0" + number.to_bytes(8, "big")
 
 
@@ -145,8 +138,6 @@ def encode_will(will: Will, due_us: int, client: ClientInfo, granted: str) -> by
 
     Args:
         due_us: When it is to be published, on the wall clock; 0 while its client is connected.
-        client: What is to be known of its client when rights are asked.
-        granted: See `WillRecord`.
     """
     message = will.message
     texts = [b64encode(data).decode() for data in (message.payload, message.property_bytes)]
@@ -158,11 +149,6 @@ def encode_will(will: Will, due_us: int, client: ClientInfo, granted: str) -> by
 
 
 def decode_will(value: bytes) -> WillRecord:
-    """Read a will's record.
-
-    Raises:
-        ValueError: It is not one.
-    """
     due_us, delay_s, topic, payload, properties, qos, retain, *rest = _read(value)
     return WillRecord(due_us, delay_s, topic, b64decode(payload), qos, retain, b64decode(properties), *rest)
 
@@ -173,11 +159,6 @@ def encode_taken(ticket: int, id_high: int, id_low: int) -> bytes:
 
 
 def decode_taken(value: bytes) -> tuple[int, int, int]:
-    """Read the record of a message that was taken.
-
-    Raises:
-        ValueError: It is not one.
-    """
     ticket, id_high, id_low = _read(value)
     return ticket, id_high, id_low
 
@@ -188,11 +169,6 @@ def encode_orphans(count: int, id_high: int, id_low: int) -> bytes:
 
 
 def decode_orphans(value: bytes) -> tuple[int, int, int]:
-    """Read it.
-
-    Raises:
-        ValueError: It is not one.
-    """
     count, id_high, id_low = _read(value)
     return count, id_high, id_low
 
@@ -203,11 +179,6 @@ def encode_pair(first: int, second: int) -> bytes:
 
 
 def decode_pair(value: bytes) -> tuple[int, int]:
-    """Read it.
-
-    Raises:
-        ValueError: It is not one.
-    """
     first, second = _read(value)
     return first, second
 
@@ -219,11 +190,7 @@ def owner(key: bytes) -> tuple[str, bytes]:
 
 
 def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
-    """The record of a session as it is now.
-
-    Args:
-        lost: What is in flight, but was not read back yet.
-    """
+    """The record of a session as it is now; `lost` is what is in flight, but was not read back yet."""
     assigned = session.backlog.assigned()
     inflight = [_text(one) for one in lost]
     for packet_id, delivery in session.sender.window.deliveries.items():
@@ -251,11 +218,6 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
 
 
 def decode_session(value: bytes) -> SessionRecord:
-    """Read a session's record.
-
-    Raises:
-        ValueError: It is not one of a known format.
-    """
     version, expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, assigned, inflight = _read(value)
     if version != FORMAT:
         raise ValueError(f"a session of format {version}; this version knows {FORMAT}")
@@ -272,7 +234,6 @@ def with_left(value: bytes, left_us: int) -> bytes:
 
 
 def encode_subscription(subscription: Subscription, beginning: Beginning, mountpoint: str) -> bytes:
-    """The record of a subscription."""
     options = (int(subscription.qos), subscription.no_local, subscription.retain_as_published)
     numbers = (int(subscription.retain_handling), int(subscription.subscription_id), int(beginning.stored_us))
     received_us = int(beginning.received_us)
@@ -281,11 +242,6 @@ def encode_subscription(subscription: Subscription, beginning: Beginning, mountp
 
 
 def decode_subscription(value: bytes) -> SubscriptionRecord:
-    """Read a subscription's record.
-
-    Raises:
-        ValueError: It is not one.
-    """
     fields = _read(value)
     try:
         return SubscriptionRecord(*fields)
@@ -302,11 +258,7 @@ def is_open(value: bytes) -> bool:
 
 
 def closed(value: bytes, until_us: int) -> bytes:
-    """The same record, for what was stored up to a commit time.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """The same record, for what was stored up to a commit time."""
     saved = decode_subscription(value)
     if until_us <= saved.made_us:
         return _written(saved[:-2])

@@ -47,10 +47,8 @@ class Loss(NamedTuple):
     """Something that a session cannot get any more.
 
     Attributes:
-        where: The stream, or how many there were.
         since: It was stored from this commit time (µs) on,
         until: up to this one.
-        why: What became of it, in words.
         is_damage: Whether it is damaged on the disk, and not dropped because of its age or size.
     """
 
@@ -67,22 +65,20 @@ OnLoss = Callable[[DurableSession, Loss], None]
 class ReplayedDatabase(Protocol):
     """What a replay asks of a database."""
 
-    def get_streams(self, topic_filter_text: str, start: int | None = None, end: int | None = None) -> Sequence[Stream]:
-        """The streams that can hold messages of a filter."""
+    def get_streams(
+        self, topic_filter_text: str, start: int | None = None, end: int | None = None
+    ) -> Sequence[Stream]: ...
 
-    def make_iterator(self, stream: StreamId, topic_filter_text: str, start: int | None = None) -> StreamIterator:
-        """An iterator before the first message of the filter stored at `start` or later."""
+    def make_iterator(self, stream: StreamId, topic_filter_text: str, start: int | None = None) -> StreamIterator: ...
 
-    def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
-        """Read what follows."""
+    def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream: ...
 
     def next_readable(
         self, iterator: StreamIterator, n: int, report: Report, looked_at_max: int | None = None
     ) -> Batch | EndOfStream:
         """The same without what is damaged; an empty batch whose iterator has moved means that there may be more."""
 
-    def list_generations(self) -> Sequence[GenerationInfo]:
-        """All generations, by shard and number."""
+    def list_generations(self) -> Sequence[GenerationInfo]: ...
 
 
 class ReplayOutcome(Enum):
@@ -95,8 +91,6 @@ class ReplayOutcome(Enum):
 
 
 class _Source:
-    """One stream as one subscription sees it."""
-
     __slots__ = ("iterator", "name", "number", "subscription", "waiting")
 
     def __init__(self, number: int, name: str, subscription: Subscription, iterator: StreamIterator) -> None:
@@ -108,11 +102,7 @@ class _Source:
 
 
 class Replay:
-    """The replay of one session; owned by `DurableSessions`, from the time it falls behind until it is live or away.
-
-    Args:
-        on_loss: Called with what the session will never get.
-    """
+    """The replay of one session; owned by `DurableSessions`, from the time it falls behind until it is live or away."""
 
     def __init__(self, database: ReplayedDatabase, session: DurableSession, on_loss: OnLoss) -> None:
         self._database = database
@@ -142,7 +132,6 @@ class Replay:
 
         Raises:
             OffloadError: What follows is being fetched, or cannot be had now; a later turn goes on with it.
-            StorageError: The database cannot be read now.
         """
         session = self._session
         self.cost = 0
@@ -299,11 +288,7 @@ def find_message(
 def newest_retained(
     database: ReplayedDatabase, topic: str, since_us: int, looked_at_max: int = 100_000
 ) -> tuple[int, int] | None:
-    """The id of the retained message of a topic, or of what cleared it, that was stored last since a commit time.
-
-    Raises:
-        StorageError: It cannot be read.
-    """
+    """The id of the retained message of a topic, or of what cleared it, that was stored last since a commit time."""
     newest: tuple[int, int, int] | None = None  # commit time and id
     for stored in _stored_since(database, topic, since_us, looked_at_max):
         if stored.retain and (newest is None or stored.stored_at >= newest[0]):

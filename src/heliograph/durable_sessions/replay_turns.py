@@ -25,14 +25,7 @@ _FETCHED_S: Final = 0.01  # until what was offloaded is looked for again
 
 
 class Replays:
-    """The replays of a node; owned by `DurableSessions`.
-
-    Args:
-        batch_size: How many messages a session gets in one turn.
-        begin_turn: Tells the broker the time; called when the loop calls.
-        faults: Where sessions that raise are contained.
-        alarms: Where an alarm stands when a session has lost something.
-    """
+    """The replays of a node; owned by `DurableSessions`."""
 
     def __init__(
         self,
@@ -59,7 +52,6 @@ class Replays:
         self._counts = {"replayed": 0, "damaged_streams": 0, "dropped_backlogs": 0, "replay_errors": 0}
 
     def want(self, session: DurableSession) -> None:
-        """Give a session a turn when those that wait have had theirs."""
         if session.backlog.wanted:
             return
         session.backlog.wanted = True
@@ -69,11 +61,9 @@ class Replays:
             self._loop.call_soon(self._run)
 
     def end(self, session: DurableSession) -> None:
-        """A session ended."""
         self._replays.pop(session, None)
 
     def on_committed(self, head_us: int, ticket: int) -> None:
-        """More is committed: up to this time, and this ticket."""
         self._head_us = head_us
         self._committed = ticket
         waiting, self._awaiting_commit = self._awaiting_commit, []
@@ -82,7 +72,6 @@ class Replays:
                 self.want(session)
 
     def statistics(self) -> dict[str, int]:
-        """How many messages were replayed, how many sessions replay, and what could not be read."""
         numbers = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
         numbers["durable_sessions.replaying"] = len(self._replays)
         return numbers
@@ -105,7 +94,6 @@ class Replays:
                 self._loop.call_soon(self._run)
 
     def _replay(self, session: DurableSession, cost_max: int) -> int:
-        """Give a session its part of a turn: what that cost, in messages."""
         session.backlog.wanted = False
         if not session.attached or not session.backlog.behind:
             self._replays.pop(session, None)

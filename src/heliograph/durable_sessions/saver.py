@@ -19,18 +19,7 @@ _SAVED_PER_TURN: Final = 256
 
 
 class SessionSaver:
-    """Saves the sessions of a node; owned by `DurableSessions`.
-
-    Args:
-        durability: What counts batches, and what waits for them.
-        state: The database of sessions.
-        inflight: What is in flight to sessions, but was not read back yet.
-        head: Says how far packet identifiers are complete.
-
-    Attributes:
-        journal: Where batches go.
-        on_saved: Called with each ticket of session state that is durable.
-    """
+    """Saves the sessions of a node; owned by `DurableSessions`."""
 
     def __init__(
         self,
@@ -63,12 +52,10 @@ class SessionSaver:
         return self._durability.gathering
 
     def save(self, session: DurableSession) -> int:
-        """Save a session as it is at the end of this turn."""
         self._dirty[session] = None
         return self.gather()
 
     def forget(self, session: DurableSession) -> None:
-        """A session ended, and is not to be saved."""
         self._dirty.pop(session, None)
 
     def mark(self) -> None:
@@ -85,11 +72,7 @@ class SessionSaver:
         return self.gather()
 
     def notes(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All such records whose keys have a prefix.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
+        """All such records whose keys have a prefix."""
         return self.journal.scan(prefix)
 
     # --- some time later
@@ -101,7 +84,6 @@ class SessionSaver:
         self._save_touched()
 
     def save_now(self) -> None:
-        """Save all that has changed, however much it is: it is the end."""
         while self._durability.touched:
             self._save_some(len(self._durability.touched))
         self._submit()

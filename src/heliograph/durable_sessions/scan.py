@@ -27,12 +27,7 @@ _KINDS: Final = (record.SUBSCRIPTION, record.TAKEN, record.TAKEN_UP_TO, record.O
 
 
 class SessionScan:
-    """Owned by `DurableSessions`.
-
-    Args:
-        gather: Says that this turn's batch has changed.
-        on_met: Called when every session was discovered.
-    """
+    """The sessions that are discovered; owned by `DurableSessions`. `on_met` is called when all are."""
 
     def __init__(
         self,
@@ -62,11 +57,7 @@ class SessionScan:
         self._schedule()
 
     def discover(self, clientid: str) -> None:
-        """Discover one session now.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
+        """Discover one session now."""
         value = self._journal.get(record.session_key(clientid))
         if value is not None:
             self._discover(clientid, value)
@@ -81,11 +72,7 @@ class SessionScan:
         return clientid in self._over or clientid in self._unread
 
     def remove_now(self, clientid: str) -> None:
-        """Remove all records of a client in this turn's batch.
-
-        Raises:
-            StorageError: They cannot be looked for now.
-        """
+        """Remove all records of a client in this turn's batch."""
         batch = self._journal.batch
         subscriptions = [key for key, _ in self._journal.scan(record.subscription_key(clientid, ""))]
         others = [
@@ -102,11 +89,9 @@ class SessionScan:
         self._gather()
 
     def stop(self) -> None:
-        """Do nothing more; the next start goes on."""
         self._is_stopped = True
 
     def statistics(self) -> dict[str, int]:
-        """How many sessions were discovered and removed."""
         numbers = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
         numbers["durable_sessions.to_remove"] = len(self._over)
         return numbers

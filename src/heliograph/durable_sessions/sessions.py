@@ -46,25 +46,18 @@ _REFUSED_ALARM: Final = "durable_sessions_refused"
 
 
 class MessageDatabase(ReplayedDatabase, CommittedDatabase, Protocol):
-    """What is asked of the database of messages."""
+    pass
 
 
 class DurableSessions(Durability):
     """Every durable session of a node; owned by the node, in whose event loop it lives.
 
     Args:
-        topics: Of which topics `messages` has all messages, as filters.
-        messages: The database of messages; may be out of order.
-        state: The database of sessions.
         begin_turn: Tells the broker the time; called when the loop calls.
         alarms: Where alarms stand while session state is refused, and when a session has lost something.
 
     Attributes:
         health: Whether sessions can be read and saved; looked at in each tick.
-        start: What is read at once.
-        head: How far commits of messages are.
-        saver: Gathers and saves session state.
-        taken: The QoS 2 messages that were taken from clients.
     """
 
     def __init__(
@@ -107,7 +100,6 @@ class DurableSessions(Durability):
     # --- sessions that come, sleep and end
 
     def look_up(self, clientid: str, clean_start: bool) -> Pending[bool] | None:
-        """Read what a client that comes needs of the disk, in later turns; None if there is nothing to read."""
         if self.start.fault is not None:
             return None  # unknown; `begin` and `give_up` see to it
         session = self._table.held(clientid)
@@ -116,7 +108,6 @@ class DurableSessions(Durability):
         return None
 
     def awaken(self, clientid: str) -> Session | None:
-        """Read a session that lies on the disk only."""
         if self.start.fault is not None:
             return None  # unknown; `begin` and `give_up` see to it
         try:
@@ -127,11 +118,9 @@ class DurableSessions(Durability):
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
 
     def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
-        """The subscriptions of a session that lies on the disk only, which stays there."""
         return self._loader.saved_subscriptions(clientid)
 
     def begin(self, clientid: str) -> None:
-        """A session begins: what is still on the disk of an earlier one goes."""
         if self.start.fault is not None:
             raise ProtocolError(f"whether {clientid!r} has a session cannot be read now", rc.SERVER_UNAVAILABLE)
         if self.knows_all and not self._table.knows(clientid) and not self._scan.keeps(clientid):
@@ -144,11 +133,9 @@ class DurableSessions(Durability):
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
 
     def give_up(self, clientid: str, clean_start: bool) -> None:
-        """A session in memory begins, of a client that may have another on the disk."""
         self.start.give_up(clientid, clean_start)
 
     def end(self, session: Session) -> int:
-        """A session ended; nothing of it is to be left."""
         clientid = session.clientid
         if isinstance(session, DurableSession):
             self.saver.forget(session)
@@ -167,44 +154,36 @@ class DurableSessions(Durability):
         return self.saver.gather()
 
     def end_asleep(self, clientid: str) -> None:
-        """A session that lies on the disk only is over."""
         self._scan.remove(clientid)
 
     def covers(self, topic_filter: str) -> bool:
-        """Whether every message that a filter matches is stored."""
         return self._coverage.covers(topic_filter)
 
     # --- what sessions say
 
     def save(self, session: Session) -> int:
-        """Save a session as it is at the end of this turn."""
         if isinstance(session, DurableSession):
             return self.saver.save(session)
         return self.saver.gather()
 
     def save_subscription(self, session: Session, name: str, subscription: Subscription, beginning: Beginning) -> int:
-        """Save a subscription."""
         key = record.subscription_key(session.clientid, name)
         self._journal.batch.put(key, record.encode_subscription(subscription, beginning, session.mountpoint))
         return self.saver.gather()
 
     def forget_subscription(self, session: Session, name: str) -> int:
-        """A subscription was dropped."""
         self._journal.batch.delete(record.subscription_key(session.clientid, name))
         return self.saver.gather()
 
     def save_will(self, clientid: str, will: Will) -> int:
-        """Save a will under its number."""
         self._wills.save(clientid, will)
         return self.saver.gather()
 
     def forget_will(self, clientid: str, will: Will) -> None:
-        """A will was taken back, or is published and stored."""
         self._wills.forget(clientid, will)
         self.saver.gather()
 
     def recall(self, session: Session) -> None:
-        """Give a session that was read from the disk the messages back that are in flight."""
         if not isinstance(session, DurableSession):
             return
         try:
@@ -215,12 +194,10 @@ class DurableSessions(Durability):
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
 
     def park(self, session: Session) -> None:
-        """A session has more subscriptions to park than one turn takes."""
         if isinstance(session, DurableSession):
             self._parking.add(session)
 
     def want(self, session: Session) -> None:
-        """A session is behind and takes messages: give it a turn."""
         if isinstance(session, DurableSession):
             self._replays.want(session)
 
@@ -234,17 +211,12 @@ class DurableSessions(Durability):
         self._replays.batch_size = settings.batch_size
 
     async def prepare_topics(self, topics: Sequence[str]) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Make sessions ready for other stored topics: see `Coverage.prepare`.
-
-        Raises:
-            StorageError: Sessions on the disk cannot be read now.
-        """
+        """Make sessions ready for other stored topics: see `Coverage.prepare`."""
         if self.start.fault is not None:
             raise self.start.fault
         return await self._coverage.prepare(topics, self._table, self._journal, self._loader)
 
     def tick(self, uptime_us: int) -> None:
-        """Save the sessions that have moved on, so many at once."""
         self.health.tell(self.start.fault or self._journal.refusal)
         if self.start.fault is not None:
             self.start.retry(uptime_us)
@@ -254,14 +226,12 @@ class DurableSessions(Durability):
             self.saver.checkpoint()
 
     async def close(self) -> None:
-        """Save everything and close the database of sessions."""
         self._scan.stop()
         self._lookups.stop()
         self.saver.save_now()
         await self._state.close()
 
     def statistics(self) -> dict[str, float]:
-        """What replays have done, and what waits."""
         numbers: dict[str, float] = dict(self._replays.statistics())
         numbers.update(self._journal.statistics())
         numbers.update(self._scan.statistics())

@@ -30,16 +30,7 @@ _GIVEN_UP_MAX: Final = 100_000
 
 
 class SessionStart:
-    """Owned by `DurableSessions`.
-
-    Args:
-        durability: What the table of sessions is given.
-        coverage: Which topics are stored.
-        messages: The database of messages.
-
-    Attributes:
-        fault: Why the sessions on the disk are not known yet.
-    """
+    """What a start reads of durable sessions; owned by `DurableSessions`."""
 
     def __init__(
         self,
@@ -95,13 +86,11 @@ class SessionStart:
             _log.info("%d sessions are known", len(self._table))
 
     def retry(self, uptime_us: int) -> None:
-        """Time has passed: try again what has failed."""
         if uptime_us >= self._retry_due_us:
             self._retry_due_us = uptime_us + _RETRY_US
             self.load()
 
     def give_up(self, clientid: str, clean_start: bool) -> None:
-        """A session in memory begins, of a client that may have another on the disk."""
         if self.fault is None:
             return
         if not clean_start or len(self._given_up) >= _GIVEN_UP_MAX:

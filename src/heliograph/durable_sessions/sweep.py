@@ -15,11 +15,7 @@ _SLEEP_US: Final = 60_000_000  # how long a session stays in memory whose client
 
 
 class SessionSweep:
-    """Owned by `DurableSessions`.
-
-    Attributes:
-        slept_count: How many sessions were let go from memory.
-    """
+    """Owned by `DurableSessions`."""
 
     def __init__(self, table: SessionTable, journal: SessionJournal, inflight: LostInflight, replays: Replays) -> None:
         self.slept_count = 0

@@ -28,12 +28,7 @@ _LOOKED_AT_MAX: Final = 1_000_000
 
 
 class TakenRecords:
-    """What was taken from clients and not released; made for one start.
-
-    Args:
-        messages: The database of messages.
-        journal: The records, and where changes go.
-    """
+    """What was taken from clients and not released; made for one start."""
 
     def __init__(self, messages: ReplayedDatabase, journal: SessionJournal) -> None:
         self._messages = messages
@@ -41,11 +36,7 @@ class TakenRecords:
         self._known: dict[str, bool] = {}  # whether a client has a session
 
     def put_right(self) -> None:
-        """Make the records agree with what is stored, so that sessions can be read one by one.
-
-        Raises:
-            StorageError: A database cannot be read.
-        """
+        """Make the records agree with what is stored, so that sessions can be read one by one."""
         mark = self._journal.get(record.COMPLETE_UP_TO)
         if mark is None:
             return
@@ -117,11 +108,7 @@ class TakenRecords:
 
 
 def note_off(state: StateDatabase, head_us: int) -> None:
-    """Sessions are not kept from now on: what is stored behind this commit time was published by none of theirs.
-
-    Raises:
-        StorageError: That cannot be saved now.
-    """
+    """Sessions are not kept from now on: what is stored behind this commit time was published by none of theirs."""
     if state.get(record.COMPLETE_UP_TO) is None or state.get(record.OFF_SINCE) is not None:
         return
     batch = StateBatch()

@@ -19,13 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class SavedTakenMessages(TakenMessages):
-    """What was taken by the durable sessions of a node; owned by `DurableSessions`.
-
-    Args:
-        messages: The database of messages; may be out of order.
-        saver: Gathers what is to be saved.
-        uptime_us: The time since the node started, in microseconds.
-    """
+    """What was taken by the durable sessions of a node; owned by `DurableSessions`."""
 
     def __init__(self, messages: ReplayedDatabase, saver: SessionSaver, uptime_us: Callable[[], int]) -> None:
         self._messages = messages
@@ -34,7 +28,6 @@ class SavedTakenMessages(TakenMessages):
         self._log = BoundedLog(_log, uptime_us)
 
     def take(self, session: Session, packet_id: int, message: int, id_high: int, id_low: int) -> int:
-        """A QoS 2 message from the client was taken."""
         batch = self._journal.batch
         batch.put(record.taken_key(session.clientid, packet_id), record.encode_taken(message, id_high, id_low))
         if message:
@@ -42,12 +35,10 @@ class SavedTakenMessages(TakenMessages):
         return self._saver.gather()
 
     def release(self, session: Session, packet_id: int) -> int:
-        """The client released a message that was taken, or it was refused."""
         self._journal.batch.delete(record.taken_key(session.clientid, packet_id))
         return self._saver.gather()
 
     def find(self, session: Session, packet_id: int) -> tuple[int, int] | None:
-        """The id of the message that was taken under a packet identifier, if it is kept."""
         try:
             value = self._journal.get(record.taken_key(session.clientid, packet_id))
         except StorageError as error:
@@ -55,7 +46,6 @@ class SavedTakenMessages(TakenMessages):
         return None if value is None else record.decode_taken(value)[1:]
 
     def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
-        """The id of the message that a PUBLISH repeats, if a crash stored it without its packet identifier."""
         try:
             return claim_orphan(self._journal, session.clientid, repetition)
         except StorageError as error:
@@ -63,7 +53,6 @@ class SavedTakenMessages(TakenMessages):
             raise _refusal(detail, error) from error
 
     def is_replaced(self, topic: str, id_high: int, id_low: int) -> bool:
-        """Whether another retained message of a topic was stored after that of an id."""
         try:
             newest = newest_retained(self._messages, topic, id_high)
         except (UnknownStreamError, StorageDamagedError) as error:

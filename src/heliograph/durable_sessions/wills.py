@@ -45,11 +45,7 @@ class SavedWills:
         self._journal.batch.delete(record.will_key(clientid, will.number))
 
     def load(self) -> list[tuple[str, Will]]:
-        """Every will that is saved, with its client. The delay of one whose client was connected begins now.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
+        """Every will that is saved, with its client. The delay of one whose client was connected begins now."""
         found = []
         for key, value in self._journal.scan(record.WILL):
             clientid, number = record.owner(key)

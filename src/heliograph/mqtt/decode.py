@@ -41,9 +41,6 @@ def decode_publish(data: bytes, start: i64, body: i64, stop: i64, version: i64) 
     """Decode the PUBLISH that fills `data[start:stop]` with its body at `body`.
 
     Properties are checked here when there are any; the topic's characters are checked by routing, once per topic.
-
-    Raises:
-        ProtocolError: It breaks the specification.
     """
     first: i64 = data[start]
     qos: i64 = (first >> 1) & 3
@@ -104,9 +101,6 @@ def decode_packet(
         user_max: How many user properties it may have; not enforced for PUBLISH: the caller counts.
         filters_max: How many topic filters are decoded now; what is left is for `decode_entries` and
             `decode_topic_filters`.
-
-    Raises:
-        ProtocolError: It breaks the specification.
     """
     first: i64 = data[start]
     kind: i64 = first >> 4
@@ -152,11 +146,7 @@ def connect_version(data: bytes, at: i64, stop: i64) -> i64:
 
 
 def decode_connect(data: bytes, at: i64, stop: i64, user_max: i64 = props.ANY_NUMBER) -> p.Connect:
-    """Decode the body of a CONNECT of any version.
-
-    Raises:
-        ProtocolError: It breaks the specification; an unknown version carries 0x84.
-    """
+    """Decode the body of a CONNECT; the error of an unknown version carries 0x84."""
     name, at = decode_string(data, at, stop)
     if at + 4 > stop:
         raise MalformedPacketError("CONNECT is cut off")
@@ -262,11 +252,7 @@ def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i
 
 
 def decode_entries(packet: p.Subscribe, data: bytes, stop: i64, version: i64, count_max: i64) -> None:
-    """Decode so many more filters of a SUBSCRIBE at the most; it is whole when its `rest_at` is `stop`.
-
-    Raises:
-        ProtocolError: One breaks the specification.
-    """
+    """Decode so many more filters of a SUBSCRIBE at the most; it is whole when its `rest_at` is `stop`."""
     at = packet.rest_at
     while at < stop and count_max > 0:
         count_max -= 1
@@ -303,11 +289,7 @@ def _decode_unsubscribe(
 
 
 def decode_topic_filters(packet: p.Unsubscribe, data: bytes, stop: i64, count_max: i64) -> None:
-    """Decode so many more filters of an UNSUBSCRIBE at the most; it is whole when its `rest_at` is `stop`.
-
-    Raises:
-        ProtocolError: One breaks the specification.
-    """
+    """Decode so many more filters of an UNSUBSCRIBE at the most; it is whole when its `rest_at` is `stop`."""
     at = packet.rest_at
     while at < stop and count_max > 0:
         count_max -= 1

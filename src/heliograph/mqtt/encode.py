@@ -24,11 +24,7 @@ PINGRESP: Final = b"\xd0\x00"
 def encode_publish(
     version: i64, topic: bytes, payload: bytes, qos: i64, retain: bool, dup: bool, packet_id: int, property_bytes: bytes
 ) -> bytes:
-    """A whole PUBLISH.
-
-    Args:
-        property_bytes: MQTT 5 properties in wire form without their length; left out for MQTT 3.
-    """
+    """A whole PUBLISH; `property_bytes` is in wire form without its length, and left out for MQTT 3."""
     head = publish_head(version, topic, qos, retain, dup, len(payload), property_bytes)
     identifier = UINT16[packet_id] if qos != 0 else b""  # [MQTT-2.2.1-2] 3.1.1 [MQTT-2.3.1-5]
     return b"".join((head, identifier, publish_properties(version, property_bytes), payload))
@@ -72,7 +68,6 @@ def encode_ack(kind: i64, packet_id: int, code: int, version: i64, properties: P
 
 
 def encode_packet(packet: p.Packet, version: i64) -> bytes:
-    """Any packet in wire form for a peer of `version`."""
     kind = packet.kind
     if isinstance(packet, p.Publish):
         return encode_publish(
@@ -116,7 +111,6 @@ def encode_connack(packet: p.Connack, version: i64) -> bytes:
 
 
 def encode_connect(packet: p.Connect) -> bytes:
-    """CONNECT in the version that the packet names."""
     will = packet.will
     flags = 2 if packet.clean_start else 0
     parts = [encode_string(packet.clientid)]

@@ -109,7 +109,6 @@ class Publish(Packet):
         data: The whole packet, fixed header first.
         version: The protocol version that it is written in (3, 4 or 5).
         topic: The topic name as received; empty where a topic alias stands for it.
-        packet_id: 0 at QoS 0.
         properties_at: Where in `data` the property bytes begin (behind their length).
         payload_at: Where the payload begins.
     """
@@ -139,12 +138,10 @@ class Publish(Packet):
 
     @property
     def payload(self) -> bytes:
-        """The payload."""
         return self.data[self.payload_at :]
 
     @property
     def property_bytes(self) -> bytes:
-        """The MQTT 5 properties in wire form without their length; empty where there are none."""
         return self.data[self.properties_at : self.payload_at]
 
     def is_plain(self, qos: i64) -> bool:
@@ -166,11 +163,7 @@ class Ack(Packet):
 
 
 class SubscribeEntry:
-    """One topic filter of a SUBSCRIBE with its options.
-
-    Attributes:
-        code: The reason code with which a hook refused it; 0 for none.
-    """
+    """One topic filter of a SUBSCRIBE with its options; `code` is that with which a hook refused it, 0 for none."""
 
     def __init__(
         self, topic_filter: str, qos: int, no_local: bool, retain_as_published: bool, retain_handling: int
@@ -236,14 +229,10 @@ class ReasonPacket(Packet):
 
 
 class Disconnect(ReasonPacket):
-    """DISCONNECT."""
-
     def __init__(self, code: int, properties: Properties) -> None:
         super().__init__(DISCONNECT, code, properties)
 
 
 class Auth(ReasonPacket):
-    """AUTH."""
-
     def __init__(self, code: int, properties: Properties) -> None:
         super().__init__(AUTH, code, properties)

@@ -152,7 +152,6 @@ class Properties:
         self.subscription_ids: list[int] = []
 
     def number(self, identifier: int, default: int) -> int:
-        """The integer property `identifier`, or `default` where the packet has none."""
         return self.numbers.get(identifier, default)
 
     def __eq__(self, other: object) -> bool:
@@ -324,11 +323,7 @@ def encode_string(text: str) -> bytes:
 
 
 def encode_binary(data: bytes) -> bytes:
-    """Binary data with its two-byte length.
-
-    Raises:
-        ValueError: It is longer than 65,535 bytes.
-    """
+    """Binary data with its two-byte length; `ValueError` beyond 65,535 bytes."""
     if len(data) > 0xFFFF:
         raise ValueError(f"a field of {len(data)} bytes; at most 65535 fit")  # [MQTT-4.7.3-3] 3.1.1 [MQTT-4.7.3-3]
     return len(data).to_bytes(2, "big") + data
@@ -358,11 +353,7 @@ def _encode_number(kind: int, number: int) -> bytes:
 
 
 def properties_from_wire(property_bytes: bytes, allowed: frozenset[int], user_max: i64 = ANY_NUMBER) -> Properties:
-    """Decode property bytes that lost their length in front (a stored message's).
-
-    Raises:
-        ProtocolError: As `decode_properties`.
-    """
+    """Decode property bytes that lost their length in front (a stored message's)."""
     wire = encode_varint(len(property_bytes)) + property_bytes
     properties, _ = decode_properties(wire, 0, len(wire), allowed, user_max)
     return properties

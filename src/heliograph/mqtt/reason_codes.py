@@ -217,7 +217,6 @@ _FROM_CONNACK_V3: Final = {
 
 
 def name_of(code: int) -> str:
-    """The lower-case name of a reason code, for logs and events."""
     return NAMES.get(code, f"reason_0x{code:02x}")
 
 

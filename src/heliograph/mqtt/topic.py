@@ -17,12 +17,7 @@ _PREFIXES: Final = (SHARE_PREFIX, QUEUE_PREFIX, EXCLUSIVE_PREFIX)
 
 
 def topic_name_fault(topic: str, levels_max: int) -> str | None:
-    """Why `topic` may not be published to, or None if it may.
-
-    Args:
-        topic: A decoded topic name.
-        levels_max: The most levels that the operator allows.
-    """
+    """Why `topic` may not be published to, or None if it may."""
     if not topic:
         return "the topic name is empty"  # [MQTT-4.7.3-1] 3.1.1 [MQTT-4.7.3-1]
     if "+" in topic or "#" in topic:
@@ -36,12 +31,7 @@ def topic_name_fault(topic: str, levels_max: int) -> str | None:
 
 
 def topic_filter_fault(topic_filter: str, levels_max: int) -> str | None:
-    """Why `topic_filter` is not a valid filter (without a share prefix), or None if it is one.
-
-    Args:
-        topic_filter: A decoded topic filter.
-        levels_max: The most levels that the operator allows.
-    """
+    """Why `topic_filter` is not a valid filter (without a share prefix), or None if it is one."""
     if not topic_filter:
         return "the topic filter is empty"  # [MQTT-4.7.3-1] 3.1.1 [MQTT-4.7.3-1]
     if "\0" in topic_filter:
@@ -64,8 +54,7 @@ def subscription_fault(topic_filter: str, levels_max: int) -> str | None:
     exclusive and shared at once.
 
     Args:
-        topic_filter: A decoded topic filter; `$share/<group>/`, `$queue/` or `$exclusive/` may stand before it.
-        levels_max: The most levels that the operator allows; the levels of the prefix are not counted.
+        levels_max: Levels of the prefix are not counted.
     """
     if not topic_filter.startswith(_PREFIXES):
         return topic_filter_fault(topic_filter, levels_max)

@@ -61,12 +61,7 @@ class RetainedCommits:
 
 
 class DiskRetainer(Retainer):
-    """Owned by the node.
-
-    Args:
-        table: The messages. It may be out of order: nothing is retained and found then.
-        commits: Who writes them.
-    """
+    """Keeps messages in a table, which may be out of order: nothing is retained and found then. Owned by the node."""
 
     def __init__(self, broker: Broker, table: KeyedTable, commits: RetainedCommits, options: RetainerOptions) -> None:
         super().__init__(broker, options)
@@ -91,11 +86,9 @@ class DiskRetainer(Retainer):
         return DiskMatches(self, topic_filter, int(self.table.last_time), self.page_max)
 
     def listing(self, topic_filter: str) -> "DiskMatches":
-        """The same, also those that are retained while they are read."""
         return DiskMatches(self, topic_filter, _EVER, min(self.page_max, _LISTED_PAGE_MAX))
 
     def remove(self, topic: str) -> bool:
-        """Forget the message of a topic; whether it had one."""
         change = self.table.remove(topic)
         if change is None:
             return False
@@ -104,26 +97,21 @@ class DiskRetainer(Retainer):
         return True
 
     def when_durable(self, then: Callable[[StorageError | None], object]) -> None:
-        """Call a function when all changes so far are on the disk, or with why they are not."""
         self._commits.when_durable(then)
 
     def reindex(self) -> bool:
-        """Read the topics of the table again: those that are gone no longer make lookups ask the disk."""
         return self._topics.renew()
 
     def index_state(self) -> str:
-        """Whether it is known which topics there are, so that most lookups without a match do not ask the disk."""
         return self._topics.state()
 
     def may_match(self, topic_filter: str) -> bool:
         return self._topics.may_match(topic_filter)
 
     def learn(self) -> bool:
-        """Get to know what is on the disk, a bounded step; whether there is more."""
         return self._topics.advance()
 
     def sweep(self, count_max: int = 250) -> int:
-        """Forget messages that have expired, after looking at so many at the most; how many it were."""
         try:
             keys = self.table.due(self.broker.now_us, count_max)
         except StorageError as error:
@@ -135,7 +123,6 @@ class DiskRetainer(Retainer):
         return len(keys)
 
     def statistics(self) -> dict[str, int]:
-        """Sizes, and how many messages were not kept, or no longer, and why."""
         numbers = super().statistics()
         numbers["retained.read_failed"] = self._read_failed
         return numbers
@@ -143,7 +130,6 @@ class DiskRetainer(Retainer):
     # --- for matches
 
     def expire(self, key: bytes) -> None:
-        """Forget a message that has expired."""
         change = self.table.remove_key(key)
         if change is not None:
             self._commits.submit(change, False)
@@ -269,7 +255,6 @@ class DiskMatches(RetainedMatches):
         return None
 
     def _fill(self) -> bool:
-        """Read the next page; whether something is in it."""
         if not self._began:
             self._began = True
             if has_wildcard(self._filter):

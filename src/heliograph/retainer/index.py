@@ -39,7 +39,6 @@ class RetainedTopicIndex:
         self._dollar = BitMap()
 
     def add(self, slot: int, topic: bytes) -> None:
-        """Enter a topic under a slot that no topic has."""
         self._all.add(slot)
         if topic.startswith(b"$"):
             self._dollar.add(slot)
@@ -57,7 +56,6 @@ class RetainedTopicIndex:
                 shard[key] = _with_slot(slots, slot)
 
     def discard(self, slot: int, topic: bytes) -> None:
-        """Take out a topic that was entered under `slot`."""
         self._all.discard(slot)
         self._dollar.discard(slot)
         levels = topic.split(b"/", LEVELS_INDEXED)

@@ -62,7 +62,6 @@ class MemoryRetainer(Retainer):
         self.window = options.batch_read_number or _WINDOW
 
     def retain(self, message: Message) -> bool:
-        """Keep `message` for its topic, or forget the topic's message; whether it goes on to subscribers."""
         pressure = self.broker.pressure
         if not pressure.is_on:
             return super().retain(message)
@@ -82,13 +81,11 @@ class MemoryRetainer(Retainer):
         return MemoryMatches(self, topic_filter, _EVER)
 
     def remove(self, topic: str) -> bool:
-        """Forget the message of a topic; whether it had one."""
         count = self._count
         self._forget_topic(topic.encode("utf-8"))
         return self._count < count
 
     def sweep(self, count_max: int = 2000) -> int:
-        """Forget messages that have expired, after looking at so many at the most; how many it were."""
         now_s = self.broker.now_us // US
         slots = self._expiry.take_due(now_s, count_max)
         count_before = self._count
@@ -116,7 +113,6 @@ class MemoryRetainer(Retainer):
         return found[passed : passed + self.window].to_array()
 
     def read(self, slot: int, sequence: int) -> Message | None:
-        """The message in a slot, unless it was kept after `sequence` messages were, or has expired."""
         self.broker.work += READ_WORK
         topic = self._topics[slot]
         if topic is None:
@@ -203,11 +199,7 @@ class MemoryRetainer(Retainer):
 
 
 class MemoryMatches(RetainedMatches):
-    """What one filter matches in a store; a view of it that holds some slots and no message.
-
-    Args:
-        sequence: Messages that are kept after so many were are left out.
-    """
+    """What one filter matches in a store, of what it had at `sequence`; a view that holds some slots and no message."""
 
     def __init__(self, store: MemoryRetainer, topic_filter: str, sequence: int) -> None:
         super().__init__()
@@ -275,7 +267,6 @@ class ExpirySlots:
         return due_s
 
     def discard(self, slot: int, due_s: int) -> None:
-        """Take a slot out of the second that it is listed under."""
         slots = self._due.get(due_s)
         if slots is not None:
             slots.discard(slot)
@@ -283,7 +274,6 @@ class ExpirySlots:
                 del self._due[due_s]
 
     def take_due(self, now_s: int, count_max: int) -> list[int]:
-        """Take out slots that are due, at most so many."""
         taken: list[int] = []
         while self._due and len(taken) < count_max:
             due_s = min(self._due)
@@ -302,7 +292,6 @@ class RecordHead:
     """What is known of a retained message without its texts.
 
     Attributes:
-        slot: Its number in the topic index.
         sequence: How many messages the store had taken when it took this one.
         expires_us: When it expires, in microseconds since the epoch; 0 for never.
         due_s: The entry of the expiry table that it is listed under, 0 for none.

@@ -88,11 +88,7 @@ class TopicBeginnings:
 
 
 class KnownTopics:
-    """Which topics a table can have; owned by its retainer, which enters what it puts there.
-
-    Args:
-        table: The table; nothing else may put messages into it.
-    """
+    """Which topics a table can have; owned by its retainer, which alone puts messages into it."""
 
     def __init__(self, table: KeyedTable) -> None:
         self._table = table
@@ -103,7 +99,6 @@ class KnownTopics:
         self._is_given_up = False  # until the next opening
 
     def add(self, topic: str) -> None:
-        """A message of this topic is put into the table."""
         known, filling = self._known, self._filling
         if known is not None:
             known.add(topic)
@@ -111,7 +106,6 @@ class KnownTopics:
             filling.add(topic)
 
     def may_match(self, topic_filter: str) -> bool:
-        """Whether the table can have a message that a filter matches; where that is not known, yes."""
         if self._opened != self._table.opened:
             self._begin_anew()
             self.advance()  # a small table is known at once

@@ -49,7 +49,6 @@ class Retainer(RetainedStore):
         self._expired = 0
 
     def use(self, options: RetainerOptions) -> None:
-        """Use other limits from now on; what is retained already stays, with the expiry that it has."""
         if options.max_publish_rate != self._options.max_publish_rate:
             self._publish_allowance = _allowance(options)
         self._options = options
@@ -57,11 +56,9 @@ class Retainer(RetainedStore):
         self.delivery_rate = options.delivery_rate
 
     def __len__(self) -> int:
-        """How many messages there are."""
         raise NotImplementedError(type(self).__name__)
 
     def retain(self, message: Message) -> bool:
-        """Keep `message` for its topic, or forget the topic's message; whether it goes on to subscribers."""
         publish = message.publish
         payload_bytes = len(publish.data) - publish.payload_at
         if payload_bytes == 0:
@@ -114,7 +111,6 @@ class Retainer(RetainedStore):
         return False
 
     def statistics(self) -> dict[str, int]:
-        """Sizes, and how many messages were not kept, or no longer, and why."""
         return {
             "retained.count": len(self),
             "retained.limit": self._count_max,
@@ -133,11 +129,9 @@ class Retainer(RetainedStore):
         raise NotImplementedError(type(self).__name__)
 
     def _forget(self, message: Message) -> None:
-        """Forget the message that the topic of `message` has, if any."""
         raise NotImplementedError(type(self).__name__)
 
     def _size_bytes(self) -> int:
-        """How many bytes the messages have."""
         raise NotImplementedError(type(self).__name__)
 
     def _may_grow(self, message: Message) -> bool:
@@ -149,7 +143,6 @@ class Retainer(RetainedStore):
         raise NotImplementedError(type(self).__name__)
 
     def _has_room(self) -> bool:
-        """Whether one more topic may have a message."""
         count_max = self._options.max_retained_messages
         return count_max == 0 or len(self) < count_max or self.sweep(_MADE_ROOM_MAX) > 0
 
@@ -173,7 +166,6 @@ class Retainer(RetainedStore):
         return False
 
     def _expires_us(self, message: Message) -> int:
-        """When a message expires, 0 for never."""
         options = self._options
         interval_us = options.msg_expiry_interval_us
         if options.msg_expiry_interval_override_us is not None:

@@ -10,11 +10,7 @@ from heliograph.mqtt.topic import SYS_PREFIX, topic_matches
 
 
 class StateTopics(RetainedStore):
-    """The retained messages of a node: the broker's own here, all others in the store behind; owned by the node.
-
-    Args:
-        store: The retainer; None where nothing else is retained.
-    """
+    """The retained messages of a node: the broker's own here, all others in the store behind; owned by the node."""
 
     def __init__(self, store: RetainedStore | None) -> None:
         super().__init__()
@@ -24,7 +20,6 @@ class StateTopics(RetainedStore):
             self.set_store(store)
 
     def set_store(self, store: RetainedStore | None) -> None:
-        """Use `store` as the fallback from now on; None for nothing."""
         self._store = store
         self.batch_deliver_number = 0 if store is None else store.batch_deliver_number
         self.delivery_rate = None if store is None else store.delivery_rate
@@ -43,7 +38,6 @@ class StateTopics(RetainedStore):
         return self._store is None or self._store.retain(message)
 
     def refusal_code(self) -> int:
-        """The reason code with which the store behind refuses messages."""
         return 0 if self._store is None else self._store.refusal_code()
 
     def may_match(self, topic_filter: str) -> bool:
@@ -65,13 +59,6 @@ class StateTopics(RetainedStore):
 
 
 class StateMatches(RetainedMatches):
-    """What one filter matches.
-
-    Args:
-        topics: Those of the broker's own messages, the first one last.
-        others: What it matches in the store behind.
-    """
-
     def __init__(self, store: StateTopics, topics: list[str], others: RetainedMatches | None) -> None:
         super().__init__()
         self._store = store
@@ -79,7 +66,6 @@ class StateMatches(RetainedMatches):
         self._others = others
 
     def next(self) -> Message | None:
-        """The next message; None at the end."""
         while self._topics:
             message = self._store.find(self._topics.pop())
             if message is not None:

@@ -67,7 +67,6 @@ class AwaitingRel:
         self._put(packet_id, _packed(uptime_us, ticket))
 
     def _restore(self, packet_id: int, uptime_us: int) -> None:
-        """Remember a message that an earlier process took."""
         self._put(packet_id, _packed(uptime_us, 0) | _RESTORED)
 
     def _is_restored(self, packet_id: int) -> bool:

@@ -28,9 +28,6 @@ class UncommittedDelivery:
 class CommitBarriers:
     """The barriers in all outboxes of one node; `Durability` is its only subclass.
 
-    Args:
-        faults: Where sessions that raise are contained.
-
     Attributes:
         committed: The newest ticket of stored messages that is answered for.
         gathering: The ticket of the commit that session state is gathered for now.

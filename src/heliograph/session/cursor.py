@@ -17,9 +17,6 @@ class Cursor:
 
     A message is assigned once it was sent under a packet identifier, or is not for the session. Owned by the session.
 
-    Args:
-        at_us: The commit time.
-
     Attributes:
         taken: Ids above the cursor that were assigned before the session fell behind, with their QoS.
         emitted: Ids above the cursor that were replayed.
@@ -38,13 +35,11 @@ class Cursor:
     # --- while the session is live
 
     def add(self, delivery: Delivery) -> bool:
-        """A message was assigned while the session is live; whether it is time to look which are below the head."""
         self._recent.append(delivery)
         self.recent_bytes += len(delivery.message.publish.data)
         return len(self._recent) >= self._recent_max
 
     def is_overfull(self) -> bool:
-        """Whether more messages above the cursor are remembered than may be."""
         return len(self._recent) >= _RECENT_MAX
 
     def advance(self, head_us: i64, committed: i64) -> None:
@@ -74,7 +69,6 @@ class Cursor:
     # --- while messages are replayed
 
     def note(self, high: int, low: int, qos: int) -> None:
-        """A message above the cursor was assigned; where subscriptions overlap, at the highest QoS of all of them."""
         key: tuple[int, int] = (high, low)
         self.taken[key] = max(self.taken.get(key, -1), qos)
 
@@ -93,7 +87,6 @@ class Cursor:
         return self.taken.get(key, -1) >= qos
 
     def emit(self, key: tuple[int, int], qos: i64) -> None:
-        """A message was replayed."""
         self.emitted.append((key[0], key[1], qos))
 
     def interrupt(self) -> None:
@@ -103,12 +96,10 @@ class Cursor:
         self.emitted = []
 
     def replayed(self, head_us: i64) -> None:
-        """Everything up to a commit time was replayed."""
         self.at_us = max(self.at_us, head_us)
         self.emitted = []
 
     def go_live(self) -> None:
-        """The session is live from now on, so nothing above the cursor is replayed."""
         self.taken = {}
 
     def assigned(self) -> list[tuple[int, int, int]]:

@@ -15,12 +15,7 @@ from heliograph.session.will import Will
 
 
 class SavedSubscription:
-    """A subscription of a session that is on the disk only.
-
-    Args:
-        name: The filter as its client wrote it.
-        mountpoint: What stands before it.
-    """
+    """A subscription of a session that is on the disk only; `name` is the filter as its client wrote it."""
 
     def __init__(
         self,
@@ -78,27 +73,15 @@ class Durability(CommitBarriers):
         raise NotImplementedError(type(self).__name__)
 
     def awaken(self, clientid: str) -> Session | None:
-        """Read a session that lies on the disk only, and put it back into the table; None if there is none.
-
-        Raises:
-            ProtocolError: It cannot be read now.
-        """
+        """Read a session that lies on the disk only, and put it back into the table; None if there is none."""
         raise NotImplementedError(type(self).__name__)
 
     def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
-        """The subscriptions of a session that lies on the disk only, which stays there; a page in each step.
-
-        Raises:
-            StorageError: They cannot be read now.
-        """
+        """The subscriptions of a session that lies on the disk only, which stays there; a page in each step."""
         raise NotImplementedError(type(self).__name__)
 
     def begin(self, clientid: str) -> None:
-        """Remove what is left on the disk of an earlier session: the client begins a new one.
-
-        Raises:
-            ProtocolError: The disk cannot be read now.
-        """
+        """Remove what is left on the disk of an earlier session: the client begins a new one."""
         raise NotImplementedError(type(self).__name__)
 
     def give_up(self, clientid: str, clean_start: bool) -> None:
@@ -110,7 +93,6 @@ class Durability(CommitBarriers):
         raise NotImplementedError(type(self).__name__)
 
     def end_asleep(self, clientid: str) -> None:
-        """Remove, in later turns, a session that lies on the disk only and is over."""
         raise NotImplementedError(type(self).__name__)
 
     def save_will(self, clientid: str, will: Will) -> i64:
@@ -122,7 +104,6 @@ class Durability(CommitBarriers):
         raise NotImplementedError(type(self).__name__)
 
     def save(self, session: Session) -> i64:
-        """Save a session as it is at the end of this turn: the ticket of the commit."""
         raise NotImplementedError(type(self).__name__)
 
     def save_subscription(self, session: Session, name: str, subscription: Subscription, beginning: Beginning) -> i64:
@@ -134,7 +115,6 @@ class Durability(CommitBarriers):
         raise NotImplementedError(type(self).__name__)
 
     def end(self, session: Session) -> i64:
-        """A session ended: the ticket of the commit after which nothing of it is left."""
         raise NotImplementedError(type(self).__name__)
 
     def want(self, session: Session) -> None:
@@ -146,9 +126,5 @@ class Durability(CommitBarriers):
         raise NotImplementedError(type(self).__name__)
 
     def recall(self, session: Session) -> None:
-        """A session that was read from the disk gets its client: give it back the messages that are in flight.
-
-        Raises:
-            ProtocolError: They cannot be read now.
-        """
+        """A session that was read from the disk gets its client: give it back the messages that are in flight."""
         raise NotImplementedError(type(self).__name__)

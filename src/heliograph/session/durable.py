@@ -32,12 +32,10 @@ class DurableSession(Session):
     """One client's session that outlives the broker; owned by the session table.
 
     Attributes:
-        backlog: What it has yet to get of the stored messages.
         parked: The subscriptions whose messages are all stored are out of the routing table: publishing does not come
             across them.
         will_number: That of the newest will that was saved for it.
         will: The one that is saved while its client is connected.
-        has_lost: Messages in flight are to be recalled.
     """
 
     def __init__(
@@ -59,23 +57,19 @@ class DurableSession(Session):
     def attach(
         self, outbox: Outbox, encoder: Encoder, receive_maximum: i64, access_check: AccessCheck | None = None
     ) -> None:
-        """As a session in memory does; what was in flight is read again, unless it never left memory."""
         self.recall()
         self.backlog.came_us = self.broker.now_us
         super().attach(outbox, encoder, receive_maximum, access_check)
 
     def recall(self) -> None:
-        """Read what is in flight again, where it is not in memory; before CONNACK, since it may not be readable now."""
         if self.has_lost:
             self.durability.recall(self)
             self.has_lost = False
 
     def keeps_wills(self) -> bool:
-        """Always, unless it ends with the connection."""
         return self.expiry_interval_s != 0
 
     def keep_will(self, will: Will | None) -> None:
-        """Save the will; its CONNACK waits for that."""
         before, self.will = self.will, will
         if before is not None:
             self.durability.forget_will(self.clientid, before)
@@ -96,7 +90,6 @@ class DurableSession(Session):
         super().resume()
 
     def detach(self) -> None:
-        """The connection is gone; from now on stored messages pass it by."""
         if self.attached:
             if self.backlog.behind:
                 self.backlog.stop_catching()
@@ -113,7 +106,6 @@ class DurableSession(Session):
     # --- towards the client
 
     def deliver(self, message: Message, subscription: Subscription) -> None:
-        """As a session in memory does, unless it is behind and the message can be replayed."""
         if not self.backlog.passes_by(message, subscription):
             super().deliver(message, subscription)
 
@@ -126,7 +118,6 @@ class DurableSession(Session):
         super().deliver_retained(message, subscription)
 
     def pump(self) -> None:
-        """Send what may be sent now, and ask for a turn at the replay."""
         super().pump()
         self.backlog.want_turn()
 
@@ -134,7 +125,6 @@ class DurableSession(Session):
         """Take the next message of the replay; `MessageSender.has_room` says whether it may come.
 
         Args:
-            message: Its ticket says that it is stored.
             stored_at_us: The time of its commit, which never falls from call to call.
         """
         qos = subscription.qos
@@ -182,7 +172,6 @@ class DurableSession(Session):
         self.durability.save(self)
 
     def on_pubrec(self, packet_id: int, is_refused: bool) -> bool:
-        """The client has a QoS 2 message, or refuses it; PUBREL waits until that is saved."""
         known = super().on_pubrec(packet_id, is_refused)
         outbox = self.sender.outbox
         if known and not is_refused and outbox is not None:
@@ -194,11 +183,9 @@ class DurableSession(Session):
 
     @property
     def awaiting_rel(self) -> AwaitingRel:
-        """The QoS 2 messages that it was sent and has not released."""
         return self.durable_awaiting_rel()
 
     def durable_awaiting_rel(self) -> DurableAwaitingRel:
-        """The same, as what it is."""
         awaiting = self.unreleased
         if not isinstance(awaiting, DurableAwaitingRel):
             awaiting = DurableAwaitingRel(self, self.durability)
@@ -208,7 +195,6 @@ class DurableSession(Session):
     # --- subscriptions
 
     def subscribe(self, name: str, subscription: Subscription) -> None:
-        """Add a subscription; its SUBACK waits until it is saved. None once the session has ended."""
         if self.sender.has_ended:
             return
         super().subscribe(name, subscription)
@@ -216,14 +202,12 @@ class DurableSession(Session):
         self._await_saved(self.durability.save_subscription(self, name, subscription, beginning))
 
     def resubscribe(self, name: str, subscription: Subscription) -> None:
-        """A subscription has other options now; its SUBACK waits until they are saved."""
         beginning = self.backlog.beginnings.get(name)
         if beginning is None:
             beginning = Beginning(0, 0, 0)  # the cursor is behind it
         self._await_saved(self.durability.save_subscription(self, name, subscription, beginning))
 
     def restore(self, name: str, subscription: Subscription, beginning: Beginning) -> None:
-        """A subscription was read from the disk."""
         self.subscriptions[name] = subscription
         if subscription.group:
             self.shared_count += 1
@@ -235,7 +219,6 @@ class DurableSession(Session):
             self.broker.subscribe(subscription)
 
     def unsubscribe(self, name: str) -> Subscription | None:
-        """Drop a subscription; its UNSUBACK waits until that is saved."""
         subscription = super().unsubscribe(name)
         if subscription is not None:
             self.backlog.beginnings.pop(name, None)
@@ -250,7 +233,6 @@ class DurableSession(Session):
         return super().drop_subscriptions(count_max)
 
     def close(self) -> None:
-        """End the session, and what is on the disk of it."""
         awaiting = self.unreleased
         if isinstance(awaiting, DurableAwaitingRel):
             awaiting.forget_all()
@@ -310,7 +292,6 @@ class DurableSession(Session):
         return not subscription.group and self.durability.covers(subscription.topic_filter)
 
     def _park(self) -> None:
-        """Called while its client leaves."""
         self.parked = True
         self.sender.outbox = None
         self._listing = list(self.subscriptions.values())

@@ -23,33 +23,27 @@ class DurableAwaitingRel(AwaitingRel):
         self.has_orphans = False
 
     def add(self, packet_id: int, ticket: int, uptime_us: int, id_low: int = 0) -> None:
-        """Remember a message; what its client is sent from now on waits until that is saved."""
         super().add(packet_id, ticket, uptime_us, id_low)
         now_us = self._session.broker.now_us
         self._await_saved(self._durability.taken.take(self._session, packet_id, ticket, now_us, id_low))
 
     def restore(self, packet_id: int, uptime_us: int) -> None:
-        """An identifier was read from the disk, where the id of its message stays."""
         self._restore(packet_id, uptime_us)
 
     def release(self, packet_id: int) -> bool:
-        """PUBREL came, or the message was refused; whether the identifier was known."""
         known = super().release(packet_id)
         if known:
             self._await_saved(self._durability.taken.release(self._session, packet_id))
         return known
 
     def forget_all(self) -> None:
-        """The session ends: none of the identifiers is to be found again."""
         for packet_id in self._taken:
             self._durability.taken.release(self._session, packet_id)
 
     def may_repeat(self, packet_id: int) -> bool:
-        """Whether a PUBLISH under that identifier may repeat what an earlier process stored."""
         return self._is_restored(packet_id) or (self.has_orphans and packet_id not in self._taken)
 
     def recall(self, packet_id: int, repetition: Repetition) -> bool:
-        """Whether an earlier process stored what a PUBLISH repeats; its identifier is then known, if it was lost."""
         if self._is_restored(packet_id):
             return True
         orphan = self._durability.taken.claim_orphan(self._session, repetition)

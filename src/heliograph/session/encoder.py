@@ -35,7 +35,6 @@ class Encoder:
         """Write a message as its delivery says.
 
         Args:
-            packet_id: What the client acknowledges it under; 0 at QoS 0.
             is_repeated: The client may have got it under this identifier before.
             now_us: The wall clock, for messages whose lifetime is counted down.
 

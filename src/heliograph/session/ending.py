@@ -17,17 +17,14 @@ class EndingSessions:
         self._left: list[Session] = []
 
     def add(self, session: Session) -> None:
-        """A session ends: drop its subscriptions, as many as may be dropped at once; `go_on` drops the others."""
         if not self._drop(session):
             self._left.append(session)
 
     def go_on(self) -> None:
-        """Drop some more of one session."""
         if self._left:
             self.add(self._left.pop())
 
     def _drop(self, session: Session) -> bool:
-        """Drop some subscriptions of a session; whether none is left."""
         try:
             return session.drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE)
         except Exception as error:  # noqa: BLE001 - its other subscriptions are dropped too, whatever it is

@@ -17,7 +17,6 @@ class GroupDelivery(Delivery):
 
     Args:
         after_us: A commit time behind which the message is stored.
-        entry: The group's own note of it.
     """
 
     def __init__(

@@ -10,7 +10,6 @@ class Asleep(Listed):
     """What is known of a session that is on the disk only; read for its client, or when it ends.
 
     Args:
-        absence: The number of its client's absence.
         expiry_s: How long it outlives its connection.
         left_us: When its client left, microseconds since the epoch.
     """
@@ -48,11 +47,9 @@ class KnownSessions:
 
     @property
     def away_count(self) -> int:
-        """How many have no connection."""
         return len(self._absences) + len(self.asleep)
 
     def begin(self, session: Session) -> None:
-        """A session is new."""
         self.held[session.clientid] = session
         self._listed.add(session)
 
@@ -62,16 +59,13 @@ class KnownSessions:
         return self._absences.get(clientid, 0) if asleep is None else asleep.absence
 
     def depart(self, clientid: str) -> None:
-        """The client of a session in memory is away from now on."""
         self._last_absence += 1
         self._absences[clientid] = self._last_absence
 
     def come_back(self, clientid: str) -> None:
-        """The client of a session in memory is back."""
         self._absences.pop(clientid, None)
 
     def find_asleep(self, clientid: str, expiry_s: i64, left_us: i64) -> None:
-        """A session lies on the disk that was not known."""
         self._last_absence += 1
         asleep = Asleep(clientid, self._last_absence, expiry_s, left_us)
         self.asleep[clientid] = asleep
@@ -94,7 +88,6 @@ class KnownSessions:
         self._listed.replace(session, asleep)
 
     def forget(self, clientid: str) -> None:
-        """The session of a client is over, if it has one."""
         self._absences.pop(clientid, None)
         entry: Listed | None = self.held.pop(clientid, None)
         if entry is None:
@@ -107,6 +100,5 @@ class KnownSessions:
         return self._listed.walk(before)
 
     def entry(self, clientid: str) -> Listed | None:
-        """What is known of the session of a client; None if there is none."""
         session: Listed | None = self.held.get(clientid)
         return self.asleep.get(clientid) if session is None else session

@@ -20,8 +20,6 @@ class MqttEncoder(Encoder):
     """Writes for MQTT clients of one version; with topic aliases for one connection, else for any that are alike.
 
     Args:
-        packet_bytes_max: The largest packet that the client takes.
-        alias_max: The highest topic alias that may be used towards the client.
         mount_bytes: The length of the mountpoint, which the client's topics lack.
     """
 
@@ -34,7 +32,6 @@ class MqttEncoder(Encoder):
         self._aliases: OutboundAliases | None = OutboundAliases(alias_max) if alias_max > 0 else None
 
     def put_plain(self, outbox: Outbox, message: Message) -> bool:
-        """Write a message at QoS 0 in the bytes that all its receivers of this version share."""
         chunk = message.wire(self._version)
         if len(chunk) > self._packet_bytes_max:
             return False
@@ -60,7 +57,6 @@ class MqttEncoder(Encoder):
         return None
 
     def put_release(self, outbox: Outbox, packet_id: int) -> None:
-        """Write a PUBREL."""
         outbox.put(encode_ack(p.PUBREL, packet_id, rc.SUCCESS, self._version))
 
     def _put_own(
@@ -105,7 +101,6 @@ _ORDINARY_V5: Final = MqttEncoder(p.V5, PACKET_BYTES_MAX, 0, 0)
 
 
 def mqtt_encoder(version: i64, packet_bytes_max: i64, alias_max: i64 = 0, mount_bytes: i64 = 0) -> MqttEncoder:
-    """The encoder for a client that announced this; see `MqttEncoder`."""
     if packet_bytes_max != PACKET_BYTES_MAX or alias_max != 0 or mount_bytes != 0:
         return MqttEncoder(version, packet_bytes_max, alias_max, mount_bytes)
     if version == p.V5:

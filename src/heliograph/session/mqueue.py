@@ -28,8 +28,6 @@ class Delivery:
     """One message for one session, from the queue to its last acknowledgement.
 
     Args:
-        qos: The QoS that it is sent at.
-        retain: The retain flag that it is sent with.
         subscription: The subscription that it matched.
 
     Attributes:
@@ -55,7 +53,6 @@ def size_of(message: Message) -> i64:
 
 
 def make_queue(options: SessionOptions) -> "MessageQueue":
-    """The message queue that the operator wants."""
     if options.mqueue_priorities:
         return PriorityQueue(options)
     return MessageQueue(options.max_mqueue_len, options.mqueue_store_qos0, options.max_mqueue_bytes)
@@ -102,7 +99,6 @@ class MessageQueue:
         delivery.since_us = self._last_us
 
     def waiting_after(self, since_us: i64, count_max: i64) -> list[Delivery]:
-        """The deliveries that came to wait after another one, in their order: so many of the first at the most."""
         waiting = self._waiting
         low: i64 = 0
         high: i64 = len(waiting)
@@ -152,7 +148,6 @@ class MessageQueue:
         return self.pop() if dropped is None else dropped
 
     def pop(self) -> Delivery | None:
-        """The delivery that has waited longest, or None."""
         while self._waiting:
             delivery = self._waiting.popleft()
             if delivery.phase != DROPPED:
@@ -163,7 +158,6 @@ class MessageQueue:
         return None
 
     def pop_qos0(self) -> Delivery | None:
-        """The QoS 0 delivery that has waited longest, or None."""
         while self._qos0:
             oldest = self._qos0.popleft()
             if oldest.phase == WAITING:
@@ -175,11 +169,9 @@ class MessageQueue:
         return None
 
     def holds_qos0(self) -> bool:
-        """Whether a QoS 0 delivery waits."""
         return len(self._qos0) > 0
 
     def is_full(self, message: Message) -> bool:
-        """Whether something must be dropped for a message to wait."""
         if self._len_max != 0 and self.count >= self._len_max:
             return True
         return self._bytes_max != 0 and self.count > 0 and self.size_bytes + size_of(message) > self._bytes_max
@@ -213,7 +205,6 @@ class PriorityQueue(MessageQueue):
         self._order: list[int] = []  # priorities, highest first
 
     def push(self, delivery: Delivery) -> Delivery | None:
-        """Let a delivery wait in the queue of its topic's priority."""
         lane = self._lane(delivery.message.topic)
         before, bytes_before = lane.count, lane.size_bytes
         dropped = lane.push(delivery)
@@ -222,11 +213,9 @@ class PriorityQueue(MessageQueue):
         return dropped if dropped is not None else self.shed()
 
     def lanes(self) -> list[tuple[int, MessageQueue]]:
-        """The queues of the priorities, highest first."""
         return [(priority, self._lanes[priority]) for priority in self._order]
 
     def shed(self) -> Delivery | None:
-        """The next delivery of the lowest priority that has to go because the bytes are too many, or None."""
         if self._bytes_max == 0 or self.size_bytes <= self._bytes_max or self.count <= 1:
             return None
         for priority in reversed(self._order):
@@ -239,7 +228,6 @@ class PriorityQueue(MessageQueue):
         return None
 
     def pop(self) -> Delivery | None:
-        """The delivery of the highest priority that has waited longest, or None."""
         for priority in self._order:
             delivery = self._lanes[priority].pop()
             if delivery is not None:
@@ -247,7 +235,6 @@ class PriorityQueue(MessageQueue):
         return None
 
     def pop_qos0(self) -> Delivery | None:
-        """The QoS 0 delivery of the highest priority that has waited longest, or None."""
         for priority in self._order:
             delivery = self._lanes[priority].pop_qos0()
             if delivery is not None:
@@ -255,11 +242,9 @@ class PriorityQueue(MessageQueue):
         return None
 
     def holds_qos0(self) -> bool:
-        """Whether a QoS 0 delivery waits in any of them."""
         return any(lane.holds_qos0() for lane in self._lanes.values())
 
     def is_full(self, message: Message) -> bool:
-        """Whether the queue of the message's priority is full, or all of them together are."""
         if self._lane(message.topic).is_full(message):
             return True
         return self._bytes_max != 0 and self.count > 0 and self.size_bytes + size_of(message) > self._bytes_max

@@ -14,7 +14,6 @@ class SessionOptions:
     """Limits of every session of a zone: the settings of `mqtt` of the same names, 0 for no limit, and two others.
 
     Attributes:
-        zone: The zone.
         mqueue_priorities: Priorities (1 to 255) of topics, higher ones first; empty for one queue in order.
         durable: Sessions that do not end with their connections survive the broker, where it keeps any.
     """

@@ -16,11 +16,7 @@ _HALVING_PERIOD: Final = 8192
 
 
 class OutboundAliases:
-    """The aliases of one connection; gone with it, as the client's memory of them is [MQTT-3.3.2-7].
-
-    Args:
-        alias_max: The highest alias that the client takes [MQTT-3.1.2-26].
-    """
+    """The aliases of one connection; gone with it, as the client's memory of them is [MQTT-3.3.2-7]."""
 
     def __init__(self, alias_max: i64) -> None:
         self._alias_max: i64 = min(alias_max, _ALIASES_MAX)
@@ -52,7 +48,6 @@ class OutboundAliases:
         return self._aliases[least] if count > 2 * self._least_count else 0
 
     def keep(self, topic: bytes, alias: int) -> None:
-        """The client was sent the topic together with the alias."""
         for other, number in self._aliases.items():
             if number == alias:
                 del self._aliases[other]

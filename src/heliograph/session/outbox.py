@@ -63,16 +63,13 @@ class Flusher:
 
     @property
     def touched_count(self) -> int:
-        """How many connections will be written to at the end of this turn."""
         return len(self._touched)
 
     @property
     def spread_count(self) -> int:
-        """How many connections wait for being written to that messages to thousands were spread to."""
         return len(self._spread)
 
     def touch(self, outbox: "Outbox") -> None:
-        """Flush `outbox` at the end of this turn."""
         if self.is_spreading:
             self._spread.append(outbox)
         else:
@@ -80,13 +77,11 @@ class Flusher:
         self._wake()
 
     def release(self) -> None:
-        """What messages were spread to is written from now on."""
         self.keeps_spread = False
         if self._spread:
             self._wake()
 
     def flush(self) -> None:
-        """Write every touched outbox, and some of the others."""
         touched = self._touched
         self._touched = []
         self._is_scheduled = False
@@ -106,7 +101,6 @@ class Flusher:
             self._wake()
 
     def _flush_touched(self, touched: "list[Outbox]", count_max: i64, bytes_share: i64) -> i64:
-        """Write so many of them, as far as the bytes go: how many there were; the others are late."""
         if len(touched) > count_max:
             self._late.extend(touched[count_max:])
             touched = touched[:count_max]
@@ -176,13 +170,7 @@ class Wire:
 
 
 class Barrier:
-    """A place in an outbox that nothing passes before two commits are done.
-
-    Args:
-        state: The ticket of the session-state commit; 0 for none.
-        message: The ticket of the message commit; 0 for none.
-        at: How many pieces stand before it.
-    """
+    """A place in an outbox that nothing passes before two commits are done, 0 for none; `at` pieces stand before it."""
 
     def __init__(self, state: i64, message: i64, at: i64) -> None:
         self.state = state
@@ -198,7 +186,6 @@ class TappedWriter:
         self._write = write
 
     def write(self, data: bytes) -> None:
-        """Send bytes behind those sent before."""
         self._tap(data)
         self._write(data)
 
@@ -220,7 +207,6 @@ class Outbox(Traffic):
 
     @property
     def waiting_count(self) -> int:
-        """How many pieces of packets wait; a packet has one to three."""
         return len(self._chunks)
 
     def put(self, chunk: bytes) -> None:
@@ -282,7 +268,6 @@ class Outbox(Traffic):
             wire.close()
 
     def _flush_piece(self, wire: Wire) -> None:
-        """Hand over whole chunks until they are a piece."""
         chunks = self._chunks
         size: i64 = 0
         count: i64 = 0
@@ -332,7 +317,6 @@ class Outbox(Traffic):
         return len(barriers) > 0
 
     def _flush_before(self, wire: Wire, barrier: Barrier) -> None:
-        """Hand to the transport what stands before a barrier."""
         at = barrier.at
         if at > 0 and not self.congested:
             data = b"".join(self._chunks[:at])
@@ -357,7 +341,6 @@ class Outbox(Traffic):
         self._write = write
 
     def set_tap(self, tap: Callable[[bytes], object] | None) -> None:
-        """Call `tap` with all bytes just before they leave; None ends that."""
         wire = self._wire
         if wire is not None:
             write = wire.writer()
@@ -385,7 +368,6 @@ class Outbox(Traffic):
             wire.abort()
 
     def abandon(self) -> None:
-        """Forget what waits: the connection is gone."""
         self._chunks = []
         self._barriers = None
         self.waiting_bytes = 0

@@ -15,11 +15,7 @@ _REFUSED_MAX: Final = 10_000  # that are not saved with a session and would be l
 
 
 class PublishedWill:
-    """A will that was published under a ticket.
-
-    Args:
-        is_joined: Whether further databases keep it too, whose refusals are its own.
-    """
+    """A will that was published under a ticket; joined if further databases keep it too, whose refusals are its own."""
 
     def __init__(self, clientid: str, will: Will, ticket: i64, is_joined: bool) -> None:
         self.clientid = clientid
@@ -39,7 +35,6 @@ class RefusedWills:
         self._due_us: i64 = 0  # when the next one is tried while it does not
 
     def keep(self, published: PublishedWill, uptime_us: i64) -> None:
-        """One was refused."""
         if self._is_proven:
             self._is_proven = False
             self._due_us = uptime_us + self._pause_us
@@ -51,7 +46,6 @@ class RefusedWills:
             self.prove()
 
     def prove(self) -> None:
-        """The disk has taken one."""
         self._asking = None
         self._is_proven = True
         self._pause_us = _RETRY_FIRST_US
@@ -82,7 +76,6 @@ class PublishedWills:
         self._awaited.append(PublishedWill(clientid, will, ticket, is_joined))
 
     def refused(self, clientid: str, will: Will, uptime_us: i64) -> None:
-        """A will could not be published, because what has to keep it does not now: it is kept."""
         self._keep(PublishedWill(clientid, will, 0, True), uptime_us)
 
     def answered(self, ticket: i64, is_refused: bool, is_joined_refused: bool, uptime_us: i64) -> list[PublishedWill]:
@@ -115,7 +108,6 @@ class PublishedWills:
         return published
 
     def statistics(self) -> dict[str, int]:
-        """How many wait to be published again, and how many found no place to wait."""
         count = len(self._refused.waiting) + len(self._refused_joined.waiting)
         return {"wills.refused": count, "wills.lost": int(self._lost_count)}
 

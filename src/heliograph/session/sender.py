@@ -32,15 +32,12 @@ class MessageSender:
     """Sends what one client gets; owned by its session, and like it outlives connections.
 
     Attributes:
-        options: The limits that it keeps to.
-        window: What is in flight.
         queue: What waits; made when first needed, since most sessions never queue.
         outbox: Where packets for the connection go; None while the client is away.
         direct: The encoder, while QoS 0 messages may take the shortest way to it; see `send_plain`.
         access_check: Asked before a message is handed out for a filter with wildcards; None if all may be.
         backlog: What a durable session has yet to replay; None for one in memory.
         drops: What its client did not get, by reason; made with the first of it.
-        is_traced: A trace is, or was, about its client.
         has_ended: Its session ended: it takes no messages.
     """
 
@@ -64,7 +61,6 @@ class MessageSender:
     # --- the connection
 
     def begin(self, outbox: Outbox, encoder: Encoder, receive_maximum: i64, access_check: AccessCheck | None) -> None:
-        """Send over a connection from now on; see `Session.attach`."""
         self.outbox = outbox
         self._encoder = encoder
         self.access_check = access_check
@@ -73,14 +69,12 @@ class MessageSender:
         self.window.begin(min(self.options.max_inflight, receive_maximum))  # [MQTT-3.3.4-9] [MQTT-4.9.0-1]
 
     def end(self) -> None:
-        """The connection is gone; from now on messages wait."""
         self.outbox = None
         self._encoder = None
         self.direct = None
         self.window.end()
 
     def set_options(self, options: SessionOptions, receive_maximum: i64) -> None:
-        """Keep to other limits; see `Session.set_options`."""
         before, self.options = self.options, options
         if not wants_same_queue(before, options):
             for delivery in self.empty_queue():
@@ -110,7 +104,6 @@ class MessageSender:
         return outbox is None or outbox.congested or not self._nothing_waits()
 
     def has_room(self) -> bool:
-        """Whether it takes one more message that waits elsewhere than here."""
         outbox = self.outbox
         return (
             outbox is not None
@@ -138,11 +131,7 @@ class MessageSender:
     # --- towards the client
 
     def send_plain(self, encoder: Encoder, outbox: Outbox, message: Message, subscription: Subscription) -> bool:
-        """Send a message at QoS 0 in the encoding that all its receivers share, unless it is too large for this one.
-
-        Args:
-            encoder: What `direct` is.
-        """
+        """Send a message at QoS 0 in the encoding that all its receivers share, unless it is too large for this one."""
         if not encoder.put_plain(outbox, message):
             shorter = self._without_context(message) if message.is_traced else message
             if shorter is message or not encoder.put_plain(outbox, shorter):
@@ -230,7 +219,6 @@ class MessageSender:
             backlog.after_sending(packet_id, delivery)
 
     def send(self, outbox: Outbox, delivery: Delivery, packet_id: int, is_repeated: bool) -> bool:
-        """Write a message; whether the client can have it."""
         encoder, message = self._encoder, delivery.message
         if encoder is None:
             return False
@@ -251,7 +239,6 @@ class MessageSender:
         return True
 
     def drop(self, message: Message, reason: str, subscription: Subscription) -> None:
-        """The client does not get a message; count why."""
         broker = self.broker
         if reason == "no_local":  # what the client asked for is no loss
             broker.counters.delivery_dropped_no_local += 1
@@ -274,25 +261,21 @@ class MessageSender:
 
     @property
     def dropped_count(self) -> int:
-        """How many messages its client did not get since it began, apart from those that it did not want."""
         return 0 if self.drops is None else sum(self.drops.counts().values())
 
     # --- what waits
 
     @property
     def queued_count(self) -> int:
-        """How many messages wait in its queue."""
         queue = self.queue
         return 0 if queue is None else queue.count
 
     def wait(self, delivery: Delivery) -> None:
-        """Let a message wait that cannot be sent now."""
         backlog = self.backlog
         if backlog is None or not backlog.leaves(delivery):
             self.enqueue(delivery)
 
     def enqueue(self, delivery: Delivery) -> None:
-        """Let a message wait in the queue."""
         if self.has_ended:  # a subscription that is not dropped yet
             return
         if delivery.qos == 0 and self.broker.pressure.sheds_qos0:
@@ -341,7 +324,6 @@ class MessageSender:
     # --- from the client
 
     def on_puback(self, packet_id: int) -> Delivery | None:
-        """The client has a QoS 1 message; None if the identifier was not known."""
         delivery = self.window.deliveries.get(packet_id)
         if delivery is None or delivery.qos != 1:
             return None
@@ -362,14 +344,12 @@ class MessageSender:
         return delivery
 
     def on_pubcomp(self, packet_id: int) -> Delivery | None:
-        """A QoS 2 message is done; None if the identifier was not known."""
         delivery = self.window.deliveries.get(packet_id)
         if delivery is None or delivery.phase != RELEASED:
             return None
         return self._complete(packet_id, delivery)
 
     def may_pump(self) -> bool:
-        """Whether something waits that an acknowledgement may have made room for."""
         return self.queue is not None or self.window.has_repeats()
 
     # --- inside

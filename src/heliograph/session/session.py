@@ -27,10 +27,8 @@ class Session(Subscriber):
     It decides whether its client gets a message; its sender decides when.
 
     Attributes:
-        sender: Sends what the client gets, or lets it wait.
         dispatcher: Gives messages of the durable groups that the session is a member of.
         mountpoint: The one that its subscriptions were made with, and that its topics stand behind.
-        subscriptions: By the filters as the client knows them.
         shared_count: How many of these are shared.
         left_us: When its client left, on the wall clock; 0 while it is connected.
         unreleased: See `awaiting_rel`; made when first needed.
@@ -55,9 +53,6 @@ class Session(Subscriber):
         """Keep to other limits: settings changed, or the client came back through another listener.
 
         What is too much for its queue then is dropped as from a full one; what is too much in flight stays there.
-
-        Args:
-            receive_maximum: How many messages at QoS 1 and 2 the client takes unacknowledged, if it is connected.
         """
         self.sender.set_options(options, receive_maximum)
         if self.unreleased is not None:
@@ -67,36 +62,23 @@ class Session(Subscriber):
 
     @property
     def options(self) -> SessionOptions:
-        """The limits that it keeps to."""
         return self.sender.options
 
     @property
     def attached(self) -> bool:
-        """Whether a connection is attached."""
         return self.sender.outbox is not None
 
     def attach(
         self, outbox: Outbox, encoder: Encoder, receive_maximum: i64, access_check: AccessCheck | None = None
     ) -> None:
-        """Serve a connection from now on; `resume` then sends what it must get.
-
-        Args:
-            encoder: Writes messages in the client's protocol.
-            receive_maximum: How many messages at QoS 1 and 2 the client takes unacknowledged.
-            access_check: Asked before a message is handed out for a filter with wildcards; None if all may be.
-        """
+        """Serve a connection from now on; `resume` then sends what it must get."""
         self.left_us = 0
         self.sender.begin(outbox, encoder, receive_maximum, access_check)
 
     def recall(self) -> None:
-        """Load what is in flight: its client is about to be let in.
+        """Load what is in flight: its client is about to be let in."""
 
-        Raises:
-            ProtocolError: It cannot be read now.
-        """
-
-    def on_refused(self, packet_id: int, ticket: i64) -> None:
-        """The commit of a message was refused that waits for it under a packet identifier."""
+    def on_refused(self, packet_id: int, ticket: i64) -> None: ...
 
     def keeps_wills(self) -> bool:
         """Whether it keeps its client's will, which then survives the broker."""
@@ -112,7 +94,6 @@ class Session(Subscriber):
             self.dispatcher.on_attached(self)
 
     def detach(self) -> None:
-        """The connection is gone; from now on messages wait."""
         if self.attached:
             self.left_us = self.broker.now_us
         self.sender.end()
@@ -206,7 +187,6 @@ class Session(Subscriber):
         sender.take(Delivery(message, qos, True, subscription))  # 3.1.1 [MQTT-3.3.1-8]
 
     def may_borrow(self, topic: str, subscription: Subscription) -> bool:
-        """Whether its client may have a message of a shared group."""
         return not subscription.is_wild or (
             self.sender.may_have(topic, subscription) and not _hides(self.mountpoint, topic, subscription)
         )
@@ -228,7 +208,6 @@ class Session(Subscriber):
         return sender.window.sent_count > before
 
     def has_room(self) -> bool:
-        """Whether it takes one more message that waits elsewhere than here."""
         return self.sender.has_room()
 
     def pump(self) -> None:
@@ -238,27 +217,23 @@ class Session(Subscriber):
             self.dispatcher.on_room(self)
 
     def retry(self, uptime_us: i64) -> None:
-        """Send again what was not acknowledged for the retry interval, to a client whose protocol wants that."""
         self.sender.retry(uptime_us)
 
     # --- from the client
 
     def on_puback(self, packet_id: int) -> bool:
-        """The client has a QoS 1 message; whether the identifier was known."""
         delivery = self.sender.on_puback(packet_id)
         if delivery is not None:
             self._on_done(delivery)
         return delivery is not None
 
     def on_pubrec(self, packet_id: int, is_refused: bool) -> bool:
-        """The client has a QoS 2 message, or refuses it; whether the identifier was known."""
         delivery = self.sender.on_pubrec(packet_id, is_refused)
         if delivery is not None and is_refused:
             self._on_done(delivery)
         return delivery is not None
 
     def on_pubcomp(self, packet_id: int) -> bool:
-        """A QoS 2 message is done; whether the identifier was known."""
         delivery = self.sender.on_pubcomp(packet_id)
         if delivery is not None:
             self._on_done(delivery)
@@ -266,7 +241,6 @@ class Session(Subscriber):
 
     @property
     def awaiting_rel(self) -> AwaitingRel:
-        """The QoS 2 messages that it was sent and has not released."""
         awaiting = self.unreleased
         if awaiting is None:
             awaiting = AwaitingRel(self.sender.options)
@@ -332,7 +306,6 @@ class Session(Subscriber):
         return not self.subscriptions
 
     def statistics(self) -> dict[str, int]:
-        """Sizes, named as EMQX's client information names them."""
         sender = self.sender
         return {
             "subscriptions_cnt": len(self.subscriptions),
@@ -353,7 +326,6 @@ class Session(Subscriber):
     # --- inside
 
     def _on_done(self, delivery: Delivery) -> None:
-        """The client has acknowledged a message: others may be sent."""
         dispatcher = self.dispatcher
         if dispatcher is not None:
             if isinstance(delivery, GroupDelivery):
@@ -381,7 +353,6 @@ def _withdraw(session: Session, name: str, subscription: Subscription) -> None:
 
 
 def _pass_on(session: Session, message: Message, subscription: Subscription) -> None:
-    """Let another member of the group have a message; nothing where the subscription is not shared."""
     if not subscription.group:
         return
     if message.expired(session.broker.now_us):

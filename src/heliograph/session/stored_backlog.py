@@ -30,7 +30,6 @@ class StoredBacklog(Backlog):
     Attributes:
         cursor: What of the stored messages was assigned: sent under a packet identifier, or not for it.
         qos0_after_us: Messages at QoS 0 that were published up to then are not replayed: they may have been sent.
-        came_us: When its client came.
         wanted: It waits for its turn at the replay.
         touched: It has moved on since the session was saved.
         is_replaying: A message of the replay is being delivered.
@@ -62,13 +61,11 @@ class StoredBacklog(Backlog):
             self._durability.touched.append(session)
 
     def want_turn(self) -> None:
-        """Ask for a turn at the replay, if it is behind and there is room."""
         session = self._session
         if self.behind and not self.wanted and session is not None and self._sender.has_room():
             self._durability.want(session)
 
     def end(self) -> None:
-        """The session has ended."""
         self._session = None
         self._caught = None
 
@@ -82,7 +79,6 @@ class StoredBacklog(Backlog):
         return True
 
     def catches(self, delivery: Delivery) -> bool:
-        """See `Backlog.catches`."""
         if self.is_replaying or not _is_stored(delivery):
             return False
         caught = self._caught
@@ -97,7 +93,6 @@ class StoredBacklog(Backlog):
         return True
 
     def leaves(self, delivery: Delivery) -> bool:
-        """See `Backlog.leaves`."""
         if not _is_stored(delivery):
             return False
         sender = self._sender
@@ -111,7 +106,7 @@ class StoredBacklog(Backlog):
         return True
 
     def before_sending(self, outbox: Outbox, delivery: Delivery) -> bool:
-        """See `Backlog.before_sending`: at QoS 2, nothing leaves before message and session are saved."""
+        """At QoS 2, nothing leaves before message and session are saved."""
         delivery.after_us = delivery.stored_after_us if isinstance(delivery, GroupDelivery) else self.cursor.at_us
         session = self._session
         if delivery.qos == 2 and session is not None:
@@ -122,7 +117,6 @@ class StoredBacklog(Backlog):
         return True
 
     def after_sending(self, packet_id: i64, delivery: Delivery) -> None:
-        """See `Backlog.after_sending`."""
         session = self._session
         if delivery.qos == 2 and session is not None:
             self._durability.await_commit(session, int(packet_id), self._awaited(delivery))
@@ -155,11 +149,7 @@ class StoredBacklog(Backlog):
     # --- behind
 
     def takes(self, message: Message, stored_at_us: i64, qos: i64) -> bool:
-        """Whether the next message of the replay is for the session; it is assigned then.
-
-        Args:
-            stored_at_us: The time of its commit, which never falls from call to call.
-        """
+        """Whether the next message of the replay is for the session; it is assigned then."""
         cursor = self.cursor
         if not cursor.reach(stored_at_us):  # a block may begin before the cursor
             return False
@@ -179,7 +169,6 @@ class StoredBacklog(Backlog):
         self._ignored = max(self._ignored, ticket)
 
     def on_interrupted(self) -> None:
-        """The replay starts again at the cursor: what was given above it counts as assigned."""
         self.cursor.interrupt()
 
     def on_replayed(self, ticket: i64) -> bool:

@@ -40,9 +40,6 @@ class SessionTable:
 
     A session that is away has an entry in the timer heap for its end and perhaps one for its will. Entries are not
     taken out when a client comes back: each names the absence that it belongs to and is passed over afterwards.
-
-    Attributes:
-        known: By client id, wherever they are.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -59,20 +56,14 @@ class SessionTable:
 
     @property
     def asleep_count(self) -> int:
-        """How many of them are on the disk only."""
         return len(self.known.asleep)
 
     def keep_in(self, durability: Durability) -> None:
-        """Keep sessions that do not end with their connection, and their wills."""
         self.durability = durability
         self.wills.durability = durability
 
     def find(self, clientid: str) -> Session | None:
-        """The session of a client, if there is one; read from the disk if it lies only there.
-
-        Raises:
-            ProtocolError: It cannot be read now.
-        """
+        """The session of a client, if there is one; read from the disk if it lies only there."""
         known = self.known
         session = known.held.get(clientid)
         durability = self.durability
@@ -92,11 +83,9 @@ class SessionTable:
         return None if session is not None and session.attached else durability.look_up(clientid, clean_start)
 
     def held(self, clientid: str) -> Session | None:
-        """The session of a client, if it is in memory."""
         return self.known.held.get(clientid)
 
     def knows(self, clientid: str) -> bool:
-        """Whether a client has a session that was discovered already, wherever it lies."""
         return clientid in self.known
 
     def all(self) -> list[Session]:
@@ -121,9 +110,6 @@ class SessionTable:
         Args:
             expiry_s: Its expiry interval; one above 0 is worth keeping.
             outbox: The connection's; what is put into it from now on waits until the disk has the session.
-
-        Raises:
-            ProtocolError: It cannot be read now, or would be one too many.
         """
         session = self.find(clientid)  # [MQTT-3.1.3-2] 3.1.1 [MQTT-3.1.3-2]
         if session is not None and not clean_start:  # [MQTT-3.1.2-5] 3.1.1 [MQTT-3.1.2-4]
@@ -169,13 +155,11 @@ class SessionTable:
         return session, False  # [MQTT-3.2.2-2] 3.1.1 [MQTT-3.2.2-1] 3.1.1 [MQTT-3.2.2-3]
 
     def doze(self, clientid: str, expiry_s: i64, left_for_us: i64) -> None:
-        """A session lies on the disk; its client left so long ago."""
         self.known.find_asleep(clientid, expiry_s, self.broker.now_us - left_for_us)
         if expiry_s != EXPIRY_NEVER:
             self._push_timer(self.broker.uptime_us - left_for_us + expiry_s * 1_000_000, _END, clientid)
 
     def restore(self, session: Session, left_for_us: i64) -> None:
-        """A session was read from the disk; its client left so long ago."""
         clientid = session.clientid
         if clientid not in self.known.asleep:
             self.doze(clientid, session.expiry_interval_s, left_for_us)
@@ -252,7 +236,6 @@ class SessionTable:
                 self.broker.faults.contain(SESSIONS, error)
 
     def _on_due(self, kind: i64, clientid: str) -> None:
-        """What a timer was set for: a will, or a session's end, which is the will's time too."""
         self.wills.end_delay(clientid)
         if kind != _END:
             return
@@ -263,12 +246,10 @@ class SessionTable:
             self._end(session, hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
 
     def most_dropped(self, count: int) -> dict[str, int]:
-        """The clients that most messages were dropped for, with how many."""
         dropped = [(int(session.sender.dropped_count), clientid) for clientid, session in self.known.held.items()]
         return {clientid: number for number, clientid in heapq.nlargest(count, dropped) if number > 0}
 
     def statistics(self) -> dict[str, int]:
-        """How many sessions there are, and how many of them are away."""
         return {"sessions.count": len(self), "sessions.away": self.known.away_count}
 
     def _save(self, session: Session, outbox: Outbox | None) -> None:
@@ -301,7 +282,6 @@ class SessionTable:
         self.broker.hooks.run(reason, (clientid,))
 
     def _end_asleep(self, clientid: str) -> None:
-        """End a session that lies on the disk only."""
         self.known.forget(clientid)
         if self.durability is not None:
             self.durability.end_asleep(clientid)

@@ -11,11 +11,7 @@ class TakenMessages:
     """What the durable sessions of one node have taken; owned by its `Durability`. Nothing here waits."""
 
     def take(self, session: Session, packet_id: int, message: int, id_high: int, id_low: int) -> i64:
-        """A QoS 2 message from the client was taken: the ticket of the commit.
-
-        Args:
-            message: The ticket of the message's own commit, 0 if it is not stored.
-        """
+        """A QoS 2 message was taken, whose own commit has the ticket `message`, or 0: the ticket of this commit."""
         raise NotImplementedError(type(self).__name__)
 
     def release(self, session: Session, packet_id: int) -> i64:
@@ -23,25 +19,13 @@ class TakenMessages:
         raise NotImplementedError(type(self).__name__)
 
     def find(self, session: Session, packet_id: int) -> tuple[int, int] | None:
-        """The id of the message that was taken under a packet identifier, if it is kept.
-
-        Raises:
-            ProtocolError: That cannot be seen now.
-        """
+        """The id of the message that was taken under a packet identifier, if it is kept."""
         raise NotImplementedError(type(self).__name__)
 
     def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
-        """The id of the message that a PUBLISH repeats, if a crash stored it without its identifier; each counts once.
-
-        Raises:
-            ProtocolError: That cannot be seen now.
-        """
+        """The id of the message that a PUBLISH repeats, if a crash stored it without identifier; each counts once."""
         raise NotImplementedError(type(self).__name__)
 
     def is_replaced(self, topic: str, id_high: int, id_low: int) -> bool:
-        """Whether another retained message of a topic was stored after that of an id.
-
-        Raises:
-            ProtocolError: That cannot be seen now.
-        """
+        """Whether another retained message of a topic was stored after that of an id."""
         raise NotImplementedError(type(self).__name__)

@@ -9,11 +9,8 @@ class Traffic:
     Attributes:
         received_bytes: What came from the peer; counted by its reader, as all that came.
         received_count: In so many reads.
-        received_packets: MQTT packets in it.
         received_qos0: Of these, PUBLISH at QoS 0; the others alike.
-        sent_bytes: What was handed to the transport.
         sent_count: In so many writes.
-        sent_packets: MQTT packets that were put into the outbox.
         sent_qos0: Of these, PUBLISH at QoS 0; the others alike; counted by its session.
         pings_count: Of these, answers to PINGREQ.
     """

@@ -11,7 +11,6 @@ class Will:
 
     Args:
         message: What is published; its topic has the client's mountpoint.
-        delay_s: How long after the connection's end.
         access_check: Asked at that moment whether the client may publish it: its rights may have been revoked since
             it connected.
         peerhost: The address that its client connected from; empty if it is not known any more.

@@ -27,7 +27,6 @@ class AskedWill:
         self._will = will
 
     def on_decided(self, allowed: bool) -> None:
-        """It may be published, or not."""
         self._wills.on_decided(self._clientid, self._will, allowed)
 
 
@@ -41,7 +40,6 @@ class PendingWill:
         self._pending = pending
 
     def on_published(self, _: bool) -> None:
-        """It is known what became of it."""
         self._wills.on_published(self._clientid, self._will, self._pending.outcome)
 
 
@@ -67,11 +65,9 @@ class Wills:
         return len(self._delayed)
 
     def has_delayed(self, clientid: str) -> bool:
-        """Whether a client's will waits for its delay."""
         return clientid in self._delayed
 
     def delay(self, clientid: str, will: Will, due_us: i64) -> None:
-        """Publish a will later, which is saved if its session is."""
         self.restore(clientid, will)
         will.due_us = due_us
         self._trace(clientid, will, "delayed")
@@ -79,7 +75,6 @@ class Wills:
             self.durability.save_will(clientid, will)
 
     def restore(self, clientid: str, will: Will) -> None:
-        """A will waits for its delay, as it was read from the disk."""
         self._delayed[clientid] = will
 
     def leave(self, clientid: str, will: Will) -> None:
@@ -98,7 +93,6 @@ class Wills:
             self.forget(clientid, will)
 
     def end_delay(self, clientid: str) -> None:
-        """Publish a client's will, if one waits."""
         will = self._delayed.pop(clientid, None)  # [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10]
         if will is not None:
             will.message.id_high = self._broker.now_us  # its lifetime begins now, not when its delay began
@@ -138,7 +132,6 @@ class Wills:
         decision.then(asked.on_decided)
 
     def on_decided(self, clientid: str, will: Will, allowed: bool) -> None:
-        """Publish a will, or let it go if its client may not publish it."""
         outcome: Outcome | None = None
         if not allowed:
             self._broker.counters.messages_not_authorized += 1
@@ -174,7 +167,6 @@ class Wills:
             self.forget(stored.clientid, stored.will)
 
     def forget(self, clientid: str, will: Will) -> None:
-        """A will was taken back, or is published and stored."""
         if will.number != 0 and self.durability is not None:
             self.durability.forget_will(clientid, will)
 
@@ -183,7 +175,6 @@ class Wills:
             self._broker.tracer.on_will(clientid, will.message, step)
 
     def _expire_asked(self, uptime_us: i64) -> None:
-        """Do without the answers that have not come in time."""
         asked, self._asked = self._asked, []
         for one in asked:
             if one.decision.is_late(uptime_us):

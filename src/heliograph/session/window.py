@@ -11,13 +11,9 @@ class Window:
     It outlives connections. What is in flight when one begins has to be sent again on it, oldest first, and takes a
     place from then on.
 
-    Args:
-        size: How many may be in flight on one connection.
-
     Attributes:
         sent_count: How many of them were sent on this connection.
         last_id: The packet identifier that was given away last.
-        deliveries: What is in flight.
     """
 
     def __init__(self, size: i64) -> None:
@@ -36,19 +32,15 @@ class Window:
         self._again = dict.fromkeys(reversed(list(self.deliveries))) if self.deliveries else None
 
     def end(self) -> None:
-        """The connection is gone."""
         self._again = None
 
     def has_room(self) -> bool:
-        """Whether one more may be sent."""
         return self.sent_count < self.size  # [MQTT-3.3.4-10] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
 
     def has_repeats(self) -> bool:
-        """Whether something is to be sent again."""
         return self._again is not None
 
     def next_repeat(self) -> int:
-        """The identifier of what is to be sent again next; 0 if nothing is."""
         again = self._again
         if again is None:
             return 0
@@ -58,7 +50,6 @@ class Window:
         return packet_id
 
     def next_id(self) -> int:
-        """A packet identifier that is not in use."""
         packet_id = self.last_id
         while True:  # ends: the window is smaller than the number of identifiers
             packet_id = packet_id + 1 if packet_id < 65_535 else 1
@@ -74,7 +65,6 @@ class Window:
         self.sent_count += 1
 
     def remove(self, packet_id: int) -> None:
-        """A delivery is acknowledged."""
         del self.deliveries[packet_id]
         again = self._again
         if again is not None and packet_id in again:

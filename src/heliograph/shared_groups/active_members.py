@@ -20,12 +20,7 @@ _SAVED_AT_ONCE: Final = 32
 
 
 class ActiveMembers:
-    """Every member that has a borrower; owned by the node's durable groups.
-
-    Args:
-        on_more: Called when `go_on` is to be called in a later turn.
-        rooms: Which of them wait for room.
-    """
+    """Every member that has a borrower; owned by the node's durable groups. `on_more` asks for `go_on` later."""
 
     def __init__(self, on_more: Callable[[], object], rooms: Rooms) -> None:
         self._on_more = on_more
@@ -54,7 +49,6 @@ class ActiveMembers:
         return BorrowerId(clientid, self._last_borrower)
 
     def start(self, awake: AwakeGroup, subscriptions: list[Subscription]) -> None:
-        """The clients of these subscriptions are there: they are members soon."""
         self._starting.append((awake, subscriptions))
         self._on_more()
 
@@ -68,13 +62,11 @@ class ActiveMembers:
             self._leave(member)
 
     def leave_all(self, session: Subscriber) -> None:
-        """The client of a session is gone."""
         self._rooms.forget_session(session)
         for member in self._of_session.get(session, ()):
             self._leave(member)
 
     def _leave(self, member: Member) -> None:
-        """A member leaves soon, unless its client is back by then."""
         self._leaving.append(member)
         self._on_more()
 
@@ -92,16 +84,13 @@ class ActiveMembers:
     # --- what they wait for
 
     def await_saved(self, member: Member) -> None:
-        """A member is to hear when session state is durable."""
         self._saving[member] = None
 
     def await_room(self, member: Member) -> None:
-        """A member is to have a turn when its client has room."""
         if member.subscription.slot >= 0 and member.session.attached:
             self._rooms.wait(member.subscription)
 
     def on_sessions_saved(self, ticket: int) -> None:
-        """Session state is durable up to a ticket."""
         self._saved_ticket = ticket
         if self._saving:
             self._saved.update(self._saving)
@@ -109,7 +98,6 @@ class ActiveMembers:
             self._on_more()
 
     def tick(self) -> None:
-        """Time has passed."""
         if not self._members:
             self._members = {}  # an empty table keeps the room that it had
         if not self._unticked:
@@ -119,7 +107,6 @@ class ActiveMembers:
     # --- in turns
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn takes."""
         self._leave_some()
         self._settle_saved()
         self._tick_some()

@@ -18,12 +18,6 @@ REVOKED: Final = "revoked"
 
 
 class ShareAssignment:
-    """A share and who has it.
-
-    Attributes:
-        due_us: When the message that belongs to the status is sent again.
-    """
-
     __slots__ = ("borrower", "due_us", "number", "share", "status")
 
     def __init__(self, share: Share, borrower: BorrowerId, number: int) -> None:
@@ -35,12 +29,6 @@ class ShareAssignment:
 
 
 class KnownBorrower:
-    """What the leader knows of a borrower.
-
-    Attributes:
-        held_count: How many of its shares it is to keep.
-    """
-
     __slots__ = ("heard_us", "held_count", "ready", "sequence", "shares")
 
     def __init__(self, now_us: int) -> None:
@@ -55,14 +43,7 @@ class Assignments:
     """The borrowers of one group and their shares; owned by the group's leader.
 
     A borrower stands in one of three tables: those that are to keep a share, others that are ready for one, and others
-    whose clients take nothing.
-
-    Args:
-        first_number: Grants are numbered from here on.
-
-    Attributes:
-        number: That of the next grant.
-        moving: The assignments of which a message is on its way.
+    whose clients take nothing. A message is on its way about each assignment in `moving`.
     """
 
     __slots__ = (
@@ -135,7 +116,6 @@ class Assignments:
         return self._idle if known.ready else self._unready
 
     def _hold(self, borrower: BorrowerId, change: int) -> None:
-        """A borrower is to keep one share more, or less."""
         known = self._borrowers[borrower]
         before = self._table(known)
         known.held_count += change
@@ -151,12 +131,7 @@ class Assignments:
         return not self._unready_count and len(self._holders) >= count > 0
 
     def spread(self, open_shares: Sequence[Share], is_free: Callable[[Share], bool]) -> Iterator[ShareAssignment]:
-        """Revoke what a borrower has too much of, and grant what none has: each assignment that is new or revoked.
-
-        Args:
-            open_shares: What may be read now.
-            is_free: Whether a share that no borrower has may be granted.
-        """
+        """Revoke what a borrower has too much of, and grant what none has: each assignment that is new or revoked."""
         if self._shares:
             readable = set(open_shares)
             for share, assignment in list(self._shares.items()):
@@ -220,7 +195,6 @@ class Assignments:
         return assignment
 
     def on_granted(self, assignment: ShareAssignment) -> None:
-        """The borrower has heard of its grant."""
         assignment.status = GRANTED
         del self.moving[assignment.share]
 
@@ -235,14 +209,12 @@ class Assignments:
         del self._borrowers[assignment.borrower].shares[assignment.share]
 
     def _move(self, assignment: ShareAssignment, status: str) -> None:
-        """A borrower is not to keep a share."""
         if assignment.status in (GRANTING, GRANTED):
             self._hold(assignment.borrower, -1)
         assignment.status = status
         self.moving[assignment.share] = assignment
 
     def statistics(self) -> dict[str, int]:
-        """How many borrowers and shares of theirs there are, and how often shares changed hands."""
         return {"borrowers": len(self._borrowers), "assigned_shares": len(self._shares), **self._counts}
 
     def __repr__(self) -> str:

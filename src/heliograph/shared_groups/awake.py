@@ -79,10 +79,8 @@ class AwakeGroup:
         made_us: Messages that the broker received before then are not the group's.
 
     Attributes:
-        is_stirred: Something has happened since the last look.
         is_over: It fell asleep, or is no group any more: no member starts in it.
         quiet_us: Since when nothing has happened.
-        subscriptions: The members that are not leaving.
     """
 
     __slots__ = (

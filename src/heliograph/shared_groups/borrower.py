@@ -86,8 +86,6 @@ Event = Granted | Revoking | Overdue | Forgotten | ProgressSaved | Invalidated
 
 
 class _Held:
-    """A share that is granted or being revoked."""
-
     __slots__ = ("due_us", "is_final", "number", "progress", "sequence")
 
     def __init__(self, number: int, progress: Progress) -> None:
@@ -143,7 +141,6 @@ class Borrower:
     # --- what the leader says
 
     def on_message(self, now_us: int, message: ToBorrower) -> None:
-        """The leader says something."""
         if self.status == ENDED:
             return
         if isinstance(message, Invalidate):
@@ -188,7 +185,6 @@ class Borrower:
         return self._update(now_us)
 
     def set_ready(self, now_us: int, ready: bool) -> None:
-        """Whether the client takes messages."""
         if ready != self._ready:
             self._ready = ready
             if self.status == CONNECTED:
@@ -213,7 +209,6 @@ class Borrower:
         return self._sequence
 
     def tick(self, now_us: int) -> None:
-        """Time has passed."""
         if self.status == ENDED:
             return
         if self._unsubscribed_us is not None and self._unsubscribed_us <= now_us:

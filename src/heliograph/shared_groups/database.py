@@ -19,7 +19,6 @@ class GroupDatabase:
     """The records of all groups; owned by the registry of leaders, a view of the state database.
 
     Attributes:
-        refused_saves: How often something was not saved.
         refusal: Why the database refuses what is read or saved, while it does.
         on_answers: Called when `answer` has something to do.
     """
@@ -36,29 +35,17 @@ class GroupDatabase:
     # --- reading
 
     def groups(self) -> Iterator[tuple[GroupName, bool]]:
-        """Every group that has a record, and whether that can be read.
-
-        Raises:
-            StorageError: The database cannot be read.
-        """
+        """Every group that has a record, and whether that can be read."""
         for key, value in self._scan(record.GROUP):
             group = record.group_of(key)
             yield group, self.decode(group, value) is not None
 
     def value(self, group: GroupName) -> bytes | None:
-        """The record of a group as it stands there, for batches that expect it so.
-
-        Raises:
-            StorageError: The database cannot be read.
-        """
+        """The record of a group as it stands there, for batches that expect it so."""
         return self._state.get(record.group_key(group))
 
     def find(self, group: GroupName) -> record.GroupRecord | None:
-        """The record of a group, if there is one that can be read.
-
-        Raises:
-            StorageError: The database cannot be read.
-        """
+        """The record of a group, if there is one that can be read."""
         value = self.value(group)
         return self.decode(group, value)
 
@@ -73,11 +60,7 @@ class GroupDatabase:
             return None
 
     def progress(self, group: GroupName) -> dict[Share, Progress]:
-        """How far the shares of a group are.
-
-        Raises:
-            StorageError: The database cannot be read.
-        """
+        """How far the shares of a group are."""
         found = {}
         for key, value in self._scan(record.progress_prefix(group)):
             try:
@@ -102,15 +85,10 @@ class GroupDatabase:
 
         Args:
             then: Called by `answer` when that is decided, with whether it was saved.
-
-        Raises:
-            PreconditionFailedError: What the batch expects is not so.
-            StorageError: It cannot be taken now.
         """
         self._commits.append((self._state.submit(batch), then))
 
     def refuse(self, group: GroupName, error: StorageError) -> None:
-        """Count and tell that something of a group could not be read or submitted."""
         self.refused_saves += 1
         self.refusal = error
         _log.error("shared group %.200r cannot be kept [%s]: %s", str(group), error.code, error)

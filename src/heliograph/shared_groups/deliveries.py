@@ -30,13 +30,7 @@ class SessionNotes(Protocol):
 
 
 class Deliveries:
-    """The messages on their way to one client of a group; owned by the member.
-
-    Args:
-        group: The group's name.
-        readers: Where a share gets more from that has been sent to its end.
-        notes: Where durable sessions keep what is their own.
-    """
+    """The messages on their way to one client of a group; owned by the member."""
 
     __slots__ = (
         "_claimed_count",
@@ -80,7 +74,6 @@ class Deliveries:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no message waits for a commit."""
         return not (self._saving or self._claims or self._sendable)
 
     @property
@@ -92,7 +85,6 @@ class Deliveries:
         return any(entry.share is share for _, entry in self._saving)
 
     def queue(self, share: OpenShare) -> None:
-        """Messages of a share wait."""
         if share.waiting and not share.is_queued:
             share.is_queued = True
             self._queue.append(share)
@@ -126,7 +118,6 @@ class Deliveries:
         return True
 
     def may_have(self, entry: Entry) -> bool:
-        """Whether the client may have a message."""
         return self.session.may_borrow(entry.stored.topic, self.subscription)
 
     def lend(self, entry: Entry) -> bool:

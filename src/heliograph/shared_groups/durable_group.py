@@ -17,9 +17,7 @@ class DurableGroup:
     what it takes to wake it when one of its streams grows or a client comes. Each client may have thousands of them.
 
     Attributes:
-        key: Its name and filter, as text.
         members: Its members, whose clients may be there or not; None where it has none.
-        clients_count: How many durable sessions are members.
         is_declared: It outlives its members.
         is_behind: It is asleep, and there may be messages for it.
         has_progress: It was awake some time, so that the disk may have progress of it.
@@ -45,7 +43,6 @@ class DurableGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is not needed any more."""
         return not self.is_declared and not self.clients_count and self.members is None
 
     @property
@@ -54,7 +51,6 @@ class DurableGroup:
 
     @property
     def is_attended(self) -> bool:
-        """Whether the client of a member is there."""
         return any(isinstance(one.subscriber, Session) and one.subscriber.attached for one in self.subscriptions)
 
     @property
@@ -80,19 +76,13 @@ class GroupDirectory:
         return iter(self._groups.values())
 
     def find(self, key: str) -> DurableGroup | None:
-        """The group of a name and filter, as text."""
         return self._groups.get(key)
 
     def of(self, subscription: Subscription) -> DurableGroup | None:
-        """The group that a shared subscription belongs to, if it is durable."""
         return self._groups.get(f"{subscription.group}/{subscription.topic_filter}")
 
     def obtain(self, key: str, is_behind: bool) -> DurableGroup:
-        """The group of a name and filter; a new one if there is none.
-
-        Args:
-            is_behind: Whether there may be messages for a new one.
-        """
+        """The group of a name and filter; if there is none, a new one, which `is_behind` if it may have messages."""
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = DurableGroup(key, is_behind)

@@ -16,11 +16,7 @@ Begins = tuple[int, int]  # the commit time and the time of the broker that mess
 
 
 class FirstRecords:
-    """The groups that have no record yet; owned by the registry.
-
-    Args:
-        on_more: Called when `write_some` is to be called in a later turn.
-    """
+    """The groups that have no record yet; owned by the registry. `on_more` asks for `write_some` in a later turn."""
 
     def __init__(self, database: GroupDatabase, on_more: Callable[[], object]) -> None:
         self._database = database
@@ -40,12 +36,10 @@ class FirstRecords:
         return self._begins.pop(group, None)
 
     def retry(self) -> None:
-        """Time has passed: write what was refused."""
         self._waiting.extend(self._refused)
         self._refused.clear()
 
     def write_now(self) -> None:
-        """Write them, however many they are: it is the end."""
         while self._waiting:
             self.write_some()
 

@@ -43,24 +43,20 @@ from heliograph.storage.state.interface import StateDatabase
 
 
 class GroupMessages(Messages, GroupStreams, Protocol):
-    """What is asked of the database of messages."""
+    pass
 
 
 class DurableGroups:
     """Every durable group of a node; owned by the node, in whose event loop it lives.
 
     Args:
-        messages: The database of messages.
-        state: The database `shared_groups`.
         now_us: The wall clock of the broker's turn.
         begin_turn: Tells the broker the time; called when the loop calls.
-        declared: Groups that outlive their members.
 
     Attributes:
         membership: What the broker asks when clients join and leave groups.
         roster: The members that outlive their connections.
         turns: When what is done.
-        members: Those at work.
         waiting: How much was read and waits for clients.
         losses: What groups pass over.
     """
@@ -108,39 +104,29 @@ class DurableGroups:
         """Sessions are read: take up every group where it was left. When it fails, it is to be called again.
 
         Args:
-            node: The node's permanent name.
             committed_us: What is stored up to this commit time is committed.
-            knows: Whether a client has a session.
-
-        Raises:
-            StorageError: A database cannot be read.
         """
         self.membership.start(node, committed_us, knows, self._declared)
 
     @property
     def is_started(self) -> bool:
-        """Whether every group was taken up; until then durable groups deliver nothing."""
         return self.membership.is_started
 
     @property
     def refusal(self) -> StorageError | None:
-        """Why their database refuses what is read or saved, while it does."""
         return self._registry.database.refusal
 
     def on_grown(self, streams: Sequence[StreamId]) -> None:
-        """A commit added to these streams, or closed them; called once it is durable."""
         self._registry.on_grown(streams)
         self._waking.on_grown(streams)
         self.turns.on_grown(streams)
 
     def tick(self) -> None:
-        """Time has passed."""
         self.members.tick()
         self._waking.tick()
         self._registry.tick()
 
     async def close(self) -> None:
-        """Save the progress of all groups, and close the database; clients are gone already."""
         self.members.leave_now()
         self.membership.part_now()
         self.turns.close()
@@ -149,7 +135,6 @@ class DurableGroups:
         await self._state.close()
 
     def statistics(self) -> dict[str, int]:
-        """How many groups, members and shares there are, and what became of messages."""
         numbers = {
             "durable": len(self._directory),
             "awake": len(self._waking),
@@ -222,11 +207,7 @@ class DurableGroups:
 
 
 class MemberDispatcher(GroupDispatcher):
-    """Brings what a session says to its members and groups; owned by the node's durable groups.
-
-    Attributes:
-        returned_count: Messages that clients left without acknowledging them.
-    """
+    """Brings what a session says to its members and groups; owned by the node's durable groups."""
 
     def __init__(
         self,

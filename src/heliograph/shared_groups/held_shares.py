@@ -6,13 +6,7 @@ from heliograph.shared_groups.protocol import Progress, Share
 
 
 class HeldShares:
-    """From the grant of a share until the leader knows how far it is and has taken it back; owned by the member.
-
-    Args:
-        borrower: What reports go to.
-        readers: Where shares are read.
-        waiting: How much waits in all groups.
-    """
+    """From the grant of a share until the leader knows how far it is and has taken it back; owned by the member."""
 
     __slots__ = ("_borrower", "_closing", "_dirty", "_noted", "_readers", "_reported", "_shares", "_waiting")
 
@@ -61,7 +55,6 @@ class HeldShares:
     # --- what the leader says
 
     def grant(self, share: Share, progress: Progress, owner: Taker) -> None:
-        """A share is the member's, and is read from now on."""
         opened = self._shares[share] = OpenShare(share, progress, self._waiting)
         opened.owner = owner
         self._readers.open_share(opened)
@@ -76,7 +69,6 @@ class HeldShares:
                 self._readers.open_share(share)
 
     def close(self, share: OpenShare) -> None:
-        """Read nothing more of a share, and give it back when it is clear."""
         share.close()
         self._readers.close_share(share)
         self._closing[share] = None
@@ -87,7 +79,6 @@ class HeldShares:
             share.close()
 
     def forget(self, share: Share) -> None:
-        """The leader has taken a share back."""
         self._shares.pop(share)
 
     # --- what it hears
@@ -96,16 +87,11 @@ class HeldShares:
         self._dirty[share] = None
 
     def note(self, entry: Entry) -> None:
-        """A message of one of them is saved as a session's own."""
         self._noted.append(entry)
         entry.settle(soon=True)
 
     def report(self, now_us: int, claims: list[Entry]) -> None:
-        """Report how far those are that have moved on, and finish those that are done with.
-
-        Args:
-            claims: Messages that count as done from this report on.
-        """
+        """Report how far those are that have moved on, claims as done, and finish those that are done with."""
         dirty, self._dirty = self._dirty, {}
         progress = {}
         for share in dirty:
@@ -130,7 +116,6 @@ class HeldShares:
             self._borrower.finish(now_us, finished)
 
     def finish(self, now_us: int, share: OpenShare) -> None:
-        """Give a share back as it is, clear or not."""
         self._closing.pop(share, None)
         self._borrower.finish(now_us, {share.share: share.progress()})
 
@@ -147,7 +132,6 @@ class HeldShares:
     # --- the end
 
     def disconnect(self) -> None:
-        """Give all of them back with the borrower's last message."""
         if self._borrower.status == ENDED:
             return
         sequence = self._borrower.disconnect({share: one.progress() for share, one in self._shares.items()})

@@ -53,7 +53,6 @@ class Leader:
         name: Who it is, as the lease says.
         first_number: Grants are numbered from here on; above all that earlier leaders gave.
         beginning: Where streams begin for this group that nothing is known of yet.
-        progress: What earlier leaders saved.
         settles_us: Until then nothing is granted: borrowers of the leader before it may still hold shares.
     """
 
@@ -123,7 +122,6 @@ class Leader:
             self._answer(sender, message.sequence)
 
     def on_streams(self, streams: Iterable[StreamOffer]) -> None:
-        """All streams of the group's filter, as they are now."""
         offered = {offer.stream: offer for offer in streams}
         if offered == self._streams:
             return
@@ -138,7 +136,6 @@ class Leader:
         self._open = None
 
     def tick(self, now_us: int) -> None:
-        """Send again what was not answered, give up borrowers that are silent, and share out."""
         for sender, known in list(self._assignments.borrowers.items()):
             if known.heard_us + self._timers.borrower_timeout_us <= now_us:
                 self._lost_count += 1
@@ -150,7 +147,6 @@ class Leader:
         self.balance(now_us)
 
     def resign(self) -> None:
-        """It no longer leads: all borrowers begin again."""
         for borrower in self._assignments.borrowers:
             self._send(borrower, Invalidate())
         self._assignments.clear()
@@ -159,7 +155,6 @@ class Leader:
 
     @property
     def has_to_settle(self) -> bool:
-        """Whether there is something to say, to save, or to share out."""
         return bool(self.outgoing) or self.has_changes or self._unbalanced or self._has_joined
 
     @property
@@ -258,7 +253,6 @@ class Leader:
                 self._say(now_us, assignment)
 
     def _answer(self, borrower: BorrowerId, sequence: int) -> None:
-        """Tell a borrower that what it said is saved, as soon as that is so."""
         if not self._ledger.answers_later(borrower, sequence):
             self._send(borrower, Saved(sequence))
 

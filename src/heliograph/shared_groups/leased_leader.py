@@ -21,9 +21,6 @@ class LeasedLeader:
         held: The record of the group, as it is to be while the lease lasts.
         value: What stands in the database.
         has_lease: Whether that is `held`, and saved.
-
-    Attributes:
-        is_behind: The group's streams are to be looked up.
     """
 
     __slots__ = (
@@ -62,7 +59,6 @@ class LeasedLeader:
         self._is_renewing = False
 
     def is_quiet(self, borrowers_count: int) -> bool:
-        """Whether the leader has so many borrowers and nothing to do, and everything is saved."""
         is_settled = self.has_lease and not (self.is_behind or self._is_renewing)
         return is_settled and self.leader.is_quiet(borrowers_count)
 
@@ -110,11 +106,7 @@ class LeasedLeader:
     # --- saving
 
     def save(self, on_saved: Callable[[bool], None]) -> bool:
-        """Save what the leader has changed; whether the database has taken it.
-
-        Args:
-            on_saved: Called when it is known whether that is saved, after the leader knows it.
-        """
+        """Save what the leader has changed; whether the database has taken it."""
         token, changes = self.leader.take_changes()
         batch = StateBatch()
         for share, progress in changes.items():

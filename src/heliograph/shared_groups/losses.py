@@ -12,12 +12,7 @@ _PLACES_MAX: Final = 10_000  # places that are remembered; beyond that, they are
 
 
 class Losses:
-    """Counts them, and logs each damaged place once; owned by the node's durable groups.
-
-    Attributes:
-        refused_count: Messages that no member's client was allowed to have.
-        damaged_count: Places that cannot be read.
-    """
+    """Counts them, and logs each damaged place once; owned by the node's durable groups."""
 
     def __init__(self) -> None:
         self.refused_count = 0
@@ -25,7 +20,6 @@ class Losses:
         self._places: set[tuple[StreamId, int]] = set()
 
     def on_refused(self) -> None:
-        """A message was passed over that no member's client was allowed to have."""
         self.refused_count += 1
 
     def on_damage(self, damage: Damage) -> None:

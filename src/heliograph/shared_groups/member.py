@@ -86,8 +86,6 @@ class Member(Taker):
     """One subscription of a client that is connected, until all is settled with the leader; owned by its group.
 
     Attributes:
-        is_wanted: It waits for its turn.
-        is_ready: Its client takes messages.
         is_starved: There may be messages that were not read, as its client had no room.
         is_due: Whether a report is wanted: some time (1), soon (2).
     """
@@ -170,12 +168,10 @@ class Member(Taker):
         return True
 
     def may_have(self, entry: Entry) -> bool:
-        """Whether its client may have a message, now or when it has room."""
         return not self.is_leaving and self.deliveries.may_have(entry)
 
     @property
     def waits(self) -> bool:
-        """Whether messages wait that its client could be sent."""
         return self.deliveries.waits and not self.is_leaving
 
     def takes(self) -> bool:
@@ -186,7 +182,6 @@ class Member(Taker):
         return False
 
     def feed(self, share: OpenShare) -> None:
-        """Messages of a share wait, or it has ended."""
         self.deliveries.queue(share)
         self.touch(share)
 
@@ -267,7 +262,6 @@ class Member(Taker):
     # --- the borrower
 
     def on_message(self, message: ToBorrower) -> None:
-        """The leader says something."""
         if self.borrower.status == ENDED:
             if (sequence := getattr(message, "sequence", None)) is not None:
                 self._on_progress_saved(sequence)
@@ -277,7 +271,6 @@ class Member(Taker):
         self._handle()
 
     def tick(self) -> None:
-        """Time has passed."""
         now = self._services.now_us()
         waits = self.waits or self.is_starved
         if self.is_ready and waits and now - self._took_us > self._services.timers.stall_us:
@@ -291,14 +284,12 @@ class Member(Taker):
         self._handle()
 
     def report(self) -> None:
-        """Tell the leader how far shares are."""
         self.is_due = 0
         self.shares.report(self._services.now_us(), self.deliveries.take_claims())
         self.post()
         self.settle()
 
     def post(self) -> None:
-        """Send what the borrower has to say."""
         outgoing, self.borrower.outgoing = self.borrower.outgoing, []
         for message in outgoing:
             self._services.to_leader(self.group.name, self.borrower.id, message)

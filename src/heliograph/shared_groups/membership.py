@@ -28,11 +28,7 @@ _CLOCKS_US: Final = 60_000_000  # how far the clock of commits may be behind tha
 
 
 class Declared:
-    """A group that outlives its members.
-
-    Args:
-        from_earliest: Whether it begins with the oldest stored message, rather than with its declaration.
-    """
+    """A group that outlives its members; it begins with the oldest stored message, or else with its declaration."""
 
     def __init__(self, group: GroupName, from_earliest: bool) -> None:
         self.group = group
@@ -44,12 +40,6 @@ class Membership(GroupKeeper):
 
     It is given to the broker before sessions are read. A subscription to a shared filter before `start` may join a
     durable group, which is not known yet: so all groups that are joined then are durable.
-
-    Args:
-        dispatcher: What sessions of members are given.
-
-    Attributes:
-        is_started: Whether every group was taken up.
     """
 
     def __init__(
@@ -80,11 +70,6 @@ class Membership(GroupKeeper):
     # --- the start
 
     def start(self, node: str, committed_us: int, knows: Callable[[str], bool], declared: Sequence[Declared]) -> None:
-        """See `DurableGroups`.
-
-        Args:
-            declared: Groups that outlive their members.
-        """
         known = dict(self._registry.database.groups())
         members, borrowed = self._roster.read()  # nothing fails from here on
         self._registry.node = node
@@ -193,17 +178,14 @@ class Membership(GroupKeeper):
     # --- in turns
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn takes."""
         self._part_some()
         self._drop_some(_DROPPED_AT_ONCE)
 
     def part_now(self) -> None:
-        """All that have left are no members any more, however many they are: it is the end."""
         while self._left:
             self._part_some()
 
     def drop_now(self) -> None:
-        """Forget all groups that have ended: it is the end."""
         self._drop_some(len(self._dropped))
 
     def _part_some(self) -> None:

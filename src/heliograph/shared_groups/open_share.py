@@ -41,7 +41,6 @@ class Entry:
             self.touch(soon=soon)
 
     def touch(self, *, soon: bool = False) -> None:
-        """Its share may have moved on."""
         owner = self.share.owner
         if owner is not None:
             owner.touch(self.share, soon)
@@ -71,7 +70,6 @@ class Waiting:
     """How much was read and waits for clients, in all groups of a node; owned by the node's durable groups.
 
     Attributes:
-        size_bytes: How much that is.
         bytes_max: Beyond this, only clients with room are read for.
     """
 
@@ -83,7 +81,6 @@ class Waiting:
 
     @property
     def is_full(self) -> bool:
-        """Whether too much waits to read ahead."""
         return self.size_bytes > self.bytes_max
 
 
@@ -125,7 +122,6 @@ class OpenShare:
 
     @property
     def wants(self) -> bool:
-        """Whether it takes more messages."""
         return (
             not self.is_closed
             and not self.is_ended
@@ -134,14 +130,12 @@ class OpenShare:
         )
 
     def may_be_fed(self) -> bool:
-        """Whether to read for it: where very much waits already, only if its client has room."""
         if not self.wants:
             return False
         return self.owner is None or not self._all_waiting.is_full or self.owner.takes()
 
     @property
     def is_clear(self) -> bool:
-        """Whether all that was sent of it is done."""
         self._advance()
         return not any(entry.is_out and not entry.done for entry in self._sent)
 
@@ -209,7 +203,6 @@ class OpenShare:
             self._count(len(entry.stored.payload), 1)
 
     def close(self) -> None:
-        """Read nothing more, and forget what was not sent."""
         self.is_closed = True
         self._done_before.update((entry.message, None) for entry in self.waiting if entry.done)
         self._count(-self._waiting_bytes, -len(self.waiting))

@@ -7,12 +7,7 @@ from heliograph.storage.interface import Position, StreamId
 
 
 class ProgressLedger:
-    """The progress of one group; owned by its leader.
-
-    Args:
-        beginning: Where shares begin that nothing is known of yet.
-        progress: What earlier leaders saved.
-    """
+    """The progress of one group; owned by its leader. Shares that nothing is known of begin at `beginning`."""
 
     __slots__ = ("_answers", "_beginning", "_changed", "_progress", "_saving", "_token", "_unsaved")
 
@@ -31,13 +26,11 @@ class ProgressLedger:
         return self._progress.get(share) or self._beginning
 
     def move(self, share: Share, reached: Progress) -> None:
-        """A borrower says how far a share is."""
         if self.progress(share) != reached:
             self._progress[share] = reached
             self._change(share)
 
     def claim(self, share: Share, messages: Iterable[MessageId]) -> None:
-        """Messages of a share are done, whatever its progress says."""
         progress = self.progress(share)
         if not progress.is_end:
             done = dict.fromkeys((*progress.done, *messages))
@@ -59,16 +52,13 @@ class ProgressLedger:
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is something to save, or to answer once what there was is saved."""
         return bool(self._changed or self._answers)
 
     @property
     def is_saving(self) -> bool:
-        """Whether a save is under way."""
         return bool(self._saving)
 
     def is_unsaved(self, share: Share) -> bool:
-        """Whether the progress of a share has yet to be saved."""
         return share in self._unsaved
 
     def answers_later(self, borrower: BorrowerId, sequence: int) -> bool:
@@ -79,11 +69,9 @@ class ProgressLedger:
         return False
 
     def forget_borrower(self, borrower: BorrowerId) -> None:
-        """A borrower is gone, and waits for no answer."""
         self._answers.pop(borrower, None)
 
     def take_changes(self) -> tuple[int, dict[Share, Progress | None]]:
-        """What has changed since the last call, None for a share that no longer exists, and a token for `on_saved`."""
         changes = {share: self._progress.get(share) for share in self._changed}
         self._token += 1
         self._saving[self._token] = (list(changes), self._answers)

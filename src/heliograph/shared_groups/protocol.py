@@ -48,12 +48,7 @@ class Share(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Share":
-        """Read the text form.
-
-        Raises:
-            ValueError: It is not of that form.
-            UnknownStreamError: What stands before the number names no stream.
-        """
+        """Read the text form."""
         stream, _, number = text.rpartition("/")
         return cls(StreamId.parse(stream), int(number))
 

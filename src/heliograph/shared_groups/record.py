@@ -1,6 +1,7 @@
 """How durable groups lie on the disk: keys of the database `shared_groups`, and two kinds of records in `sessions`.
 
 Format 1; docs/shared_groups.md lists the keys. Values are JSON, so that later versions can add to them.
+What decodes them raises `ValueError` for anything else.
 """
 
 import json
@@ -24,9 +25,7 @@ class GroupRecord(NamedTuple):
     """Who leads a group, until when, and where the group begins.
 
     Attributes:
-        leader: The node and what tells its leaders apart.
-        lease_until_us: On the wall clock.
-        term: Rises with each leader.
+        term: Rises with each leader, of which `leader` names the node and what tells its leaders apart.
         since_us: Streams that nothing is known of begin behind this commit time;
         made_us: and messages that the broker received before this time are not the group's.
     """
@@ -56,7 +55,6 @@ def group_of(key: bytes) -> GroupName:
 
 
 def progress_prefix(group: GroupName) -> bytes:
-    """What the keys of a group's progress begin with."""
     return PROGRESS + _name(group) + b"\0"
 
 
@@ -65,12 +63,7 @@ def progress_key(group: GroupName, share: Share) -> bytes:
 
 
 def share_of_key(group: GroupName, key: bytes) -> Share:
-    """The share that a key of a group's progress names.
-
-    Raises:
-        ValueError: It names none.
-        UnknownStreamError: What stands there names no stream.
-    """
+    """The share that a key of a group's progress names."""
     return Share.parse(key[len(progress_prefix(group)) :].decode())
 
 
@@ -79,11 +72,6 @@ def encode_group(group: GroupRecord) -> bytes:
 
 
 def decode_group(value: bytes) -> GroupRecord:
-    """Read the record of a group.
-
-    Raises:
-        ValueError: It is not one of a known format.
-    """
     version, leader, lease_until_us, term, since_us, made_us = _read(value)
     if version != FORMAT:
         raise ValueError(f"a group of format {version}; this version knows {FORMAT}")
@@ -95,11 +83,6 @@ def encode_progress(progress: Progress) -> bytes:
 
 
 def decode_progress(value: bytes) -> Progress:
-    """Read it.
-
-    Raises:
-        ValueError: It is not one.
-    """
     time, sequence, row, done = _read(value)
     return Progress(Position(time, sequence, row), tuple((int(high), int(low)) for high, low in done))
 
@@ -110,7 +93,6 @@ def member_key(group: GroupName, clientid: str) -> bytes:
 
 
 def member_of_key(key: bytes) -> tuple[GroupName, str]:
-    """The group and the client that a membership's key names."""
     name, topic_filter, clientid = key[1:].split(b"\0", 2)
     return GroupName(name.decode(), topic_filter.decode()), clientid.decode()
 
@@ -131,12 +113,6 @@ def encode_borrowed(group: GroupName, share: Share) -> bytes:
 
 
 def decode_borrowed(key: bytes, value: bytes) -> Borrowed:
-    """Read both.
-
-    Raises:
-        ValueError: It is no such record.
-        UnknownStreamError: It names no stream.
-    """
     name, topic_filter, share = _read(value)
     message = int.from_bytes(key[-16:-8], "big"), int.from_bytes(key[-8:], "big")
     return Borrowed(GroupName(name, topic_filter), Share.parse(share), message)

@@ -54,16 +54,10 @@ class LeaderRegistry:
     Attributes:
         node: The node's permanent name, set before the first `open`. Leases of the same name may be taken over at once:
             only one process bears it.
-        database: What the disk has of groups.
         claims: Messages that sessions have as their own, which groups may not know.
         on_more: Called when `go_on` is to be called in a later turn; without it, all is done at once.
 
-    Args:
-        state: The database `shared_groups`.
         find_streams: The streams of a group's filter that have messages from a commit time on.
-        now_us: The wall clock.
-        timers: Timeouts of leaders and borrowers.
-        node: See above.
     """
 
     def __init__(
@@ -158,12 +152,10 @@ class LeaderRegistry:
         return leased.is_quiet(borrowers_count)
 
     def has_granted_all(self, group: GroupName, streams: Sequence[StreamId]) -> bool:
-        """Whether the leader of a group knows these streams, and has granted all that may be read."""
         leased = self._leased.get(group)
         return leased is not None and leased.leader.has_granted_all(streams)
 
     def drop(self, group: GroupName, has_progress: bool = True) -> None:
-        """A group has no members any more, and is forgotten with all progress, if it ever had some."""
         leased = self._leased.pop(group, None)
         if leased is not None:
             leased.leader.resign()
@@ -223,7 +215,6 @@ class LeaderRegistry:
             self._want_more()
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn takes."""
         if self.database.answer(_ANSWERED_AT_ONCE):
             self._want_more()
         self._tick_some()
@@ -243,14 +234,12 @@ class LeaderRegistry:
             self.on_more()
 
     def on_grown(self, streams: Sequence[StreamId]) -> None:
-        """A commit added to these streams, or closed them."""
         if self._known_streams.issuperset(streams):
             return
         self._known_streams.update(streams)
         self._look_for_streams()
 
     def tick(self) -> None:
-        """Time has passed: leaders look after their borrowers, and leases are renewed."""
         now = self._now_us()
         if now >= self._streams_due_us:  # streams go with their generations, which no commit tells
             self._streams_due_us = now + _RENEW_STREAMS_US
@@ -295,7 +284,6 @@ class LeaderRegistry:
             self._unsettled[leased] = None
 
     def statistics(self) -> dict[str, int]:
-        """What leaders did, all together."""
         numbers = {"leaders": len(self._leased), "refused_saves": self.database.refused_saves, **self._counts}
         for leased in self._leased.values():
             for name, count in leased.leader.statistics().items():
@@ -396,15 +384,12 @@ class Claims:
         return group in self._groups
 
     def add(self, group: GroupName, share: Share, message: MessageId, on_known: OnKnown) -> None:
-        """A session has a message, which its group may not know."""
         self._groups.setdefault(group, {}).setdefault(share, {})[message] = on_known
 
     def take(self, group: GroupName) -> OfGroup:
-        """The claims on messages of a group, which are being saved with its progress."""
         return self._groups.pop(group, {})
 
     def settle(self, group: GroupName, claims: OfGroup, is_saved: bool) -> None:
-        """Claims that were taken are saved, or are claims still."""
         for share, messages in claims.items():
             for message, on_known in messages.items():
                 if is_saved:

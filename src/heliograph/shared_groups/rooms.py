@@ -14,7 +14,6 @@ class Rooms:
         self._waiting: dict[Subscriber, dict[Subscription, None]] = {}
 
     def wait(self, subscription: Subscription) -> None:
-        """A group has messages for a session that takes none now."""
         self._waiting.setdefault(subscription.subscriber, {})[subscription] = None
 
     def next(self, session: Subscriber) -> Subscription | None:
@@ -27,13 +26,11 @@ class Rooms:
         return subscription
 
     def forget(self, subscription: Subscription) -> None:
-        """A subscription does not wait any more."""
         waiting = self._waiting.get(subscription.subscriber)
         if waiting is not None and subscription in waiting:
             self._remove(waiting, subscription)
 
     def forget_session(self, session: Subscriber) -> None:
-        """The client of a session is gone: nothing of it waits any more."""
         self._waiting.pop(session, None)
 
     def _remove(self, waiting: dict[Subscription, None], subscription: Subscription) -> None:

@@ -23,11 +23,7 @@ class SessionStore(SessionNotes, Protocol):
     """The methods of durable sessions that are used here."""
 
     def notes(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """All records that were kept under keys with a prefix.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
+        """All records that were kept under keys with a prefix."""
 
 
 class Roster:
@@ -47,22 +43,13 @@ class Roster:
     # --- what the disk has
 
     def read(self) -> tuple[Notes, Notes]:
-        """What was kept: of members, and of messages that sessions have.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
+        """What was kept: of members, and of messages that sessions have."""
         if self.sessions is None:
             return [], []
         return list(self.sessions.notes(record.MEMBER)), list(self.sessions.notes(record.BORROWED))
 
     def members(self, notes: Notes, knows: Callable[[str], bool]) -> Iterator[tuple[GroupName, str, int]]:
-        """Group, client and beginning of each membership; those of sessions that are gone are forgotten.
-
-        Args:
-            notes: What was kept of members.
-            knows: Whether a client has a session.
-        """
+        """Group, client and beginning of each membership; those of sessions that are gone are forgotten."""
         for key, value in notes:
             group, clientid = record.member_of_key(key)
             if knows(clientid):
@@ -71,12 +58,7 @@ class Roster:
                 self._forget(key)
 
     def borrowed(self, notes: Notes, is_durable: Callable[[GroupName], bool]) -> Iterator[tuple[record.Borrowed, str]]:
-        """Each message that a session has, with the client; those of groups that are gone are forgotten.
-
-        Args:
-            notes: What was kept of such messages.
-            is_durable: Whether a group is one of the node's.
-        """
+        """Each message that a session has, with the client; those of groups that are gone are forgotten."""
         for key, value in notes:
             try:
                 borrowed = record.decode_borrowed(key, value)
@@ -102,7 +84,6 @@ class Roster:
                     yield group, one
 
     def add(self, group: DurableGroup, clientid: str) -> None:
-        """A durable session is a member, which the disk has already."""
         groups = self._groups.setdefault(clientid, {})
         if group not in groups:
             groups[group] = None

@@ -26,7 +26,6 @@ class Sleepers:
 
     Args:
         find_streams: The streams of a filter that can still grow.
-        groups: All durable groups, for a stream that is new.
         on_behind: Called for a group that sleeps and may have messages.
         on_more: Called when `go_on` is to be called in a later turn.
     """
@@ -50,7 +49,6 @@ class Sleepers:
         self._cached: dict[str, tuple[StreamId, ...]] = {}
 
     def add(self, group: DurableGroup) -> None:
-        """A group falls asleep that has all that its streams have."""
         try:
             group.streams = self.streams(group.name.topic_filter)
         except StorageError:  # what would wake it is unknown
@@ -60,7 +58,6 @@ class Sleepers:
             self._of_stream.setdefault(stream, {})[group] = None
 
     def remove(self, group: DurableGroup) -> None:
-        """A group is not to be woken by its streams any more."""
         for stream in group.streams:
             groups = self._of_stream.get(stream)
             if groups is not None:
@@ -70,11 +67,7 @@ class Sleepers:
         group.streams = ()
 
     def streams(self, topic_filter: str) -> tuple[StreamId, ...]:
-        """The streams of a filter that can still grow.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """The streams of a filter that can still grow."""
         found = self._cached.get(topic_filter)
         if found is None:
             found = tuple(self._known.get(one, one) for one in self._find_streams(topic_filter))
@@ -84,7 +77,6 @@ class Sleepers:
         return found
 
     def on_grown(self, streams: Sequence[StreamId]) -> None:
-        """A commit added to these streams, or closed them."""
         for stream in streams:
             groups = self._of_stream.pop(stream, None)
             if groups:
@@ -104,7 +96,6 @@ class Sleepers:
         self._cached.clear()
 
     def go_on(self) -> None:
-        """Tell groups that are behind, and look through them for streams that are new; some at once."""
         left = _PER_TURN
         while self._grown and left > 0:
             left -= 1

@@ -32,7 +32,6 @@ class Publishers:
         self._known: dict[str, int] = {}
 
     def share(self, clientid: str) -> int:
-        """The number of a publisher's share."""
         number = self._known.get(clientid)
         if number is None:
             number = share_of(clientid)
@@ -47,7 +46,6 @@ class StreamReader:
 
     Args:
         made_us: Messages that the broker received before then are not the group's.
-        all_waiting: What waits in all groups.
         report: Called with what is damaged, each time that it is come across.
     """
 
@@ -100,9 +98,6 @@ class StreamReader:
     def read(self, committed_us: int) -> list[OpenShare] | None:
         """Read some messages, of those that were stored up to a time: the shares that have more; None if nothing is to
         be read now.
-
-        Raises:
-            StorageError: The database cannot be read now.
         """
         takers = {number: share for number, share in self.shares.items() if share.may_be_fed()}
         if not takers:

@@ -51,13 +51,10 @@ class GroupTurns:
     """All that waits for its turn; owned by the node's durable groups.
 
     Args:
-        loop: Whose turns they are.
         begin_turn: Tells the broker the time; called when the loop calls.
-        work: Called in the course of each turn.
         report_s: How long reports may wait that nothing waits for.
 
     Attributes:
-        counts: Messages sent and read, and how often reading failed.
         faults: Where members, readers and leaders that raise are contained; set before the first turn.
     """
 
@@ -85,11 +82,9 @@ class GroupTurns:
     # --- what waits
 
     def statistics(self) -> dict[str, int]:
-        """The counts, and how many protocol messages wait."""
         return {**self.counts, "protocol_messages": len(self._posted)}
 
     def post(self, deliver: Callable[[], None]) -> None:
-        """Deliver a protocol message."""
         self._posted.append(deliver)
         self.schedule()
 
@@ -105,16 +100,13 @@ class GroupTurns:
             waiting.pop(reader, None)
 
     def want_read(self, reader: StreamReader) -> None:
-        """There may be something to read."""
         self._reading[reader] = None
         self.schedule()
 
     def awaits(self, reader: StreamReader) -> bool:
-        """Whether a reader waits for its turn, or does not know yet that its stream has more."""
         return reader in self._reading or reader in self._grown or reader in self._cut
 
     def want(self, member: Member) -> None:
-        """A member's client may be sent something."""
         if not member.is_wanted:
             member.is_wanted = True
             self._wanting.append(member)
@@ -133,7 +125,6 @@ class GroupTurns:
                 self._loop.call_later(self.report_s, self._report_late)
 
     def on_committed(self, committed_us: int) -> None:
-        """Messages that were stored up to this commit time are committed."""
         self.committed_us = committed_us
         if self._cut:
             self._grown.update(self._cut)

@@ -36,18 +36,7 @@ class GroupStreams(Protocol):
 
 
 class GroupWaking:
-    """Wakes groups and lets them fall asleep; owned by the node's durable groups.
-
-    Args:
-        streams: The database of messages.
-        services: What groups need while they are awake.
-        registry: Has their leaders.
-        members: Those that are at work while they are awake.
-        rooms: The clients that sleeping groups wait for.
-
-    Attributes:
-        woken_count: How often a group was woken.
-    """
+    """Wakes groups and lets them fall asleep; owned by the node's durable groups."""
 
     def __init__(
         self,
@@ -78,7 +67,6 @@ class GroupWaking:
         return len(self._awake)
 
     def begin(self) -> None:
-        """Groups may wake from now on: it is known which there are."""
         self._has_begun = True
 
     # --- what wakes a group
@@ -89,14 +77,12 @@ class GroupWaking:
             self._turns.schedule_more()
 
     def attend(self, group: DurableGroup, subscription: Subscription) -> None:
-        """The client of a member is there."""
         if group.awake is not None:
             self._members.start(group.awake, [subscription])
         elif group.is_behind:
             self.want(group)
 
     def add(self, group: DurableGroup) -> None:
-        """A group begins, which has all that its streams have: it sleeps until they grow."""
         self._sleepers.add(group)
 
     def remove(self, group: DurableGroup) -> bool:
@@ -109,7 +95,6 @@ class GroupWaking:
         return True
 
     def on_grown(self, streams: Sequence[StreamId]) -> None:
-        """A commit added to these streams, or closed them."""
         self._sleepers.on_grown(streams)
 
     def _on_behind(self, group: DurableGroup) -> None:
@@ -135,7 +120,6 @@ class GroupWaking:
     # --- in turns
 
     def tick(self) -> None:
-        """Time has passed."""
         self._sleepers.renew()
         self._waking.update(self._unwoken)
         self._unwoken = {}
@@ -147,7 +131,6 @@ class GroupWaking:
         self._rest_some()
 
     def go_on(self) -> None:
-        """Go on with what was more than a turn takes."""
         self._sleepers.go_on()
         self._wake_some()
         self._rest_some()

@@ -22,7 +22,6 @@ def swap_in(new: Path, path: Path, kept: Path) -> None:
     """Put a directory in the place of another, which is kept; durable when this returns.
 
     Args:
-        new: What is complete and on the disk.
         path: Where it goes.
         kept: Where that which is there goes; it does not exist, but the directory above it does. Until the exchange
             the new one is there, so that a crash leaves the old one in its place and a whole copy beside it.
@@ -68,11 +67,7 @@ def finish_swap(path: Path, kept_in: Path) -> Path | None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Exchange the names of two directories, at once where the file system can.
-
-    Raises:
-        OSError: It may not.
-    """
+    """Exchange the names of two directories, at once where the file system can."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return

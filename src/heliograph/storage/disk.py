@@ -21,11 +21,9 @@ from heliograph.storage.wal import LogFiles, SyncRequest
 class Aside(Protocol):
     """Work that goes on beside its beginner, as a thread does."""
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self) -> None: ...
 
-    def join(self) -> None:
-        """Wait until it is done."""
+    def join(self) -> None: ...
 
 
 class Disk:
@@ -36,7 +34,6 @@ class Disk:
 
         Raises:
             StorageDamagedError: There was one, and nothing is left of it.
-            Exception: RocksDB's own or the system's; see `engine.translated`.
         """
         if is_absent(path):
             if self.is_known(path):
@@ -56,7 +53,6 @@ class Disk:
         """A database was made there, or came from an earlier version: it is not made again.
 
         Args:
-            path: Its directory.
             content: What must be on the disk before.
         """
         with suppress(OSError):  # it can be used all the same, and the next opening tries again
@@ -69,11 +65,6 @@ class Disk:
         return Register.of(path).first_generation(path)
 
     def log_files(self, path: Path) -> LogFiles:
-        """The log of a RocksDB that has just been opened.
-
-        Raises:
-            OSError: Its directory cannot be opened.
-        """
         return LogFiles(path)
 
     def table_bytes(self, path: Path) -> int:
@@ -109,7 +100,7 @@ class Disk:
         return min(logs, MEMTABLE_BYTES) + _SPARE_BYTES
 
     def aside(self, target: Callable[[], None], name: str) -> Aside:
-        """Work to be begun, for what blocks without holding the GIL."""
+        """A thread for work that blocks without holding the GIL; the caller starts it."""
         return threading.Thread(target=target, name=name, daemon=True)
 
 

@@ -5,10 +5,7 @@ from pathlib import Path
 
 
 def write_durably(file: Path, content: bytes, mode: int = 0o666) -> None:
-    """Write a small file: a reader sees what was there before, or all of it, also after the power has failed.
-
-    Args:
-        mode: Its permissions, of which the umask takes some.
+    """Write a small file: a reader sees what was there before, or all of it, also after a power failure.
 
     Raises:
         OSError: It cannot be written; what was there before is still there, or all of the new one.
@@ -25,11 +22,7 @@ def write_durably(file: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 def force_to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on the disk.
-
-    Raises:
-        OSError: They may not be.
-    """
+    """Wait until a file, or the names in a directory, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

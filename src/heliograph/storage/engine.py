@@ -1,7 +1,8 @@
 """RocksDB as storage uses it: how a database is opened, how its records are walked, what its errors mean.
 
 The only module that imports rocksdict. Two facts about it shape the callers: it holds the GIL during every call, and it
-reports every failure as a bare `Exception` whose text is RocksDB's.
+reports every failure as a bare `Exception` whose text is RocksDB's. Functions that take a `Rdict` let it through; the
+databases translate it (`translating`).
 """
 
 import errno
@@ -65,12 +66,8 @@ def open_primary(path: Path, compression: str, *, compacts: bool = True) -> Rdic
     RocksDB itself would begin an empty database wherever it finds no `CURRENT`, and delete the files of the one before.
 
     Args:
-        path: Its directory, whose parent exists.
         compression: One of `COMPRESSIONS`.
         compacts: Whether tables are merged; a damaged one would end that, and every write with it.
-
-    Raises:
-        Exception: RocksDB's own; see `translated`.
     """
     options = _options()
     is_new = is_absent(path)
@@ -99,11 +96,7 @@ def open_secondary(path: Path, secondary_path: Path) -> Rdict:
     """Open a database that another process writes, for reading what that process has written so far.
 
     Args:
-        path: Its directory.
         secondary_path: An empty directory of its own for RocksDB's notes.
-
-    Raises:
-        Exception: RocksDB's own; see `translated`.
     """
     _check_files(path)
     options = _options()
@@ -118,7 +111,7 @@ def open_secondary(path: Path, secondary_path: Path) -> Rdict:
 
 
 def is_absent(path: Path) -> bool:
-    """Whether there is no database, nor anything left of one: no directory, or an empty one."""
+    """Whether there is no database and nothing left of one: no directory, or an empty one."""
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is None
@@ -129,11 +122,7 @@ def is_absent(path: Path) -> bool:
 
 
 def _check_files(path: Path) -> None:
-    """Refuse a directory in which RocksDB would not find what it begins with; nothing in it is touched.
-
-    Raises:
-        Exception: As RocksDB says that something is damaged; see `translated`.
-    """
+    """Refuse a directory in which RocksDB would not find what it begins with; nothing in it is touched."""
     try:
         named = (path / "CURRENT").read_text("ascii", "replace").strip()
     except FileNotFoundError:
@@ -164,11 +153,7 @@ def _check_tables(database: Rdict, path: Path) -> None:
 
 
 def mend_files(path: Path) -> None:
-    """Make a database by RocksDB of the tables and logs in a directory, without what it cannot read at all.
-
-    Raises:
-        Exception: RocksDB's own; see `translated`.
-    """
+    """Make a database by RocksDB of the tables and logs in a directory, without what it cannot read at all."""
     Rdict.repair(str(path), _options())
 
 
@@ -179,16 +164,11 @@ def memory_state(database: Rdict) -> int | None:
 
 
 def new_batch() -> WriteBatch:
-    """An empty batch; what it holds is written together or not at all."""
     return WriteBatch(raw_mode=True)
 
 
 def records(database: Rdict, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Walk the records with lower <= key < upper, as they are when the walk begins.
-
-    Raises:
-        Exception: RocksDB's own, also when a damaged file ends the walk early; see `translated`.
-    """
+    """Walk the records with lower <= key < upper, as they are when the walk begins."""
     walk = database.iter()
     walk.seek(lower)
     while walk.valid():
@@ -201,16 +181,12 @@ def records(database: Rdict, lower: bytes, upper: bytes) -> Iterator[tuple[bytes
 
 
 def last_record(database: Rdict, lower: bytes, upper: bytes) -> tuple[bytes, bytes] | None:
-    """The record with the greatest key for which lower <= key <= upper.
-
-    Raises:
-        Exception: RocksDB's own; see `translated`.
-    """
+    """The record with the greatest key for which lower <= key <= upper."""
     return last_of(database.iter(), lower, upper)
 
 
 def last_of(walk: RdictIter, lower: bytes, upper: bytes) -> tuple[bytes, bytes] | None:
-    """As `last_record`, on an iterator that is used several times."""
+    """As `last_record`, on an iterator that the caller uses several times."""
     walk.seek_for_prev(upper)
     if not walk.valid():
         walk.status()

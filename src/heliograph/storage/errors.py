@@ -1,4 +1,8 @@
-"""What can go wrong in storage, as errors that name the database and the place on disk; nothing here touches a disk."""
+"""What can go wrong in storage, as errors that name the database and the place on disk; nothing here touches a disk.
+
+Every method of a database raises `StorageError` when it is not open, or when the disk refuses; docstrings name the
+narrower errors only.
+"""
 
 from pathlib import Path
 from typing import ClassVar, Final
@@ -11,9 +15,7 @@ class StorageError(Exception):
 
     Args:
         problem: What happened, in words, with the value or the system's own text.
-        database: The database that it happened to; empty where it is not one's.
         path: Where on disk, if it has a place there.
-        shard: In which shard, if in one.
         stream: In which stream (its id as text), if in one.
     """
 
@@ -61,16 +63,12 @@ class StorageFullError(StorageError):
 
 
 class StorageReadOnlyError(StorageFullError):
-    """The files of the database, or the file system that they lie on, cannot be written."""
-
     code = "storage_read_only"
     reason = "storage cannot be written"
     advice = "Make the files writable for the node's user; storing resumes by itself."
 
 
 class StorageDamagedError(StorageError):
-    """What is on disk is not what was written."""
-
     code = "storage_damaged"
     reason = "storage is damaged"
     advice = (
@@ -80,8 +78,6 @@ class StorageDamagedError(StorageError):
 
 
 class StorageClosedError(StorageError):
-    """The database is not open."""
-
     code = "storage_closed"
     advice = "It is opened when the node starts and closed when it stops."
 
@@ -94,15 +90,11 @@ class StorageBusyError(StorageError):
 
 
 class UnknownLayoutError(StorageError):
-    """The database was written by a layout that this version does not have."""
-
     code = "storage_unknown_layout"
     advice = "Read it with the version of Heliograph that wrote it, or with a later one."
 
 
 class UnknownDatabaseError(StorageError):
-    """There is no database of that name."""
-
     code = "storage_unknown_database"
     advice = "Databases appear when the first message is stored in them."
 

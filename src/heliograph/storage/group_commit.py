@@ -39,8 +39,6 @@ OnCommitted = Callable[[int, StorageError | None], None]
 
 
 class _CommitBatch(Generic[Item]):
-    """Items under one ticket."""
-
     __slots__ = ("buffered_bytes", "count", "error", "items", "ticket")
 
     def __init__(self, ticket: int) -> None:

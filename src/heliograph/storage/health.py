@@ -16,9 +16,6 @@ class Health:
     A change is logged, begins or ends an alarm, and calls one function. What goes on is not reported again.
 
     Args:
-        log: The logger of the owner.
-        alarms: Where the alarm is.
-        alarm: Its name.
         fails: What the log says when it fails, such as `delayed messages are refused`; empty for nothing.
         works: What the log says when it works again; empty for nothing.
         on_change: Called with the error, or None, before it is logged.
@@ -46,12 +43,7 @@ class Health:
         return self.error is None
 
     def tell(self, error: StorageError | None, fails: str = "") -> None:
-        """Say how it went the last time.
-
-        Args:
-            error: Why it does not work; None if it does.
-            fails: What the log says of it this time.
-        """
+        """Say how it went the last time."""
         was_good, self.error = self.is_good, error
         if was_good == self.is_good:
             return

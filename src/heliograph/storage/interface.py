@@ -102,11 +102,7 @@ class StreamId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "StreamId":
-        """Read the text form.
-
-        Raises:
-            UnknownStreamError: It is not of that form.
-        """
+        """Read the text form; `UnknownStreamError` if it is not one."""
         database, *numbers = text.split("/")
         if len(numbers) != 3 or not all(number.isascii() and number.isdigit() for number in numbers):
             raise UnknownStreamError(
@@ -133,11 +129,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, stream: StreamId) -> "Position":
-        """Read the text form; empty text is the beginning of the stream.
-
-        Raises:
-            UnknownStreamError: It is not of that form.
-        """
+        """Read the text form; empty text is the beginning of the stream; `UnknownStreamError` if it is neither."""
         if not text:
             return BEGINNING
         parts = text.split("-")
@@ -172,7 +164,6 @@ class Stream:
     """A stream that can hold messages of a topic filter.
 
     Attributes:
-        id: Names it.
         rank: Orders it among other streams.
         topics: The learned structure of its topics, such as `weather/+/obs`.
         sealed: Whether its generation is closed, so that nothing more can come.
@@ -198,7 +189,6 @@ class Batch:
     """What `next` read.
 
     Attributes:
-        iterator: Where to go on.
         messages: In the order of the stream; empty when nothing has followed yet.
         positions: Where each of them is.
     """

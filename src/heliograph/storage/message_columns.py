@@ -11,10 +11,8 @@ class MessageColumn(NamedTuple):
     """One column.
 
     Attributes:
-        name: Its name.
-        type: Its type.
         meaning: What it says, for `docs/storage.md`; empty where the name says it.
-        is_nullable: Whether a message may have none.
+        is_nullable: Whether a message may lack it.
     """
 
     name: str
@@ -24,7 +22,6 @@ class MessageColumn(NamedTuple):
 
     @property
     def ddl(self) -> str:
-        """Its name and type as Spark's DDL has them."""
         return f"{self.name} {self.type.partition('(')[0]}"
 
 

@@ -34,7 +34,6 @@ class Register:
         return _name(path) in self._lines()
 
     def names(self, folder: str) -> list[str]:
-        """The databases that were made in a folder of the data directory."""
         found = {line.removeprefix(f"{folder}/") for line in self._lines() if line.startswith(f"{folder}/")}
         return sorted(name for name in found - {_SITE_ID} if not name.endswith(_ANEW))
 
@@ -47,11 +46,7 @@ class Register:
         return int(time.time()) if _name(path) + _ANEW in self._lines() else 1
 
     def add(self, path: Path) -> None:
-        """A database was made there.
-
-        Raises:
-            OSError: It was not noted.
-        """
+        """A database was made there."""
         with self._alone():
             self._write(self._lines() | {_name(path)})
 
@@ -59,11 +54,7 @@ class Register:
         """A database is not there any more, and another may be made.
 
         Args:
-            path: Its directory.
             begins_anew: Whether what it held was given up, so that positions in it may be kept somewhere.
-
-        Raises:
-            OSError: It was not noted.
         """
         with self._alone():
             lines = self._lines() - {_name(path)}

@@ -20,7 +20,6 @@ def read_or_make_site_id(path: Path) -> str:
 
     Raises:
         StorageDamagedError: The file holds something else, or was there before.
-        OSError: It cannot be read or written.
     """
     site_id = read_site_id(path)
     if site_id is not None:
@@ -34,12 +33,7 @@ def read_or_make_site_id(path: Path) -> str:
 
 
 def read_site_id(path: Path) -> str | None:
-    """The site id in a directory, None where there is no such file.
-
-    Raises:
-        StorageDamagedError: The file holds something else.
-        OSError: It cannot be read.
-    """
+    """The site id in a directory, None where there is no such file."""
     try:
         text = (path / _FILE).read_text("utf-8", "replace").strip()
     except FileNotFoundError:
@@ -55,11 +49,7 @@ def is_site_id_registered(path: Path) -> bool:
 
 
 def write_site_id(path: Path, site_id: str) -> None:
-    """Make this the site id of a directory, so that a crash leaves the one before or this.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Make this the site id of a directory, so that a crash leaves the one before or this."""
     write_durably(path / _FILE, f"{site_id}\n".encode())  # before the register knows it
     Register(path.parent).add(path / _FILE)
 

@@ -35,12 +35,9 @@ class Store:
     """A RocksDB that may be out of order. Owned by the database that it keeps and used by its thread.
 
     Args:
-        name: The database's name, for errors.
-        path: Its directory.
         compression: One of `engine.COMPRESSIONS`.
         prepare: Called with each newly opened RocksDB, before anything else uses it; it may create records.
         reopen_interval_s: How long a RocksDB that failed is left alone.
-        disk: Where it lies.
     """
 
     def __init__(
@@ -80,11 +77,7 @@ class Store:
         return self._freeing is not None
 
     def open(self) -> None:
-        """Open it, creating it if it does not exist.
-
-        Raises:
-            StorageError: It cannot be opened; a later use tries again.
-        """
+        """Open it, creating it if it does not exist."""
         self._abandon()
         try:
             self._open()
@@ -96,11 +89,7 @@ class Store:
         self._is_closed = False
 
     def usable(self) -> Rdict:
-        """The open RocksDB, opened again after a fault if it is time.
-
-        Raises:
-            StorageError: It is not open.
-        """
+        """The open RocksDB, opened again after a fault if it is time."""
         if self._is_closed:
             raise StorageClosedError("the database was closed", database=self.name, path=self.path)
         if self._fault is not None and not self._is_time():
@@ -119,12 +108,7 @@ class Store:
         return sum(rocks.property_int_value(f"rocksdb.{name}") or 0 for name in _MEMORY_PROPERTIES)
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch so that it outlives this process; a sync must follow before it outlives the machine.
-
-        Raises:
-            StorageBusyError: Try the same again in a moment.
-            StorageError: It was not written.
-        """
+        """Write a batch so that it outlives this process; a sync must follow before it outlives the machine."""
         rocks = self.usable()
         try:
             rocks.write(batch)
@@ -139,11 +123,7 @@ class Store:
             raise self._error() from error
 
     def sync_request(self) -> SyncRequest:
-        """What must be synced so that everything written so far outlives the machine; may run in another thread.
-
-        Raises:
-            StorageError: The database is not open.
-        """
+        """What must be synced so that everything written so far outlives the machine; may run in another thread."""
         self.usable()
         return self._log_files().sync_request()
 
@@ -153,9 +133,6 @@ class Store:
         After a failed sync the kernel may have dropped what it could not write and report success the next time, so
         the log is not trusted again: RocksDB writes what it has in memory to new files. Where these are on the disk the
         commit is as durable as it was to be, and refusing it would have its publisher store it a second time.
-
-        Raises:
-            StorageError: That went wrong too; what the request covered may not outlive the machine.
         """
         rocks, logs = self.usable(), self._log_files()
         if error is None:
@@ -169,11 +146,7 @@ class Store:
             raise translated(error, self.name, self.path) from None
 
     def sync(self) -> None:
-        """Wait until the disk has everything written so far.
-
-        Raises:
-            StorageError: It may not have.
-        """
+        """Wait until the disk has everything written so far."""
         request = self.sync_request()
         error: OSError | None = None
         try:
@@ -199,12 +172,7 @@ class Store:
             raise translated(error, self.name, self.path) from error
 
     def check_is_new(self, rocks: Rdict) -> None:
-        """Refuse a RocksDB without the record that says what it is, unless it was never used.
-
-        Raises:
-            StorageDamagedError: It was.
-            Exception: RocksDB's own.
-        """
+        """Refuse a RocksDB without the record that says what it is, unless it was never used."""
         if self._disk.is_known(self.path) or next(records(rocks, b"", b"\xff"), None) is not None:
             raise StorageDamagedError("the record that says what it is, is missing", database=self.name, path=self.path)
 
@@ -214,11 +182,7 @@ class Store:
         return self._disk.first_generation(self.path)
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Give the space of removed records back, in a thread of its own; RocksDB does not hold the GIL for it.
-
-        Args:
-            ranges: Lower and upper keys between which nothing is left.
-        """
+        """Free the space of removed records in a thread of its own; RocksDB does not hold the GIL for it."""
         rocks = self._rocks
         if rocks is None or not ranges:
             return
@@ -230,7 +194,6 @@ class Store:
         freeing.start()
 
     def table_bytes(self) -> int:
-        """The size of its table files."""
         return self._disk.table_bytes(self.path)
 
     def close(self) -> None:

@@ -20,15 +20,7 @@ _EVERYTHING: Final = "(?:[^$](?s:.)*)?"
 
 
 class TopicFilter:
-    """One valid topic filter.
-
-    Args:
-        text: The filter, without a share prefix.
-        database: Named in the error.
-
-    Raises:
-        InvalidFilterError: It is malformed.
-    """
+    """A valid topic filter without a share prefix; `InvalidFilterError` names `database` if it is malformed."""
 
     def __init__(self, text: str, database: str = "") -> None:
         fault = topic_filter_fault(text, _LEVELS_MAX)
@@ -56,11 +48,7 @@ class TopicFilter:
 
 @lru_cache(maxsize=1024)
 def topic_filter(text: str, database: str = "") -> TopicFilter:
-    """The filter of this text, compiled once.
-
-    Raises:
-        InvalidFilterError: It is malformed.
-    """
+    """The filter of this text, compiled once."""
     return TopicFilter(text, database)
 
 

@@ -58,8 +58,6 @@ class StreamMatch:
     """A stream that a filter can find messages in.
 
     Attributes:
-        stream: Its number.
-        topics: Its structure as text.
         topic_hash: The only hash that can match, if the filter fixes every varying level; else None.
         covered: Whether every topic of the stream matches, so that rows need no look.
     """
@@ -151,7 +149,6 @@ class TopicStructure:
         self.new_streams = self._streams[stream_count:]
 
     def written(self) -> None:
-        """What was learned is on disk."""
         self.new_nodes.clear()
         self.new_streams.clear()
 

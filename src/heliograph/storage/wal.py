@@ -19,11 +19,7 @@ class SyncRequest:
         self.directory = directory
 
     def run(self) -> None:
-        """Wait until the disk has it all.
-
-        Raises:
-            OSError: It may not have.
-        """
+        """Wait until the disk has it all; `OSError` if it may not have."""
         for descriptor in self.descriptors:
             os.fdatasync(descriptor)
         if self.directory is not None:
@@ -50,9 +46,6 @@ class LogFiles:
 
         Args:
             may_be_new: Whether that may be a file that was not there before; looking takes 1 µs for each file.
-
-        Raises:
-            OSError: The directory or a log file cannot be opened.
         """
         self._write_count += 1
         for name in os.listdir(self._path) if may_be_new else ():

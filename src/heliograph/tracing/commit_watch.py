@@ -27,7 +27,6 @@ class CommitWatch(CommitWaiter):
         self._count = 0
 
     def wait(self, ticket: int, message: MessageId) -> None:
-        """Wait for the commit of a message, unless it is done."""
         if self._count >= _AWAITED_MAX or not self._commits.is_pending(ticket):
             return
         if ticket not in self._awaited:
@@ -41,5 +40,4 @@ class CommitWatch(CommitWaiter):
         self._count -= len(messages)
         self._on_done(int(ticket), int(code), messages)
 
-    def abort(self) -> None:
-        """It has no connection."""
+    def abort(self) -> None: ...

@@ -30,7 +30,6 @@ class ConnectionTaps:
         tap.begin()
 
     def forget(self, tap: "ConnectionTap") -> None:
-        """A connection is gone, or no trace is about it."""
         self.open.discard(tap)
         tap.end()
 
@@ -47,13 +46,6 @@ class ConnectionTap(PacketTap):
 
     A connection is tapped before it is known which client it is: its CONNECT waits here until `identify` says that, and
     a connection that no trace is about is let go after it.
-
-    Args:
-        peername: The peer's address and port.
-        host: Its address.
-
-    Attributes:
-        clientid: Which client it is, None while that is not known.
     """
 
     def __init__(
@@ -78,18 +70,15 @@ class ConnectionTap(PacketTap):
         self._stream = PacketStream(int(attach(self._reader, self)))
 
     def end(self) -> None:
-        """Let it go."""
         detach(self._reader)
 
     def identify(self, clientid: str) -> None:
-        """The client's id is known now."""
         self.clientid = clientid
         held, self._held = self._held, None
         if held is not None:
             self._note("packet_received", held, len(held))
 
     def contain(self, error: Exception) -> None:
-        """Report a fault of its own."""
         self._recorder.contain(error)
 
     @contained
@@ -103,7 +92,6 @@ class ConnectionTap(PacketTap):
 
     @contained
     def on_handled(self) -> None:
-        """Let go a connection that no trace is about."""
         self._taps.connecting = None
         held = self._held
         if held is not None:  # it was refused before its client was made of it
@@ -114,13 +102,11 @@ class ConnectionTap(PacketTap):
 
     @contained
     def on_sent(self, data: bytes) -> None:
-        """Record the packets that end in these bytes."""
         for packet, size in self._stream.feed(data):
             self._note("packet_sent", packet, size)
 
     @contained
     def on_error(self, detail: str) -> None:
-        """Record why the client is sent away."""
         self._recorder.record_of_client(self.clientid, self.host, "refused", {"reason": detail[:512]})
 
     @contained

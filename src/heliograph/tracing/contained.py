@@ -6,10 +6,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
 class Containing(Protocol):
-    """What has methods that the kernel calls."""
-
-    def contain(self, error: Exception) -> None:
-        """Report what a method raised."""
+    def contain(self, error: Exception) -> None: ...
 
 
 Given = ParamSpec("Given")

@@ -83,7 +83,6 @@ class Joint(TapSource):
             self._hooked = []
 
     async def mark(self, trace: Trace) -> None:
-        """Mark the sessions and connections that are there already."""
         if trace.subject.kind == CLIENT:
             self._events.mark(trace.subject.value)
             channel = self._context.channels.find(trace.subject.value)
@@ -132,7 +131,6 @@ class ClientEvents:
         self._context = context
 
     def callbacks(self) -> Mapping[str, Callback]:
-        """The callbacks by their hook points."""
         return {
             hooks.CLIENT_CONNECT: self.on_client_connect,
             hooks.CLIENT_CONNECTED: self.on_client_connected,
@@ -147,7 +145,6 @@ class ClientEvents:
         }
 
     def mark(self, clientid: str) -> None:
-        """Make a client's session report what becomes of its messages, if it is in memory."""
         session = self._context.sessions.held(clientid)
         if session is not None:
             session.sender.is_traced = True
@@ -161,7 +158,6 @@ class ClientEvents:
             self.mark(client.clientid)
 
     def on_client_connect(self, client: ClientInfo, _connect: Connect, _code: int) -> None:
-        """Callback of `client.connect`: who connects is known now."""
         self.note_address(client)
         tap = self._taps.connecting
         if tap is not None:
@@ -177,11 +173,9 @@ class ClientEvents:
         self._recorder.record_of_client(client.clientid, client.peerhost, "client_disconnected", {"reason": reason})
 
     def on_subscribed(self, clientid: str, name: str, qos: int, _properties: Properties, _accumulator: object) -> None:
-        """Callback of `session.subscribed`."""
         self._recorder.record_of_client(clientid, "", "subscribed", {"filter": short(name), "qos": qos})
 
     def on_unsubscribed(self, clientid: str, name: str, _qos: int, _properties: Properties, _none: object) -> None:
-        """Callback of `session.unsubscribed`."""
         self._recorder.record_of_client(clientid, "", "unsubscribed", {"filter": short(name)})
 
     def _session(self, event: str) -> Callback:

@@ -19,12 +19,7 @@ Fields = dict[str, object]
 
 
 def fields_of(packet: bytes, version: int, size: int) -> tuple[Fields, bytes | None]:
-    """What is shown of a packet, and the payload of a PUBLISH.
-
-    Args:
-        packet: The packet, or the beginning of a large one.
-        size: How many bytes it has.
-    """
+    """What is shown of a packet of `size` bytes, of which `packet` may be the beginning, and a PUBLISH's payload."""
     name = p.NAMES[packet[0] >> 4]
     fields: Fields = {"packet": name, "bytes": size}
     try:
@@ -139,11 +134,7 @@ def _more(count: int) -> Fields:
 
 
 class PacketStream:
-    """Cuts bytes that leave into packets; of a large packet only the beginning is kept.
-
-    Args:
-        skipped: So many bytes belong to packets that are passed over.
-    """
+    """Cuts bytes that leave into packets; of a large packet only the beginning is kept."""
 
     def __init__(self, skipped: int) -> None:
         self._skipped = skipped
@@ -152,7 +143,6 @@ class PacketStream:
         self._size = 0  # of that packet
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """The packets that end in these bytes, each with its size."""
         at = min(self._skipped, len(data))
         self._skipped -= at
         while at < len(data):

@@ -27,7 +27,6 @@ def why_dropped(reason: str, session: Session | None = None) -> str:
 
 
 def why_queued(session: Session) -> str:
-    """Why a message waits."""
     return f"{_state(session)}; {_queue(session)}"
 
 

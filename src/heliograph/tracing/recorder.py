@@ -37,11 +37,7 @@ _DELIVERIES_MAX: Final = 500  # of one message that its traces have
 
 
 class Followed:
-    """A message that traces are about.
-
-    Attributes:
-        deliveries_count: How often one of its deliveries was reported.
-    """
+    """A message that traces are about; `deliveries_count` of its deliveries were reported."""
 
     __slots__ = ("deliveries_count", "traces")
 
@@ -58,9 +54,6 @@ class TraceRecorder(Tracer):
 
     A message stays with its traces whatever becomes of it: rewritten, delayed, stored and replayed, as long as it has
     its id and is among the last ten thousand.
-
-    Attributes:
-        traces: Those that are on.
     """
 
     def __init__(self, context: ChannelContext) -> None:
@@ -73,7 +66,6 @@ class TraceRecorder(Tracer):
         self._commits = CommitWatch(context.commits, self._on_committed)
 
     def contain(self, error: Exception) -> None:
-        """Report a fault of its own."""
         self._broker.faults.contain(BOUNDARY, error)
 
     # --- which traces
@@ -88,7 +80,6 @@ class TraceRecorder(Tracer):
         ]
 
     def wants_topic(self, topic: str) -> bool:
-        """Whether a trace is about messages to a topic."""
         return any(trace.subject.is_topic(topic) for trace in self.traces)
 
     def ended(self, trace: Trace) -> None:
@@ -97,7 +88,6 @@ class TraceRecorder(Tracer):
             self._followed.clear()
 
     def is_about_client(self, clientid: str) -> bool:
-        """Whether a client's session is to stay marked."""
         return bool(self.traces_of(clientid))
 
     # --- records
@@ -144,7 +134,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def follow(self, message: Message, origin: str) -> None:
-        """A message comes: mark it if a trace is about it."""
         found = self._follow(message)
         if found and origin == PUBLISHED:
             self._put(found, "message", {**_message(message), **_properties_of(message)}, message.payload)
@@ -178,7 +167,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def on_changed(self, before: Message, after: Message) -> None:
-        """Callbacks of `message.publish` made another message of one."""
         if before.is_traced:
             followed = self._followed.get(_key(before))
             if followed is not None:
@@ -191,7 +179,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def on_routed(self, message: Message, entries: Sequence[FilterEntry], is_wide: bool, ticket: i64) -> None:
-        """A marked message is handed to its receivers now."""
         traces = self._traces_of_message(message)
         if not traces:
             return
@@ -205,7 +192,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def on_dropped(self, message: Message, reason: str) -> None:
-        """A message goes no further."""
         self.follow(message, PUBLISHED)
         traces = self._traces_of_message(message)
         if traces:
@@ -249,7 +235,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def on_will(self, clientid: str, message: Message, step: str) -> None:
-        """Something became of a client's will."""
         self._follow(message)
         traces = self._traces_of_message(message, clientid)
         if traces:
@@ -267,7 +252,6 @@ class TraceRecorder(Tracer):
 
     @contained
     def on_rule_action(self, rule_id: str, columns: LiveColumns, action: str, error: Exception | None) -> None:
-        """An action of a rule was carried out for a row."""
         fields: Fields = {"rule": rule_id, "action": action, "of": short(columns.origin)}
         fields |= {"outcome": "done"} if error is None else {"outcome": "failed", "why": _said_by(error)}
         self._put(self._traces_of_rule(rule_id), "rule_action", fields)
@@ -276,7 +260,6 @@ class TraceRecorder(Tracer):
         return [trace for trace in self.traces if trace.subject.is_rule(rule_id)]
 
     def _on_committed(self, ticket: int, code: int, messages: Sequence[MessageId]) -> None:
-        """A commit is done that traced messages wait for."""
         for key in messages:
             traces = [trace for trace in self._followed.get(key, _NOT_FOLLOWED).traces if trace in self.traces]
             fields: Fields = {"message": _hex(key), "ticket": ticket}
@@ -332,7 +315,6 @@ def _properties_of(message: Message) -> Fields:
 
 
 def _routes(entries: Sequence[FilterEntry]) -> Fields:
-    """Which filters match, and whose subscriptions they are."""
     filters: list[Fields] = []
     left = _RECEIVERS_MAX
     for entry in entries[:_RECEIVERS_MAX]:

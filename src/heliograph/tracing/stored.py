@@ -25,8 +25,6 @@ class StoredTrace:
         state: `running`, why it ended, or `interrupted` if its node ended before it.
         left_s: Seconds until it ends.
         dropped_count: Records that its file lacks.
-        path: Its file.
-        duration_s: How long it was to last.
         payload: What it shows of payloads.
         formatter: How people are shown its records.
         modified_at: When its file was written last, in seconds since the epoch; 0 while it is on.
@@ -76,12 +74,7 @@ class StoredTrace:
 
 @dataclass(frozen=True, slots=True)
 class TracePiece:
-    """Some records of a trace.
-
-    Attributes:
-        text: They, as people are shown them.
-        position: Where the next ones begin.
-    """
+    """Some records of a trace as people are shown them; the next ones begin at `position`."""
 
     text: str
     position: int

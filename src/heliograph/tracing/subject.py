@@ -21,7 +21,6 @@ class Subject:
     """What a trace is about; made by `parse`.
 
     Attributes:
-        kind: One of `KINDS`.
         value: The client id, the topic filter, the address or network, or the id of the rule, as it was given.
     """
 
@@ -31,11 +30,7 @@ class Subject:
 
     @classmethod
     def parse(cls, kind: str, value: str) -> "Subject":
-        """Make one.
-
-        Raises:
-            ValueError: There is no such kind, or its value is wrong; says what is valid.
-        """
+        """The subject of these texts; `ValueError` says what is valid."""
         if kind not in KINDS:
             raise ValueError(f"a trace is about one of {', '.join(KINDS)}, not {kind!r}")
         if not value or len(value.encode("utf-8", "surrogatepass")) > _TEXT_BYTES_MAX:
@@ -67,7 +62,6 @@ class Subject:
         return self.kind == RULE and self.value == rule_id
 
     def is_host(self, host: str) -> bool:
-        """Whether it is about connections from an address."""
         network = self._network
         if network is None:
             return False

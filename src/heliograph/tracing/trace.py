@@ -52,13 +52,9 @@ class Trace:
 
     Args:
         started_at_us: When it begins, microseconds since the epoch.
-        begins_us: The same on the monotonic clock.
-        due_us: When it ends, on the monotonic clock.
-        order: What was asked for.
+        begins_us: The same on the monotonic clock, like `due_us`, its end.
 
     Attributes:
-        is_on: Whether it has begun.
-        records_count: How many records it was given.
         clientids: For an address, the clients that connected from there.
     """
 

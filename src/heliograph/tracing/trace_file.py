@@ -23,13 +23,10 @@ class TraceFile:
     soon as that can be written.
 
     Args:
-        executor: Its threads write.
         bytes_max: How large the file becomes at the most.
         on_full: Called, once, when the next record would make it larger.
 
     Attributes:
-        path: Where it is.
-        size: Bytes that are in it.
         dropped_count: Records that it lacks.
         fault: Why the disk did not take the last ones; empty if it did.
     """
@@ -71,14 +68,12 @@ class TraceFile:
         self._add(_line(record))
 
     async def close(self) -> None:
-        """Write what waits, and close it."""
         while self._lines or self._writing is not None:
             await self.flushed()
         os.close(self._fd)
         self._wake()
 
     async def flushed(self) -> None:
-        """Write what waits now."""
         if self._writing is not None:
             await asyncio.wait([self._writing])
         if self._lines and self._writing is None:

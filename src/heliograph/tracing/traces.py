@@ -28,18 +28,12 @@ _CLOSING_S: Final = 2.0  # for which a list waits for files that a slow disk has
 
 
 class TraceError(Exception):
-    """A trace cannot be started, stopped or shown.
-
-    Attributes:
-        code: What it is, for programs.
-    """
+    """A trace cannot be started, stopped or shown; `code` is for programs."""
 
     code: ClassVar[str] = "trace"
 
 
 class TraceExistsError(TraceError):
-    """Its name or its file is in use."""
-
     code: ClassVar[str] = "trace_exists"
 
 
@@ -50,8 +44,6 @@ class TraceDuplicateError(TraceError):
 
 
 class TraceNotFoundError(TraceError):
-    """There is no trace of that name."""
-
     code: ClassVar[str] = "trace_not_found"
 
 
@@ -61,8 +53,6 @@ class Traces:
     While none is on, it is joined to nothing.
 
     Args:
-        folder: Where files are.
-        context: What channels share.
         tell: Called with a line for the log.
         watch_rules: Sets the rules that a recorder follows.
     """
@@ -89,11 +79,6 @@ class Traces:
     # --- asked for by people
 
     async def start(self, order: TraceOrder) -> StoredTrace:
-        """Begin a trace.
-
-        Raises:
-            TraceError: It cannot begin; says what is valid.
-        """
         subject = self._checked(order)
         path = self._folder / (order.file or order.name + SUFFIX)
         executor = self._executor or ThreadPoolExecutor(1, "trace")
@@ -141,11 +126,7 @@ class Traces:
         self._tell(f"trace {trace.name!r} about {trace.subject} began, for {trace.order.duration_s} s at the most")
 
     async def stop(self, name: str, why: str = "stopped") -> StoredTrace:
-        """End a trace; its file stays.
-
-        Raises:
-            TraceNotFoundError: None of that name is on.
-        """
+        """End a trace; its file stays."""
         trace = self._running.get(name)
         if trace is None:
             running = ", ".join(self._running) or "none"
@@ -158,11 +139,7 @@ class Traces:
             raise TraceNotFoundError(f"the trace {name!r} was deleted meanwhile") from None
 
     async def delete(self, name: str) -> None:
-        """End a trace if it is on, and remove its file.
-
-        Raises:
-            TraceNotFoundError: There is none of that name.
-        """
+        """End a trace if it is on, and remove its file."""
         path = await self._path_of(name)
         if name in self._running:
             await self.stop(name)
@@ -184,9 +161,6 @@ class Traces:
 
         Args:
             follows: Whether to wait for further ones until the trace ends.
-
-        Raises:
-            TraceNotFoundError: There is none of that name.
         """
         path, at = await self._path_of(name), 0
         trace = self._running.get(name)
@@ -211,9 +185,6 @@ class Traces:
         Args:
             position: Where in its file it begins.
             size: Bytes of it, about; one record comes whole.
-
-        Raises:
-            TraceNotFoundError: There is none of that name.
         """
         path = await self._path_of(name)
         trace = self._running.get(name)
@@ -224,7 +195,6 @@ class Traces:
     # --- called by the part
 
     def tick(self, uptime_us: int) -> None:
-        """End the traces whose time is over."""
         for trace in list(self._running.values()):
             if uptime_us >= trace.due_us:
                 self._end(trace, "its duration is over")
@@ -236,7 +206,6 @@ class Traces:
             del self._closing[name]
 
     async def close(self) -> None:
-        """End all, and wait until their files are written."""
         if self._beginning:
             await asyncio.wait(self._beginning)
         for trace in list(self._running.values()):
@@ -247,7 +216,6 @@ class Traces:
             self._executor.shutdown()
 
     def statistics(self) -> dict[str, int]:
-        """How many are on, and what they did not record."""
         running = self._running.values()
         dropped = self._dropped_count + sum(trace.file.dropped_count for trace in running)
         return {"traces.count": len(running), "traces.records_dropped": dropped}

@@ -38,7 +38,6 @@ def verdict_fields(verdict: object, accumulator: object, *, shows_errors: bool) 
     """What a callback said.
 
     Args:
-        verdict: What it returned or raised.
         accumulator: What it was given last.
         shows_errors: Whether the text of what it raised may be shown; what authenticates clients may have put a
             password into it.

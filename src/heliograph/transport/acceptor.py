@@ -64,7 +64,6 @@ class Acceptor:
         self.is_out_of_files = False
 
     def start(self) -> None:
-        """Begin to accept."""
         self._timer = None
         if self._held is not None and not self._let_in(*self._held):
             self._run_out()
@@ -75,7 +74,6 @@ class Acceptor:
             self._loop.add_reader(listening, self._accept, listening)
 
     def limit(self, rate: ConnectionRate) -> None:
-        """Accept at another rate from now on."""
         self._rate = rate
         if self._timer is not None and not self.is_out_of_files:  # it waits as the rate before said
             self._timer.cancel()
@@ -97,7 +95,6 @@ class Acceptor:
             self._held = None
 
     def statistics(self) -> dict[str, int]:
-        """How often it held back for the rate, and how often no file was left, and whether that is so now."""
         return {
             "accept_pauses": self._pauses_count,
             "accept_failures": self._failures_count,

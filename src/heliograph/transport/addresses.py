@@ -8,7 +8,6 @@ _MAPPED: Final = "::ffff:"  # how IPv4 peers look on a socket for both
 
 
 def address_text(address: object) -> str:
-    """What the `socket` module calls an address, as text."""
     if isinstance(address, tuple) and len(address) >= 2:
         host, port = str(address[0]), address[1]
         if ":" not in host:

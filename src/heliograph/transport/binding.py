@@ -23,11 +23,7 @@ async def listening_sockets(
     Accepted sockets have the options of the listening one, so they are set here, once.
 
     Args:
-        path: The listener's path in the configuration, for messages.
         beside: Listening sockets that are about to be closed, and may have the same port until then.
-
-    Raises:
-        ListenerError: An address cannot be bound.
     """
     opened: list[socket.socket] = []
     try:
@@ -61,14 +57,7 @@ def change_options(listening: Sequence[socket.socket], options: TcpOptions) -> N
 
 
 def check_options(path: str, options: TcpOptions) -> None:
-    """See whether the system takes options.
-
-    Args:
-        path: The listener's path in the configuration, for messages.
-
-    Raises:
-        ListenerError: It does not.
-    """
+    """See whether the system takes options."""
     with socket.socket() as probe:
         try:
             _set_options(probe, options)
@@ -153,7 +142,6 @@ def _remove_stale(path: str) -> None:
 
 
 def close_sockets(sockets: Sequence[socket.socket]) -> None:
-    """Close listening sockets, and remove those in the file system."""
     for each in sockets:
         path = each.getsockname() if each.family == socket.AF_UNIX else None
         each.close()

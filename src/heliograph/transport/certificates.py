@@ -28,15 +28,7 @@ _UTC_TIME: Final = 0x17  # with two digits of the year
 
 
 class Certificates:
-    """The TLS context of one listener; owned by it.
-
-    Args:
-        listener: The listener's path in the configuration, for messages.
-        options: Its settings.
-
-    Raises:
-        CertificateError: A file cannot be used.
-    """
+    """The TLS context of one listener; owned by it. `CertificateError` if a file cannot be used."""
 
     def __init__(self, listener: str, options: SslOptions) -> None:
         self._listener = listener
@@ -59,11 +51,7 @@ class Certificates:
             _log.error("the certificates of %s stay as they were [%s]: %s", self._listener, error.code, error)
 
     def prepare(self, options: SslOptions) -> Callable[[], None]:
-        """Read the files of these settings; what is returned has handshakes use them from then on.
-
-        Raises:
-            CertificateError: A file cannot be used.
-        """
+        """Read the files of these settings; what is returned has handshakes use them from then on."""
         fresh = Certificates(self._listener, options)
 
         def use() -> None:
@@ -196,7 +184,6 @@ def _why_not(error: ssl.SSLError, key: str, has_password: bool) -> str:
 
 
 def _files(options: SslOptions) -> tuple[str, ...]:
-    """Every file that the context is made of."""
     holders: list[SslOptions | ServerName] = [options, *options.sni]
     names = [
         getattr(holder, field.name) for holder in holders for field in fields(holder) if field.name.endswith("file")
@@ -217,11 +204,7 @@ def _file_stamp(file: str) -> tuple[int, int, int] | None:
 
 
 def expires_at_s(pem: str) -> int:
-    """When the first certificate of a PEM file expires, in seconds since the epoch.
-
-    Raises:
-        ValueError: It holds none.
-    """
+    """When the first certificate of a PEM file expires, in seconds since the epoch; `ValueError` if it holds none."""
     if _BEGIN not in pem:
         raise ValueError("no certificate")
     block = _BEGIN + pem.partition(_BEGIN)[2].partition(_END)[0] + _END
@@ -242,11 +225,7 @@ def expires_at_s(pem: str) -> int:
 
 
 def _element(data: bytes, at: int) -> tuple[int, int, int]:
-    """The tag of the DER element there, and where its content begins and ends.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """The tag of the DER element there, and where its content begins and ends; `ValueError` if there is none."""
     if at + 2 > len(data):
         raise ValueError("the certificate is cut off")
     length, begin = data[at + 1], at + 2

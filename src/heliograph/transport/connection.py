@@ -19,17 +19,14 @@ class ChannelLink:
     _transport: asyncio.Transport | None
     _channel: Channel | None
 
-    def eof_received(self) -> None:
-        """The peer has ended sending; the transport closes by itself."""
+    def eof_received(self) -> None: ...
 
     def pause_writing(self) -> None:
-        """The transport's buffer is over its high mark: the peer does not read."""
         self._connections.congest(self, self._channel)
         if self._channel is not None:
             self._channel.on_congested(True)
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
         self._connections.relieve(self)
         if self._channel is not None:
             self._channel.on_congested(False)
@@ -38,28 +35,20 @@ class ChannelLink:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
-        """Close the connection at once; what the peer did not read is lost."""
         if self._transport is not None:
             self._transport.abort()
 
     def pause_reading(self) -> None:
-        """Stop taking bytes from the peer."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take bytes from the peer again."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
 
 class Connection(ChannelLink, Wire):
-    """A view of one connection, and its asyncio protocol; made when it is accepted, gone when it is closed.
-
-    Args:
-        connections: Called when its buffer is full, and when it is gone.
-        pending: The accepted socket that it takes over.
-    """
+    """A view of one connection, and its asyncio protocol; made when it is accepted, gone when it is closed."""
 
     # `data_received` is a method of the channel's reader: between the socket and compiled code stands no Python frame.
     __slots__ = ("_channel", "_connections", "_pending", "_transport", "data_received")
@@ -72,7 +61,6 @@ class Connection(ChannelLink, Wire):
         self.data_received: Callable[[bytes], None] = ignore
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a channel: the connection stands, and over TLS its handshake is done."""
         connections, pending = self._connections, self._pending
         if pending is None:
             return
@@ -88,7 +76,6 @@ class Connection(ChannelLink, Wire):
         channel.connection_made(peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the channel that the connection is gone."""
         self.data_received = ignore
         channel = self._channel
         # Channel and connection refer to each other; parted, they are freed at once and not by the garbage collector.
@@ -97,16 +84,13 @@ class Connection(ChannelLink, Wire):
         self._connections.lose(self, channel)
 
     def write(self, data: bytes) -> None:
-        """Send bytes behind those sent before."""
         if self._transport is not None:
             self._transport.write(data)
 
     def writer(self) -> Callable[[bytes], object]:
-        """The transport's own method."""
         return self.write if self._transport is None else self._transport.write
 
     def close(self) -> None:
-        """Close the connection behind the bytes sent before."""
         if self._transport is not None:
             self._transport.close()
 

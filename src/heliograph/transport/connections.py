@@ -24,23 +24,15 @@ _FOR_EVER_S: Final = 1e9
 
 
 class Link(Protocol):
-    """A connection, in whichever state."""
-
-    def abort(self) -> None:
-        """Close it at once."""
+    def abort(self) -> None: ...
 
 
 class UpgradingLink(Link, Protocol):
-    """A connection that has to ask for WebSocket."""
-
     @property
-    def peername(self) -> str:
-        """Where it comes from, until it is answered."""
+    def peername(self) -> str: ...
 
 
 class UpgradedLink(Link, Protocol):
-    """A connection that speaks WebSocket."""
-
     def is_silent(self, checks_max: int) -> bool:
         """Whether nothing came since so many of these questions."""
 
@@ -48,17 +40,7 @@ class UpgradedLink(Link, Protocol):
 class Connections:
     """The connections of one listener, which owns it; they call it, from the compiled ones too.
 
-    Args:
-        context: What the channels of the node share.
-        options: What the channels of new connections are given.
-        settings: What the configuration says of the listener.
-        identity: Which part of a client's certificate says who the client is.
-        counters: Those of the listener.
-
     Attributes:
-        context: What the channels of the node share.
-        options: What the channels of new connections are given.
-        identity: Which part of a client's certificate says who the client is.
         pending: Sockets that were accepted and are no connections yet.
         links: All that stand, those that have yet to ask for WebSocket among them.
         congested: Those whose buffers are full: since when, and their channels.
@@ -95,7 +77,6 @@ class Connections:
         self.renew(options, settings, identity)
 
     def renew(self, options: ChannelOptions, settings: config.ListenerConfig, identity: PeerIdentity) -> None:
-        """Use other settings for connections that come from now on; timeouts are those of all."""
         self.options = options
         self.identity = identity
         self.high_watermark = settings.tcp_options.high_watermark
@@ -111,12 +92,10 @@ class Connections:
         self._idle_timeout_s = None if websocket is None else websocket.idle_timeout
 
     def __len__(self) -> int:
-        """How many there are, with the sockets that are not connections yet."""
         return len(self.links) + len(self.pending)
 
     @property
     def handshake_s(self) -> float:
-        """How long a connection may take until its CONNECT is due."""
         return float(self.options.idle_timeout_us) / 1e6 or _FOR_EVER_S
 
     def deadline_us(self, within_s: float) -> int:
@@ -146,11 +125,9 @@ class Connections:
             self.identity.fill_in(peer, transport.get_extra_info("ssl_object"))
 
     def await_request(self, handshake: UpgradingLink) -> None:
-        """A connection has to ask for WebSocket from now on."""
         self._requests[handshake] = self.deadline_us(self.handshake_s)
 
     def replace(self, handshake: UpgradingLink, connection: UpgradedLink) -> None:
-        """A WebSocket handshake is done."""
         self._requests.pop(handshake, None)
         self.links.discard(handshake)
         self.links.add(connection)
@@ -166,22 +143,18 @@ class Connections:
             self._end_of(link)
 
     def lose_upgraded(self, link: UpgradedLink, channel: Channel | None) -> None:
-        """As `lose`, for one that speaks WebSocket."""
         self._upgraded.discard(link)
         self.lose(link, channel)
 
     def forget(self, handshake: UpgradingLink) -> None:
-        """A connection is gone before it asked for WebSocket."""
         self._requests.pop(handshake, None)
         self.links.discard(handshake)
         self._end_of(handshake)
 
     def congest(self, link: Link, channel: Channel | None) -> None:
-        """A connection's buffer is full."""
         self.congested[link] = self.context.clock(), channel
 
     def relieve(self, link: Link) -> None:
-        """A connection's buffer has room again."""
         self.congested.pop(link, None)
 
     def count_failure(self, peername: str, reason: str) -> None:
@@ -216,7 +189,6 @@ class Connections:
             self._cut_silent(uptime_us, self._idle_timeout_s)
 
     def drop_incomplete(self) -> None:
-        """Close what is no complete connection yet."""
         for pending in [each for each in self.pending if each.deadline_us]:
             self.pending.discard(pending)
             pending.close()

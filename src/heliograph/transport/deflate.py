@@ -16,11 +16,7 @@ _TAIL: Final = b"\x00\x00\xff\xff"
 
 
 class InflateError(Exception):
-    """What came is not deflated, or more than is allowed.
-
-    Attributes:
-        is_too_long: Whether it is too much.
-    """
+    """What came is not deflated, or more than is allowed (`is_too_long`)."""
 
     def __init__(self, detail: str, *, is_too_long: bool = False) -> None:
         super().__init__(detail)
@@ -28,12 +24,7 @@ class InflateError(Exception):
 
 
 class Inflater:
-    """Inflates one client's messages.
-
-    Args:
-        window_bits: The size of the client's window.
-        keeps_context: Whether a message may refer to those before.
-    """
+    """Inflates one client's messages; with `keeps_context` a message may refer to those before."""
 
     def __init__(self, window_bits: int, keeps_context: bool) -> None:
         self._window_bits = window_bits
@@ -41,11 +32,7 @@ class Inflater:
         self._decoder: zlib._Decompress | None = None
 
     def pieces(self, data: bytes, is_end: bool) -> Iterator[bytes]:
-        """What a piece of a message inflates to, at most `PIECE_BYTES` at a time.
-
-        Raises:
-            InflateError: It is not deflated.
-        """
+        """What a piece of a message inflates to, at most `PIECE_BYTES` at a time."""
         if is_end:
             data += _TAIL
         if self._decoder is None:
@@ -66,14 +53,7 @@ class Inflater:
 
 
 class Deflater:
-    """Deflates the messages for one client.
-
-    Args:
-        window_bits: The size of our window.
-        level: How hard to compress.
-        mem_level: How much memory to take for it.
-        keeps_context: Whether a message may refer to those before.
-    """
+    """Deflates the messages for one client; with `keeps_context` a message may refer to those before."""
 
     def __init__(self, window_bits: int, level: int, mem_level: int, keeps_context: bool) -> None:
         self._window_bits = window_bits
@@ -83,7 +63,6 @@ class Deflater:
         self._encoder: zlib._Compress | None = None
 
     def message(self, data: bytes) -> bytes:
-        """The payload of a compressed message."""
         encoder = self._encoder
         if encoder is None:
             encoder = zlib.compressobj(self._level, zlib.DEFLATED, -self._window_bits, self._mem_level)
@@ -96,9 +75,6 @@ class MessageCodec:
     """Both directions of one connection that agreed on compression; owned by it.
 
     What came and is not inflated yet is at most one read of the socket: the connection reads on when all is taken.
-
-    Args:
-        message_bytes_max: Bytes of the largest message, inflated; 0 for no limit.
     """
 
     def __init__(self, inflater: Inflater, deflater: Deflater, message_bytes_max: int) -> None:
@@ -117,11 +93,7 @@ class MessageCodec:
         self.waits = True
 
     def next_piece(self) -> bytes | None:
-        """The next bytes of what came; None after the last.
-
-        Raises:
-            InflateError: They are not deflated, or the message is too long.
-        """
+        """The next bytes of what came; None after the last."""
         while True:
             piece = next(self._current, None)
             if piece is not None:
@@ -137,13 +109,11 @@ class MessageCodec:
             self._current = self._inflater.pieces(data, self._ends_message) if is_compressed else plain
 
     def drop(self) -> None:
-        """Forget what waits."""
         self._queue.clear()
         self._current = iter(())
         self.waits = False
 
     def deflate(self, data: bytes) -> bytes:
-        """The payload of a message of ours."""
         return self._deflater.message(data)
 
     def _counted(self, piece: bytes) -> bytes:

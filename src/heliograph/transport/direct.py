@@ -11,12 +11,7 @@ from heliograph.transport.sockets import Poller, SocketTransport
 
 
 class DirectConnection(SocketTransport):
-    """A view of one connection; made when it is accepted, gone when it is closed.
-
-    Args:
-        connections: Called when its buffer is full, and when it is gone.
-        pending: The accepted socket that it takes over.
-    """
+    """A view of one connection; made when it is accepted, gone when it is closed."""
 
     def __init__(self, poller: Poller, connections: Connections, pending: PendingConnection) -> None:
         super().__init__(poller, pending.connection)
@@ -42,11 +37,9 @@ class DirectConnection(SocketTransport):
         if reader is not None:
             reader.take(data)
 
-    def on_end(self) -> None:
-        """Nothing to do: the channel is called when the connection is lost."""
+    def on_end(self) -> None: ...
 
     def on_congested(self, congested: bool) -> None:
-        """Tell the listener, which cuts those that stay so, and the channel."""
         if congested:
             self._connections.congest(self, self._channel)
         else:

@@ -63,8 +63,6 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
     """Reads one client's frames; a view of one connection, owned by it.
 
     Args:
-        reader: Gets the MQTT bytes.
-        unmask: Applies a mask of 4 bytes to a payload.
         compresses: Whether compression was agreed on; pieces of messages then go to `wire`.
         message_bytes_max: Bytes of the largest message, as they are on the wire; 0 for no limit.
 
@@ -100,7 +98,6 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
         self.discards = False
 
     def receive(self, data: bytes) -> None:
-        """Take bytes as they came from the socket."""
         wire, reader = self._wire, self._reader
         if wire is None or reader is None:
             return

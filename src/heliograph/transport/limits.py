@@ -8,11 +8,7 @@ from heliograph.settings.units import Rate
 
 
 class AccessRules:
-    """The access rules of a listener: the first that fits decides, and where none does, all may connect.
-
-    Attributes:
-        decides_nothing: Whether every address may connect.
-    """
+    """The access rules of a listener: the first that fits decides, and where none does, all may connect."""
 
     def __init__(self, rules: tuple[AccessRule, ...]) -> None:
         self._rules = rules
@@ -32,12 +28,7 @@ class AccessRules:
 
 
 class ConnectionRate:
-    """A bucket of tokens, one for each connection: it holds as many as the rate allows in its interval.
-
-    Args:
-        rate: The rate; None for no limit.
-        now_us: The time.
-    """
+    """A bucket of tokens, one for each connection: it holds as many as the rate allows in its interval."""
 
     def __init__(self, rate: Rate | None, now_us: int) -> None:
         self._capacity = 0.0 if rate is None else float(rate.amount)
@@ -47,7 +38,6 @@ class ConnectionRate:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit; without one the time need not be read."""
         return self._per_us != 0.0
 
     def take(self, now_us: int) -> bool:
@@ -61,10 +51,8 @@ class ConnectionRate:
         return True
 
     def give_back(self) -> None:
-        """Put a token back that was not needed."""
         if self._per_us:
             self._tokens += 1.0
 
     def wait_s(self) -> float:
-        """In how long there is a token."""
         return max(0.0, 1.0 - self._tokens) / self._per_us / 1e6 if self._per_us else 0.0

@@ -41,18 +41,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     Args:
         kind: `tcp`, `ssl`, `ws` or `wss`.
         name: Its name in the configuration (`default` in `listeners.tcp.default`).
-        settings: What the configuration says of it.
-        context: What the channels of the node share.
-        options: What its channels are given.
-        identity: Which part of a client's certificate says who the client is.
         uses_epoll: Whether sockets without TLS have an `epoll` of their own, where the system has it.
-
-    Raises:
-        CertificateError: A certificate cannot be used.
-
-    Attributes:
-        settings: What the configuration says of it.
-        connections: Those that it accepted.
     """
 
     def __init__(
@@ -88,7 +77,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     @property
     def options(self) -> ChannelOptions:
-        """What the channels of new connections are given."""
         return self.connections.options
 
     @property
@@ -101,11 +89,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     # --- called by the node
 
     async def start(self) -> None:
-        """Open the listening sockets and accept.
-
-        Raises:
-            ListenerError: An address cannot be bound.
-        """
+        """Open the listening sockets and accept."""
         await self.bind()
         self.begin()
 
@@ -114,19 +98,11 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
         Args:
             beside: Listening sockets that are about to be closed, and may have the same port until then.
-
-        Raises:
-            ListenerError: An address cannot be bound.
         """
         settings = self.settings
         self._sockets = await listening_sockets(self._path, settings.bind, settings.tcp_options, beside)
 
     def begin(self, taken_over: Sequence[socket.socket] = ()) -> None:
-        """Accept.
-
-        Args:
-            taken_over: Listening sockets of another one that had its address; none where it has bound its own.
-        """
         settings = self.settings
         if taken_over:
             self._sockets = list(taken_over)
@@ -143,7 +119,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     @property
     def address(self) -> str:
-        """The address that clients connect to, as a URL."""
         bind = self.settings.bind
         path = "" if self.websocket is None else self.websocket.mqtt_path
         if isinstance(bind, UnixAddress):
@@ -153,7 +128,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     @property
     def host(self) -> str | None:
-        """The address or name that it is bound to; None for a Unix socket."""
         bind = self.settings.bind
         return None if isinstance(bind, UnixAddress) else bind.host
 
@@ -166,7 +140,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         return int(self._sockets[0].getsockname()[1]) if self._sockets else bind.port
 
     def tick(self, uptime_us: int) -> None:
-        """Time has passed: end what takes too long, look at the certificates' files."""
         self.connections.tick(uptime_us)
         if self._certificates is not None and uptime_us - self._checked_certificates_us >= _CERTIFICATE_CHECK_US:
             self._checked_certificates_us = uptime_us
@@ -175,7 +148,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     @property
     def is_listening(self) -> bool:
-        """Whether it accepts connections, or is about to."""
         return len(self._sockets) > 0
 
     @property
@@ -227,11 +199,9 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         return released
 
     def stop_accepting(self) -> None:
-        """Close the listening sockets; connections go on, those that are not complete are closed."""
         close_sockets(self.release())
 
     async def close(self, within_s: float) -> None:
-        """Wait until every connection is gone; those that are not within `within_s` are cut."""
         await self.connections.end(within_s)
         for task in self._tasks:
             task.cancel()
@@ -279,7 +249,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self._begin(pending)
 
     def _begin(self, pending: PendingConnection) -> None:
-        """Lead a socket whose peer is known to its connection."""
         # The system's buffer of a Unix socket cannot be waited for; who may open it is the file system's matter.
         if self._certificates is not None and pending.connection.family != socket.AF_UNIX:
             pending.await_hello(self.connections.deadline_us(self._tls_handshake_s), self._join, self._turn_away)
@@ -306,7 +275,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, pending: PendingConnection) -> None:
-        """Make the socket a connection; over TLS, this is its handshake."""
         protocol = self._protocol_of(pending)
         loop = asyncio.get_running_loop()
         certificates = self._certificates

@@ -37,7 +37,6 @@ class ListenerCounters:
         self._told = 0
 
     def fail(self, peername: str, reason: str) -> None:
-        """A peer broke a protocol."""
         self.failures += 1
         self._log.write(
             logging.INFO,
@@ -48,7 +47,6 @@ class ListenerCounters:
         )
 
     def time_out(self, peername: str, what: str) -> None:
-        """A peer was too slow."""
         self.timeouts += 1
         self._log.write(
             logging.INFO,

@@ -13,7 +13,6 @@ _RESERVE_PART: Final = 8  # of the limit, where that is low
 
 
 def limit() -> int:
-    """How many files the process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (1 << 62) if soft == resource.RLIM_INFINITY else soft
 

@@ -37,7 +37,6 @@ class PeerIdentity:
 
     Args:
         as_username: Which field is the user name: `disabled`, `cn`, `dn`, `crt`, `pem` or `md5`.
-        as_clientid: Which field is the client id.
     """
 
     def __init__(self, as_username: str = DISABLED, as_clientid: str = DISABLED) -> None:

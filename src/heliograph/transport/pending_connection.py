@@ -27,7 +27,6 @@ class PendingConnection:
 
     Attributes:
         deadline_us: When that must be there which it waits for; 0 while it waits for nothing.
-        header: What a proxy said, or None.
     """
 
     __slots__ = ("_wanted_bytes", "connection", "deadline_us", "header", "peername")

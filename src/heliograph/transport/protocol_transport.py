@@ -12,11 +12,7 @@ from heliograph.transport.sockets import Poller, SocketTransport
 
 
 class ProtocolTransport(SocketTransport):
-    """Has what this package uses of `asyncio.Transport`, with the same promises.
-
-    Args:
-        protocol: Gets what comes.
-    """
+    """Has what this package uses of `asyncio.Transport`, with the same promises."""
 
     def __init__(self, poller: Poller, connection: socket.socket, protocol: asyncio.Protocol) -> None:
         super().__init__(poller, connection)
@@ -24,34 +20,27 @@ class ProtocolTransport(SocketTransport):
         self._receive: Callable[[bytes], None] = protocol.data_received
 
     def set_protocol(self, protocol: asyncio.Protocol) -> None:
-        """Give what comes to another protocol, or to another method of it."""
         self._protocol = protocol
         self._receive = protocol.data_received
 
     def is_closing(self) -> bool:
-        """Whether the connection is closed, or is being."""
         return self._is_closing
 
     def get_write_buffer_size(self) -> int:
-        """How many bytes the system did not take yet."""
         return self._unsent_bytes
 
     def on_connected(self) -> None:
-        """Give the protocol its transport."""
         if self._protocol is not None:
             self._protocol.connection_made(cast("asyncio.Transport", cast("object", self)))
 
     def on_bytes(self, data: bytes) -> None:
-        """Give it the bytes."""
         self._receive(data)
 
     def on_end(self) -> None:
-        """Tell it."""
         if self._protocol is not None:
             self._protocol.eof_received()
 
     def on_congested(self, congested: bool) -> None:
-        """Tell it."""
         if self._protocol is not None:
             if congested:
                 self._protocol.pause_writing()
@@ -59,7 +48,6 @@ class ProtocolTransport(SocketTransport):
                 self._protocol.resume_writing()
 
     def on_lost(self, error: Exception | None) -> None:
-        """Tell it, and part from it."""
         protocol = self._protocol
         self._protocol = None
         self._receive = _ignore

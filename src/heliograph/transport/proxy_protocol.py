@@ -29,7 +29,7 @@ _CLIENT_CERTIFICATE_CONNECTION: Final = 0x02
 
 
 class ProxyProtocolError(Exception):
-    """What came is not a PROXY protocol header; the message says why."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,7 @@ class ProxyHeader:
 
 
 class ProxyHeaderParser:
-    """Reads one header and not a byte behind it; used once.
-
-    Attributes:
-        header: The header, when all of it is there.
-    """
+    """Reads one header and not a byte behind it; used once."""
 
     __slots__ = ("_taken", "header")
 
@@ -59,11 +55,7 @@ class ProxyHeaderParser:
         self.header: ProxyHeader | None = None
 
     def take(self, data: bytes) -> int:
-        """Look at the bytes that come next; how many of them belong to the header.
-
-        Raises:
-            ProxyProtocolError: They are no header.
-        """
+        """Look at the bytes that come next; how many of them belong to the header."""
         both = self._taken + data
         prefix = both[: len(SIGNATURE_V2)]
         if both.startswith(SIGNATURE_V1) or SIGNATURE_V1.startswith(both):

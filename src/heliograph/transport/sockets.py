@@ -52,7 +52,6 @@ class Poller:
 
     Args:
         look_at_time: Called before protocols are given what was read, once for some of them.
-        pressure: Says whether those that do not read what they were sent are congested at once.
     """
 
     def __init__(self, look_at_time: Callable[[], object], pressure: Pressure) -> None:
@@ -67,11 +66,7 @@ class Poller:
         self.loop.add_reader(self._epoll.fileno(), self._poll)
 
     def connect(self, transport: "SocketTransport") -> None:
-        """Watch a connection from now on; it begins at once.
-
-        Raises:
-            OSError: It cannot be watched.
-        """
+        """Watch a connection from now on; it begins at once."""
         descriptor = transport.descriptor
         self._epoll.register(descriptor, _EDGES)
         transports = self._transports
@@ -94,7 +89,6 @@ class Poller:
             self.loop.call_soon(self._read_again)
 
     def forget(self, descriptor: int) -> None:
-        """A connection is gone; its socket is being closed."""
         self._transports[descriptor] = None
         self._count -= 1
         if self._is_closing:
@@ -140,11 +134,6 @@ class SocketTransport(Wire):
 
     Args:
         connection: The socket. It does not block, and belongs to the transport once the poller watches it.
-
-    Attributes:
-        connection: The socket.
-        descriptor: The socket's.
-        is_awaited: Whether the poller reads from it in the next turn.
     """
 
     def __init__(self, poller: Poller, connection: socket.socket) -> None:
@@ -168,11 +157,9 @@ class SocketTransport(Wire):
     # --- what subclasses make of it
 
     def on_connected(self) -> None:
-        """The connection stands."""
         raise NotImplementedError
 
     def on_bytes(self, data: bytes) -> None:
-        """The peer sent something."""
         raise NotImplementedError
 
     def on_end(self) -> None:
@@ -184,13 +171,11 @@ class SocketTransport(Wire):
         raise NotImplementedError
 
     def on_lost(self, error: Exception | None) -> None:
-        """The connection is gone."""
         raise NotImplementedError
 
     # --- writing
 
     def write(self, data: bytes) -> None:
-        """Send bytes behind those sent before."""
         if self._is_closing:
             return
         if self._unsent is not None:
@@ -208,14 +193,12 @@ class SocketTransport(Wire):
             self._keep(memoryview(data)[sent:] if sent > 0 else data)
 
     def close(self) -> None:
-        """Close the connection behind the bytes sent before."""
         if not self._is_closing:
             self._is_closing = True
             if self._unsent is None:
                 self._take_leave()
 
     def abort(self) -> None:
-        """Close the connection at once; what was not sent yet is lost."""
         self._lose(None)
 
     def pause_reading(self) -> None:
@@ -227,11 +210,9 @@ class SocketTransport(Wire):
             self._poller.again(self)
 
     def set_write_buffer_limits(self, high: int) -> None:
-        """Say beyond how many bytes that are not sent it is congested."""
         self._high = high
 
     def unsent_bytes(self) -> int:
-        """How many bytes the system did not take yet."""
         return self._unsent_bytes
 
     def note_shared(self, shared: dict[int, int]) -> int:
@@ -246,7 +227,6 @@ class SocketTransport(Wire):
     # --- for the poller
 
     def on_event(self, events: i64) -> None:
-        """Something can be read or written, or the connection is gone."""
         if self._unsent is not None:
             self._write_on()
         if events & _ENDING:

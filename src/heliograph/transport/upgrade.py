@@ -34,12 +34,9 @@ class Upgrade:
     """How a request is answered.
 
     Attributes:
-        answer: What to send.
         is_accepted: Whether frames follow; else the connection is closed.
         reason: Why not, for the log.
         peername: The client's address as a proxy gave it, or None.
-        inflater: For compressed messages of the client, if that was agreed on.
-        deflater: For our messages.
     """
 
     answer: bytes
@@ -64,12 +61,7 @@ class UpgradePolicy:
         self._extensions = [_deflate_factory(options)] if options.compress else None
 
     def decide(self, request_bytes: bytes, peername: str) -> Upgrade:
-        """How to answer a whole request.
-
-        Args:
-            request_bytes: The request up to and including its empty line.
-            peername: Where the connection comes from, as `host:port`.
-        """
+        """How to answer a whole request, with its empty line, of a peer at `host:port`."""
         protocol = _Protocol(
             self._options.fail_if_no_subprotocol,
             origins=self._origins,

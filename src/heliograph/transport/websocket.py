@@ -48,7 +48,6 @@ class WebSocketHandshake:
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the request: the connection stands, and over TLS its handshake is done."""
         if self._pending is not None:
             self._transport = cast("asyncio.Transport", transport)
             self._peer = self._connections.welcome(self, self._pending)
@@ -58,16 +57,13 @@ class WebSocketHandshake:
 
     @property
     def peername(self) -> str:
-        """Where it comes from, until it is answered."""
         return "" if self._peer is None else self._peer.peername
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It ended before it began."""
         self._transport = None
         self._connections.forget(self)
 
-    def eof_received(self) -> None:
-        """The peer has ended sending; the transport closes by itself."""
+    def eof_received(self) -> None: ...
 
     def pause_writing(self) -> None:
         """An answer is short."""
@@ -76,7 +72,6 @@ class WebSocketHandshake:
         """An answer is short."""
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the request, and answer it when it is whole."""
         transport, peer = self._transport, self._peer
         if transport is None or peer is None or transport.is_closing():
             return
@@ -92,7 +87,6 @@ class WebSocketHandshake:
             self._request = request
 
     def abort(self) -> None:
-        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -156,7 +150,6 @@ class WebSocketConnection(ChannelLink, FramedWire):
         self.data_received: Callable[[bytes], None] = self.reader.receive
 
     def begin(self, peer: Peer) -> None:
-        """Take over the transport from the handshake."""
         transport, channel = self._transport, self._channel
         if transport is not None and channel is not None:
             self._peername = peer.peername
@@ -165,7 +158,6 @@ class WebSocketConnection(ChannelLink, FramedWire):
             channel.connection_made(peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the channel that the connection is gone."""
         self.reader.stop()
         self._codec = None
         self.data_received = ignore
@@ -176,19 +168,16 @@ class WebSocketConnection(ChannelLink, FramedWire):
         self._connections.lose_upgraded(self, channel)
 
     def pause_writing(self) -> None:
-        """The transport's buffer is over its high mark: the peer does not read."""
         self._is_congested = True
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
         self._is_congested = False
         super().resume_writing()
 
     # --- as the channel uses it
 
     def write(self, data: bytes) -> None:
-        """Send whole packets behind those sent before."""
         if self._connections.is_single:
             self._send(frames_of_packets(data))
         elif self._codec is not None:
@@ -210,7 +199,6 @@ class WebSocketConnection(ChannelLink, FramedWire):
                 super().resume_reading()
 
     def pause_reading(self) -> None:
-        """Stop taking bytes from the peer."""
         self._is_paused = True
         super().pause_reading()
 
@@ -226,7 +214,6 @@ class WebSocketConnection(ChannelLink, FramedWire):
     # --- as the frame reader uses it
 
     def on_ping(self, payload: bytes) -> None:
-        """Answer, unless answers pile up: a pong may stand for several pings."""
         if not self._is_congested and not self.reader.discards:
             self._send_frame(PONG, payload)
 
@@ -235,7 +222,6 @@ class WebSocketConnection(ChannelLink, FramedWire):
         self._finish(close_fault(payload))
 
     def on_fault(self, code: int, reason: str) -> None:
-        """End a connection that broke the protocol."""
         self._connections.count_failure(self._peername, f"WebSocket: {reason}")
         self._finish(code)
 
@@ -249,7 +235,6 @@ class WebSocketConnection(ChannelLink, FramedWire):
     # --- as the listener uses it
 
     def is_silent(self, checks_max: int) -> bool:
-        """Whether nothing came since so many of these questions."""
         self._silent_checks = 0 if self.reader.heard else self._silent_checks + 1
         self.reader.heard = False
         return self._silent_checks > checks_max

@@ -57,11 +57,9 @@ class BatchFormat:
         self._locations_at = _PREFIX_BYTES + buffers_at
 
     def encode(self, rows: int, nulls: Sequence[int], buffers: Sequence[bytes]) -> list[bytes]:
-        """A message as parts to be joined.
+        """The parts of a message, to be joined.
 
         Args:
-            rows: How many rows.
-            nulls: For each column how many of its rows are null.
             buffers: The buffers of all columns, in order; an absent validity buffer is empty.
         """
         parts = [b""]

@@ -89,8 +89,6 @@ _BLOCK_SCHEMAS: Final = [_block_schema(columns) for columns in range(2 * PROPERT
 
 
 class _Segment:
-    """Neighbouring blocks with the same varying columns and the same constants."""
-
     __slots__ = ("batches", "columns", "constants", "constants_key", "flags", "rows")
 
     def __init__(self, columns: int, flags: int, constants: Constants, constants_key: tuple[int, int, bytes]) -> None:
@@ -102,7 +100,6 @@ class _Segment:
         self.rows = 0
 
     def constant(self, column: int) -> object:
-        """The value of a column that does not vary."""
         return {
             TOPIC: self.constants.topic,
             FLAGS: self.flags,
@@ -138,15 +135,11 @@ class ReadCounts:
 
 
 class RowCollector:
-    """Gathers blocks of one stream and gives them out as batches of the public schema.
-
-    Lives for one read; owned by it.
+    """Gathers blocks of one stream for one read and gives them out as batches of the public schema.
 
     Args:
-        stream: Whose blocks these are.
         filters: Give out only rows whose topic matches one of them; None if all do.
         columns: The names of the columns to give out, in the order of the schema; all if None.
-        schema: What columns there are.
         may_read: Gives out only rows whose topic it says yes to; None for all.
     """
 
@@ -176,11 +169,7 @@ class RowCollector:
         self._bytes = 0
 
     def batches(self, slices: Iterator[BlockSlice]) -> Iterator[pa.RecordBatch]:
-        """The rows of some blocks, in batches of up to about `BATCH_ROWS_MAX` rows or `BATCH_BYTES_MAX` bytes.
-
-        Raises:
-            StorageDamagedError: A block is not what was written.
-        """
+        """The rows of some blocks, in batches of up to about `BATCH_ROWS_MAX` rows or `BATCH_BYTES_MAX` bytes."""
         for piece in slices:
             try:
                 self._add(piece)
@@ -301,7 +290,6 @@ class RowCollector:
         return pa.repeat(str(self._stream), self._rows)
 
     def _positions(self) -> pa.Array:
-        """The position of each row, as text: time and sequence of its block, and its row in it."""
         blocks = _repeated([(f"{time}-{sequence}-", rows) for time, sequence, _, rows in self._parts], pa.string())
         numbers = array("i")
         for _, _, first, rows in self._parts:
@@ -310,11 +298,9 @@ class RowCollector:
         return pc.binary_join_element_wise(blocks, places.cast(pa.string()), "")
 
     def _varying(self, index: int) -> pa.Array:
-        """One of the columns that every block has, joined once."""
         return _joined([batch.column(index) for segment in self._segments for batch in segment.batches])
 
     def _column(self, column: int) -> pa.Array:
-        """A column over all segments, constant or not."""
         field = _COLUMNS[column]
         arrays: list[pa.Array] = []
         constants: list[tuple[object, int]] = []
@@ -345,7 +331,7 @@ def _parts(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, i
 
 
 def _mask_of(topics: pa.Array, may_read: Callable[[str], bool]) -> pa.Array:
-    """Which topics may be read; each that is there is asked for once."""
+    """Which topics may be read; each distinct one is checked once."""
     encoded = topics.dictionary_encode()
     return pa.array([may_read(topic) for topic in encoded.dictionary.to_pylist()], pa.bool_()).take(encoded.indices)
 

@@ -16,6 +16,8 @@ so that positions in them stay what they were. Generations of layout version 1 h
 Version 3, a **stub**, stands in the place of blocks whose rows were offloaded. It has no rows, but what is needed to
 find and count them: as constants, JSON that says where they are now; behind these, compressed by zlib, the parts.
 
+Every function that reads a block raises `DamagedBlockError` if key or value are not what was written.
+
 A device's own stream repeats topic, client id, user name and flags in every row; a block that says them once is smaller
 in the log, cheaper to write and cheaper to read. A block holds everything that is needed to read it. Little-endian.
 Here are the head, the constants and the parts of a block; `block_writing` makes blocks, `block_rows` takes their rows
@@ -75,8 +77,6 @@ class DamagedBlockError(Exception):
 
 
 class Constants(NamedTuple):
-    """The values of the columns that do not vary; None for those that do (and for no user name)."""
-
     topic: str | None
     clientid: str | None
     username: str | None
@@ -87,9 +87,7 @@ class BlockHeader(NamedTuple):
     """The head of a block.
 
     Attributes:
-        columns: The bits of the columns that are in the batch.
         flags: QoS and retain of all rows, if they do not vary.
-        rows: How many rows.
         constants_bytes: The length of the constants.
         message_bytes: Bytes of topics and payloads.
         rows_before: Rows of the stream before this block.
@@ -108,12 +106,10 @@ class BlockHeader(NamedTuple):
 
     @property
     def batch_at(self) -> int:
-        """Where in the value the Arrow message begins."""
         return HEADER.size + self.constants_bytes
 
     @property
     def has_parts(self) -> bool:
-        """Whether it stands for several blocks."""
         return self.version != LAYOUT_VERSION
 
 
@@ -127,21 +123,13 @@ class BlockPart(NamedTuple):
 
 
 def stub_place(key: bytes, value: bytes) -> dict[str, object]:
-    """Where the rows are that a stub stands for.
-
-    Raises:
-        DamagedBlockError: Key or value are not what was written.
-    """
+    """Where the rows are that a stub stands for."""
     place: dict[str, object] = json.loads(constants_data(read_header(key, value), value))
     return place
 
 
 def read_header(key: bytes, value: bytes) -> BlockHeader:
-    """The head of a block, after its checksum was compared.
-
-    Raises:
-        DamagedBlockError: Key or value are not what was written.
-    """
+    """The head of a block, after the check of its checksum."""
     if len(value) < HEADER.size:
         raise DamagedBlockError(f"a block of {len(value)} bytes is cut off")
     checksum, version, columns, flags, rows, constants_bytes, message_bytes, rows_before, bytes_before = (
@@ -194,7 +182,6 @@ def constants_data(header: BlockHeader, value: bytes) -> bytes:
 
 
 def read_constants(header: BlockHeader, value: bytes) -> Constants:
-    """The constant columns of a block."""
     at = HEADER.size
     values: list[bytes | None] = []
     for column in (TOPIC, CLIENTID, USERNAME, PROPERTIES):
@@ -218,12 +205,10 @@ def read_constants(header: BlockHeader, value: bytes) -> Constants:
 
 
 def qos_of(flags: int) -> int:
-    """The QoS in a row's flags."""
     return flags & _QOS
 
 
 def retain_of(flags: int) -> bool:
-    """The retain flag in a row's flags."""
     return bool(flags & RETAIN)
 
 
@@ -233,10 +218,8 @@ def seal(key: bytes, rest: bytes) -> bytes:
 
 
 def packed_parts(parts: Sequence[BlockPart]) -> bytes:
-    """Parts as they stand behind rows; a stub has them compressed."""
     return b"".join([_PART.pack(*part) for part in parts])
 
 
 def trailer(parts: Sequence[BlockPart]) -> bytes:
-    """What stands behind the rows of a merged block."""
     return packed_parts(parts) + _PART_COUNT.pack(len(parts))

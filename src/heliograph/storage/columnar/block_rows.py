@@ -28,11 +28,7 @@ _FEW_OF: Final = 8  # one row alone costs what this many of a column cost
 
 
 def read_rows(key: bytes, value: bytes, first: int, count: int) -> list[StoredMessage]:
-    """Messages of a block, taken apart in Python: for few rows, where Arrow would cost more than it saves.
-
-    Raises:
-        DamagedBlockError: Key or value are not what was written.
-    """
+    """Messages of a block, taken apart in Python: for few rows, where Arrow would cost more than it saves."""
     header = read_header(key, value)
     if header.version == OFFLOADED_VERSION:
         raise DamagedBlockError("a stub has no rows; they must be fetched from where it says")
@@ -51,9 +47,6 @@ def read_matching(
 
     Args:
         wanted: A topic, or what says whether a topic matches.
-
-    Raises:
-        DamagedBlockError: Key or value are not what was written.
     """
     header = read_header(key, value)
     if header.version == OFFLOADED_VERSION:
@@ -94,8 +87,6 @@ def _times(key: bytes, value: bytes, first: int, count: int) -> list[int]:
 
 
 class _RowReader:
-    """Reads a range of rows column by column; lives for one call of `read_rows`."""
-
     def __init__(self, value: bytes, header: BlockHeader, first: int, count: int) -> None:
         self._value = value
         self._header = header
@@ -107,7 +98,6 @@ class _RowReader:
     def columns(
         self,
     ) -> "zip[tuple[bytes, int, int, str, int, str, str | None, bytes]]":
-        """All columns of the rows, constant ones repeated."""
         header, count = self._header, self._count
         constants = read_constants(header, self._value)
         payloads = self._binary()
@@ -123,7 +113,6 @@ class _RowReader:
         return zip(payloads, highs, lows, topics, flags, clientids, usernames, properties, strict=True)
 
     def topics(self) -> list[str]:
-        """The topics alone; called instead of `columns`."""
         constants = read_constants(self._header, self._value)
         if constants.topic is not None:
             return [constants.topic] * self._count
@@ -131,7 +120,7 @@ class _RowReader:
         return self._texts()
 
     def rows_of(self, topic: str) -> list[int]:
-        """Which of the rows have one topic; called instead of `columns`. Topics are searched where they lie."""
+        """Which rows have a topic; called instead of `columns`. Topics are searched where they lie."""
         constants = read_constants(self._header, self._value)
         if constants.topic is not None:
             return list(range(self._count)) if constants.topic == topic else []

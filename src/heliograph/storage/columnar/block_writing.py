@@ -44,9 +44,6 @@ def encode_block(
 
     Args:
         key: The key that it will be stored under; part of the checksum, so that no block passes for another.
-        messages: Its rows.
-        rows_before: Rows of the stream before it.
-        bytes_before: Bytes of topics and payloads of the stream before it.
 
     Returns:
         The value, and its bytes of topics and payloads.
@@ -55,14 +52,7 @@ def encode_block(
 
 
 def merge_blocks(blocks: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """One block of several that follow one another in a stream; its key is that of the last.
-
-    Args:
-        blocks: Keys and values of blocks of any version, in order.
-
-    Raises:
-        DamagedBlockError: One is not what was written.
-    """
+    """One block of several that follow one another in a stream; its key is that of the last."""
     first = read_header(*blocks[0])
     messages = [message for key, value in blocks for message in read_rows(key, value, 0, NULL)]
     behind = trailer([part for key, value in blocks for part in read_parts(key, value)])
@@ -72,14 +62,7 @@ def merge_blocks(blocks: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 def encode_stub(key: bytes, where: Mapping[str, object], parts: Sequence[BlockPart], before: tuple[int, int]) -> bytes:
-    """What stands for blocks that follow one another in a stream and were offloaded.
-
-    Args:
-        key: The key of the last of them, which it takes.
-        where: Where their rows are, for JSON.
-        parts: What they were made of.
-        before: Rows and bytes of the stream before them.
-    """
+    """The stub for offloaded blocks that follow one another, under the key of the last; `where` becomes JSON."""
     place = json.dumps(where, ensure_ascii=False, separators=(",", ":")).encode()
     place += b" " * (-len(place) & 7)
     rows, message_bytes = sum(part.rows for part in parts), sum(part.message_bytes for part in parts)
@@ -91,8 +74,6 @@ def encode_columns(key: bytes, stub: bytes, nulls: Sequence[int], buffers: Seque
     """The merged block that a stub stands for, of columns in Arrow's buffers; none of them is taken as constant.
 
     Args:
-        key: Its key.
-        stub: What stood for it.
         nulls: How many rows are null, for each column.
         buffers: The buffers of all columns, in the order of the layout.
     """
@@ -104,11 +85,7 @@ def encode_columns(key: bytes, stub: bytes, nulls: Sequence[int], buffers: Seque
 
 
 def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: int) -> bytes:
-    """The same block with another account of what precedes it in the stream; its rows are not touched.
-
-    Raises:
-        DamagedBlockError: Key or value are not what was written.
-    """
+    """The same block with another account of what precedes it in the stream; its rows are not touched."""
     header = read_header(key, value)
     if (header.rows_before, header.bytes_before) == (rows_before, bytes_before):
         return value
@@ -139,8 +116,6 @@ def _encode(
 
 
 class _RowWriter:
-    """Gathers the columns of a block in the order of the layout; lives for one call of `encode_block`."""
-
     __slots__ = ("buffers", "columns", "constants", "count", "nulls")
 
     def __init__(self, count: int) -> None:
@@ -151,26 +126,25 @@ class _RowWriter:
         self.nulls: list[int] = []
 
     def add_binary(self, values: list[bytes]) -> int:
-        """A column of bytes; returns how many there are in all."""
+        """Add a column of bytes; return how many bytes there are in all."""
         data = b"".join(values)
         self.buffers += (b"", _offsets(self.count, map(len, values)), data)
         self.nulls.append(0)
         return len(data)
 
     def add_numbers(self, values: list[int]) -> None:
-        """A column of 64-bit numbers."""
         self.buffers += (b"", struct.pack(f"<{self.count}Q", *values))
         self.nulls.append(0)
 
     def add_flags(self, flags: bytes) -> None:
-        """The column of flags; a constant one stands in the header."""
+        """Add the column of flags; a constant one stands in the header."""
         if flags.count(flags[0]) != self.count:
             self.columns |= FLAGS
             self.buffers += (b"", flags)
             self.nulls.append(0)
 
     def add_text(self, column: int, values: list[str]) -> int:
-        """A column of text; returns how many bytes all rows have."""
+        """Add a column of text; return its bytes."""
         if values.count(values[0]) == self.count:
             return self.count * self._add_constant(values[0].encode())
         self.columns |= column
@@ -180,7 +154,6 @@ class _RowWriter:
         return len(data)
 
     def add_nullable_text(self, column: int, values: list[str | None]) -> None:
-        """A column of text that may be missing."""
         first = values[0]
         if values.count(first) != self.count:
             self.columns |= column
@@ -192,7 +165,6 @@ class _RowWriter:
             self._add_constant(first.encode())
 
     def add_properties(self, values: list[bytes]) -> None:
-        """The column of property bytes."""
         if values.count(values[0]) == self.count:
             self._add_constant(values[0])
         else:

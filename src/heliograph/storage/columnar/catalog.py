@@ -26,8 +26,6 @@ _NUMBER_MAX: Final = 0xFFFF_FFFF
 
 
 class Generation:
-    """One generation of one shard: its record and its learned structure."""
-
     def __init__(self, info: GenerationInfo, thresholds: Sequence[int]) -> None:
         self.info = info
         self.thresholds = tuple(thresholds)
@@ -45,11 +43,7 @@ class Generation:
 
 
 class DroppedGeneration:
-    """What is remembered of a generation that was dropped, so that a reader learns what it missed.
-
-    Args:
-        record: As `dropped_record` made it; it is parsed on request.
-    """
+    """What is kept of a dropped generation, so that a reader learns what it missed; `record` is parsed on request."""
 
     def __init__(self, record: bytes) -> None:
         self._record = record
@@ -84,7 +78,6 @@ class Catalog:
         Raises:
             UnknownLayoutError: The database or a generation has a format that this version does not know.
             StorageDamagedError: Its records contradict one another.
-            Exception: RocksDB's own.
         """
         if not self.n_shards:
             self._read_meta(database)
@@ -114,7 +107,6 @@ class Catalog:
             ) from error
 
     def generations(self) -> list[Generation]:
-        """All generations, by shard and number."""
         return [self._generations[place] for place in sorted(self._generations)]
 
     def generation(self, shard: int, number: int) -> Generation:
@@ -124,12 +116,7 @@ class Catalog:
         return self._generations[max(place for place in self._generations if place[0] == shard)]
 
     def generation_of(self, stream: StreamId) -> Generation:
-        """The generation of a stream that exists.
-
-        Raises:
-            DroppedGenerationError: It was dropped with its generation.
-            UnknownStreamError: There is no such stream.
-        """
+        """The generation of a stream that exists."""
         generation = self._generations.get((stream.shard, stream.generation))
         if self.dropped(stream) is not None:
             raise DroppedGenerationError(
@@ -171,7 +158,6 @@ class Catalog:
             yield StreamId(self.name, info.shard, info.number, stream)
 
     def dropped(self, stream: StreamId) -> "DroppedGeneration | None":
-        """What is remembered of the generation of a stream, if it was dropped."""
         place = stream.shard, stream.generation
         if stream.database != self.name or stream.shard >= self.n_shards or place in self._generations:
             return None
@@ -230,7 +216,7 @@ def generation_record(since: int, until: int | None, thresholds: Sequence[int], 
 
 
 def dropped_record(last: Mapping[int, tuple[Position, int]], complete: bool) -> bytes:
-    """What is stored of a dropped generation.
+    """The record of a dropped generation.
 
     Args:
         last: For streams that had something, their last position, and how many rows they had.
@@ -241,7 +227,6 @@ def dropped_record(last: Mapping[int, tuple[Position, int]], complete: bool) -> 
 
 
 def meta_record(name: str, n_shards: int, site: str) -> bytes:
-    """What is stored of a database."""
     return json.dumps({"format": keys.FORMAT, "database": name, "n_shards": n_shards, "site": site}).encode()
 
 

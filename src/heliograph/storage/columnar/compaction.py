@@ -48,16 +48,12 @@ class CompactionOptions:
     """How small blocks are merged.
 
     Attributes:
-        min_age_us: How old a block must be.
-        small_rows: A block of more rows is left as it is.
-        small_bytes: Likewise, one that takes more as it is stored.
+        small_rows: A block of more rows is left as it is; likewise `small_bytes`, as it is stored.
         min_blocks: How many there must be to be worth it; in a closed generation, two are.
-        max_blocks: What one merge takes at most. A block costs about 40 µs.
-        max_rows: Likewise. A row costs about 4 µs.
-        max_shared_rows: Likewise, in a stream that topics share: who reads one topic reads a block for each row of it.
+        max_blocks: The limit of one merge, likewise the three below. A block costs about 40 µs, a row about 4 µs.
+        max_shared_rows: For a stream that topics share: a reader of one topic reads a block for each row of it.
         max_bytes: Likewise, of blocks as they are stored.
-        pause_s: Between two merges.
-        rest_s: When there was nothing to merge in any stream.
+        pause_s: Between two merges; `rest_s` after a round that found nothing.
     """
 
     min_age_us: int = round(_DEFAULTS.min_age * 1_000_000)
@@ -76,14 +72,11 @@ class CompactableDatabase(Protocol):
     """What compaction needs of a database."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether it can be read and written now."""
+    def is_open(self) -> bool: ...
 
-    def contents(self) -> tuple[Rdict, Catalog]:
-        """The open RocksDB and its catalog."""
+    def contents(self) -> tuple[Rdict, Catalog]: ...
 
-    def rewrite(self, batch: WriteBatch) -> None:
-        """Write records again that say the same as before."""
+    def rewrite(self, batch: WriteBatch) -> None: ...
 
 
 class Compactor:
@@ -101,7 +94,6 @@ class Compactor:
         self._finished: set[tuple[int, int]] = set()
 
     def start(self) -> None:
-        """Begin, after a rest."""
         self._timer = asyncio.get_running_loop().call_later(self._options.rest_s, self._run)
 
     def use(self, options: CompactionOptions) -> None:
@@ -112,17 +104,13 @@ class Compactor:
         self.start()
 
     def stop(self) -> None:
-        """End; nothing is under way between two steps."""
+        """Stop; nothing is under way between two steps."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def step(self, now_us: int) -> bool:
-        """Look at some streams and merge some blocks of one of them; False after the last stream of a round.
-
-        Raises:
-            StorageError: The database is not open, or the merge was not written.
-        """
+        """Look at some streams and merge some blocks of one of them; False after the last stream of a round."""
         database, catalog = self._database.contents()
         if catalog is not self._catalog:  # it was opened again: what the generations said before is not known to hold
             self._catalog, self._waiting, self._again = catalog, iter(()), None
@@ -139,7 +127,6 @@ class Compactor:
         return True
 
     def statistics(self) -> dict[str, float]:
-        """Counts for metrics."""
         counts: dict[str, float] = {f"compaction.{name}": value for name, value in self._counts.items()}
         return {**counts, "compaction.longest_s": self._longest_s}
 
@@ -252,7 +239,7 @@ class Compactor:
         blocks: list[tuple[bytes, bytes]],
         batch: WriteBatch,
     ) -> int:
-        """Put a merge into a batch; returns its rows."""
+        """Put a merge into a batch; return its rows."""
         info = generation.info
         if info.layout_version < MERGED_VERSION:
             record = generation_record(info.since, info.until, generation.thresholds, MERGED_VERSION)

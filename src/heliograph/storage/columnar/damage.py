@@ -24,11 +24,7 @@ def readable_slices(
     """As `replay.block_slices`, without what cannot be read.
 
     Args:
-        database: The open database.
-        stream: Which stream.
         selection: What is wanted of it. Where its index is damaged, every block is given out, so rows must be chosen.
-        after: The position behind which to begin.
-        to: The last position.
         report: Called with everything that is left out.
     """
     reached = after
@@ -65,7 +61,7 @@ def read_next_readable(
     fetch: Fetch | None = None,
     looked_at_max: int | None = None,
 ) -> Batch | EndOfStream:
-    """As `replay.read_next`, without what cannot be read, which is reported each time that it is come across."""
+    """As `replay.read_next`, without what cannot be read; each place is reported each time it is met."""
 
     def slices(
         database: Rdict, stream: StreamId, selection: Selection, after: Position, to: Position

@@ -44,12 +44,9 @@ class LocalDatabase(KeptInStore):
     It may be made while it cannot be opened: writing then tries again to open it, and refuses what it cannot store.
 
     Args:
-        name: Its name.
-        path: Its directory.
         options: How it is made if it does not exist, how its next generation learns, and how its files are compressed.
         site_id: Gives the id of the node, which a new database notes.
         reopen_interval_s: How long a database that failed is left alone before a write opens it again.
-        disk: Where it lies.
         clock: Gives the time of commits in µs; the wall clock if None.
     """
 
@@ -79,28 +76,19 @@ class LocalDatabase(KeptInStore):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be read and written now."""
         return self._store.is_open
 
     def open(self) -> None:
         """Open it, creating it if it does not exist.
 
         A generation that learns topics otherwise than the options say is closed and another one begun.
-
-        Raises:
-            StorageError: It cannot be opened; a later write tries again.
         """
         self._store.open()
         # What a crash kept from being freed; where nothing is left, looking for it costs nothing.
         self._store.free(self._usable().dropped_ranges(_FREED_AGAIN_MAX))
 
     def write(self, messages: Sequence[StorableMessage]) -> None:
-        """Write messages so that they outlive this process; a sync must follow before they outlive the machine.
-
-        Raises:
-            StorageBusyError: Try the same again in a moment.
-            StorageError: They were not stored.
-        """
+        """Write messages so that they outlive this process; a sync must follow before they outlive the machine."""
         if not messages:
             return
         opened = self._usable()
@@ -139,11 +127,7 @@ class LocalDatabase(KeptInStore):
         return lambda: self._listeners.remove(on_grown)
 
     def add_generation(self) -> None:
-        """Close the current generation of every shard and begin the next, with the layout options of now.
-
-        Raises:
-            StorageError: It was not done.
-        """
+        """Close the current generation of every shard and begin the next, with the layout options of now."""
         opened = self._usable()
         now, batch = opened.next_time(), new_batch()
         opened.stage_next(self._options.layout.wildcard_thresholds, now, batch)
@@ -155,7 +139,6 @@ class LocalDatabase(KeptInStore):
             self._tell(list(opened.catalog.streams_of(closed)))
 
     def list_generations(self) -> list[GenerationInfo]:
-        """All generations, by shard and number."""
         return self._usable().infos()
 
     def drop_generation(self, number: int) -> None:
@@ -163,7 +146,6 @@ class LocalDatabase(KeptInStore):
 
         Raises:
             UnknownGenerationError: There is none of that number, or it is the current one.
-            StorageError: It was not done.
         """
         opened = self._usable()
         batch = new_batch()
@@ -178,69 +160,36 @@ class LocalDatabase(KeptInStore):
         self._tell(going)
 
     def contents(self) -> tuple[Rdict, Catalog]:
-        """The open RocksDB and its catalog, for compaction and offload; others after a fault.
-
-        Raises:
-            StorageError: The database is not open.
-        """
+        """The open RocksDB and its catalog, for compaction and offload; others after a fault."""
         opened = self._usable()
         return opened.rocks, opened.catalog
 
     def rewrite(self, batch: WriteBatch) -> None:
-        """Write records again that say the same as before; without a sync, since nothing is lost without them.
-
-        Raises:
-            StorageError: They were not written.
-        """
+        """Write records again that say the same as before; without a sync, since nothing is lost without them."""
         self._store.write(batch)
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Give the space of removed records back, in the background.
-
-        Args:
-            ranges: Lower and upper keys between which nothing, or little, is left.
-        """
+        """Free the space of removed records in the background; little or nothing is left between the keys."""
         self._store.free(ranges)
 
     def usage(self) -> Usage:
-        """How large the database and its current generation are, for retention.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
+        """How large the database and its current generation are, for retention."""
         opened = self._usable()
         return Usage(self._store.table_bytes(), opened.current_bytes, opened.current_is_empty, self._store.is_freeing)
 
     def get_streams(self, topic_filter_text: str, start: int | None = None, end: int | None = None) -> list[Stream]:
-        """The streams that can hold messages of the filter stored in [start, end), times in µs.
-
-        Raises:
-            InvalidFilterError: The filter is malformed.
-            StorageError: The database is not open.
-        """
+        """The streams that can hold messages of the filter stored in [start, end), times in µs."""
         wanted = topic_filter(topic_filter_text, self.name)
         return list(self._usable().catalog.streams([wanted], start, end))
 
     def make_iterator(self, stream: StreamId, topic_filter_text: str, start: int | None = None) -> StreamIterator:
-        """An iterator before the first message of the filter stored at `start` (µs) or later.
-
-        Raises:
-            InvalidFilterError: The filter is malformed.
-            UnknownStreamError: There is no such stream.
-        """
+        """An iterator before the first message of the filter stored at `start` (µs) or later."""
         topic_filter(topic_filter_text, self.name)
         self._usable().catalog.generation_of(stream)
         return StreamIterator(stream, topic_filter_text, Position.before(start or 0))
 
     def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
-        """Read up to `n` messages that follow the iterator; see the replay rules in `interface`.
-
-        Raises:
-            UnknownStreamError: The stream does not exist.
-            StorageDamagedError: A block of it does not pass its checksum.
-            OffloadPendingError: What follows was offloaded and is being fetched; the error says where to go on.
-            OffloadError: What follows was offloaded, and cannot be had now.
-        """
+        """Read up to `n` messages that follow the iterator; see the replay rules in `interface`."""
         opened = self._usable()
         with translating(self.name, self.path):
             fetch = self.fetch_few if n <= FEW and self.fetch_few is not None else self.fetch
@@ -252,26 +201,16 @@ class LocalDatabase(KeptInStore):
         """As `next`, but what is damaged is left out and reported, and it may take several calls to find something.
 
         Args:
-            iterator: Where to begin.
-            n: How many messages at most.
             report: Called for each damaged place that is come across, each time.
             looked_at_max: After about so many messages that do not match it ends: an empty batch whose iterator has
                 moved means that there may be more; None for no limit.
-
-        Raises:
-            UnknownStreamError: The stream does not exist.
-            StorageError: The database is not open.
         """
         opened = self._usable()
         with translating(self.name, self.path):
             return read_next_readable(opened.rocks, opened.catalog, iterator, n, report, self.fetch, looked_at_max)
 
     def newest_commit_us(self) -> int:
-        """The time of the newest commit, which everything that is stored has at most.
-
-        Raises:
-            StorageError: The database is not open.
-        """
+        """The time of the newest commit, which everything that is stored has at most."""
         return self._usable().last_time
 
     def close(self) -> None:
@@ -280,7 +219,6 @@ class LocalDatabase(KeptInStore):
         self._opened = None
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         opened = self._opened
         structures = [] if opened is None else [one.structure for one in opened.catalog.generations()]
         return {

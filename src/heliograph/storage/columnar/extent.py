@@ -53,7 +53,6 @@ def extent_until(database: Rdict, stream: StreamId, position: Position) -> Exten
 
 
 def _extent_in(key: bytes, value: bytes, position: Position) -> Extent:
-    """How much is at or before a position, from the first block that does not end before it."""
     header = read_header(key, value)
     rows, message_bytes = 0, 0
     if header.has_parts:

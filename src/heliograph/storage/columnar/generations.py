@@ -25,16 +25,11 @@ _STREAMS_REMEMBERED_MAX: Final = 256  # of a dropped generation, in all shards: 
 
 
 def wall_clock() -> int:
-    """Microseconds since the epoch."""
     return time.time_ns() // 1000
 
 
 def create(rocks: Rdict, name: str, site_id: str, options: DatabaseOptions, generation: int = 1) -> None:
-    """Write the first records of a database: what it is, and the first generation of every shard.
-
-    Raises:
-        Exception: RocksDB's own.
-    """
+    """Write the first records of a database: what it is, and the first generation of every shard."""
     batch, now = new_batch(), wall_clock()
     batch.put(keys.META, meta_record(name, options.n_shards, site_id))
     for shard in range(options.n_shards):
@@ -74,7 +69,6 @@ class Generations:
         return not any(writer.stream_count for writer in self._writers)
 
     def infos(self) -> list[GenerationInfo]:
-        """All of them, by shard and number."""
         return [generation.info for generation in self.catalog.generations()]
 
     def next_time(self) -> int:
@@ -86,12 +80,6 @@ class Generations:
 
         Args:
             messages: At least one, in the order in which they came.
-            now: What `next_time` gave.
-            batch: Where the records go.
-
-        Raises:
-            DamagedBlockError: The newest block of a stream cannot be read.
-            Exception: RocksDB's own.
         """
         n_shards = self.catalog.n_shards
         parts = {0: messages} if n_shards == 1 else _by_shard(messages, n_shards)
@@ -101,17 +89,14 @@ class Generations:
             batch.put(keys.last_commit(shard), stamp)
 
     def staged_streams(self) -> list[StreamId]:
-        """The streams that the staged batch adds to."""
         return [stream for writer in self._writers for stream in writer.staged_streams(self.catalog.name)]
 
     def applied(self, now: int) -> None:
-        """The staged batch is in the database."""
         self.last_time = now
         for writer in self._writers:
             writer.applied()
 
     def discarded(self) -> None:
-        """The staged batch is not in the database."""
         for writer in self._writers:
             writer.discarded()
 
@@ -120,7 +105,6 @@ class Generations:
 
         Args:
             thresholds: How the new one learns topics.
-            now: What `next_time` gave.
             batch: Where the records go; once it is written, `take_next` follows.
         """
         for shard in range(self.catalog.n_shards):
@@ -134,11 +118,7 @@ class Generations:
             batch.put(keys.last_commit(shard), now.to_bytes(8, "big"))
 
     def take_next(self, now: int) -> None:
-        """Write the generation that `stage_next` began.
-
-        Raises:
-            Exception: RocksDB's own.
-        """
+        """Write the generation that `stage_next` began."""
         self.last_time = now
         self.catalog.refresh(self.rocks)
         self._writers = self._make_writers()
@@ -147,15 +127,12 @@ class Generations:
         """Remove a closed generation of all shards, and remember how far its streams went.
 
         Args:
-            number: Which.
             batch: Where the records go; once it is written, the catalog is refreshed.
 
         Returns:
             The ranges of keys in which nothing is left, for freeing their space.
 
-        Raises:
             UnknownGenerationError: There is none of that number, or it is the current one.
-            Exception: RocksDB's own.
         """
         self._check_dropping(number)
         ranges: list[tuple[bytes, bytes]] = []

@@ -71,7 +71,6 @@ def offload_facts(database: Rdict, shard: int, number: int) -> dict[str, object]
 
 
 def disk_bytes(path: Path) -> int:
-    """What the files of a database take, log included."""
     total = 0
     for entry in path.iterdir():
         try:
@@ -82,14 +81,7 @@ def disk_bytes(path: Path) -> int:
 
 
 def structure_facts(database: Rdict, catalog: Catalog, shard: int | None, generation: int | None) -> list[object]:
-    """The learned topic structure: each stream with its topics and totals, by shard and generation; ready for JSON.
-
-    Args:
-        database: The open database.
-        catalog: Its catalog, refreshed.
-        shard: Only this one, or None for all.
-        generation: Only the generations of this number, or None for all.
-    """
+    """The learned topic structure: each stream with its topics and totals, by shard and generation; ready for JSON."""
     return [
         {
             "shard": one.info.shard,

@@ -34,12 +34,10 @@ OFFLOADED_END: Final = b"P"  # behind all records of what was offloaded
 
 
 def generation(shard: int, number: int) -> bytes:
-    """The key of a generation's record."""
     return _GENERATION.pack(b"G", shard, number)
 
 
 def dropped_generation(shard: int, number: int) -> bytes:
-    """The key of what is remembered of a generation that was dropped."""
     return _GENERATION.pack(b"D", shard, number)
 
 
@@ -54,27 +52,22 @@ def ranges_of_generation(shard: int, number: int) -> list[tuple[bytes, bytes]]:
 
 
 def written(shard: int, number: int) -> bytes:
-    """The key of how much the current generation was given; those of closed generations have none."""
     return _GENERATION.pack(b"W", shard, number)
 
 
 def last_commit(shard: int) -> bytes:
-    """The key of the time of a shard's newest commit."""
     return _SHARD.pack(b"L", shard)
 
 
 def topic_level(shard: int, generation: int, node: int) -> bytes:
-    """The key of a node of the learned topic structure."""
     return _NUMBERED.pack(b"N", shard, generation, node)
 
 
 def stream(shard: int, generation: int, number: int) -> bytes:
-    """The key of a stream's record."""
     return _NUMBERED.pack(b"S", shard, generation, number)
 
 
 def compacted(shard: int, generation: int, number: int) -> bytes:
-    """The key of how far a stream was compacted."""
     return _NUMBERED.pack(b"C", shard, generation, number)
 
 
@@ -84,12 +77,10 @@ def block_prefix(shard: int, generation: int, stream: int) -> bytes:
 
 
 def block(shard: int, generation: int, stream: int, time: int, sequence: int) -> bytes:
-    """The key of a block."""
     return _BLOCK.pack(b"B", shard, generation, stream, time, sequence)
 
 
 def stream_of_block(key: bytes) -> tuple[int, int, int]:
-    """Shard, generation and number of the stream of a block."""
     return numbered(key[: _NUMBERED.size])
 
 
@@ -109,13 +100,12 @@ def behind(prefix: bytes) -> bytes:
 
 
 def time_and_sequence(key: bytes) -> tuple[int, int]:
-    """Time and sequence of a block or index key."""
     time, sequence = _TAIL.unpack_from(key, len(key) - _TAIL.size)
     return time, sequence
 
 
 def numbered(key: bytes) -> tuple[int, int, int]:
-    """Shard, generation and number of a topic level or stream key."""
+    """Shard, generation and number of the key of a topic level or stream."""
     _, shard, generation, number = _NUMBERED.unpack(key)
     return shard, generation, number
 

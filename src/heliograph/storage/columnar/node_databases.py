@@ -24,9 +24,7 @@ class NodeDatabases:
     """Makes the databases of messages of one node. Lives as long as the node; owned by it.
 
     Args:
-        data_dir: The node's data directory; created if it does not exist.
         reopen_interval_s: How long a database that failed is left alone before a write opens it again.
-        disk: Where RocksDB's files lie.
         clock: Gives the time of commits in µs; the wall clock if None.
     """
 
@@ -45,11 +43,7 @@ class NodeDatabases:
 
     @property
     def site_id(self) -> str:
-        """This node's persistent random id, made at its first use.
-
-        Raises:
-            StorageError: It cannot be read or written.
-        """
+        """This node's persistent random id, made at its first use."""
         if self._site_id is None:
             try:
                 self._site_id = read_or_make_site_id(self._path)

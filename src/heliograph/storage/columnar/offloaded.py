@@ -18,9 +18,7 @@ class OffloadedFile:
     """A file below the target.
 
     Attributes:
-        path: Where, below the target.
-        size: Its bytes.
-        rows: How many there are.
+        size: In bytes.
         checksum: Of its footer, which says where everything else is; that has checksums of its own.
     """
 
@@ -30,13 +28,10 @@ class OffloadedFile:
     checksum: int
 
     def to_json(self) -> dict[str, object]:
-        """As the offload process and the record have it."""
         return asdict(self)
 
 
 class OffloadState(StrEnum):
-    """How far it is."""
-
     REPLACING = "replacing"  # the files are whole; stubs are taking the place of blocks
     OFFLOADED = "offloaded"
     DROPPED = "dropped"  # the generation is gone, its files are still to be removed
@@ -44,13 +39,7 @@ class OffloadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffloadRecord:
-    """Of one generation of one shard.
-
-    Attributes:
-        target: The setting at the time.
-        files: By day.
-        state: How far it is.
-    """
+    """The offload of one generation of one shard; `target` is the setting at the time."""
 
     target: str
     files: Sequence[OffloadedFile]
@@ -61,7 +50,6 @@ class OffloadRecord:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "OffloadRecord":
-        """Read what `to_bytes` gave."""
         fields = json.loads(data)
         files = tuple(OffloadedFile(**file) for file in fields["files"])
         return cls(fields["target"], files, OffloadState(fields["state"]))
@@ -73,7 +61,6 @@ class Replacement(NamedTuple):
     The index must be written again, since a stub need not end where a block did that was merged.
 
     Attributes:
-        key: The key of the stub.
         stub: What takes the place of blocks.
         entries: The hashes of its topics, side by side.
         old_entries: Hashes and tails of the entries that lead to what it takes the place of, side by side.
@@ -97,7 +84,7 @@ def offload_record(database: Rdict, shard: int, number: int) -> OffloadRecord | 
 
 
 class OffloadError(StorageError):
-    """Messages that were offloaded cannot be written to, or read from, where they are kept.
+    """Messages that were offloaded cannot be written or read where they are kept.
 
     Attributes:
         iterator: For `next`: where to go on, since everything before it was looked at.

@@ -67,8 +67,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """How far each stream may be read, and how many rows are left behind that."""
-
     steps: Mapping[StreamId, Step]
     remaining_rows: int
 
@@ -89,7 +87,6 @@ class StreamCursor:
 
     @property
     def rows(self) -> int:
-        """How many rows follow, up to the end of what is asked for."""
         return self.total.rows - self.read.rows
 
     def until(self, database: Rdict, time: int) -> Extent:
@@ -135,13 +132,9 @@ def plan_read(
     a consumer that reads plan by plan keeps the replay rules.
 
     Args:
-        database: The open database.
-        catalog: Its catalog, refreshed.
-        filters: Topic filters; streams of any of them count.
         start: Commit time in µs to begin with, or None.
         end: Commit time in µs to stop before, or None.
         positions: Where the reader is; streams that are absent begin at `start`.
-        limits: The most to take.
         shards: The shards that count; None is all.
     """
     cursors = [
@@ -266,12 +259,8 @@ def plan_newest(
     To go on, ask again with `since` as `end`.
 
     Args:
-        database: The open database.
-        catalog: Its catalog, refreshed.
-        filters: Topic filters; streams of any of them count.
         start: Commit time in µs to go back to, or None.
         end: Commit time in µs before which the newest are wanted, or None.
-        limits: The most to take.
         shards: The shards that count; None is all.
     """
     begin = start or 0

@@ -49,11 +49,7 @@ class BlockSlice(NamedTuple):
 
 
 class Selection:
-    """What a reader wants of one stream.
-
-    Args:
-        matches: How each of its filters meets the stream; at least one.
-    """
+    """What a reader wants of one stream; `matches` says how each of its filters, at least one, meets it."""
 
     def __init__(self, matches: Sequence[StreamMatch]) -> None:
         self.covered = any(match.covered for match in matches)
@@ -66,11 +62,7 @@ Slices = Callable[[Rdict, StreamId, Selection, Position, Position], Iterator[Blo
 
 
 def select(catalog: Catalog, stream: StreamId, filters: Sequence[TopicFilter]) -> Selection | None:
-    """What filters want of a stream, or None if they cannot find anything in it.
-
-    Raises:
-        UnknownStreamError: There is no such stream.
-    """
+    """What filters want of a stream, or None if they cannot find anything in it."""
     structure = catalog.generation_of(stream).structure
     matches = [match for one in filters if (match := structure.match(one, stream.number)) is not None]
     return Selection(matches) if matches else None
@@ -95,12 +87,7 @@ def block_slices(
 def whole_slices(
     database: Rdict, slices: Iterable[BlockSlice], stream: StreamId, fetch: Fetch | None
 ) -> Iterator[BlockSlice]:
-    """The same, with the blocks that were offloaded in the place of their stubs.
-
-    Raises:
-        OffloadPendingError: One is being fetched.
-        OffloadError: One cannot be had now.
-    """
+    """The same, with the blocks that were offloaded in the place of their stubs."""
     for piece in slices:
         if is_stub(piece.value):
             if fetch is None:
@@ -154,18 +141,10 @@ def read_next(
     """Read up to `n` messages that follow an iterator; see `interface.Database.next`.
 
     Args:
-        database: The open database.
-        catalog: Its catalog.
-        iterator: Where to begin.
-        n: How many at most.
         slices: What finds the blocks; `block_slices` if None.
         fetch: Gives the rows of what was offloaded.
         looked_at_max: After about so many rows that do not match it ends, if need be with an empty batch whose
             iterator has moved: there may be more.
-
-    Raises:
-        OffloadPendingError: What follows is being fetched.
-        OffloadError: What follows was offloaded, and cannot be had now.
     """
     stream = iterator.stream
     wanted = topic_filter(iterator.topic_filter, stream.database)

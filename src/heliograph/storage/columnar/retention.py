@@ -27,7 +27,6 @@ class RetentionOptions:
     """What the operator says; None for no limit.
 
     Attributes:
-        retention_us: How long messages are kept at least.
         generation_interval_us: How long a generation is written.
         max_bytes: How large all table files may become.
     """
@@ -42,9 +41,7 @@ class Usage:
     """How large a database is.
 
     Attributes:
-        table_bytes: All its table files, on disk.
         current_bytes: What the current generation was given: topics and payloads, before compression.
-        current_is_empty: Whether the current generation holds nothing.
         is_freeing: Whether files of a dropped generation are still there.
     """
 
@@ -58,20 +55,15 @@ class RetainingDatabase(Protocol):
     """What retention needs of a database."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether it can be read and written now."""
+    def is_open(self) -> bool: ...
 
-    def usage(self) -> Usage:
-        """How large it is."""
+    def usage(self) -> Usage: ...
 
-    def list_generations(self) -> Sequence[GenerationInfo]:
-        """All generations, by shard and number."""
+    def list_generations(self) -> Sequence[GenerationInfo]: ...
 
-    def add_generation(self) -> None:
-        """Close the current generation and begin the next."""
+    def add_generation(self) -> None: ...
 
-    def drop_generation(self, number: int) -> None:
-        """Remove a closed generation."""
+    def drop_generation(self, number: int) -> None: ...
 
 
 class GenerationRetention:
@@ -111,7 +103,6 @@ class GenerationRetention:
             self._failures += 1
 
     def statistics(self) -> dict[str, float]:
-        """Counts for metrics."""
         return {"retention_failures": self._failures}
 
 

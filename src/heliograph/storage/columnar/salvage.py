@@ -44,7 +44,6 @@ class Damage:
     problem: str
 
     def to_json(self) -> dict[str, object]:
-        """The gap as JSON, for people and programs."""
         return {
             "database": self.stream.database,
             "shard": self.stream.shard,
@@ -83,7 +82,7 @@ def place_parts(at: int) -> tuple[int, int]:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether an error says that something on disk is not what was written."""
+    """Whether an error means damaged data on disk."""
     if isinstance(error, StorageDamagedError | DamagedBlockError):
         return True
     text = str(error)
@@ -93,11 +92,7 @@ def is_damage(error: Exception) -> bool:
 def readable_blocks(
     database: Rdict, stream: StreamId, first: int = 0, last: int = PLACE_MAX
 ) -> Iterator[Block | Damage]:
-    """Every block of a stream between two places, both included, and in its order what is damaged between them.
-
-    Raises:
-        Exception: RocksDB's own, where it is not about damage.
-    """
+    """Every block of a stream between two places, both included, and in its order what is damaged between them."""
     rows = 0 if first == 0 else None  # how many rows there should be before the next block
     seen = 0
     waiting: list[Damage] = []
@@ -251,15 +246,7 @@ def _tried(probe: Probe, at: int) -> tuple[bool, int | None]:
 
 
 def readable_records(database: Rdict, tell: Callable[[bytes, str], None]) -> Iterator[tuple[bytes, bytes]]:
-    """Every record of a database that can be read, in order.
-
-    Args:
-        database: Any open database.
-        tell: Called with the key behind which something cannot be read, and what is wrong.
-
-    Raises:
-        Exception: RocksDB's own, where it is not about damage.
-    """
+    """Every readable record of a database, in order; `tell` gets the key before each gap, and what is wrong there."""
     end = b"\xff" * _KEY_BYTES
     limit = int.from_bytes(end, "big")
     at = b""

@@ -21,8 +21,6 @@ class ReadDatabase:
     """One database as a reader sees it. Owned by its reader; `current` keeps the threads that use it apart.
 
     Args:
-        name: Its name.
-        path: The directory that the broker writes.
         scratch: A directory for RocksDB's notes.
     """
 
@@ -36,11 +34,7 @@ class ReadDatabase:
 
     @contextmanager
     def current(self) -> Iterator[tuple[Rdict, Catalog]]:
-        """The database and its catalog with everything that the broker has written so far; others wait meanwhile.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
+        """The database and its catalog with everything that the broker has written so far; others wait meanwhile."""
         with self._lock:
             try:
                 rocks = self._caught_up_or_opened_anew()
@@ -86,12 +80,7 @@ def _logs(path: Path) -> frozenset[str]:
 
 @contextmanager
 def reading(data_dir: Path, name: str) -> Iterator[tuple[Rdict, Catalog]]:
-    """A database of a node, for the length of a block; it makes no difference whether the node runs.
-
-    Raises:
-        UnknownDatabaseError: There is no such database.
-        StorageError: It cannot be read.
-    """
+    """A database of a node, for the length of a block; it makes no difference whether the node runs."""
     path = databases_path(data_dir)
     check_exists(path, name)
     with (
@@ -107,12 +96,7 @@ def is_gone(path: Path) -> bool:
 
 
 def check_exists(path: Path, name: str) -> None:
-    """Refuse a database with nothing to read.
-
-    Raises:
-        StorageDamagedError: There was one.
-        UnknownDatabaseError: There is none.
-    """
+    """Refuse a database with nothing to read."""
     if is_gone(path / name):
         raise StorageDamagedError(GONE, database=name, path=path / name)
     names = database_directories(path)

@@ -24,8 +24,6 @@ class LevelTotals:
 
     Attributes:
         name: The name; `+` for those that are too many to be learned, `#` for topics that there was no room to learn.
-        is_topic: Whether topics end here.
-        has_children: Whether there are levels below.
         streams: Streams of it and of all levels below; likewise the others.
         last: When the newest message was stored, in microseconds since the epoch; None where there is none.
         recent: Messages stored since the time that was asked for.
@@ -42,12 +40,7 @@ class LevelTotals:
 
 
 class SmallestNames:
-    """The first names behind one, in their order, of all that are offered; so many at the most.
-
-    Args:
-        after: Names up to this one do not count; None for all.
-        count_max: How many are kept.
-    """
+    """The first `count_max` names after one, of all that are offered."""
 
     def __init__(self, after: str | None, count_max: int) -> None:
         self._after = after
@@ -79,8 +72,6 @@ def level_totals(
     """The names at one level, in their order, with their sums over all shards and generations.
 
     Args:
-        database: The open database.
-        catalog: Its catalog, refreshed.
         below: The levels above, as they were learned: `+` is a level of its own. Empty for the first level.
         names: Those that are wanted; it is filled.
         since: From which time on messages are recent, in microseconds since the epoch.

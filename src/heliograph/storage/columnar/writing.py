@@ -22,8 +22,6 @@ _PLACEMENT_BYTES: Final = 256  # what one costs beside its topic
 
 
 class _Group:
-    """The messages of one commit that go to one stream."""
-
     __slots__ = ("hashes", "messages")
 
     def __init__(self) -> None:
@@ -57,9 +55,7 @@ class ColumnarWriter:
         """Put messages into a batch.
 
         Args:
-            messages: At least one, in the order in which they came.
             time: The commit time in µs, greater than that of every earlier commit of the shard.
-            batch: Where the records go.
         """
         groups: dict[int, _Group] = {}
         placements = self._recent
@@ -95,11 +91,9 @@ class ColumnarWriter:
         return self._structure.stream_count
 
     def staged_streams(self, database: str) -> list[StreamId]:
-        """The streams that the staged batch adds to."""
         return [StreamId(database, self._shard, self._number, stream) for stream in self._staged]
 
     def applied(self) -> None:
-        """The batch is in the database."""
         self._written.update(self._staged)
         self._staged.clear()
         self._written_bytes += self._staged_bytes
@@ -107,12 +101,10 @@ class ColumnarWriter:
         self._structure.written()
 
     def discarded(self) -> None:
-        """The batch is not in the database; the next one carries what was learned."""
         self._staged.clear()
         self._staged_bytes = 0
 
     def _place(self, topic: str) -> Placement:
-        """Look further than the newest placements: in the older half of the cache, then in the structure."""
         placement = self._older.get(topic) or self._structure.place(topic)
         if len(topic) > LEARNED_LENGTH_MAX:  # the cache counts topics, so they must be short
             return placement

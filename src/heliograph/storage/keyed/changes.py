@@ -18,7 +18,6 @@ class KeyedChange:
     """A topic's new message, or none. Made by the database, handed to its commit queue once, then forgotten.
 
     Attributes:
-        key: The message's key.
         record: The message, or None to remove it.
         expires_us: When it expires, 0 for never.
         base: What RocksDB has under the key.

@@ -73,7 +73,7 @@ class KeyedMessage(NamedTuple):
 
 
 def message_key(stream: int, levels: bytes) -> bytes:
-    """The key of a topic's message, or of where a walk through the stream begins."""
+    """The key of a topic's message, or of the place where a walk through the stream begins."""
     return _MESSAGE + stream.to_bytes(4, "big") + levels
 
 
@@ -82,7 +82,6 @@ def levels_of(topic: str) -> bytes:
 
 
 def topic_of(key: bytes) -> str:
-    """The topic name of a message's key."""
     return key[_TOPIC_AT:].replace(SEPARATOR, _SLASH).decode("utf-8")
 
 
@@ -92,7 +91,6 @@ def levels_in(key: bytes) -> bytes:
 
 
 def stream_of(key: bytes) -> int:
-    """The stream of a message's key."""
     return int.from_bytes(key[len(_MESSAGE) : _TOPIC_AT], "big")
 
 
@@ -131,7 +129,6 @@ def read_due(entry: bytes) -> tuple[int, bytes]:
 
 
 def node_key(number: int) -> bytes:
-    """The record of a level of the topic structure."""
     return _NODE + number.to_bytes(4, "big")
 
 

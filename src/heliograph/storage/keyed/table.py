@@ -47,12 +47,9 @@ class KeyedTable(KeptInStore):
     Owned by the thread that opened it. It may be out of order: what is written is then refused until it works again.
 
     Args:
-        name: Its name.
-        path: Its directory.
         options: How a new one learns topics.
         clock: Gives the time of changes in µs; those of one table always rise.
         reopen_interval_s: How long a table that failed is left alone before it is opened again.
-        disk: Where it lies.
     """
 
     def __init__(
@@ -84,15 +81,10 @@ class KeyedTable(KeptInStore):
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes their keys and records have."""
         return self._bytes + self._pending.bytes
 
     def open(self) -> None:
-        """Open it, creating it if it does not exist. Takes as long however many messages there are.
-
-        Raises:
-            StorageError: It cannot be opened; a later use tries again.
-        """
+        """Open it, creating it if it does not exist. Takes as long however many messages there are."""
         self._store.open()
 
     def close(self) -> None:
@@ -100,7 +92,6 @@ class KeyedTable(KeptInStore):
         self._store.close()
 
     def statistics(self) -> dict[str, float]:
-        """Counts for metrics."""
         return {
             "open": int(self._store.is_open),
             "memory_bytes": self._store.memory_bytes(),
@@ -114,11 +105,7 @@ class KeyedTable(KeptInStore):
     # --- reading
 
     def get(self, topic: str) -> bytes | None:
-        """The record of a topic's message, as it is now.
-
-        Raises:
-            StorageError: It cannot be read now.
-        """
+        """The record of a topic's message, as it is now."""
         key = self.topics.find(topic)
         if key is None:
             return None
@@ -130,32 +117,18 @@ class KeyedTable(KeptInStore):
             return record
 
     def walk(self, topic_filter: str, after: bytes = b"") -> KeyedWalk:
-        """A walk through the topics of a filter, from behind a key.
-
-        Raises:
-            InvalidFilterError: The filter is malformed.
-        """
+        """A walk through the topics of a filter, from behind a key."""
         return KeyedWalk(topic_filter, self.topics, self.topics.streams(topic_filter), after)
 
     def step(self, walk: KeyedWalk, count: int, size_bytes: int, cost: int) -> Found:
-        """Go on with a walk, as far as one of the limits allows.
-
-        Raises:
-            StorageError: It cannot be read now.
-        """
+        """Go on with a walk, as far as one of the limits allows."""
         with self._store.reading() as rocks:
             return walk.step(rocks, self._pending, count, size_bytes, cost)
 
     def keys(self, after: bytes, count: int, size_bytes: int) -> list[tuple[bytes, str]]:
-        """The keys and topics of messages on the disk, in order, from behind a key; none after the last.
+        """The keys and topics of messages on the disk, in order, from behind a key (empty to begin).
 
-        Args:
-            after: A key that was found before; empty to begin.
-            count: How many at the most.
-            size_bytes: How many bytes they and their messages may have, but for the last.
-
-        Raises:
-            StorageError: They cannot be read now.
+        They and their messages may have `size_bytes`, not counting the last one.
         """
         found: list[tuple[bytes, str]] = []
         with self._store.reading() as rocks:
@@ -174,9 +147,6 @@ class KeyedTable(KeptInStore):
         """The keys of messages that have expired, at most so many, the first to expire first.
 
         The caller removes them; they are reported once. What is not written yet is found later.
-
-        Raises:
-            StorageError: It cannot be read now.
         """
         found: list[bytes] = []
         with self._store.reading() as rocks:
@@ -231,21 +201,12 @@ class KeyedTable(KeptInStore):
         return self._add(KeyedChange(key, None, 0), base)
 
     def commit(self, changes: Sequence[KeyedChange]) -> None:
-        """Write changes and wait for the disk.
-
-        Raises:
-            StorageError: They were not written, or may not outlive the machine.
-        """
+        """Write changes and wait for the disk."""
         self.write(changes)
         self._store.sync()
 
     def write(self, changes: Sequence[KeyedChange]) -> None:
-        """Write changes, all or none.
-
-        Raises:
-            StorageBusyError: Try the same again in a moment.
-            StorageError: They were not written, and are not seen any more.
-        """
+        """Write changes, all or none."""
         newest = {change.key: change for change in changes}
         try:
             if _UNPLACED in newest:

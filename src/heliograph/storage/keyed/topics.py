@@ -31,11 +31,7 @@ class KeyedTopics:
         return self._structure.node_count - 1
 
     def load(self, rocks: Rdict, thresholds: tuple[int, ...]) -> None:
-        """Read the structure; when it is known already, only see what of it the disk does not have.
-
-        Raises:
-            ValueError: It is damaged.
-        """
+        """Read the structure; when it is known already, only see what of it the disk does not have."""
         node_range, stream_range = records_of.structure_ranges()
         nodes = [records_of.read_node(key, value) for key, value in records(rocks, *node_range)]
         streams = [records_of.read_stream(key, value) for key, value in records(rocks, *stream_range)]
@@ -59,7 +55,6 @@ class KeyedTopics:
             batch.put(records_of.stream_key(node.stream or 0), records_of.stream_value(node.number))
 
     def written(self) -> None:
-        """What was learned is in the database."""
         self._structure.written()
 
     def find(self, topic: str) -> bytes | None:
@@ -76,11 +71,7 @@ class KeyedTopics:
         return records_of.message_key(self._structure.place(topic).stream, records_of.levels_of(topic))
 
     def streams(self, topic_filter: str) -> Sequence[int]:
-        """The streams in which a filter can find something, in order.
-
-        Raises:
-            InvalidFilterError: The filter is malformed.
-        """
+        """The streams in which a filter can find something, in order."""
         if self._streams_count != self.stream_count or len(self._streams_of) >= _FILTERS_KEPT:
             self._streams_of.clear()
             self._streams_count = self.stream_count

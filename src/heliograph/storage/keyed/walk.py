@@ -31,12 +31,7 @@ SEEK_COST: Final = 8  # in steps
 
 
 class StreamPattern:
-    """What a filter says of the topics of one stream; made for each walk.
-
-    Args:
-        structure: The learned structure of the stream, such as `weather/+/obs`.
-        topic_filter: The filter, which can match some of them.
-    """
+    """What a filter says of the topics of one stream of a structure such as `weather/+/obs`; made for each walk."""
 
     def __init__(self, structure: str, topic_filter: str) -> None:
         levels = topic_filter.split("/")
@@ -50,7 +45,6 @@ class StreamPattern:
 
     @property
     def first(self) -> bytes:
-        """Where in the stream its topics begin."""
         literal = []
         for level in self.levels:
             if level == _ANY:
@@ -94,8 +88,6 @@ class KeyedWalk:
     Owned by its reader; makes no claim on the database between two steps.
 
     Args:
-        topic_filter: Which topics.
-        topics: What topics the streams have.
         streams: Where those of the filter can be, in order.
         after: The key behind which it begins; empty for all.
     """
@@ -120,7 +112,6 @@ class KeyedWalk:
         """Look on, as far as one of the limits allows; there may be more unless `is_done`.
 
         Args:
-            rocks: The database.
             pending: What is not in it yet.
             count: How many records to find.
             size_bytes: How large they may become, but for the last.
@@ -160,7 +151,7 @@ class KeyedWalk:
         return None if self._skipping else key
 
     def _begin(self) -> tuple[StreamPattern | None, int]:
-        """The pattern for the stream that `after` is in, or for the next one, with `after` moved to its beginning."""
+        """The pattern for the stream of `after`, or for the next one, with `after` moved to its beginning."""
         number = stream_of(self.after) if self.after else 0
         if self._pattern is not None and number == self._pattern_for:
             return self._pattern, number

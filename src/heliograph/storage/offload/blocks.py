@@ -64,13 +64,7 @@ class BlockReader:
         """The block that a stub stands for; it takes the same key.
 
         Args:
-            stream: Whose it is.
-            key: The key of the stub.
-            stub: What stands for it.
             columns: The columns of the file to read, as `needed_columns` gives them; all if None. Others are empty.
-
-        Raises:
-            OffloadError: The file is not there now, or is damaged.
         """
         where = stub_place(key, stub)
         group, first = int(str(where["group"])), int(str(where["first"]))
@@ -84,7 +78,6 @@ class BlockReader:
             return encode_columns(key, stub, nulls, buffers)
 
     def close(self) -> None:
-        """Let go of the files."""
         for opened in self._open.values():
             opened.close(force=True)
         self._open.clear()
@@ -127,11 +120,7 @@ class OffloadedBlocks:
         self._lock = threading.Lock()
 
     def fetch(self, database: Rdict, stream: StreamId, key: bytes, stub: bytes) -> bytes:
-        """The block that a stub stands for.
-
-        Raises:
-            OffloadError: It cannot be had now.
-        """
+        """The block that a stub stands for."""
         return self.fetching(None)(database, stream, key, stub)
 
     def fetching(self, columns: Sequence[str] | None) -> Fetch:
@@ -156,7 +145,6 @@ class OffloadedBlocks:
             return reader.block(stream, key, stub, columns)
 
     def close(self) -> None:
-        """Let go of all files."""
         with self._lock:
             for reader in self._readers.values():
                 reader.close()

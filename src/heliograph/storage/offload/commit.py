@@ -32,7 +32,6 @@ class OffloadOptions:
 
     Attributes:
         target: A directory, or a URI that `pyarrow.fs` knows.
-        after_us: How long a generation stays on the disk after it was closed.
         max_bytes: What the table files may take; at three quarters of it the oldest generation goes early.
         keep_files: Whether files outlive the retention of their messages.
     """
@@ -47,30 +46,22 @@ class OffloadableDatabase(Protocol):
     """What offload needs of a database."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
+    def name(self) -> str: ...
 
     @property
-    def is_open(self) -> bool:
-        """Whether it can be read and written now."""
+    def is_open(self) -> bool: ...
 
-    def contents(self) -> tuple[Rdict, Catalog]:
-        """The open RocksDB and its catalog."""
+    def contents(self) -> tuple[Rdict, Catalog]: ...
 
-    def rewrite(self, batch: WriteBatch) -> None:
-        """Write records again that say the same as before."""
+    def rewrite(self, batch: WriteBatch) -> None: ...
 
-    def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Give the space of removed records back."""
+    def free(self, ranges: list[tuple[bytes, bytes]]) -> None: ...
 
-    def usage(self) -> Usage:
-        """How large it is."""
+    def usage(self) -> Usage: ...
 
-    def sync_request(self) -> SyncRequest:
-        """What must be synced so that everything written so far outlives the machine."""
+    def sync_request(self) -> SyncRequest: ...
 
-    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
-        """Take the outcome of that in."""
+    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None: ...
 
 
 def due_offload(
@@ -91,9 +82,6 @@ def mark(database: OffloadableDatabase, shard: int, number: int, target: str, fi
 
     Returns:
         Whether its blocks are to be replaced now; not so if it was dropped meanwhile, and the files are to be removed.
-
-    Raises:
-        StorageError: It was not written.
     """
     _, catalog = database.contents()
     generation = generation_at(catalog, shard, number)
@@ -114,9 +102,6 @@ def replace_blocks(database: OffloadableDatabase, replacements: Sequence[Replace
     """Put stubs in the place of what they stand for; nothing changes where that was done before.
 
     Of a generation that was dropped meanwhile nothing is written, for nothing would ever remove it.
-
-    Raises:
-        StorageError: It was not written.
     """
     rocks, _ = database.contents()
     batch = new_batch()
@@ -135,11 +120,7 @@ def replace_blocks(database: OffloadableDatabase, replacements: Sequence[Replace
 
 
 def finish(database: OffloadableDatabase, shard: int, number: int) -> None:
-    """Commit that all blocks of a generation are replaced, and have their space freed.
-
-    Raises:
-        StorageError: It was not written.
-    """
+    """Commit that all blocks of a generation are replaced, and have their space freed."""
     rocks, _ = database.contents()
     record = offload_record(rocks, shard, number)
     if record is None or record.state is not OffloadState.REPLACING:

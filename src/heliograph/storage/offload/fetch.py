@@ -39,22 +39,12 @@ class OffloadFetch:
         self._counts = dict.fromkeys(("fetches", "fetch_failures", "cache_hits"), 0)
 
     def fetch_few(self, database: Rdict, stream: StreamId, key: bytes, stub: bytes) -> bytes:
-        """As `fetch`, for a reader of few messages: what is here is given, however much was in this turn.
-
-        Raises:
-            OffloadPendingError: It is not here, and will be.
-            OffloadError: It cannot be had now.
-        """
+        """As `fetch`, for a reader of few messages: what is here is given, however much was in this turn."""
         self._given = min(self._given, _GIVEN_AT_ONCE - 1)
         return self.fetch(database, stream, key, stub)
 
     def fetch(self, database: Rdict, stream: StreamId, key: bytes, stub: bytes) -> bytes:
-        """The block that a stub stands for, if it has been fetched; see `replay.Fetch`.
-
-        Raises:
-            OffloadPendingError: It has not, and will be.
-            OffloadError: It cannot be had now.
-        """
+        """The block that a stub stands for, if it has been fetched; see `replay.Fetch`."""
         block = self._blocks.get(key)
         if block is not None and self._given < _GIVEN_AT_ONCE:
             if not self._given:
@@ -79,14 +69,12 @@ class OffloadFetch:
         await asyncio.gather(*self._fetching.values())
 
     async def stop(self) -> None:
-        """End what is under way."""
         tasks = list(self._fetching.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def statistics(self) -> dict[str, float]:
-        """Counts for metrics."""
         counts: dict[str, float] = {f"offload.{name}": value for name, value in self._counts.items()}
         return {**counts, "offload.cached_bytes": self._cached_bytes, "offload.fetching": len(self._fetching)}
 

@@ -49,13 +49,9 @@ _STUB_COLUMNS: Final = ["topic", "payload", "stored_at", "sequence", "stream"]
 
 
 def write_files(database: Rdict, catalog: Catalog, generation: Generation, target: Target) -> list[OffloadedFile]:
-    """Write the rows of one closed generation of one shard, whatever is there already.
-
-    Returns:
-        The files, by day.
+    """Write the rows of one closed generation of one shard, over whatever is there; return the files, by day.
 
     Raises:
-        OffloadError: The target cannot be written.
         StorageDamagedError: A block is not what was written; nothing is to be removed then.
     """
     files: list[OffloadedFile] = []
@@ -75,7 +71,7 @@ def write_files(database: Rdict, catalog: Catalog, generation: Generation, targe
 def _write_file(
     target: Target, path: str, batch: pa.RecordBatch, day: int, batches: Iterator[tuple[int, pa.RecordBatch]]
 ) -> tuple[int, pa.RecordBatch] | None:
-    """Write the rows of a day; returns the first of the next day."""
+    """Write the rows of a day; return the first rows of the next day."""
     place = target.place(path)
     target.filesystem.create_dir(place.rpartition("/")[0], recursive=True)
     following: tuple[int, pa.RecordBatch] | None = (day, batch)
@@ -206,11 +202,7 @@ def verified_replacements(
 def replacements(
     database: Rdict, generation: Generation, target: Target, files: Sequence[OffloadedFile]
 ) -> list[Replacement]:
-    """The same, of files that were verified before.
-
-    Raises:
-        OffloadError: A file is not what was written.
-    """
+    """The same, of files that were verified before."""
     return _replacements(_groups(target, files, _STUB_COLUMNS), database, generation)
 
 
@@ -222,11 +214,7 @@ class _Rows:
         self._rest: pa.RecordBatch | None = None
 
     def take(self, table: pa.Table, file: str) -> bool:
-        """Compare what follows; always true.
-
-        Raises:
-            OffloadError: It is not equal.
-        """
+        """Compare what follows; always true."""
         at = 0
         while at < table.num_rows:
             batch = self._rest or next(self._batches, None)

@@ -33,11 +33,7 @@ class OffloadReport:
 
 
 def offload_due(data_dir: Path, name: str) -> OffloadReport:
-    """What `now` would do; the node may be running.
-
-    Raises:
-        StorageError: The database cannot be read.
-    """
+    """What `now` would do; the node may be running."""
     with reading(data_dir, name) as (rocks, catalog):
         due = [one for one in catalog.generations() if one.info.until and one.info.layout_version < OFFLOADED_VERSION]
         totals = totals_of(rocks, [stream for one in due for stream in catalog.streams_in(one)])
@@ -48,15 +44,11 @@ def offload_now(data_dir: Path, name: str, target: str, on_step: Callable[[], No
     """Offload all closed generations, and finish what a crash left unfinished.
 
     Args:
-        data_dir: The node's data directory.
-        name: The database.
-        target: A directory, or a URI that `pyarrow.fs` knows.
         on_step: Called after each generation of a shard.
 
     Raises:
         StorageInUseError: The node runs.
         OffloadError: The target refuses; what was offloaded before is.
-        StorageError: The database cannot be read or written.
     """
     due = offload_due(data_dir, name)
     with node_is_stopped(data_dir, name):
@@ -86,7 +78,6 @@ class _StoppedDatabase(KeptInStore):
         self._store.open()
 
     def contents(self) -> tuple[Rdict, Catalog]:
-        """The open RocksDB and its catalog."""
         return self._store.usable(), self._catalog
 
     def rewrite(self, batch: WriteBatch) -> None:
@@ -103,5 +94,4 @@ class _StoppedDatabase(KeptInStore):
         return Usage(0, 0, False, False)
 
     def close(self) -> None:
-        """Bring everything to the disk."""
         self._store.close()

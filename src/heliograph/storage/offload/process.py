@@ -31,12 +31,7 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 class OffloadProcess(ChildProcess):
-    """The process of one node. Owned by the node; used in its event loop.
-
-    Args:
-        data_dir: The node's data directory.
-        programs: Starts the process.
-    """
+    """The process of one node. Owned by the node; used in its event loop."""
 
     def __init__(self, data_dir: Path, programs: Programs = PROGRAMS) -> None:
         super().__init__(_STOP_S)
@@ -51,12 +46,7 @@ class OffloadProcess(ChildProcess):
         self._starts = 0
 
     async def request(self, **fields: object) -> AsyncGenerator[Answer, None]:
-        """Ask for something; starts the process if it does not run.
-
-        Raises:
-            StorageDamagedError: What is to be written is not what was stored.
-            OffloadError: It could not be done.
-        """
+        """Ask for something; starts the process if it does not run."""
         number = next(self._ids)
         answers: asyncio.Queue[Answer | StorageError] = asyncio.Queue(_ANSWERS_WAITING_MAX)
         self._answers[number] = answers
@@ -79,12 +69,11 @@ class OffloadProcess(ChildProcess):
                 answers.get_nowait()
 
     async def rest(self) -> None:
-        """End the process if it was not used for a while."""
         if self.pid is not None and not self._answers and time.monotonic() > self._used_at + _IDLE_S:
             await self.stop()
 
     async def stop(self) -> None:
-        """End it, whatever it does."""
+        """Stop the process, whatever it does."""
         answers, self._reading = self._reading, None  # another process may be started meanwhile
         if answers is not None:
             answers.cancel()
@@ -98,7 +87,6 @@ class OffloadProcess(ChildProcess):
         """The end of its input is enough: it finishes what it writes."""
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         return {"running": int(self.pid is not None), "starts": self._starts}
 
     async def _ready(self) -> asyncio.StreamWriter:

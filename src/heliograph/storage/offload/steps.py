@@ -52,7 +52,6 @@ class Offload:
     Without options nothing is offloaded, and what was is still read, and removed when its time comes.
 
     Args:
-        database: Whose generations.
         process: What writes and reads files.
         options: What is offloaded, or None.
         tell: Called after each attempt with the reason why the target refuses, or None if it does not.
@@ -103,7 +102,6 @@ class Offload:
         """Do the next thing that is due, to its end; False if nothing is.
 
         Raises:
-            OffloadError: The target refuses, or what was offloaded cannot be read there.
             StorageError: The database failed.
         """
         rocks, _ = self._database.contents()
@@ -151,7 +149,6 @@ class Offload:
         await self._reading.fetched()
 
     def statistics(self) -> dict[str, float]:
-        """Counts for metrics."""
         counts: dict[str, float] = {f"offload.{name}": value for name, value in self._counts.items()}
         counts |= {f"offload.process_{name}": value for name, value in self._process.statistics().items()}
         return {**counts, **self._reading.statistics()}

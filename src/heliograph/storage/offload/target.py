@@ -14,18 +14,12 @@ from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A directory or a place in an object store."""
-
     filesystem: fs.FileSystem
     path: str
 
     @classmethod
     def open(cls, text: str, base: Path) -> "Target":
-        """The target of a setting: a URI that `pyarrow.fs` knows, or a directory, a relative one below `base`.
-
-        Raises:
-            OffloadError: It is neither.
-        """
+        """The target of a setting: a URI that `pyarrow.fs` knows, or a directory, a relative one below `base`."""
         with offload_errors(text):
             if "://" in text:
                 filesystem, path = fs.FileSystem.from_uri(text)
@@ -38,11 +32,7 @@ class Target:
 
 @contextmanager
 def offload_errors(file: str, database: str = "") -> Iterator[None]:
-    """Turn what Arrow and the system say about a file into an error for people.
-
-    Raises:
-        OffloadError: Something is wrong with it.
-    """
+    """Turn what Arrow and the system say about a file into an error for people."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -50,11 +40,7 @@ def offload_errors(file: str, database: str = "") -> Iterator[None]:
 
 
 def open_file(target: Target, file: OffloadedFile) -> parquet.ParquetFile:
-    """Open a file that must be what was written.
-
-    Raises:
-        OSError: It is not there, or is another one.
-    """
+    """Open a file that must be what was written."""
     place = target.place(file.path)
     opened = target.filesystem.open_input_file(place)
     try:

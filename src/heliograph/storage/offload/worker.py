@@ -47,14 +47,11 @@ Answer = tuple[dict[str, object], bytes]
 
 
 class OffloadWorker:
-    """Carries requests out."""
-
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._blocks = OffloadedBlocks(data_dir)
 
     def write(self, fields: dict[str, Any]) -> Iterator[Answer]:
-        """Write a generation of a shard."""
         target = Target.open(fields["target"], self._data_dir)
         with reading(self._data_dir, fields["database"]) as (rocks, catalog):
             generation = _generation(catalog, fields)
@@ -64,7 +61,6 @@ class OffloadWorker:
         yield from _frames(verified)
 
     def resume(self, fields: dict[str, Any]) -> Iterator[Answer]:
-        """Say again what takes the place of blocks."""
         target = Target.open(fields["target"], self._data_dir)
         files = [OffloadedFile(**file) for file in fields["files"]]
         with reading(self._data_dir, fields["database"]) as (rocks, catalog):
@@ -72,7 +68,6 @@ class OffloadWorker:
         yield from _frames(found)
 
     def fetch(self, fields: dict[str, Any]) -> Iterator[Answer]:
-        """Read a block back."""
         key, stub = bytes.fromhex(fields["key"]), bytes.fromhex(fields["stub"])
         yield {}, self._blocks.read(fields["target"], StreamId.parse(fields["stream"]), key, stub)
 
@@ -84,11 +79,7 @@ class OffloadWorker:
 
 
 def remove_file(target: Target, path: str) -> None:
-    """Remove a file, and of a local directory what is empty without it.
-
-    Raises:
-        OffloadError: It is there and cannot be removed.
-    """
+    """Remove a file, and of a local directory what is empty without it."""
     place = target.place(path)
     try:
         if target.filesystem.get_file_info(place).type is not fs.FileType.NotFound:

@@ -42,11 +42,7 @@ _SETTINGS_BYTES_MAX: Final = 1 << 24
 
 
 def parse_bind(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; an IPv6 host stands in brackets.
-
-    Raises:
-        ValueError: It is not of that form.
-    """
+    """Host and port of `HOST:PORT`; an IPv6 host stands in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT; for example 127.0.0.1:8815")

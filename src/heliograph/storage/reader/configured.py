@@ -20,8 +20,6 @@ def reader_security(config: FlightConfig, data_dir: Path | None = None) -> Reade
     Args:
         data_dir: The node's data directory, where its own token lies; made there if no others are described and
             `require_token` is not off.
-
-    Raises:
         ReaderSettingsError: One cannot be used.
     """
     tokens = tuple(

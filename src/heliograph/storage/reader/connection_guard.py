@@ -88,11 +88,7 @@ class ConnectionGuard:
             return [descriptor for descriptor, _ in self._connections]
 
     def _is_within_bounds(self, descriptor: int, inode: int, seen: _Seen, now: float) -> bool:
-        """Whether this is one of the connections, and goes on.
-
-        Raises:
-            OSError: It is no connection.
-        """
+        """Whether this is one of the connections, and goes on."""
         with _borrowed(descriptor) as connection:
             if connection.getsockname()[1:2] != (self._port,):
                 return False
@@ -129,11 +125,7 @@ def _open_count() -> int:
 
 @contextlib.contextmanager
 def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A socket that its caller does not own and must not close.
-
-    Raises:
-        OSError: It is not one.
-    """
+    """A socket that its caller does not own and must not close."""
     borrowed = socket.socket(fileno=descriptor)
     try:
         yield borrowed

@@ -39,7 +39,6 @@ class StorageReader:
     """The databases of a node, for reading. Owned by the Flight server.
 
     Args:
-        data_dir: The node's data directory; databases may appear in it later.
         scratch: A directory for RocksDB's notes.
         tell: Called with everything damaged that is come across, each place once.
     """
@@ -61,11 +60,7 @@ class StorageReader:
         return existing_databases(self._path)
 
     def database(self, name: str) -> ReadDatabase:
-        """A database that exists.
-
-        Raises:
-            UnknownDatabaseError: It does not.
-        """
+        """A database that exists."""
         with self._lock:
             known = self._databases.get(name)
             if known is None:
@@ -227,11 +222,7 @@ class StorageReader:
     def read(
         self, request: Request, may_read: Callable[[str], bool] | None = None
     ) -> tuple[pa.Schema, Iterator[Answer]]:
-        """A read: the schema of its answer, and the batches, which are read as they are asked for.
-
-        Args:
-            may_read: Whether its caller may read a topic; None for every topic.
-        """
+        """A read: the schema of its answer, and the batches, which are read as they are asked for."""
         on_damage = request.on_damage()
         stream = StreamId.parse(request.text("stream"))
         filters, columns = request.filters(), request.columns()

@@ -48,8 +48,6 @@ class ExportOptions:
     Attributes:
         topics: Only messages of these topics; all if empty.
         with_current: Also generations that are still written, as far as they are; those are not marked as complete.
-        on_damage: `fail` or `skip`.
-        fetch: Gives the rows of what was offloaded.
     """
 
     topics: tuple[TopicFilter, ...] = ()
@@ -70,11 +68,7 @@ class ExportReport:
 
 
 def open_target(target: str) -> tuple[fs.FileSystem, str]:
-    """The file system and path of a directory or URI.
-
-    Raises:
-        ExportError: It is neither.
-    """
+    """The file system and path of a directory or URI."""
     try:
         if "://" in target:
             found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(target)
@@ -87,12 +81,7 @@ def open_target(target: str) -> tuple[fs.FileSystem, str]:
 def export_database(
     database: Rdict, catalog: Catalog, target: tuple[fs.FileSystem, str], options: ExportOptions
 ) -> ExportReport:
-    """Write what was not exported before.
-
-    Raises:
-        ExportError: The target cannot be written.
-        StorageDamagedError: Something is damaged, and is not to be left out.
-    """
+    """Write what was not exported before."""
     filesystem, path = target
     root = f"{path.rstrip('/')}/database={catalog.name}"
     report = ExportReport()

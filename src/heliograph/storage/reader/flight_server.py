@@ -18,15 +18,11 @@ _OFFLOADED: Final = "offloaded"
 
 
 class _Caller(flight.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
-    """Who one request is of."""
-
     def __init__(self, token: ReaderToken | None) -> None:
         self.token = token
 
 
 class _Callers(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
-    """Authenticates every Flight call by its bearer token."""
-
     def __init__(self, security: ReaderSecurity) -> None:
         self._security = security
 
@@ -42,13 +38,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
     """Serves a `StorageReader`. Listens from its construction on.
 
     Args:
-        reader: What to serve.
-        bind: Host and port; port 0 takes a free one, which `port` then tells.
-        security: Who may read what, and the certificate.
-        rights: What users may read that tokens name.
-
-    Raises:
-        ReaderSettingsError: The settings for security cannot be used.
+        rights: What users that tokens name may read.
     """
 
     def __init__(
@@ -84,7 +74,6 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
         return [(name, description) for name, (_, description) in self._actions.items()]
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[bytes]:
-        """Answer an action with one JSON object."""
         known = self._actions.get(action.type)
         if known is None:
             raise flight.FlightServerError(f"there is no action {action.type!r}; there are: {', '.join(self._actions)}")
@@ -103,7 +92,6 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
             raise _flight_error(error) from error
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
-        """Answer a read with record batches."""
         try:
             request, token = Request(ticket.ticket), _token_of(context)
             if token is not None:

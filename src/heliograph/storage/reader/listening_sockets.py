@@ -39,8 +39,6 @@ class ListeningSocket(NamedTuple):
 
     Attributes:
         host: Its address; one of IPv4 also where a socket of IPv6 has it.
-        port: Its port.
-        user: The number of the user whose it is.
     """
 
     host: IPAddress
@@ -49,11 +47,7 @@ class ListeningSocket(NamedTuple):
 
 
 def listening_sockets() -> list[ListeningSocket]:
-    """All TCP sockets that listen on this machine.
-
-    Raises:
-        OSError: The system does not tell.
-    """
+    """All TCP sockets that listen on this machine."""
     try:
         return asked_of_kernel()
     except OSError:
@@ -61,11 +55,7 @@ def listening_sockets() -> list[ListeningSocket]:
 
 
 def asked_of_kernel() -> list[ListeningSocket]:
-    """All TCP sockets that listen on this machine, by sock_diag.
-
-    Raises:
-        OSError: The system has no sock_diag, or refuses it.
-    """
+    """All TCP sockets that listen on this machine, by sock_diag; `OSError` where the system refuses it."""
     if sys.platform != "linux":
         raise OSError("sock_diag is Linux's")
     found: list[ListeningSocket] = []
@@ -109,11 +99,7 @@ def _socket_of(told: bytes) -> ListeningSocket:
 
 
 def read_from_tables(tables: tuple[Path, ...]) -> list[ListeningSocket]:
-    """All TCP sockets that listen on this machine, by files such as `/proc/net/tcp`.
-
-    Raises:
-        OSError: One cannot be read.
-    """
+    """All TCP sockets that listen on this machine, by files such as `/proc/net/tcp`."""
     # A system without IPv6 has no table of it.
     return [found for table in tables if table.exists() for found in _listed(table.read_text())]
 

@@ -24,11 +24,7 @@ _LOCALHOST: Final = ("127.0.0.1", "::1")
 
 
 def read_or_make_token(data_dir: Path) -> str:
-    """The token of a node; made at its first start, in a file with mode 0600.
-
-    Raises:
-        OSError: It cannot be read or made.
-    """
+    """The token of a node; made at its first start, in a file with mode 0600."""
     file = data_dir / FILE
     with suppress(FileNotFoundError):
         text = file.read_text("ascii").strip()
@@ -41,11 +37,7 @@ def read_or_make_token(data_dir: Path) -> str:
 
 
 def announce(bind: str, data_dir: Path) -> None:
-    """Note where the token for a reader is. Again from time to time: what is old in such a directory may be removed.
-
-    Raises:
-        OSError: It was not noted; clients must be given the token then.
-    """
+    """Note where the token for a reader is. Again from time to time: what is old in such a directory may be removed."""
     notes = _notes()
     notes.mkdir(mode=0o700, exist_ok=True)
     if not _is_ours(notes):

@@ -43,15 +43,11 @@ class ReaderProcess(SupervisedProcess):
     """The reader process of one node. Owned by the node, from `start` to `stop`, in its event loop.
 
     Args:
-        data_dir: The node's data directory.
         bind: HOST:PORT; with port 0 the first start takes a free port and later ones keep it.
         on_restart: Called after the process died and runs again.
         security: Returns what the process must know about its callers; called at each start.
-        on_damage: Called with each damaged place that it comes across.
-        alarms: Where an alarm is raised while it does not serve; None for nowhere.
         launched: What `launch_reader` has started for it.
         rights: Returns the rights of users that tokens name; called at each start.
-        programs: Starts the process.
     """
 
     def __init__(
@@ -79,7 +75,6 @@ class ReaderProcess(SupervisedProcess):
 
     @property
     def bind(self) -> str:
-        """HOST:PORT that it serves on; known after `start`."""
         return self._bind
 
     async def launch(self) -> None:
@@ -98,7 +93,6 @@ class ReaderProcess(SupervisedProcess):
         """Start it, unless it is launched, and wait until it serves.
 
         Raises:
-            ReaderSettingsError: A file that the settings name cannot be used.
             ReaderStartError: It does not serve.
         """
         self._process = await self._spawn()
@@ -109,7 +103,6 @@ class ReaderProcess(SupervisedProcess):
         self._watch()
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         return {"running": int(self.pid is not None), "restarts": self._restarts}
 
     async def _spawn(self) -> asyncio.subprocess.Process:
@@ -178,13 +171,7 @@ class ReaderProcess(SupervisedProcess):
 
 
 async def launch_reader(data_dir: Path, bind: str, programs: Programs = PROGRAMS) -> asyncio.subprocess.Process:
-    """Start the process of a reader: it loads its modules, and touches no file until it gets its settings.
-
-    Args:
-        data_dir: The node's data directory.
-        bind: HOST:PORT.
-        programs: Starts it.
-    """
+    """Start the process of a reader: it loads its modules, and touches no file until it gets its settings."""
     return await programs.start(
         *("heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
         *("--data-dir", str(data_dir), "--bind", bind),
@@ -196,7 +183,7 @@ async def launch_reader(data_dir: Path, bind: str, programs: Programs = PROGRAMS
 
 
 async def give_up(launched: asyncio.subprocess.Process) -> None:
-    """End a process that was launched, unless its reader has ended it."""
+    """Stop a process that was launched, unless its reader has stopped it."""
     if launched.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             launched.terminate()

@@ -17,11 +17,7 @@ FILTERS_MAX: Final = 1000
 
 
 class Request:
-    """The fields of one action or ticket.
-
-    Raises:
-        ValueError: It is not a JSON object.
-    """
+    """The fields of one action or ticket; `ValueError` if it is not a JSON object."""
 
     def __init__(self, data: bytes) -> None:
         if len(data) > REQUEST_BYTES_MAX:
@@ -39,7 +35,6 @@ class Request:
         return self.text("database")
 
     def has(self, name: str) -> bool:
-        """Whether a field is there and not null."""
         return self._fields.get(name) is not None
 
     def has_database(self) -> bool:
@@ -64,7 +59,6 @@ class Request:
         return value
 
     def times(self) -> tuple[int | None, int | None]:
-        """The fields `start` and `end`."""
         return self.count("start"), self.count("end")
 
     def filters(self) -> list[TopicFilter]:

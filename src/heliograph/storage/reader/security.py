@@ -50,7 +50,6 @@ class ReaderToken:
     """A token and what it allows.
 
     Attributes:
-        name: What people call it.
         digest: SHA-256 of its text, in hexadecimal digits.
         topics: Topic filters; all others are refused.
         databases: Databases of messages; all others are refused.
@@ -69,12 +68,7 @@ class ReaderToken:
         return "#" in self.topics and not self.user
 
     def check_database(self, database: str, existing: Sequence[str]) -> None:
-        """Refuse a database that it does not allow, or that is not there; the error lists only what it may know.
-
-        Raises:
-            ForbiddenError: It does not allow it.
-            UnknownDatabaseError: There is none.
-        """
+        """Refuse a database that it does not allow, or that is not there; the error lists only what it may know."""
         if database not in self.databases:
             raise ForbiddenError(
                 f"the token {self.name!r} does not allow the database {database!r}; it allows "
@@ -86,11 +80,7 @@ class ReaderToken:
             raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=database)
 
     def check_topics(self, filters: Iterable[str]) -> None:
-        """Refuse topic filters that match more than it allows.
-
-        Raises:
-            ForbiddenError: One does.
-        """
+        """Refuse topic filters that match more than it allows."""
         for wanted in filters:
             if not any(filter_covers(allowed, wanted) for allowed in self.topics):
                 raise ForbiddenError(
@@ -108,10 +98,8 @@ class ReaderSecurity:
     """What the reader process knows about its callers. It never holds a token, only digests.
 
     Attributes:
-        tokens: The tokens.
         open_to_all: Whether a request without a token sees everything; None leaves that to the address.
         certfile: PEM file with the certificate; empty for no TLS.
-        keyfile: PEM file with its key; empty if that is in `certfile`.
         cacertfile: PEM file with the authorities of clients' certificates; empty if clients need none.
         local_digest: SHA-256 of the node's own token, which allows everything; empty for none.
     """
@@ -138,11 +126,7 @@ class ReaderSecurity:
         return json.dumps(asdict(self))
 
     def check_address(self, host: str) -> None:
-        """Refuse to serve an address that other machines can reach without a token, unless the settings allow it.
-
-        Raises:
-            ReaderSettingsError: No token is described, and none is needed.
-        """
+        """Refuse to serve an address that other machines can reach without a token, unless the settings allow it."""
         if not self.tokens and self.open_to_all is None and not is_loopback(host):
             raise ReaderSettingsError(
                 f"every client that reaches {host} could read all messages: describe who may in "
@@ -152,9 +136,6 @@ class ReaderSecurity:
 
     def authenticate(self, authorization: str | None) -> ReaderToken | None:
         """The token of a request, None for one that may see everything without.
-
-        Args:
-            authorization: The header of that name.
 
         Raises:
             UnauthenticatedError: It needs a token that the reader knows.
@@ -176,11 +157,7 @@ class ReaderSecurity:
         return found
 
     def certificate(self) -> tuple[bytes, bytes] | None:
-        """Certificate and key as PEM, where there is TLS.
-
-        Raises:
-            ReaderSettingsError: They cannot be used.
-        """
+        """Certificate and key as PEM, where there is TLS."""
         if not self.certfile:
             return None
         keyfile = self.keyfile or self.certfile
@@ -197,25 +174,16 @@ class ReaderSecurity:
         return certificate, key
 
     def authorities(self) -> bytes | None:
-        """The authorities of clients' certificates as PEM, where clients need one.
-
-        Raises:
-            ReaderSettingsError: They cannot be used.
-        """
+        """The authorities of clients' certificates as PEM, where clients need one."""
         return read_file("tls.cacertfile", self.cacertfile) if self.cacertfile else None
 
 
 def digest_of(token: str) -> str:
-    """SHA-256 of a token, in hexadecimal digits."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def read_file(setting: str, file: str) -> bytes:
-    """What is in a file that a setting of the reader names.
-
-    Raises:
-        ReaderSettingsError: It cannot be read.
-    """
+    """What is in a file that a setting of the reader names."""
     try:
         return Path(file).read_bytes()
     except OSError as error:

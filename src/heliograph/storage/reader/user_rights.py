@@ -42,12 +42,7 @@ class UserRights:
         }
 
     def check_of(self, user: str) -> Callable[[str], bool]:
-        """What says whether a user may read a topic.
-
-        Raises:
-            RightsUnknownError: That is not known now.
-            ForbiddenError: There is no such user.
-        """
+        """What says whether a user may read a topic."""
         rules = self._of.get(user)
         if rules is None:
             raise RightsUnknownError(f"it is not known now what the user {user!r} may read", database="")

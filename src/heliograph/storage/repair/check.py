@@ -20,11 +20,8 @@ class CheckReport(Findings):
     """What a check found.
 
     Attributes:
-        messages: How many messages can be read.
-        blocks: In how many blocks.
-        damages: What of the streams cannot be read; not more than a thousand, `damage_count` says how many there are.
-        damage_count: How many there are.
-        problems: Everything else that is wrong.
+        blocks: In how many blocks the messages are that can be read.
+        damages: What cannot be read of the streams, at most a thousand; `damage_count` counts all.
     """
 
     messages: int = 0
@@ -37,7 +34,6 @@ class CheckReport(Findings):
         return bool(self.damage_count or self.problem_count)
 
     def add_damage(self, damage: Damage) -> None:
-        """Take something of a stream in that cannot be read."""
         self.damage_count += 1
         if len(self.damages) < TOLD_MAX:
             self.damages.append(damage)
@@ -56,11 +52,7 @@ class CheckReport(Findings):
 
 
 def check_database(database: Rdict, catalog: Catalog) -> CheckReport:
-    """Read every block and every index entry of a database.
-
-    Raises:
-        Exception: RocksDB's own, where it is not about damage.
-    """
+    """Read every block and every index entry of a database."""
     report = CheckReport(catalog.name)
     for generation in catalog.generations():
         for stream in catalog.streams_in(generation):

@@ -8,13 +8,7 @@ TOLD_MAX: Final = 1000
 
 @dataclass(slots=True)
 class Findings:
-    """What a check found.
-
-    Attributes:
-        database: Which database.
-        problems: What is wrong, as sentences; not more than a thousand, `problem_count` says how many there are.
-        problem_count: How many there are.
-    """
+    """What a check found: `problems` has at most a thousand sentences, `problem_count` counts all."""
 
     database: str
     problems: list[str] = field(default_factory=list)
@@ -22,11 +16,9 @@ class Findings:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether anything is wrong."""
         return bool(self.problem_count)
 
     def add_problem(self, problem: str) -> None:
-        """Take something in that is wrong."""
         self.problem_count += 1
         if len(self.problems) < TOLD_MAX:
             self.problems.append(problem)

@@ -17,11 +17,7 @@ _BATCH_BYTES: Final = 4 << 20
 
 
 def structure_problem(rocks: Rdict, name: str) -> str | None:
-    """What is wrong with the learned structure of a keyed database, None for nothing.
-
-    Raises:
-        Exception: RocksDB's own.
-    """
+    """What is wrong with the learned structure of a keyed database, None for nothing."""
     meta_key, layout_key = records_of.layout_keys()
     layout = records_of.read_layout(rocks.get(meta_key), rocks.get(layout_key))
     if not layout.thresholds:
@@ -40,12 +36,7 @@ def write_anew(source: Rdict, target: Rdict, name: str, messages: Iterable[tuple
 
     Args:
         source: The one that they are from, for how it learns topics.
-        target: An empty RocksDB.
-        name: Its name.
         messages: Keys and records of messages; of others, nothing is taken.
-
-    Raises:
-        Exception: RocksDB's own.
     """
     said = _layout(source)
     options = KeyedOptions()

@@ -85,10 +85,7 @@ def repair_database(data_dir: Path, name: str) -> RepairReport:
     """Mend a database of a stopped node, if anything is damaged.
 
     Raises:
-        UnknownDatabaseError: There is no such database.
-        StorageInUseError: The node runs.
         StorageDamagedError: The records that say what streams there are cannot be read; nothing was changed.
-        StorageError: The disk refused something; nothing was changed.
     """
     path = databases_path(data_dir)
     if path.is_dir() or is_site_id_registered(path):  # a node was here
@@ -157,11 +154,7 @@ def _source(name: str, path: Path, site: str) -> Iterator[tuple[Rdict, Catalog, 
 
 
 def _is_complete(name: str, path: Path, scratch: Path) -> bool:
-    """Whether the records of a database list all streams that have messages.
-
-    Raises:
-        StorageDamagedError: They cannot be read.
-    """
+    """Whether the records of a database list all streams that have messages."""
     with ReadDatabase(name, path, scratch).current() as (rocks, catalog):
         return not has_strays(rocks, catalog)
 

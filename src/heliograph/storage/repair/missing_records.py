@@ -37,9 +37,7 @@ class Rebuild:
     """Mends the records of one copy of a database; used once.
 
     Args:
-        rocks: The copy, open for writing.
-        name: The database's name.
-        site: The id of the node, if it is known; for a database that does not say what it is.
+        site: The id of the node, if known; for a database that does not say what it is.
     """
 
     def __init__(self, rocks: Rdict, name: str, site: str) -> None:
@@ -53,7 +51,6 @@ class Rebuild:
 
         Raises:
             StorageDamagedError: There are no blocks.
-            Exception: RocksDB's own, where it is not about damage.
         """
         now = time.time_ns() // 1000
         streams = streams_with_blocks(self._rocks)
@@ -168,21 +165,13 @@ class Rebuild:
 
 
 def has_strays(rocks: Rdict, catalog: Catalog) -> bool:
-    """Whether there are blocks of streams that a catalog does not know.
-
-    Raises:
-        Exception: RocksDB's own, where it is not about damage.
-    """
+    """Whether there are blocks of streams that a catalog does not know."""
     known = {(one.info.shard, one.info.number): one.structure.stream_count for one in catalog.generations()}
     return any(max(numbers) > known.get(place, 0) for place, numbers in streams_with_blocks(rocks).items())
 
 
 def streams_with_blocks(rocks: Rdict) -> dict[tuple[int, int], list[int]]:
-    """The numbers of streams that have blocks, by shard and generation; without generations that were dropped.
-
-    Raises:
-        Exception: RocksDB's own, where it is not about damage.
-    """
+    """The numbers of streams that have blocks, by shard and generation; without generations that were dropped."""
     dropped = _places(rocks, b"D") - _places(rocks, b"G")
     found: dict[tuple[int, int], list[int]] = {}
     for shard, generation, number in _walk_streams(rocks):

@@ -25,11 +25,8 @@ def openable_copy(path: Path, scratch: Path, *, has_records: bool) -> Path:
     """A copy of a database of messages that RocksDB opens for writing, with everything that can be read.
 
     Args:
-        path: The database.
         scratch: An empty directory on the same file system.
         has_records: Whether its topics and generations can be read, so that only messages may be damaged.
-
-    Raises:
         Exception: RocksDB's own, where it is not about damage.
     """
     linked = _linked(path, scratch / "linked", set())
@@ -46,19 +43,13 @@ def openable_copy(path: Path, scratch: Path, *, has_records: bool) -> Path:
 
 
 def put_back(name: str, path: Path, kept_in: Path) -> Path | None:
-    """Put a mended database in its place if a crash kept it from there.
-
-    Args:
-        name: Its name.
-        path: Its place, which is absent or empty.
-        kept_in: Where damaged databases are kept.
+    """Put a mended database in its place if a crash kept it from there; damaged ones are in `kept_in`.
 
     Returns:
         Where the damaged one is kept; None if there is nothing, so that another may be made.
 
     Raises:
         StorageDamagedError: An earlier database is kept, which a person may want back.
-        OSError: It was not done.
     """
     try:
         return finish_swap(path, kept_in)
@@ -114,8 +105,6 @@ def _put_records(source: Rdict, target: Rdict, tables: set[str], *, only_blocks:
     """Copy records past damage; the tables that are damaged are added to a set.
 
     Args:
-        source: Where from.
-        target: Where to.
         tables: Takes the names of damaged tables.
         only_blocks: Whether blocks alone are taken, and only those that are not there yet: other records may be older.
     """

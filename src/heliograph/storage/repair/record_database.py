@@ -39,7 +39,6 @@ class StateReport(Findings):
     """What a check found.
 
     Attributes:
-        records: How many records can be read and are what they should be.
         kept: Where the database was put when another took its place.
         begins_anew: Whether nothing was left of it, so that the next start makes an empty one.
     """
@@ -76,13 +75,7 @@ def check_state(data_dir: Path, name: str, validator: Validator) -> StateReport:
     """Read every record of a database, beside a running node or of a stopped one.
 
     Args:
-        data_dir: The node's data directory.
-        name: Which database.
         validator: Says what is wrong with a key and its value as its users gave them, None for nothing.
-
-    Raises:
-        UnknownDatabaseError: There is no such database.
-        StorageError: It cannot be read for another reason than damage.
     """
     path = _path_of(data_dir, name)
     report = StateReport(name)
@@ -107,18 +100,7 @@ def check_state(data_dir: Path, name: str, validator: Validator) -> StateReport:
 
 
 def repair_state(data_dir: Path, name: str, validator: Validator) -> StateReport:
-    """Mend a database of a stopped node, if anything is damaged; the damaged one is kept.
-
-    Args:
-        data_dir: The node's data directory.
-        name: Which database.
-        validator: As for `check_state`; records with which anything is wrong are left out.
-
-    Raises:
-        UnknownDatabaseError: There is no such database.
-        StorageInUseError: The node runs.
-        StorageError: The disk refused something; nothing was changed.
-    """
+    """Mend a database of a stopped node, if anything is damaged; the damaged one is kept."""
     path = _path_of(data_dir, name)
     with node_is_stopped(data_dir, name), translating(name, path):
         report = check_state(data_dir, name, validator)

@@ -8,11 +8,7 @@ from heliograph.storage.state.interface import StateBatch, StateDatabase
 
 
 class AwaitedCommits:
-    """Submits batches and waits until they are on the disk; owned by what submits them, in the event loop's thread.
-
-    Args:
-        state: The database; it need not be open yet.
-    """
+    """Submits batches and waits until they are on the disk; owned by what submits them, in the event loop's thread."""
 
     def __init__(self, state: StateDatabase) -> None:
         self._state = state
@@ -20,11 +16,7 @@ class AwaitedCommits:
         state.listen(self._committed)
 
     async def commit(self, batch: StateBatch) -> None:
-        """Make changes, and wait until they are on the disk.
-
-        Raises:
-            StorageError: They are not.
-        """
+        """Make changes, and wait until they are on the disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((self._state.submit(batch), done))
         await done

@@ -102,11 +102,7 @@ class StateDatabase(Protocol):
         """
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, or None if it does not exist.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """The value of a key, or None if it does not exist."""
 
     def scan(self, prefix: bytes = b"", after: bytes = b"", limit: int = 1024) -> list[tuple[bytes, bytes]]:
         """The first keys with a prefix, with their values, in order; about 1 µs each, so page through large ones.
@@ -115,9 +111,6 @@ class StateDatabase(Protocol):
             prefix: What the keys begin with; empty for all.
             after: Only keys above this one; the last key of the page before.
             limit: How many at most; fewer mean that these are the last.
-
-        Raises:
-            StorageError: The database cannot be read now.
         """
 
     @property

@@ -37,12 +37,9 @@ class LocalState(KeptInStore):
     It may be made while it cannot be opened: what is submitted is then refused, with tickets, until it can.
 
     Args:
-        data_dir: The node's data directory; created if it does not exist.
-        name: Its name.
         fsync: Whether a commit waits for the disk. Without it, state survives the process but not the machine.
         max_buffered_bytes: When to say `is_full`.
         reopen_interval_s: How long a database that failed is left alone before it is opened again.
-        disk: Where it lies.
     """
 
     def __init__(
@@ -65,7 +62,6 @@ class LocalState(KeptInStore):
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits for its commit that callers should slow down."""
         return self._queue is not None and self._queue.is_full
 
     def use(self, *, fsync: bool, max_buffered_bytes: int) -> None:
@@ -75,11 +71,7 @@ class LocalState(KeptInStore):
             self._queue.use(fsync=fsync, max_buffered_bytes=max_buffered_bytes)
 
     def open(self) -> None:
-        """Open it, creating it if it does not exist, and begin to take batches. Called in the event loop's thread.
-
-        Raises:
-            StorageError: It cannot be opened; batches are taken all the same, and each tries again.
-        """
+        """Open it, creating it if it does not exist, and begin to take batches. Called in the event loop's thread."""
         self._queue = CommitQueue(
             self,
             self._committed,
@@ -93,13 +85,6 @@ class LocalState(KeptInStore):
         self._listeners.append(on_committed)
 
     def submit(self, batch: StateBatch) -> int:
-        """See `StateDatabase.submit`.
-
-        Raises:
-            PreconditionFailedError: A key is not as `expect` says; nothing was taken.
-            StorageError: The database cannot be read now, which preconditions and `delete_prefix` need; or it is
-                closed. Nothing was taken.
-        """
         if self._queue is None:
             raise StorageClosedError("the database is not open", database=self.name, path=self.path)
         check_preconditions(self, batch)
@@ -115,11 +100,6 @@ class LocalState(KeptInStore):
         return ticket
 
     def get(self, key: bytes) -> bytes | None:
-        """See `StateDatabase.get`.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
         pending = self._overlay.get(key)
         if pending is not None:
             return pending[1]
@@ -128,11 +108,6 @@ class LocalState(KeptInStore):
             return value
 
     def scan(self, prefix: bytes = b"", after: bytes = b"", limit: int = 1024) -> list[tuple[bytes, bytes]]:
-        """See `StateDatabase.scan`.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
         lower = max(prefix, after + b"\x00" if after else b"")
         pending = ((key, 0, self._overlay[key][1]) for key in self._pending_keys.beginning_with(prefix, lower))
         with self._store.reading() as rocks:
@@ -140,12 +115,7 @@ class LocalState(KeptInStore):
             return list(islice(_newest(merge(pending, stored, key=_place)), limit))
 
     def write(self, batches: Sequence[StateBatch]) -> None:
-        """Write batches, all or none; for the commit queue.
-
-        Raises:
-            StorageBusyError: Try the same again in a moment.
-            StorageError: They were not written.
-        """
+        """Write batches, all or none; for the commit queue."""
         changes: dict[bytes, bytes | None] = {}
         for batch in batches:
             changes.update(batch.changes)
@@ -174,7 +144,6 @@ class LocalState(KeptInStore):
         return None if self._queue is None else self._queue.commit_times
 
     def statistics(self) -> dict[str, float]:
-        """Counts for metrics."""
         counts = {} if self._queue is None else self._queue.statistics()
         memory_bytes = self._store.memory_bytes()
         return {

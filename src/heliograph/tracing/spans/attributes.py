@@ -19,7 +19,6 @@ _NAMES_MAX = 50
 
 
 def of_client(client: ClientInfo) -> Attributes:
-    """Which client does something."""
     attributes: Attributes = {
         "client.clientid": short(client.clientid),
         "client.peername": client.peername,
@@ -59,7 +58,6 @@ def of_properties(property_bytes: bytes) -> str:
 
 
 def of_filters(packet: p.Packet) -> Attributes:
-    """What a SUBSCRIBE or UNSUBSCRIBE names."""
     if isinstance(packet, p.Subscribe):
         entries = packet.entries[:_NAMES_MAX]
         options = [
@@ -76,7 +74,6 @@ def of_filters(packet: p.Packet) -> Attributes:
 
 
 def of_codes(codes: Sequence[int]) -> str:
-    """Reason codes as a text."""
     return json.dumps(list(codes[:_NAMES_MAX]))
 
 

@@ -40,13 +40,7 @@ class _Begun:
 
 
 class ClientSpans(Tracer):
-    """Makes spans of what clients do besides publishing; owned by `NodeSpans`.
-
-    Args:
-        options: What is traced.
-        sampler: Which of it.
-        put: Takes the spans.
-    """
+    """Makes spans of what clients do besides publishing; owned by `NodeSpans`."""
 
     def __init__(
         self, broker: Broker, options: E2eTracingOptions, sampler: Sampler, put: Callable[[TraceSpan], object]
@@ -59,7 +53,6 @@ class ClientSpans(Tracer):
         self._begun: OrderedDict[ClientInfo, _Begun] = OrderedDict()
 
     def callbacks(self) -> Mapping[str, Callback]:
-        """The callbacks that the settings ask for, by their hook points."""
         found: dict[str, Callback] = {}
         if self._options.client_connect_disconnect:
             found |= {
@@ -73,7 +66,6 @@ class ClientSpans(Tracer):
         return found
 
     def contain(self, error: Exception) -> None:
-        """Report a fault of its own."""
         self._broker.faults.contain("opentelemetry", error)
 
     # --- connections
@@ -87,7 +79,6 @@ class ClientSpans(Tracer):
     def on_authenticated(
         self, client: ClientInfo, code: int, is_superuser: bool, _is_anonymous: bool, _accumulator: object
     ) -> None:
-        """Callback of `client.check_authn_complete`."""
         begun = self._begun.get(client)
         if begun is None:
             return
@@ -108,7 +99,6 @@ class ClientSpans(Tracer):
 
     @contained
     def on_authenticator(self, client: ClientInfo, authenticator: str, said: str, took_us: int) -> None:
-        """An authenticator has answered, or failed."""
         begun = self._begun.get(client)
         if begun is None:
             return
@@ -147,13 +137,11 @@ class ClientSpans(Tracer):
 
     @contained
     def on_filters(self, client: ClientInfo, packet: p.Packet) -> None:
-        """A SUBSCRIBE or UNSUBSCRIBE comes."""
         if self._options.client_subscribe_unsubscribe and self._sampler.picks(client.clientid):
             self._begin(client, of_client(client))
 
     @contained
     def on_client_subscribe(self, client: ClientInfo, _properties: Properties, _entries: object) -> None:
-        """Callback of `client.subscribe`: rights are known."""
         begun = self._begun.get(client)
         if begun is not None:
             begun.checked_ns = time_ns()

@@ -15,13 +15,7 @@ from heliograph.tracing.spans.span import TraceSpan, new_span_id
 
 
 class MessageRecords:
-    """Makes spans of what `MessageSpans` saw; owned by it.
-
-    Args:
-        is_legacy: Whether spans have the names and attributes of the mode `legacy`.
-        level: How far into the flow of a message spans are made.
-        ring: Takes the spans.
-    """
+    """Makes spans of what `MessageSpans` saw; owned by it."""
 
     def __init__(self, broker: Broker, is_legacy: bool, level: int, ring: Ring[TraceSpan | MessageSpan]) -> None:
         self._broker = broker
@@ -30,7 +24,6 @@ class MessageRecords:
         self._ring = ring
 
     def add_publish(self, trace: MessageTrace) -> None:
-        """The PUBLISH has been handled."""
         now_ns: i64 = time_ns()
         name = names.CLIENT_PUBLISH
         if self._is_legacy:
@@ -43,7 +36,6 @@ class MessageRecords:
         self._ring.put(MessageSpan(trace, name, root, parent, names.CONSUMER, began_ns, ended_ns, clientid, 0, error))
 
     def add_authorization(self, trace: MessageTrace, is_allowed: bool) -> None:
-        """Whether its client may publish it was asked."""
         trace.marked_ns = time_ns()
         if self._is_legacy or not self._broker.rights.is_checked:
             return
@@ -51,7 +43,6 @@ class MessageRecords:
         self.add(trace, names.CLIENT_AUTHZ, 0, 0, trace.began_ns, trace.marked_ns, "", 0, error)
 
     def add_answer(self, trace: MessageTrace, name: str, began_ns: i64, ended_ns: i64, code: i64) -> None:
-        """It is acknowledged, or refused."""
         error = rc.name_of(int(code)) if code >= rc.UNSPECIFIED_ERROR else ""
         self.add(trace, name, 0, 0, began_ns, ended_ns, trace.client.clientid, code, error)
 
@@ -87,7 +78,6 @@ class MessageRecords:
     def add_delivery(
         self, trace: MessageTrace, clientid: str, message: Message, subscription: Subscription, reason: str
     ) -> None:
-        """One of its receivers gets it, or does not."""
         now_ns: i64 = time_ns()
         began_ns: i64 = trace.routed_ns if trace.routed_ns else now_ns
         if trace.queued_ns is not None:

@@ -31,11 +31,9 @@ class MessageTrace:
         stored_ns: When it was given to storage; 0 if it was not.
         answer: The span of its acknowledgement while that waits for the commit; empty for none.
         answered_ns: When the acknowledgement was ready.
-        code: The reason code of the acknowledgement.
         queued_ns: When it began to wait, by receiver; None where it never did.
         sent: The span and the QoS at which it was sent, by receiver, while the receiver has to acknowledge it.
         receivers_count: How many receivers spans were made for.
-        error: Why it was refused.
         dropped_reason: Why it went no further; empty where it did.
     """
 

@@ -34,13 +34,7 @@ _FOLLOWED_MAX: Final = 4096  # messages whose further steps are recorded
 
 
 class MessageSpans(Tracer):
-    """The tracer that makes spans of messages; owned by `NodeSpans`, and joined to the broker while they are traced.
-
-    Args:
-        options: What is traced.
-        sampler: Which of it.
-        ring: Takes the spans that are done.
-    """
+    """The tracer that makes spans of messages; owned by `NodeSpans`, and joined to the broker while they are traced."""
 
     def __init__(
         self,
@@ -71,11 +65,9 @@ class MessageSpans(Tracer):
         self.watches_topics = bool(sampler.topic_filters) and not self._is_legacy
 
     def contain(self, error: Exception) -> None:
-        """Report a fault of its own."""
         self._broker.faults.contain(BOUNDARY, error)
 
     def is_about_client(self, clientid: str) -> bool:
-        """Whether a client's session is to stay marked."""
         return clientid in self._sampler.clientids
 
     # --- the PUBLISH that is handled now
@@ -124,7 +116,6 @@ class MessageSpans(Tracer):
             self.contain(error)
 
     def leave(self) -> object:
-        """It waits for an answer."""
         trace, self._current, self.is_current = self._current, None, False
         if self._tells_verdicts:
             self._broker.hooks.message_publish.tracer = None
@@ -139,7 +130,6 @@ class MessageSpans(Tracer):
                 point.tracer = self
 
     def without_context(self, message: Message) -> Message:
-        """A message as it was published, for a receiver that takes no larger packet."""
         trace = self._trace_of(message)
         if trace is None:
             return message
@@ -150,7 +140,6 @@ class MessageSpans(Tracer):
             return message
 
     def on_answer(self, ack: bytes, ticket: i64) -> None:
-        """It is acknowledged, or refused: now, or after a commit."""
         trace = self._current
         if trace is None:
             return
@@ -178,7 +167,6 @@ class MessageSpans(Tracer):
                 self._released.popitem(last=False)
 
     def on_released(self, clientid: str, packet_id: int) -> None:
-        """A client has sent PUBREL, and gets PUBCOMP."""
         trace = self._released.pop((clientid, packet_id), None) if self._released else None
         if trace is not None:
             for name in (names.CLIENT_PUBREL, names.BROKER_PUBCOMP):
@@ -187,7 +175,6 @@ class MessageSpans(Tracer):
     # --- its way through the broker
 
     def follow(self, message: Message, origin: str) -> None:
-        """The PUBLISH is a message now, or one of before is published later."""
         trace = self._current
         if trace is None or trace.has_id:
             message.is_traced = message.is_traced or _key(message) in self._followed
@@ -201,7 +188,6 @@ class MessageSpans(Tracer):
             self.contain(error)
 
     def is_about(self, point: str, arguments: tuple[object, ...]) -> bool:
-        """Whether verdicts of callbacks are recorded."""
         return point == hooks.MESSAGE_PUBLISH and self.is_current and not self._is_legacy
 
     def on_verdict(
@@ -222,7 +208,6 @@ class MessageSpans(Tracer):
             self.contain(fault)
 
     def on_changed(self, before: Message, after: Message) -> None:
-        """Callbacks made another message of one."""
         trace = self._trace_of(before)
         if trace is not None:
             after.is_traced = True
@@ -243,7 +228,6 @@ class MessageSpans(Tracer):
             self.contain(error)
 
     def _on_committed(self, ticket: int, code: int, messages: Sequence[MessageId]) -> None:
-        """A commit is done that traced messages wait for."""
         now_ns: i64 = time_ns()
         error = rc.name_of(code) if code else ""
         for key in dict.fromkeys(messages):
@@ -258,7 +242,6 @@ class MessageSpans(Tracer):
                 trace.answer = ""
 
     def on_dropped(self, message: Message, reason: str) -> None:
-        """It goes no further."""
         trace = self._current
         try:
             if trace is not None and not trace.has_id and reason == "not_authorized":
@@ -289,7 +272,6 @@ class MessageSpans(Tracer):
             self.contain(error)
 
     def on_received(self, clientid: str, message: Message) -> None:
-        """A receiver has sent PUBREC, and gets PUBREL."""
         trace = self._trace_of(message)
         if trace is not None and trace.sent is not None and clientid in trace.sent:
             for name in (names.CLIENT_PUBREC, names.BROKER_PUBREL):

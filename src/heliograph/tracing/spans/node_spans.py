@@ -24,11 +24,7 @@ E2E: Final = "e2e"
 
 
 class NodeSpans:
-    """Has spans made while they are wanted; owned by the part `opentelemetry`.
-
-    Attributes:
-        ring: The spans that wait.
-    """
+    """Has spans made while they are wanted; owned by the part `opentelemetry`."""
 
     def __init__(self, context: ChannelContext, size_max: int) -> None:
         self.ring: Ring[TraceSpan | MessageSpan] = Ring(size_max)
@@ -51,7 +47,6 @@ class NodeSpans:
         self._join()
 
     def list_only(self, clientids: Sequence[str], topic_filters: Sequence[str]) -> None:
-        """Replace the lists of clients and topics that are traced."""
         self._sampler.use(clientids, topic_filters)
         if self._tracers:
             self.stop()
@@ -66,7 +61,6 @@ class NodeSpans:
             yield at, span
 
     def stop(self) -> None:
-        """Make no spans any more; those that wait stay."""
         for name, callback in self._hooked:
             self._broker.hooks.point(name).remove(callback)
         for tracer in self._tracers:
@@ -74,7 +68,6 @@ class NodeSpans:
         self._hooked, self._tracers, self._clients = [], [], None
 
     def on_authenticator(self, client: ClientInfo, authenticator: str, said: str, took_us: int) -> None:
-        """An authenticator has answered about a client."""
         if self._clients is not None:
             self._clients.on_authenticator(client, authenticator, said, took_us)
 
@@ -102,7 +95,6 @@ class NodeSpans:
                 self._mark(clientid)
 
     def on_client_connected(self, client: ClientInfo, _connect: Connect, _accumulator: object) -> None:
-        """Callback of `client.connected`: mark the session of a client on the list."""
         if client.clientid in self._sampler.clientids:
             self._mark(client.clientid)
 

@@ -13,11 +13,7 @@ _SKIPPED_MAX: Final = 1 << 40
 
 
 class FollowLimit:
-    """So many in so long: a bucket that fills with time.
-
-    Args:
-        now_us: Microseconds on the monotonic clock.
-    """
+    """So many in so long: a bucket that fills with time, on the monotonic clock."""
 
     def __init__(self, rate: Rate, now_us: int) -> None:
         self._rate = rate
@@ -25,7 +21,6 @@ class FollowLimit:
         self._at_us = now_us
 
     def take(self, now_us: int) -> bool:
-        """Whether there is one left, which is then gone."""
         filled = (now_us - self._at_us) / 1e6 * self._rate.per_second
         self._left, self._at_us = min(float(self._rate.amount), self._left + filled), now_us
         if self._left < 1:
@@ -42,8 +37,6 @@ class Sampler:
 
     Attributes:
         ratio: From 0 to 1.
-        clientids: Clients whose connections, subscriptions and messages are traced.
-        topic_filters: Messages to topics that match these are traced.
     """
 
     def __init__(self, ratio: float) -> None:
@@ -52,7 +45,6 @@ class Sampler:
         self.topic_filters: tuple[str, ...] = ()
 
     def use(self, clientids: Iterable[str], topic_filters: Iterable[str]) -> None:
-        """Replace the lists."""
         self.clientids = frozenset(clientids)
         self.topic_filters = tuple(topic_filters)
 
@@ -65,12 +57,10 @@ class Sampler:
         return int(min(float(_SKIPPED_MAX), log1p(-random()) / log1p(-self.ratio)))
 
     def picks(self, clientid: str) -> bool:
-        """Whether something that a client does, other than publishing, is traced."""
         return clientid in self.clientids or (self.ratio > 0 and random() < self.ratio)
 
     def lists(self, clientid: str, topic: str) -> bool:
         return clientid in self.clientids or self.wants_topic(topic)
 
     def wants_topic(self, topic: str) -> bool:
-        """Whether a list asks for messages to a topic."""
         return any(topic_matches(topic, one) for one in self.topic_filters)

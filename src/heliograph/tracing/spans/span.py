@@ -45,9 +45,8 @@ class TraceSpan(NamedTuple):
     """One step of a trace.
 
     Attributes:
-        trace_id: 128 bits.
-        span_id: 64 bits.
-        parent_id: That of the span which it is a step of; 0 for none.
+        trace_id: 128 bits; a span's have 64.
+        parent_id: The span that it is a step of; 0 for none.
         started_ns: Nanoseconds since the epoch.
         error: What went wrong; empty where nothing did.
         state: The `tracestate` of its trace; empty for none.

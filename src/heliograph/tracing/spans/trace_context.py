@@ -70,7 +70,6 @@ def parsed(user: Sequence[tuple[str, str]]) -> TraceContext | None:
 
 
 def header(trace_id: int, span_id: int) -> str:
-    """The `traceparent` of a span that is recorded."""
     return f"00-{trace_id:032x}-{span_id:016x}-01"
 
 

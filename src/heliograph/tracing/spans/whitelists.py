@@ -15,11 +15,7 @@ _TEXT_BYTES_MAX: Final = 65_535
 
 
 class Whitelists:
-    """Two lists, kept in a file; owned by the part `opentelemetry`.
-
-    Attributes:
-        values: The lists by their kinds, `clientid` and `topic`.
-    """
+    """Two lists by kind, `clientid` and `topic`, kept in a file; owned by the part `opentelemetry`."""
 
     def __init__(self, file: Path) -> None:
         self.values: dict[str, tuple[str, ...]] = {CLIENTID: (), TOPIC: ()}
@@ -29,7 +25,6 @@ class Whitelists:
         """Load what an earlier process had.
 
         Raises:
-            OSError: The file cannot be read.
             ValueError: It is not what was written.
         """
         if not self._file.exists():
@@ -39,11 +34,7 @@ class Whitelists:
             self.values[kind] = checked(kind, found.get(kind, []), _TEXT_BYTES_MAX)
 
     def save(self, values: Mapping[str, tuple[str, ...]]) -> None:
-        """Write other lists, which hold from then on; may wait for the disk.
-
-        Raises:
-            OSError: They cannot be written.
-        """
+        """Write other lists, which hold from then on; may wait for the disk."""
         write_durably(self._file, json.dumps(values).encode(), 0o600)
 
 

@@ -49,7 +49,6 @@ class WayRecord(msgspec.Struct, array_like=True):
                 yield text
 
     def clients(self) -> Iterable[str]:
-        """Its publisher and its receivers."""
         yield self.clientid
         for _, what, who, _, _ in self.steps:
             if what >= SENT:
@@ -60,11 +59,8 @@ class ChunkHeader(msgspec.Struct, array_like=True, frozen=True):
     """What a chunk holds.
 
     Attributes:
-        first_us: The oldest message id's time.
-        last_us: The newest one's.
         later: Ids' times of ways that go on with what an earlier chunk has.
-        count: How many ways it has.
-        raw_bytes: What it has when it is not compressed.
+        raw_bytes: Before compression.
         size_bytes: What it takes on the disk, about.
         topics: Those of its messages; None for too many.
         clients: Marks of its publishers and receivers; None for too many.
@@ -80,7 +76,6 @@ class ChunkHeader(msgspec.Struct, array_like=True, frozen=True):
     clients: bytes | None
 
     def may_have_client(self, clientid: str) -> bool:
-        """Whether a client published or received one of its messages, as far as the header says."""
         clients = self.clients
         if clients is None:
             return True
@@ -88,7 +83,6 @@ class ChunkHeader(msgspec.Struct, array_like=True, frozen=True):
         return any(clients[at : at + _MARK_BYTES] == mark for at in range(0, len(clients), _MARK_BYTES))
 
     def may_have_id(self, id_high: int) -> bool:
-        """Whether it may hold a way of a message of that time."""
         return self.first_us <= id_high <= self.last_us or id_high in self.later
 
 
@@ -131,27 +125,16 @@ def _header(ways: Sequence[Way], raw_bytes: int, size_bytes: int) -> ChunkHeader
 
 
 def header_of(data: bytes) -> ChunkHeader:
-    """A header that was read.
-
-    Raises:
-        msgspec.DecodeError: It is not one.
-    """
     return _headers.decode(data)
 
 
 def records_of(header: ChunkHeader, data: bytes, is_wanted: Callable[[WayRecord], bool]) -> list[WayRecord]:
-    """The ways of a chunk that are wanted.
-
-    Raises:
-        msgspec.DecodeError: It is no chunk.
-        OSError: It is damaged.
-    """
+    """The ways of a chunk that are wanted."""
     raw = pyarrow.decompress(data, decompressed_size=header.raw_bytes, codec=_CODEC, asbytes=True)
     return [record for record in _records.decode(raw) if is_wanted(record)]
 
 
 def record_of(way: Way) -> WayRecord:
-    """The same of a way that is not in a chunk yet."""
     record = msgspec.convert(way.row(), WayRecord)
     record.steps = list(way.steps)
     return record

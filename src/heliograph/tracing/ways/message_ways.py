@@ -35,12 +35,7 @@ _WAYS_AT_ONCE: Final = 500  # of memory, that are looked through at once
 
 
 class MessageWays:
-    """Records ways and finds them; owned by the part `message_ways`.
-
-    Args:
-        store: Where they are kept.
-        watch_rules: Sets whether this follows all rules.
-    """
+    """Records ways and finds them; owned by the part `message_ways`."""
 
     def __init__(
         self,
@@ -71,7 +66,6 @@ class MessageWays:
         return self._recorder is not None
 
     def open(self) -> None:
-        """Open the database, and know what it has."""
         self.store.open()
         self._loading = asyncio.get_running_loop().create_task(self._load(), name="message-ways-load")
 
@@ -129,7 +123,6 @@ class MessageWays:
     # --- from validations and transformations, before the chain of which they are says what becomes of the message
 
     def on_validation_failed(self, message: Message, name: str, _accumulator: object) -> None:
-        """Callback of `schema.validation_failed`."""
         self._on_policy_failed(message, verdicts.name_of(self.on_validation_failed, VALIDATION), name)
 
     def on_transformation_failed(self, message: Message, name: str, _accumulator: object) -> None:
@@ -147,7 +140,6 @@ class MessageWays:
         self._on_rule(columns, rule_id, "", outcome)
 
     def on_rule_action(self, rule_id: str, columns: LiveColumns, action: str, error: Exception | None) -> None:
-        """An action of a rule was carried out for a row."""
         self._on_rule(columns, rule_id, action, "done" if error is None else f"failed: {_said_by(error)}")
 
     def _on_rule(self, columns: LiveColumns, rule_id: str, action: str, outcome: str) -> None:
@@ -158,7 +150,6 @@ class MessageWays:
     # --- what is written
 
     def tick(self, uptime_us: int) -> None:
-        """Finish and write what is due, and drop what is old."""
         passed_us, self._ticked_us = uptime_us - (self._ticked_us or uptime_us), uptime_us
         recorder, under_way, now_us = self._recorder, self._under_way, int(self._broker.now_us)
         tracers = self._broker.tracer
@@ -215,9 +206,6 @@ class MessageWays:
 
         Yields:
             A time than which no further record's message is younger, and records.
-
-        Raises:
-            StorageError: The database cannot be read.
         """
         added_count = self.store.added_count  # what is written from now on is among those that wait
         waiting = [way for ways in self._writing.values() for way in ways]
@@ -237,7 +225,6 @@ class MessageWays:
                 yield headers[-1][0].written_us, []
 
     async def close(self) -> None:
-        """Write what was recorded, and close."""
         self._end_recording()
         if self._loading is not None:
             self._loading.cancel()
@@ -249,7 +236,6 @@ class MessageWays:
         await self.store.close()
 
     def statistics(self) -> dict[str, int]:
-        """What was recorded, and what was not."""
         return {
             "message_ways.recorded": self._counts["recorded"],
             "message_ways.missed": self._counts["missed"] + int(self._scope.missed_count),

@@ -28,7 +28,6 @@ class WayQuery:
     only: Id | None = None
 
     def may_be_in(self, header: ChunkHeader) -> bool:
-        """Whether a chunk may hold some."""
         if self.only is not None:
             return header.may_have_id(self.only[0])
         if header.last_us < self.since_us and not any(at_us >= self.since_us for at_us in header.later):

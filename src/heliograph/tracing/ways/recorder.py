@@ -31,8 +31,6 @@ class WayRecorder(Tracer):
     """The tracer that records ways; owned by `MessageWays`, and joined to the broker while they are recorded.
 
     Args:
-        scope: Which messages are recorded, and how many of them.
-        ways: Holds those that are under way.
         why: Why a message waits at a client, or was dropped there, in words: gets its id, and the reason of a drop.
     """
 
@@ -48,7 +46,6 @@ class WayRecorder(Tracer):
         self._ended: Way | None = None  # of the PUBLISH that was handled last
 
     def contain(self, error: Exception) -> None:
-        """Report a fault of its own."""
         self._broker.faults.contain(BOUNDARY, error)
 
     def resume(self) -> None:
@@ -90,7 +87,6 @@ class WayRecorder(Tracer):
             self._ways.end(way)
 
     def leave(self) -> object:
-        """It waits for an answer."""
         way, self._current, self.is_current = self._current, None, False
         return way
 
@@ -99,7 +95,6 @@ class WayRecorder(Tracer):
             self._current, self.is_current = state, True
 
     def on_refused(self, client: ClientInfo, publish: p.Publish, detail: str, is_begun: bool) -> None:
-        """It broke a rule of the protocol, or a limit."""
         way = self._ended if is_begun else None
         try:
             if way is None:
@@ -114,7 +109,6 @@ class WayRecorder(Tracer):
             self.contain(error)
 
     def on_answer(self, ack: bytes, ticket: i64) -> None:
-        """It is acknowledged, or refused: now, or after a commit."""
         way = self._current
         if way is None:
             return
@@ -151,7 +145,6 @@ class WayRecorder(Tracer):
     def on_verdict(
         self, point: str, callback: Callable[..., object], arguments: tuple[object, ...], verdict: object
     ) -> None:
-        """A callback of `message.publish` answered."""
         message = arguments[-1]
         if point != hooks.MESSAGE_PUBLISH or not isinstance(message, Message):
             return
@@ -168,7 +161,6 @@ class WayRecorder(Tracer):
             self.contain(error)
 
     def on_changed(self, before: Message, after: Message) -> None:
-        """Callbacks made another message of one."""
         way = self._ways.find(before) if before.is_traced else None
         if way is not None:
             after.is_traced = True
@@ -188,7 +180,6 @@ class WayRecorder(Tracer):
         way.add(now_us, steps.ROUTED, "", "", -1 if is_wide else len(entries))
 
     def on_dropped(self, message: Message, reason: str) -> None:
-        """It goes no further."""
         try:
             current = self._current
             if current is not None and not current.has_id:
@@ -203,7 +194,6 @@ class WayRecorder(Tracer):
             self.contain(error)
 
     def on_will(self, clientid: str, message: Message, step: str) -> None:
-        """Something became of a client's will."""
         way = self._ways.find(message)
         if way is None and self._scope.takes(message.topic, clientid):
             way = self._ways.begin(message, True)
@@ -212,7 +202,6 @@ class WayRecorder(Tracer):
             way.add(self._broker.now_us, steps.WILL, "", step)
 
     def on_rule(self, message: Message, rule_id: str, action: str, outcome: str) -> None:
-        """A rule was evaluated for a message, or carried out an action; see `MessageWays`."""
         way = self._ways.find(message)
         if way is not None:
             text = f"{action}: {outcome}" if action else outcome
@@ -277,7 +266,6 @@ class WayRecorder(Tracer):
             way.add(self._broker.now_us, steps.WHY, clientid, said)
 
     def on_received(self, clientid: str, message: Message) -> None:
-        """A receiver has sent PUBREC, and gets PUBREL."""
         way = self._ways.find(message)
         if way is not None:
             way.add(self._broker.now_us, steps.RECEIVED, clientid)

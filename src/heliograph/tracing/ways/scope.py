@@ -34,9 +34,7 @@ class WayScope:
         held_bytes_max: What those may hold in memory that are not on the disk yet.
 
     Attributes:
-        takes_all: Whether neither topics nor clients are looked at.
         left: How many are recorded until the next `refill`.
-        held_bytes: What they hold in memory.
         missed_count: Messages that were not recorded for their rate.
         unheld_count: Those that were not recorded for want of memory.
     """
@@ -81,7 +79,6 @@ class WayScope:
         return True
 
     def refill(self, passed_us: i64) -> None:
-        """So much time has passed."""
         if self._rate:
             more: i64 = i64(self._rate * float(passed_us) / 1e6)
             self.left = min(self._burst, self.left + more)

@@ -27,10 +27,9 @@ _DROPPED_AT_ONCE: Final = 200
 
 
 class StoredChunk(msgspec.Struct, frozen=True):
-    """A chunk that is there.
+    """A chunk that is there; keys of newer ones sort first.
 
     Attributes:
-        key: Its key, which sorts newer ones first.
         written_us: When it was written; none of its messages is younger.
     """
 
@@ -43,12 +42,6 @@ class WayStore:
     """Keeps chunks; owned by `MessageWays`, in the event loop's thread.
 
     Nothing waits for its commits: the last moments before a crash may be lost.
-
-    Args:
-        state: The database.
-
-    Attributes:
-        size_bytes: What its chunks take, about.
     """
 
     def __init__(self, state: LocalState, alarms: Alarms) -> None:
@@ -68,12 +61,10 @@ class WayStore:
 
     @property
     def added_count(self) -> int:
-        """How many chunks this process has added."""
         return self._added_count
 
     @property
     def oldest_us(self) -> int:
-        """When the oldest chunk was written; 0 where there is none."""
         return self._chunks[0].written_us if self._chunks else 0
 
     def open(self) -> None:
@@ -82,11 +73,7 @@ class WayStore:
             self.state.open()
 
     def load(self) -> Iterator[None]:
-        """Know the chunks that an earlier process wrote; a piece for each turn of the event loop.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
+        """Know the chunks that an earlier process wrote; a piece for each turn of the event loop."""
         found: list[StoredChunk] = []
         after = b""
         while True:
@@ -102,7 +89,6 @@ class WayStore:
         self._chunks.extendleft(found)
 
     def add(self, header: bytes, data: bytes, now_us: int) -> None:
-        """Keep one more."""
         self._count += 1
         key = (_NEWEST - now_us).to_bytes(8, "big") + (0xFFFFFFFF - self._count).to_bytes(4, "big")
         batch = StateBatch()
@@ -140,9 +126,6 @@ class WayStore:
 
         Args:
             added_count: Only those of the time when so many were added.
-
-        Raises:
-            StorageError: They cannot be read.
         """
         after = b""
         while True:
@@ -155,15 +138,10 @@ class WayStore:
             after = rows[-1][0]
 
     def data(self, chunk: StoredChunk) -> bytes | None:
-        """The content of a chunk; None if it was dropped meanwhile.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
+        """The content of a chunk; None if it was dropped meanwhile."""
         return self.state.get(_DATA + chunk.key)
 
     async def close(self) -> None:
-        """Write what was taken, and close."""
         await self.state.close()
         self._alarms.deactivate(ALARM)
 

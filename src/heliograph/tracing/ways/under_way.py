@@ -19,12 +19,7 @@ _LOW: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class WaysUnderWay:
-    """Holds ways until they are settled; owned by `WayRecorder`.
-
-    Args:
-        scope: Whose memory they take.
-        hand_over: Takes ways that are finished.
-    """
+    """Holds ways until they are settled; owned by `WayRecorder`."""
 
     def __init__(
         self, broker: Broker, commits: Commits, scope: WayScope, hand_over: Callable[[list[Way]], object]
@@ -81,7 +76,6 @@ class WaysUnderWay:
         self._loose.append(way)
 
     def end(self, way: Way) -> None:
-        """Its PUBLISH has been handled."""
         fanouts = self._broker.fanouts
         if fanouts.count != 0 and fanouts.has_lane(way.topic):
             self._loose.append(way)
@@ -99,7 +93,6 @@ class WaysUnderWay:
         return True
 
     def _on_committed(self, ticket: int, code: int, messages: Sequence[MessageId]) -> None:
-        """A commit is done that messages wait for."""
         now_us = self._broker.now_us
         for key in messages:
             way = self._ways.get(key)
@@ -113,7 +106,6 @@ class WaysUnderWay:
             self._settle(way)
 
     def done_with(self, way: Way, clientid: str) -> None:
-        """A receiver has it, or does not get it."""
         waits = way.waits
         if waits is not None and clientid in waits:
             del waits[clientid]
@@ -144,13 +136,11 @@ class WaysUnderWay:
         way.grown_bytes = 0
 
     def take_finished(self) -> list[Way]:
-        """Those that are finished and not handed over."""
         finished, self._finished = self._finished, []
         self._finished_bytes = 0
         return finished
 
     def waiting(self) -> list[Way]:
-        """All that are not handed over."""
         return [*self._finished, *self._ways.values()]
 
     def close(self) -> None:

@@ -48,7 +48,6 @@ class Way:
     Attributes:
         has_id: Whether its id is that of a message; one that was refused before it was one has an id of its own.
         is_ended: Whether its publisher's part is over.
-        commits_count: Commits that it waits for.
         answer: The reason code that its publisher gets after the commit; -1 for none.
         waits: What receivers have yet to do: those that have to get it (0), or to acknowledge it (1); None for none.
         left_out_count: Steps beyond those that are kept.
@@ -94,7 +93,6 @@ class Way:
         self.grown_bytes: i64 = 0
 
     def add(self, now_us: i64, what: int, who: str = "", text: str = "", number: i64 = 0) -> None:
-        """One more step."""
         if len(self.steps) < STEPS_MAX:
             if what != CHANGED:  # by which it is found
                 text = text[:TEXT_MAX]
