@@ -10,12 +10,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """One rule.
-
-    Attributes:
-        allow: Whether it allows; else it denies.
-        network: The addresses that it is about; None for all.
-    """
+    """One rule, which allows or denies; about all addresses without a network."""
 
     allow: bool
     network: Network | None
@@ -25,11 +20,7 @@ class AccessRule:
 
 
 def parse_access_rule(text: str) -> AccessRule:
-    """The rule that a text means.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """Raises `ValueError` if the text is no rule."""
     action, _, addresses = text.partition(" ")
     addresses = addresses.strip()
     if action not in ("allow", "deny"):

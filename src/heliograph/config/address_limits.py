@@ -21,7 +21,6 @@ class NetworkText(Kind[Network]):
     expected = 'a network as in "10.0.0.0/8", or an address'
 
     def convert(self, value: Content) -> Network:
-        """A text."""
         if not isinstance(value, str):
             raise RefusedError
         return detailed(ip_network, value)

@@ -52,7 +52,7 @@ class AuthenticatorConfig:
     """One authenticator; its class adds `mechanism` and, where there is one, `backend`, of one valid word each.
 
     Attributes:
-        maker: The module of `access/authentication` that makes one of settings; loaded when it is needed.
+        maker: The module that makes one of settings; loaded when it is needed.
     """
 
     maker: ClassVar[str]
@@ -105,12 +105,9 @@ class ScramConfig(AuthenticatorConfig):
 
 
 class Expressions(Kind[tuple[str, ...]]):
-    """One expression or a list of them."""
-
     expected = "a variform expression, or a list of them"
 
     def convert(self, value: Content) -> tuple[str, ...]:
-        """The expressions as they are."""
         texts = [item.value for item in value] if isinstance(value, list) else [value]
         expressions = tuple(text for text in texts if isinstance(text, str) and text.strip())
         if not expressions or len(expressions) != len(texts):
@@ -118,22 +115,17 @@ class Expressions(Kind[tuple[str, ...]]):
         return expressions
 
     def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        """A list."""
         return list(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CinfoCheck:
-    """One check."""
-
     is_match: tuple[str, ...] = required(Expressions(), "Variform expressions, all of which must render `true`.")
     result: str = required(Choice("allow", "deny", "ignore"), "What it decides then.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CinfoConfig(AuthenticatorConfig):
-    """Expressions about the client."""
-
     maker = "cinfo"
     mechanism: str = setting(Choice("cinfo"), "cinfo", "Which authenticator it is.")
     checks: tuple[CinfoCheck, ...] = section_list(CinfoCheck, "Checks; the first that fits decides.")
@@ -192,8 +184,6 @@ class ScramHttpConfig(AuthenticatorConfig, HttpRequest):
 
 @dataclass(frozen=True, slots=True)
 class LdapMethod:
-    """How a password is checked."""
-
     type: str = setting(
         Choice("hash", "bind"),
         "hash",
@@ -218,8 +208,6 @@ class LdapMethod:
 
 @dataclass(frozen=True, kw_only=True)
 class LdapAuthenticatorConfig(AuthenticatorConfig, LdapConnection):
-    """Users in entries of a directory."""
-
     maker = "ldap"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("ldap"), "ldap", "Where the users are.")
@@ -237,8 +225,6 @@ class LdapAuthenticatorConfig(AuthenticatorConfig, LdapConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoAuthenticatorConfig(AuthenticatorConfig, MongoConnection):
-    """Users in documents of MongoDB."""
-
     maker = "mongodb"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("mongodb"), "mongodb", "Where the users are.")
@@ -252,8 +238,6 @@ class MongoAuthenticatorConfig(AuthenticatorConfig, MongoConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class RedisAuthenticatorConfig(AuthenticatorConfig, RedisConnection):
-    """Users in hashes of Redis."""
-
     maker = "redis"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("redis"), "redis", "Where the users are.")
@@ -270,8 +254,6 @@ class RedisAuthenticatorConfig(AuthenticatorConfig, RedisConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresqlAuthenticatorConfig(AuthenticatorConfig, PostgresqlConnection):
-    """Users in PostgreSQL."""
-
     maker = "sql"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("postgresql"), "postgresql", "Where the users are.")
@@ -285,8 +267,6 @@ class PostgresqlAuthenticatorConfig(AuthenticatorConfig, PostgresqlConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlAuthenticatorConfig(AuthenticatorConfig, MysqlConnection):
-    """Users in MySQL or MariaDB."""
-
     maker = "sql"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("mysql"), "mysql", "Where the users are.")
@@ -304,7 +284,6 @@ class WantedClaims(Kind[Mapping[str, str]]):
     expected = 'an object of texts, as in { sub = "${username}" }, or a list of { name, value }'
 
     def convert(self, value: Content) -> Mapping[str, str]:
-        """Texts by the names of claims."""
         wanted = dict(self._pairs(value))
         for name in wanted:
             if not name or name in _TIMES:
@@ -312,7 +291,6 @@ class WantedClaims(Kind[Mapping[str, str]]):
         return wanted
 
     def plain(self, value: Mapping[str, str]) -> dict[str, Plain]:
-        """An object."""
         return dict(value)
 
     def _pairs(self, value: Content) -> list[tuple[str, str]]:
@@ -401,8 +379,6 @@ LISTENER_AUTHENTICATORS: Final = ListOfVariants(_MODELS, _TAGS, described_at="au
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationSettings:
-    """What holds for all authenticators."""
-
     timeout: float = setting(
         Duration(0.1, 60.0),
         10.0,
@@ -427,7 +403,7 @@ class AuthenticationSettings:
 
 
 def _text(value: Content) -> str:
-    """A text; one that looks like a number in the file is compared as its digits."""
+    """One that looks like a number in the file is compared as its digits."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int):
@@ -436,12 +412,7 @@ def _text(value: Content) -> str:
 
 
 def secret_bytes(secret: Secret, *, is_base64: bool) -> bytes:
-    """The key that a secret is.
-
-    Raises:
-        ValueError: It is no Base64, or nothing is left of it.
-        SecretError: Its file cannot be read.
-    """
+    """Raises `ValueError` if it is no Base64 or empty, `SecretError` if its file cannot be read."""
     text = secret.reveal()
     if not is_base64:
         return text.encode()

@@ -21,7 +21,7 @@ class SourceConfig:
     """One source of rules; its class adds `type`, of one valid word.
 
     Attributes:
-        maker: The module of `access/authorization` that makes one of settings; loaded when it is needed.
+        maker: The module that makes one of settings; loaded when it is needed.
     """
 
     maker: ClassVar[str]
@@ -41,8 +41,6 @@ class BuiltInDatabaseSourceConfig(SourceConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSourceConfig(SourceConfig):
-    """Rules of a file."""
-
     maker = "file"
     type: str = setting(Choice("file"), "file", "Which source it is.")
     path: str = setting(
@@ -63,8 +61,6 @@ class HttpSourceConfig(SourceConfig, HttpRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class LdapSourceConfig(SourceConfig, LdapConnection):
-    """What clients may do, in entries of a directory."""
-
     maker = "ldap"
     type: str = setting(Choice("ldap"), "ldap", "Which source it is.")
     publish_attribute: str = setting(
@@ -79,8 +75,6 @@ class LdapSourceConfig(SourceConfig, LdapConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSourceConfig(SourceConfig, MongoConnection):
-    """Rules in documents of MongoDB."""
-
     maker = "mongodb"
     type: str = setting(Choice("mongodb"), "mongodb", "Which source it is.")
     limit: int = setting(Integer(1, 1_000_000), 1000, "How many documents are read for a client at most.")
@@ -89,8 +83,6 @@ class MongoSourceConfig(SourceConfig, MongoConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class RedisSourceConfig(SourceConfig, RedisConnection):
-    """What clients may do, in hashes of Redis."""
-
     maker = "redis"
     type: str = setting(Choice("redis"), "redis", "Which source it is.")
     cmd: RedisCommand = required(
@@ -102,8 +94,6 @@ class RedisSourceConfig(SourceConfig, RedisConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresqlSourceConfig(SourceConfig, PostgresqlConnection):
-    """Rules in PostgreSQL."""
-
     maker = "sql"
     type: str = setting(Choice("postgresql"), "postgresql", "Which source it is.")
     query: str = required(
@@ -115,8 +105,6 @@ class PostgresqlSourceConfig(SourceConfig, PostgresqlConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlSourceConfig(SourceConfig, MysqlConnection):
-    """Rules in MySQL or MariaDB."""
-
     maker = "sql"
     type: str = setting(Choice("mysql"), "mysql", "Which source it is.")
     query: str = required(

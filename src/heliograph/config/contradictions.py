@@ -31,7 +31,7 @@ _ADVICE: Final = (
 
 
 def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
-    """Each setting that does not go together with the others: its path, and what is wrong with it."""
+    """The path of each setting that does not go together with the others, and why."""
     taken: dict[Address | UnixAddress, Path] = {}
     for kind, name, listener in enabled(config.listeners):
         path = ("listeners", kind, name)
@@ -118,7 +118,7 @@ def _flight(flight: FlightConfig) -> Iterator[tuple[Path, str]]:
 
 
 def _token_fault(token: FlightTokenConfig) -> str | None:
-    """What is wrong with a token, which is never shown."""
+    """The token is never shown."""
     given = [key for key in ("token", "sha256") if getattr(token, key)]
     if len(given) != 1:
         return f"expected one of token and sha256, found {' and '.join(given) or 'none of them'}"

@@ -44,20 +44,14 @@ def _rows(kind: AnyKind, path: str, how: How) -> Iterator[str]:
 
 
 def table(*models: type[Any]) -> str:
-    """The settings of groups as one table in Markdown, what must be given first; groups within them are named only."""
+    """Required settings come first; groups within these groups are named only."""
     settings = [setting for model in models for setting in settings_of(model).values()]
     ordered = sorted(settings, key=lambda setting: not setting.is_required)
     return "\n".join([*_HEAD_OF_GROUPS, *dict.fromkeys(_row(setting, setting.name) for setting in ordered)]) + "\n"
 
 
 def rows(kind: AnyKind, path: str, how: How) -> Iterator[str]:
-    """A line for each setting of a group, and of the groups within it.
-
-    Args:
-        kind: The group.
-        path: Where it stands.
-        how: How its settings change that do not say it themselves.
-    """
+    """A line for each setting below `path`, in groups too; `how` holds for those that do not say it themselves."""
     if isinstance(kind, ListOfSections):
         path += ".N"
     elif isinstance(kind, Named):

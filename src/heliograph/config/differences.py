@@ -13,11 +13,8 @@ class Difference:
     """One setting, or a group under a name that comes or goes.
 
     Attributes:
-        path: Where it stands.
-        kind: What it accepts.
-        old: Its value before, as the program has it; None where there was none.
+        old: Its value before; None where there was none.
         new: Its value then; None where there is none any more.
-        how: How it changes.
     """
 
     path: str
@@ -28,7 +25,7 @@ class Difference:
 
 
 def differences(old: Config, new: Config) -> list[Difference]:
-    """Every setting that differs, in the order of their declarations."""
+    """In the order of their declarations."""
     return list(_in_group(old, new, "", How.RESTART))
 
 
@@ -40,7 +37,6 @@ def until_restart(old: Config, new: Config) -> Config:
 
 
 def _in_group(old: Any, new: Any, path: str, how: How) -> Iterator[Difference]:
-    """Those of a group that is there before and after."""
     if old == new:
         return
     for name, setting in settings_of(type(old)).items():

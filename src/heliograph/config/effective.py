@@ -36,10 +36,8 @@ class EffectiveSetting:
     """One setting.
 
     Attributes:
-        path: Where it stands.
         value: As a file would have it, with stars for secrets.
         origin: The layer, and where in it.
-        how: How it changes.
         plain: The same as JSON; `null` where it has no value.
         secrets: Where in the value secrets stand: names and numbers, none for the value itself.
     """
@@ -53,11 +51,7 @@ class EffectiveSetting:
 
 
 def effective_settings(layers: Layers, root: str = "") -> Iterator[EffectiveSetting]:
-    """Every setting, in the order of the declarations.
-
-    Args:
-        root: Only the settings of this root; all where it is empty or no root.
-    """
+    """Those below `root`, in the order of the declarations; all where it is empty or no root."""
     tree, setting = layers.merged, settings_of(Config).get(root)
     if setting is not None:
         fields = tree.value if isinstance(tree.value, dict) else {}
@@ -113,7 +107,6 @@ def _switch(layers: Layers, node: Node, path: KeyPath, how: How) -> EffectiveSet
 
 
 def _said(layers: Layers, node: Node, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
-    """What a group of an overlay says itself."""
     if isinstance(node.value, dict) and node.value:
         for name, child in node.value.items():
             yield from _said(layers, child, (*path, name), how)

@@ -35,7 +35,6 @@ _ADDRESS: Final = {"type": ["string", "integer"], "minimum": 0, "maximum": 65_53
 
 
 def json_schema() -> Shape:
-    """The JSON Schema of everything that a configuration file may say."""
     return {
         "$schema": DIALECT,
         "title": "Configuration of a Heliograph node",

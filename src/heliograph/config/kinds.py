@@ -29,13 +29,11 @@ class SizeOrPart(Kind[int | Percentage]):
         self.expected = f"{self.size.expected} or a part as in 70%"
 
     def convert(self, value: Content) -> int | Percentage:
-        """A size, or a text with a percent sign."""
         if isinstance(value, str) and value.endswith("%"):
             return _percentage(value)
         return self.size.convert(value)
 
     def plain(self, value: int | Percentage) -> str:
-        """With a unit, or with the sign."""
         return f"{value.percent}%" if isinstance(value, Percentage) else self.size.plain(value)
 
 
@@ -45,7 +43,6 @@ class PartOfAll(Kind[Percentage]):
     expected = "a part as in 80%"
 
     def convert(self, value: Content) -> Percentage:
-        """A text with a percent sign, or a fraction as EMQX takes it."""
         if isinstance(value, float) and 0 < value <= 1:
             return Percentage(max(1, round(value * 100)))
         if not isinstance(value, str):
@@ -53,16 +50,11 @@ class PartOfAll(Kind[Percentage]):
         return _percentage(value)
 
     def plain(self, value: Percentage) -> str:
-        """With the sign."""
         return f"{value.percent}%"
 
 
 class RateLimit(Kind[Rate]):
-    """How much in how long.
-
-    Args:
-        of_bytes: Whether bytes are counted, so that the amount may have a unit of size.
-    """
+    """How much in how long; an amount of bytes may have a unit of size."""
 
     def __init__(self, *, of_bytes: bool = False) -> None:
         self.of_bytes = of_bytes
@@ -70,13 +62,11 @@ class RateLimit(Kind[Rate]):
         self.expected = f"a rate as in {examples}"
 
     def convert(self, value: Content) -> Rate:
-        """A text with an amount and a time."""
         if not isinstance(value, str):
             raise RefusedError
         return detailed(lambda text: parse_rate(text, of_bytes=self.of_bytes), value)
 
     def plain(self, value: Rate) -> str:
-        """An amount and a time."""
         return format_rate(value, of_bytes=self.of_bytes)
 
 
@@ -86,7 +76,6 @@ class Bind(Kind[Address]):
     expected = 'an address and port as in "127.0.0.1:1883" or "[::1]:1883", or a port as in 1883 (every interface)'
 
     def convert(self, value: Content) -> Address:
-        """A text, or an integer as the port on every interface."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65535:
             value = str(value)
         if not isinstance(value, str):
@@ -100,7 +89,6 @@ class ListenerBind(Kind[Address | UnixAddress]):
     expected = f'{Bind.expected}, or the path of a Unix socket as in "unix:/run/mqtt.sock"'
 
     def convert(self, value: Content) -> Address | UnixAddress:
-        """A text, or an integer as the port on every interface."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65535:
             value = str(value)
         if not isinstance(value, str):
@@ -109,12 +97,9 @@ class ListenerBind(Kind[Address | UnixAddress]):
 
 
 class AccessRuleText(Kind[AccessRule]):
-    """A rule by address."""
-
     expected = 'a rule as in "allow 10.0.0.0/8" or "deny all"'
 
     def convert(self, value: Content) -> AccessRule:
-        """A text."""
         if not isinstance(value, str):
             raise RefusedError
         return detailed(parse_access_rule, value)
@@ -126,14 +111,12 @@ class PriorityTable(Kind[Mapping[str, int]]):
     expected = 'an object of topics and priorities from 1 to 255, as in { "alarm/fire" = 10 }'
 
     def convert(self, value: Content) -> Mapping[str, int]:
-        """A mapping; priorities may be digits in quotes."""
         if not isinstance(value, dict):
             raise RefusedError
         priority = Integer(1, 255)
         return {topic: priority.convert(node.value) for topic, node in value.items()}
 
     def plain(self, value: Mapping[str, int]) -> dict[str, Plain]:
-        """An object."""
         return dict(value)
 
 

@@ -69,12 +69,10 @@ class Layers:
     """All layers of one reading, a value that is never changed.
 
     Attributes:
-        sources: What they were read from.
         files: The trees of the layers that are files, by the names of the layers, lowest first; empty ones where
             there is no such file.
         cluster_file: Where the cluster's layer is, whether it exists or not.
         variables: The environment variables that name settings, in the order in which they apply.
-        merged: All of them, one over the other.
     """
 
     sources: Sources
@@ -123,10 +121,9 @@ class Sources:
     """Where a node reads its configuration, as it was started; the same from its start to its end.
 
     Attributes:
-        file: The node's file; None for none.
+        file: The node's file; without `base`, `base.hocon` beside it is below, if there is one.
         environ: The environment. Variables `HELIOGRAPH_A__B` set `a.b`.
         options: Values by dotted path that win over everything, taken as they are: a text is not read as HOCON.
-        base: The file below all others; None for `base.hocon` beside the node's file, if there is one.
     """
 
     file: str | os.PathLike[str] | None = None
@@ -135,10 +132,7 @@ class Sources:
     base: str | os.PathLike[str] | None = None
 
     def read(self, before_cluster: Callable[[Path], object] = lambda data_dir: None) -> Layers:
-        """Read every layer again.
-
-        Args:
-            before_cluster: Called with the data directory before the layer of the cluster is read from it.
+        """Read every layer again; `before_cluster` is called with the data directory before that is read from.
 
         Raises:
             ConfigSyntaxError: A file or a variable is not HOCON, or a file that was named cannot be read.
@@ -176,11 +170,7 @@ def known_overrides(environ: Mapping[str, str]) -> list[Override]:
 
 
 def parse(file: str | os.PathLike[str]) -> Node:
-    """The tree of one file with what it includes.
-
-    Raises:
-        ConfigSyntaxError: It is not HOCON, or cannot be read.
-    """
+    """One file with what it includes; raises `ConfigSyntaxError`."""
     try:
         return parse_file(file)
     except HoconError as error:
@@ -188,11 +178,7 @@ def parse(file: str | os.PathLike[str]) -> Node:
 
 
 def refuse_data_dir(tree: Node) -> None:
-    """Refuse a layer of the cluster that says where it is itself.
-
-    Raises:
-        ConfigSyntaxError: It has `node.data_dir`.
-    """
+    """Raises `ConfigSyntaxError` where a layer of the cluster has `node.data_dir`, which says where it is itself."""
     found = node_at(tree, _DATA_DIR)
     if found is not None:
         text = (
@@ -203,7 +189,6 @@ def refuse_data_dir(tree: Node) -> None:
 
 
 def node_at(tree: Node, path: Sequence[str]) -> Node | None:
-    """The value that a tree has at a path, elements of lists by their numbers from 1; None if it has none."""
     current: Node | None = tree
     for name in path:
         if current is None:

@@ -41,8 +41,6 @@ TLS_VERSIONS = ("tlsv1.3", "tlsv1.2")
 
 @dataclass(frozen=True, slots=True)
 class TcpOptions:
-    """Options of the sockets."""
-
     backlog: int = setting(
         Integer(1, 65535),
         1024,
@@ -94,8 +92,6 @@ class ServerName:
 
 @dataclass(frozen=True, slots=True)
 class SslOptions(ServerTls):
-    """TLS of a listener."""
-
     password: Secret = setting(SecretText(may_be_empty=True), Secret(), "Password of the key; empty for none.")
     fail_if_no_peer_cert: bool = setting(
         Boolean(), False, "Whether a client without a certificate is refused (with `verify_peer`)."
@@ -128,8 +124,6 @@ class SslOptions(ServerTls):
 
 @dataclass(frozen=True, slots=True)
 class DeflateOptions:
-    """Compression of WebSocket messages (RFC 7692)."""
-
     level: int = setting(Integer(1, 9), 6, "How hard to compress.")
     mem_level: int = setting(Integer(1, 9), 8, "Memory for it: 2 to the power of this and 9, in bytes.")
     server_context_takeover: bool = setting(
@@ -142,8 +136,6 @@ class DeflateOptions:
 
 @dataclass(frozen=True, slots=True)
 class WebsocketOptions:
-    """WebSocket."""
-
     mqtt_path: str = setting(Text("a path", r"/[!-~]*"), "/mqtt", "The path of the URL; others are answered with 404.")
     mqtt_piggyback: str = setting(
         Choice("multiple", "single"), "multiple", "Whether a message to a client may hold several MQTT packets."
@@ -184,8 +176,6 @@ class WebsocketOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """What every listener has."""
-
     enable: bool = setting(Boolean(), True, "Whether the listener is started.")
     bind: Address | UnixAddress = setting(
         ListenerBind(), Address("127.0.0.1", 1883), "Address to listen on; a port alone means every IPv4 interface."
@@ -271,8 +261,6 @@ class TcpListener(ListenerConfig):
 
 @dataclass(frozen=True, slots=True)
 class SslListener(ListenerConfig):
-    """MQTT over TLS."""
-
     bind: Address | UnixAddress = setting(
         ListenerBind(), Address("127.0.0.1", 8883), "Address to listen on; a port alone means every IPv4 interface."
     )
@@ -281,8 +269,6 @@ class SslListener(ListenerConfig):
 
 @dataclass(frozen=True, slots=True)
 class WsListener(ListenerConfig):
-    """MQTT over WebSocket."""
-
     bind: Address | UnixAddress = setting(
         ListenerBind(), Address("127.0.0.1", 8083), "Address to listen on; a port alone means every IPv4 interface."
     )
@@ -291,8 +277,6 @@ class WsListener(ListenerConfig):
 
 @dataclass(frozen=True, slots=True)
 class WssListener(ListenerConfig):
-    """MQTT over WebSocket over TLS."""
-
     bind: Address | UnixAddress = setting(
         ListenerBind(), Address("127.0.0.1", 8084), "Address to listen on; a port alone means every IPv4 interface."
     )
@@ -302,8 +286,6 @@ class WssListener(ListenerConfig):
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where clients connect."""
-
     tcp: Mapping[str, TcpListener] = named_sections(
         TcpListener, ("default",), "MQTT over TCP. The listener `default` is there unless it is switched off."
     )
@@ -313,7 +295,7 @@ class Listeners:
 
 
 def every_listener(listeners: Listeners) -> list[tuple[str, str, ListenerConfig]]:
-    """Every listener, switched off or not, with its kind and name."""
+    """With its kind and name."""
     kinds: dict[str, Mapping[str, ListenerConfig]] = {
         "tcp": listeners.tcp,
         "ssl": listeners.ssl,
@@ -324,5 +306,5 @@ def every_listener(listeners: Listeners) -> list[tuple[str, str, ListenerConfig]
 
 
 def enabled(listeners: Listeners) -> list[tuple[str, str, ListenerConfig]]:
-    """Every listener that is not switched off, with its kind and name."""
+    """With its kind and name."""
     return [one for one in every_listener(listeners) if one[2].enable]

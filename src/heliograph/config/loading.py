@@ -24,12 +24,9 @@ def load_config(
     """Read the configuration of a node, every layer of it.
 
     Args:
-        file: The node's HOCON file; None for none.
         environ: See `Sources`. Unknown roots are ignored (other programs may use the prefix), unknown names below a
             known root are ignored with one warning.
-        overrides: The options of `Sources`.
         checks: Checks of other packages for settings that are valid by themselves, such as whether a text is a rule.
-        base: See `Sources`.
 
     Raises:
         ConfigSyntaxError: A file or a variable is not HOCON, or a file cannot be read.
@@ -39,11 +36,7 @@ def load_config(
 
 
 def config_of(layers: Layers, checks: Iterable[Check] = (), environ: Mapping[str, str] | None = None) -> Config:
-    """What layers say; see `load_config`.
-
-    Args:
-        environ: Where variables are that a warning tells to have no meaning; None for no warning.
-    """
+    """What layers say; see `load_config`. Variables of `environ` without a meaning get a warning."""
     reader = ConfigReader(frozenset(variable.name for variable in layers.variables), checks)
     config = reader.read(layers.merged)
     if reader.problems:

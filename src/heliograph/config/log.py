@@ -11,8 +11,6 @@ _MB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogTargetConfig:
-    """What every place has where the log goes."""
-
     enable: bool = setting(Boolean(), True, "Whether the log goes there.")
     level: str = setting(
         Choice("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),
@@ -35,8 +33,6 @@ class LogTargetConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogFileConfig(LogTargetConfig):
-    """The log in a file."""
-
     enable: bool = setting(Boolean(), False, "Whether the log goes there.")
     path: str = setting(Text("a file"), "log/heliograph.log", "The file; a relative path is one in the data directory.")
     rotation_size: int | None = setting(
@@ -65,8 +61,6 @@ class AuditLogConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Where the log goes."""
-
     console: LogTargetConfig = section(LogTargetConfig, "The log on standard error.")
     file: LogFileConfig = section(LogFileConfig, "The log in a file.")
     audit: AuditLogConfig = section(AuditLogConfig, "Who changed what.")

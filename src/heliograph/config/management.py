@@ -20,8 +20,6 @@ class ManagementConfig:
 
 @dataclass(frozen=True, slots=True)
 class DashboardHttpListener:
-    """Where the HTTP API is served without TLS."""
-
     bind: Address | None = setting(
         Unless(Bind(), "disabled", zero=True), Address("127.0.0.1", 18083), "Address and port, or `disabled`."
     )
@@ -29,8 +27,6 @@ class DashboardHttpListener:
 
 @dataclass(frozen=True, slots=True)
 class DashboardHttpsListener:
-    """Where the HTTP API is served over TLS."""
-
     bind: Address | None = setting(
         Unless(Bind(), "disabled", zero=True), None, "Address and port, or `disabled`; it needs `ssl_options.certfile`."
     )
@@ -43,16 +39,12 @@ class DashboardHttpsListener:
 
 @dataclass(frozen=True, slots=True)
 class DashboardListeners:
-    """Where the HTTP API is served."""
-
     http: DashboardHttpListener = section(DashboardHttpListener, "Without TLS.")
     https: DashboardHttpsListener = section(DashboardHttpsListener, "Over TLS.")
 
 
 @dataclass(frozen=True, slots=True)
 class DashboardConfig:
-    """The HTTP API and those who log in to it."""
-
     listeners: DashboardListeners = section(DashboardListeners, "Where it is served.")
     token_expired_time: float = setting(
         Duration(1.0), 3600.0, "How long a login lasts that is not used; each use begins it again."
@@ -74,8 +66,6 @@ class DashboardConfig:
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyConfig:
-    """Keys of programs that call the HTTP API."""
-
     bootstrap_file: str = setting(
         AnyText("a file, or empty"),
         "",

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ManagementSettings:
-    """What the management process goes by. It has secrets: it is for that process only.
-
-    Attributes:
-        node_name: The node that started it.
-        data_dir: The directory of that node.
-    """
+    """What the management process goes by. It has secrets: it is for that process only."""
 
     node_name: str
     data_dir: str
@@ -47,11 +42,7 @@ def settings_line(config: "Config", data_dir: Path) -> bytes:
 
 
 def read_settings_line(line: bytes) -> ManagementSettings:
-    """What the management process has read.
-
-    Raises:
-        msgspec.DecodeError: It is not what a node of this version says.
-    """
+    """Raises `msgspec.DecodeError` if the line is not what a node of this version says."""
     return _decoder.decode(line)
 
 

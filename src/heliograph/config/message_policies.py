@@ -26,8 +26,6 @@ _KEY: Final = re.compile(r"topic|qos|retain|payload(?:\.[^.]+)*|user_property\.[
 
 
 class MessagePolicyName(Text):
-    """The name of a validation or transformation."""
-
     def __init__(self) -> None:
         super().__init__(
             "a name of letters, digits, _, . and -, beginning with a letter or digit", _POLICY_NAME.pattern
@@ -36,8 +34,6 @@ class MessagePolicyName(Text):
 
 @dataclass(frozen=True, slots=True)
 class LogFailure:
-    """How failures are logged."""
-
     level: str = setting(
         Choice(*LEVELS), "info", "Severity of the log entry of a failure, a few of them a minute; none for no entry."
     )
@@ -45,8 +41,6 @@ class LogFailure:
 
 @dataclass(frozen=True, slots=True)
 class MessagePolicy:
-    """What every entry of such a list begins with."""
-
     name: str = setting(MessagePolicyName(), "", "Its name, in metrics, log entries and events.")
     tags: tuple[str, ...] = list_setting(ListOf(Text()), (), "Words to find it by.")
     description: str = setting(AnyText(), "", "What it is for.")
@@ -61,11 +55,7 @@ class MessagePolicy:
 
 
 def list_faults(policies: Sequence[MessagePolicy], kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is missing from the entries of a list, or there twice: path below the group of the list, and fault.
-
-    Args:
-        kind: What an entry is called; the list has the name of several.
-    """
+    """What entries lack, or share: path below the group of the list, whose name is the plural of `kind`, and fault."""
     root = f"{kind}s"
     seen: dict[str, int] = {}
     for number, policy in enumerate(policies, 1):
@@ -86,11 +76,7 @@ def list_faults(policies: Sequence[MessagePolicy], kind: str) -> Iterator[tuple[
 
 
 def schema_fault(kind: str, name: str, types: Mapping[str, str]) -> str | None:
-    """Why no schema of that name and kind can be used while a message is published; None if it can.
-
-    Args:
-        types: The type of each schema of the registry.
-    """
+    """Why no schema of that name and kind can be used for a message; `types` are those of the registry."""
     found = _BUILT_IN.get(name) or types.get(name)
     if found is None:
         known = ", ".join(types) or "none"
@@ -119,8 +105,6 @@ def setting_fault(subject: str, needed: Sequence[str], given: Mapping[str, str])
 
 @dataclass(frozen=True, slots=True)
 class ValidationCheck:
-    """One check of a validation."""
-
     type: str = setting(Choice("json", "avro", "protobuf", "sql"), "", "What is checked with.")
     schema: str = setting(Text("the name of a schema"), "", "For json, avro and protobuf: a schema of the registry.")
     message_type: str = setting(Text("the name of a message"), "", "For protobuf: which message of the schema.")
@@ -142,8 +126,6 @@ class ValidationCheck:
 
 @dataclass(frozen=True, slots=True)
 class Validation(MessagePolicy):
-    """One validation: what messages to its topics must look like."""
-
     strategy: str = setting(
         Choice("all_pass", "any_pass"), "all_pass", "Whether a message must pass all checks, or one of them."
     )
@@ -159,11 +141,7 @@ class SchemaValidationConfig:
     )
 
     def faults(self, schema_types: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """What is missing, or there twice: the path below this group, and what is wrong.
-
-        Args:
-            schema_types: The type of each schema of the registry.
-        """
+        """`schema_types` has the type of each schema of the registry."""
         yield from list_faults(self.validations, "validation")
         for number, validation in enumerate(self.validations, 1):
             place = ("validations", str(number))
@@ -184,7 +162,6 @@ class OperationKey(Kind[str]):
     expected = "topic, qos, retain, payload, payload.PATH (names joined by dots) or user_property.NAME"
 
     def convert(self, value: Content) -> str:
-        """The text as it is."""
         if not isinstance(value, str) or "\0" in value or _KEY.fullmatch(value) is None:
             raise RefusedError
         return value
@@ -192,8 +169,6 @@ class OperationKey(Kind[str]):
 
 @dataclass(frozen=True, slots=True)
 class PayloadCoding:
-    """How a payload is decoded or encoded."""
-
     type: str = setting(
         Choice("none", "json", "avro", "protobuf"), "none", "The form of the payload; none leaves it as it is."
     )
@@ -222,8 +197,6 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Transformation(MessagePolicy):
-    """One transformation: what is made of messages to its topics."""
-
     failure_action: str = setting(
         Choice("ignore", "drop", "disconnect"),
         "ignore",
@@ -246,11 +219,7 @@ class MessageTransformationConfig:
     )
 
     def faults(self, schema_types: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """What is missing, or there twice: the path below this group, and what is wrong.
-
-        Args:
-            schema_types: The type of each schema of the registry.
-        """
+        """As `SchemaValidationConfig.faults`."""
         yield from list_faults(self.transformations, "transformation")
         for number, transformation in enumerate(self.transformations, 1):
             for name in ("payload_decoder", "payload_encoder"):

@@ -30,8 +30,6 @@ _MB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AlarmWebhook:
-    """Where alarms are sent over HTTP."""
-
     enable: bool = setting(Boolean(), False, "Whether a POST is sent when an alarm begins and when it ends.")
     url: str = setting(
         Text("a URL as in https://example.org/alarms, or empty", r"(?:https?://\S+)?"),
@@ -55,8 +53,6 @@ class AlarmWebhook:
 
 @dataclass(frozen=True, slots=True)
 class AlarmConfig:
-    """What is done with alarms."""
-
     actions: tuple[str, ...] = list_setting(
         ListOf(Choice("log", "publish")),
         ("log", "publish"),
@@ -70,8 +66,6 @@ class AlarmConfig:
 
 @dataclass(frozen=True, slots=True)
 class SysmonOs:
-    """When the machine is an alarm."""
-
     cpu_check_interval: float = setting(Duration(1.0), 60.0, "How often the use of processors is looked at.")
     cpu_high_watermark: Percentage = setting(
         PartOfAll(),
@@ -148,8 +142,6 @@ class SysmonOverload:
 
 @dataclass(frozen=True, slots=True)
 class SysmonConfig:
-    """What is watched of the machine and of the process."""
-
     os: SysmonOs = section(SysmonOs, "The machine.")
     vm: SysmonVm = section(SysmonVm, "The process.")
     overload: SysmonOverload = section(SysmonOverload, "When the node is overloaded.")
@@ -217,8 +209,6 @@ class SlowSubs:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetric:
-    """One topic whose messages are counted."""
-
     topic: str = setting(Text("a topic without wildcards"), "", "The topic.")
 
     def __post_init__(self) -> None:
@@ -259,6 +249,4 @@ class MessageWaysConfig:
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseConfig:
-    """What is recorded to find faults."""
-
     messages: MessageWaysConfig = section(MessageWaysConfig, "The ways of messages.")

@@ -32,8 +32,6 @@ _EXAMPLE: Final = "{ expression = \"nth(1, tokens(clientid, '-'))\", set_as_attr
 
 @dataclass(frozen=True, slots=True)
 class ClientAttribute:
-    """One attribute of clients."""
-
     expression: str = setting(
         Text("a variform expression"),
         "",
@@ -54,8 +52,6 @@ class ClientAttribute:
 
 @dataclass(frozen=True, slots=True)
 class MqttConfig:
-    """What the broker allows and does in an MQTT conversation."""
-
     idle_timeout: float | None = setting(
         Unless(Duration(0.001), "infinity"),
         15.0,
@@ -206,8 +202,6 @@ class ForceShutdown:
 
 @dataclass(frozen=True, slots=True)
 class SharedGroupConfig:
-    """One group of shared subscriptions."""
-
     strategy: str = setting(
         Choice(*SHARED_STRATEGIES), "round_robin", "How the group picks the member that gets a message."
     )
@@ -218,8 +212,6 @@ class SharedGroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """Routing."""
-
     route_cache_size: int = setting(
         Integer(1), 100_000, "Topics whose routes are remembered; when there are more, the cache starts again."
     )
@@ -240,7 +232,7 @@ class BrokerConfig:
 
 
 def empty_attributes(attributes: Sequence[ClientAttribute]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Entries of the list that say nothing: the path within it, and what is wrong."""
+    """The path within the list, and what is wrong."""
     for number, attribute in enumerate(attributes, 1):
         if not attribute.expression:
             yield (str(number),), f"the attribute is empty; it looks like {_EXAMPLE}"

@@ -25,7 +25,6 @@ class SampleRatio(Kind[float]):
     expected = 'a percentage as in "10%" or "0.1%", or a number from 0 to 1'
 
     def convert(self, value: Content) -> float:
-        """From 0 to 1."""
         if isinstance(value, str) and _SHARE.fullmatch(value):
             return float(Decimal(value.removesuffix("%")) / (100 if value.endswith("%") else 1))
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -33,14 +32,11 @@ class SampleRatio(Kind[float]):
         return float(value)
 
     def plain(self, value: float) -> str:
-        """As a percentage."""
         return f"{(Decimal(str(value)) * 100).normalize():f}%"
 
 
 @dataclass(frozen=True, slots=True)
 class CollectorTls(ClientTls):
-    """TLS towards the collector."""
-
     enable: bool = setting(
         Boolean(),
         False,
@@ -50,8 +46,6 @@ class CollectorTls(ClientTls):
 
 @dataclass(frozen=True, slots=True)
 class OtelExporterConfig:
-    """Where the collector is."""
-
     endpoint: str = setting(
         Text("an http or https URL", r"https?://[^/?#\s@]+(/[^?#\s]*)?"),
         "http://localhost:4317",
@@ -72,22 +66,17 @@ class OtelExporterConfig:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether the collector is spoken to over TLS."""
         return self.endpoint.startswith("https:") or (self.protocol == "grpc" and self.ssl_options.enable)
 
 
 @dataclass(frozen=True, slots=True)
 class OtelMetricsConfig:
-    """Metrics for the collector."""
-
     enable: bool = setting(Boolean(), False, "Whether metrics are exported.")
     interval: float = setting(Duration(0.1), 10.0, "How often.")
 
 
 @dataclass(frozen=True, slots=True)
 class OtelLogsConfig:
-    """The log for the collector."""
-
     enable: bool = setting(Boolean(), False, "Whether the log is exported.")
     level: str = setting(
         Choice("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),
@@ -104,8 +93,6 @@ class OtelLogsConfig:
 
 @dataclass(frozen=True, slots=True)
 class E2eTracingOptions:
-    """What is traced from end to end."""
-
     cluster_identifier: str = setting(
         AnyText("a text"), "emqxcl", "The attribute `cluster.id` of each span, which tells clusters apart."
     )
@@ -137,8 +124,6 @@ class E2eTracingOptions:
 
 @dataclass(frozen=True, slots=True)
 class OtelTraceFilter:
-    """What is traced."""
-
     trace_mode: str = setting(
         Choice("legacy", "e2e"),
         "legacy",
@@ -153,8 +138,6 @@ class OtelTraceFilter:
 
 @dataclass(frozen=True, slots=True)
 class OtelTracesConfig:
-    """Traces for the collector."""
-
     enable: bool = setting(Boolean(), False, "Whether traces are made and exported.")
     max_queue_size: int = setting(
         Integer(1, 1_000_000), 2048, "Spans that wait to be exported; beyond it the oldest are dropped and counted."
@@ -166,8 +149,6 @@ class OtelTracesConfig:
 
 @dataclass(frozen=True, slots=True)
 class OpenTelemetryConfig:
-    """What is sent to an OpenTelemetry collector."""
-
     exporter: OtelExporterConfig = section(OtelExporterConfig, "The collector.")
     metrics: OtelMetricsConfig = section(OtelMetricsConfig, "Metrics.")
     logs: OtelLogsConfig = section(OtelLogsConfig, "The log.")

@@ -53,7 +53,7 @@ class PasswordHashAlgorithm:
 
     @property
     def is_slow(self) -> bool:
-        """Whether a check takes milliseconds: it is made beside the event loop then."""
+        """A slow check takes milliseconds, and is made beside the event loop."""
         return self.name in _KEYS
 
     @property

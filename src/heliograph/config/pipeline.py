@@ -15,13 +15,12 @@ class SparkConf(Kind[tuple[tuple[str, str], ...]]):
     expected = 'an object of Spark settings, as in { "spark.driver.memory" = "2g" }'
 
     def convert(self, value: Content) -> tuple[tuple[str, str], ...]:
-        """Names and values; values are text, numbers or booleans."""
+        """Values are text, numbers or booleans."""
         if not isinstance(value, dict):
             raise RefusedError
         return tuple(self._items("", value))
 
     def plain(self, value: tuple[tuple[str, str], ...]) -> dict[str, Plain]:
-        """An object."""
         return dict(value)
 
     def _items(self, prefix: str, value: Mapping[str, Node]) -> Iterator[tuple[str, str]]:

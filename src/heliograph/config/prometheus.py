@@ -16,8 +16,6 @@ _NO_SUCH = "Accepted for EMQX's sake: this broker has no Erlang VM."
 
 @dataclass(frozen=True, slots=True)
 class PushGateway:
-    """A push gateway that is sent the metrics."""
-
     enable: bool = setting(Boolean(), False, "Whether metrics are pushed.")
     url: str = setting(_URL, "http://127.0.0.1:9091", "Where it is.")
     method: str = setting(
@@ -48,8 +46,6 @@ class Collectors:
 
 @dataclass(frozen=True, slots=True)
 class PrometheusConfig:
-    """Metrics for Prometheus, at `/api/v5/prometheus/stats`."""
-
     enable_basic_auth: bool = setting(
         Boolean(), False, "Whether a scrape needs an API key (`metrics:read`); otherwise everybody may scrape."
     )

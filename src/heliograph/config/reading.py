@@ -28,12 +28,7 @@ Check = Callable[[Config], Iterable[tuple[Path, str]]]
 
 
 class ConfigReader(GroupReader):
-    """Reads one document; used once.
-
-    Args:
-        variables: See `GroupReader`.
-        checks: What else looks at the configuration, if its settings are valid.
-    """
+    """Reads one document; used once. `checks` also look at the configuration, if its settings are valid."""
 
     def __init__(self, variables: frozenset[str] = frozenset(), checks: Iterable[Check] = ()) -> None:
         super().__init__(variables)
@@ -41,7 +36,7 @@ class ConfigReader(GroupReader):
         self._bases: dict[type[Any], Any] = {}  # what a group that is left out, or a part of it, has instead
 
     def read(self, node: Node) -> Config:
-        """The configuration, with the default wherever the document says nothing usable."""
+        """With the default wherever the document says nothing usable."""
         config = self.section(Config, node, ())
         assert isinstance(config, Config)
         config = self._with_overlays(config, node)
@@ -70,7 +65,6 @@ class ConfigReader(GroupReader):
             return Unusable()
 
     def _based(self, model: type[Any]) -> dict[str, object]:
-        """The groups within a group that are laid over others."""
         settings = settings_of(model).values()
         parts = ((each.field, each.kind.model) for each in settings if isinstance(each.kind, Section))
         return {field: self._bases[part] for field, part in parts if part in self._bases}
@@ -93,7 +87,6 @@ class ConfigReader(GroupReader):
 
 
 def knows_path(path: Sequence[str]) -> bool:
-    """Whether the schema has a place for a value at this path."""
     kinds: list[AnyKind] = [Section(Config)]
     for name in path:
         kinds = [below for kind in kinds for below in _below(kind, name)]

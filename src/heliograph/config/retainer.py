@@ -12,8 +12,6 @@ _MB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FlowControl:
-    """How retained messages are handed to clients."""
-
     batch_read_number: int = setting(
         Integer(0, 1_000_000),
         0,
@@ -28,8 +26,6 @@ class FlowControl:
 
 @dataclass(frozen=True, slots=True)
 class RetainerBackend:
-    """Where retained messages are kept."""
-
     type: str = setting(
         Choice("built_in_database"), "built_in_database", "Who keeps them: the broker itself.", how=How.RESTART
     )
@@ -53,8 +49,6 @@ class RetainerBackend:
 
 @dataclass(frozen=True, slots=True)
 class RetainerConfig:
-    """Retained messages."""
-
     enable: bool = setting(Boolean(), True, "Whether retained messages are kept.")
     msg_expiry_interval: float = setting(
         Duration(), 0.0, "How long a retained message without an expiry of its own is kept; 0s is for ever."

@@ -32,13 +32,11 @@ class RepublishAction:
     """Publish a message made of each row. Texts are templates in which `${name}` stands for a value of the row.
 
     Attributes:
-        topic: The topic.
         payload: The payload; empty for the whole row as JSON.
         qos: 0, 1, 2, or a placeholder; undefined is 0.
         retain: A boolean, or a placeholder; undefined is false.
         user_properties: A placeholder for a map, empty for none; `${pub_props.'User-Property'}` where the row has
             none are those of the message that the rule matched.
-        mqtt_properties: Templates by the standard names of properties.
         direct_dispatch: Whether the message goes to subscribers at once, past retainer, hooks and rules.
     """
 
@@ -63,11 +61,9 @@ class PipelineAction:
 
 @dataclass(frozen=True, slots=True)
 class NamedAction:
-    """Give each row to an action of the configuration, which the pipeline runs.
+    """Give each row to the action `type:name` of the configuration, which the pipeline runs.
 
     Attributes:
-        type: Its type, as `http`.
-        name: Its name.
         is_on: Whether it runs; a rule's configuration does not say it, and who makes the rule fills it in.
     """
 
@@ -77,7 +73,6 @@ class NamedAction:
 
     @property
     def id(self) -> str:
-        """Type and name."""
         return f"{self.type}:{self.name}"
 
 
@@ -93,14 +88,14 @@ class Actions(Kind[tuple[Action, ...]]):
     )
 
     def convert(self, value: Content) -> tuple[Action, ...]:
-        """A list of objects and names; one action alone need not stand in a list."""
+        """One action alone need not stand in a list."""
         items = value if isinstance(value, list) else None
         if items is None:
             return (_action(value, 1),)
         return tuple(_action(item.value, number) for number, item in enumerate(items, 1))
 
     def plain(self, value: tuple[Action, ...]) -> list[Plain]:
-        """Their names: only the default is ever shown."""
+        """Only the default is ever shown."""
         return [action_name(one) for one in value]
 
 
@@ -110,21 +105,17 @@ class JsonObject(Kind[str]):
     expected = "an object"
 
     def convert(self, value: Content) -> str:
-        """The JSON of an object."""
         if not isinstance(value, dict):
             raise RefusedError
         return to_json(Node(value, _HERE), None)
 
     def plain(self, value: str) -> Plain:
-        """The object."""
         found: Plain = json.loads(value)
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class RuleConfig:
-    """One rule."""
-
     enable: bool = setting(Boolean(), True, "Whether the rule runs.")
     name: str = setting(AnyText(), "", "What people call it; its id is the name of its group.")
     description: str = setting(AnyText(), "", "What the rule is for, for people.")
@@ -135,8 +126,6 @@ class RuleConfig:
 
 @dataclass(frozen=True, slots=True)
 class RuleEngineConfig:
-    """Rules that run in the broker."""
-
     ignore_sys_message: bool = setting(Boolean(), True, "Whether no rule gets messages below `$SYS/`.")
     jq_function_default_timeout: float = setting(
         Duration(0.001, 3600.0),
@@ -171,7 +160,7 @@ def rules_by_action(engine: RuleEngineConfig) -> dict[str, list[str]]:
 
 
 def action_name(action: Action) -> str:
-    """What people call an action: `republish`, or `http:my_action`."""
+    """For people: `republish`, or `http:my_action`."""
     return action.id if isinstance(action, NamedAction) else type(action).__name__.removesuffix("Action").lower()
 
 

@@ -33,19 +33,13 @@ _BUNDLE_FILES_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class SchemaSource:
-    """The text of a schema, or those of several files.
-
-    Attributes:
-        files: Path and text of each; empty where there is no source.
-        root: Path of the file that imports the others.
-    """
+    """The text of a schema, or path and text of several files, of which `root` imports the others; empty for none."""
 
     files: tuple[tuple[str, str], ...] = ()
     root: str = ""
 
     @staticmethod
     def of_text(text: str) -> "SchemaSource":
-        """A source that is one text."""
         return SchemaSource((("schema", text),), "schema")
 
 
@@ -56,7 +50,6 @@ class SchemaType(Choice):
         super().__init__(*_TYPES)
 
     def convert(self, value: Content) -> str:
-        """The word as it is."""
         return "" if value == "" else super().convert(value)
 
 
@@ -69,16 +62,15 @@ class SourceText(Kind[SchemaSource]):
     )
 
     def convert(self, value: Content) -> SchemaSource:
-        """The source; paths are relative to the working directory."""
+        """Paths are relative to the working directory."""
         return self._source(value, Path())
 
     def read(self, node: Node) -> SchemaSource:
-        """The source; paths are relative to the file that holds them."""
+        """Paths are relative to the file that holds them."""
         file = Path((node.source or node.position).source)
         return self._source(node.value, file.parent if file.is_file() else Path())
 
     def plain(self, value: SchemaSource) -> str:
-        """The text of one that is a text."""
         return dict(value.files).get(value.root, "")
 
     def _source(self, value: Content, directory: Path) -> SchemaSource:
@@ -153,12 +145,9 @@ def _bundle(value: Content) -> SchemaSource:
 
 
 class Headers(Kind[tuple[tuple[str, str], ...]]):
-    """Names and values of HTTP headers."""
-
     expected = 'an object of texts, as in { "x-api-key" = "secret" }'
 
     def convert(self, value: Content) -> tuple[tuple[str, str], ...]:
-        """Name and value of each."""
         if not isinstance(value, dict):
             raise RefusedError
         one_line = Text("a text", r"[^\r\n]*")
@@ -167,14 +156,11 @@ class Headers(Kind[tuple[tuple[str, str], ...]]):
         return tuple((name, one_line.convert(node.value)) for name, node in value.items())
 
     def plain(self, value: tuple[tuple[str, str], ...]) -> dict[str, Plain]:
-        """An object."""
         return dict(value)
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalHttp:
-    """How an external service is asked."""
-
     url: str = setting(
         Text("a URL as in http://127.0.0.1:9500/serde", r"(https?://\S+)?"), "", "Where it is asked.", is_place=True
     )
@@ -191,8 +177,6 @@ class ExternalHttp:
 
 @dataclass(frozen=True, slots=True)
 class SchemaConfig:
-    """One schema."""
-
     type: str = setting(SchemaType(), "", "What it is.")
     source: SchemaSource = setting(
         SourceText(),
@@ -205,16 +189,12 @@ class SchemaConfig:
 
 @dataclass(frozen=True, slots=True)
 class BasicAuth:
-    """How the node shows who it is."""
-
     username: str = setting(Text("a text", r"[^:]*"), "", "User name; empty for none.")
     password: Secret = setting(SecretText(may_be_empty=True), Secret(), "Password.")
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalRegistry:
-    """A schema registry somewhere else."""
-
     type: str = setting(Choice("confluent"), "confluent", "What it is.")
     url: str = setting(
         Text("a URL as in http://127.0.0.1:8081", r"(https?://\S+)?"), "", "Where it is asked.", is_place=True
@@ -251,7 +231,6 @@ class SchemaRegistryConfig:
     sparkplug_b: SparkplugConfig = section(SparkplugConfig, "Sparkplug B.")
 
     def faults(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Each schema that lacks something: its path below this group, and what."""
         for name, schema in self.schemas.items():
             fault = schema_fault(schema)
             if fault is not None:

@@ -31,7 +31,6 @@ class RegularExpression(Kind[str]):
     expected = r'a regular expression, as in "^x/y/(.+)$"'
 
     def convert(self, value: Content) -> str:
-        """The text, which must compile."""
         if not isinstance(value, str) or not value:
             raise RefusedError
         import regex  # most configurations have no use for it
@@ -55,8 +54,6 @@ class SysEventMessages:
 
 @dataclass(frozen=True, slots=True)
 class SysTopics:
-    """What the broker publishes about itself below `$SYS/`."""
-
     sys_msg_interval: float | None = setting(
         Unless(Duration(1.0), "disabled"),
         60.0,
@@ -77,8 +74,6 @@ class SysTopics:
 
 @dataclass(frozen=True, slots=True)
 class EventMessage:
-    """Which events are published below `$events/`."""
-
     client_connected: bool = setting(Boolean(), False, "Whether `$events/client_connected` is published.")
     client_disconnected: bool = setting(Boolean(), False, "Whether `$events/client_disconnected` is published.")
     session_subscribed: bool = setting(Boolean(), False, "Whether `$events/session_subscribed` is published.")
@@ -115,8 +110,6 @@ class Delayed:
 
 @dataclass(frozen=True, slots=True)
 class RewriteRule:
-    """One rule that gives messages or subscriptions another topic."""
-
     action: str = setting(
         Choice("publish", "subscribe", "all"), "all", "What is rewritten: messages, subscriptions, or both."
     )
@@ -140,8 +133,6 @@ class RewriteRule:
 
 @dataclass(frozen=True, slots=True)
 class AutoSubscribeTopic:
-    """One filter that every client is subscribed to."""
-
     topic: str = setting(
         Text("a topic filter"),
         "",
@@ -166,8 +157,6 @@ class AutoSubscribeTopic:
 
 @dataclass(frozen=True, slots=True)
 class AutoSubscribe:
-    """What clients are subscribed to when they connect."""
-
     topics: tuple[AutoSubscribeTopic, ...] = section_list(AutoSubscribeTopic, "The filters.")
 
     def __post_init__(self) -> None:
@@ -177,8 +166,6 @@ class AutoSubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Banned:
-    """Who may not connect."""
-
     bootstrap_file: str = setting(
         AnyText("a file"),
         "",

@@ -52,8 +52,6 @@ DEFAULT_ZONE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """This node."""
-
     name: str = setting(
         Text("a node name such as heliograph@127.0.0.1", r"[A-Za-z0-9_-]+@[A-Za-z0-9._:-]+"),
         "heliograph@127.0.0.1",

@@ -100,8 +100,6 @@ class OffloadConfig:
 
 @dataclass(frozen=True, slots=True)
 class MessagesConfig:
-    """A database of messages."""
-
     topics: tuple[str, ...] = list_setting(
         ListOf(FilterText()),
         ("#",),
@@ -144,8 +142,6 @@ class StateConfig:
 
 @dataclass(frozen=True, slots=True)
 class FlightTlsConfig(ServerTls):
-    """TLS of the reader."""
-
     enable: bool = setting(
         Boolean(),
         False,
@@ -212,8 +208,6 @@ class FlightConfig:
 
 @dataclass(frozen=True, slots=True)
 class DurableStorageConfig:
-    """What is stored on disk, and how it is read."""
-
     messages: MessagesConfig = section(MessagesConfig, "Stored messages, which durable sessions are served from.")
     databases: Mapping[str, MessagesConfig] = named_sections(
         MessagesConfig, (), "More databases of messages, for example of some topics that are kept longer than others."
@@ -227,8 +221,6 @@ class DurableStorageConfig:
 
 @dataclass(frozen=True, slots=True)
 class DurableSessionsConfig:
-    """Sessions that outlive the broker."""
-
     enable: bool = setting(
         Boolean(),
         True,

@@ -34,12 +34,7 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line.
 
     Attributes:
-        at: When, as ISO 8601 in UTC.
-        who: The author, for example `alice (uid 1000)`.
-        origin: From where.
-        method: What was asked for, for example `clients.kick`.
-        outcome: `done`, or the code of what went wrong.
-        args: What it was asked with, without secrets.
+        at: ISO 8601 in UTC.
         message: What went wrong, for people.
         missing: How many lines could not be written before this one.
     """
@@ -58,14 +53,7 @@ class AuditLog:
     """Writes the audit log of one node; owned by the part of the configuration's changes.
 
     Args:
-        file: The newest file.
         settings: Its limits.
-        alarms: Where an alarm stands while the disk does not take a line.
-        now_s: The time, in seconds since the epoch.
-
-    Attributes:
-        settings: Its limits.
-        file: The newest file.
     """
 
     def __init__(self, file: Path, settings: AuditLogConfig, alarms: Alarms, now_s: Callable[[], float]) -> None:
@@ -78,13 +66,13 @@ class AuditLog:
         self._writing: asyncio.Task[None] | None = None
 
     def use(self, settings: AuditLogConfig) -> None:
-        """Use other limits; where nothing is written any more, nothing fails either."""
+        """Other limits; where nothing is written any more, nothing fails either."""
         self.settings = settings
         if not settings.enable:
             self._alarms.deactivate(ALARM)
 
     def record(self, action: Action) -> None:
-        """Write a line, some time after this returns."""
+        """The line is written some time after this returns."""
         if not self.settings.enable:
             return
         if len(self._waiting) >= _WAITING_MAX:
@@ -102,7 +90,6 @@ class AuditLog:
             await asyncio.shield(self._writing)
 
     async def stop(self) -> None:
-        """Wait until all lines are written."""
         await self.written()
 
     async def _write(self) -> None:
@@ -169,7 +156,6 @@ class AuditFilter:
     """Which lines are wanted; what is empty or None allows all.
 
     Attributes:
-        who: What `who` holds somewhere.
         method: What the method begins with.
         is_done: Those that were carried out, or those that were not.
         since: The first time, as ISO 8601 in UTC with milliseconds.
@@ -183,7 +169,6 @@ class AuditFilter:
     until: str = ""
 
     def takes(self, record: AuditRecord) -> bool:
-        """Whether a line is wanted."""
         return (
             self.who in record.who
             and record.method.startswith(self.method)
@@ -196,9 +181,6 @@ def newest_first(file: Path, wanted: AuditFilter) -> Iterator[list[AuditRecord]]
     """The lines that are wanted, from the newest on: one list for each piece that was read, which may be empty.
 
     It ends at the first line before `since`. A line that cannot be read is passed over. Each step reads the disk.
-
-    Raises:
-        OSError: A file cannot be read.
     """
     seen: set[int] = set()
     number = 0

@@ -28,10 +28,8 @@ class Edit:
     """What is asked for: a text, or values for single paths; `null` unsets a value, so that lower layers hold.
 
     Attributes:
-        text: HOCON.
         mode: One of `MODES`.
         values: Texts by dotted path, each read as HOCON or else taken as the text that it is.
-        name: What errors call the text.
     """
 
     text: str = ""
@@ -41,12 +39,7 @@ class Edit:
 
 
 def edited(layers: Layers, edit: Edit) -> Node:
-    """The layer of the cluster as an edit leaves it.
-
-    Raises:
-        ConfigRefusedError: The text is not HOCON, a path is not valid, or stars stand for no secret.
-        ConfigSyntaxError: It sets what this layer cannot set.
-    """
+    """The cluster's layer after an edit; raises `ConfigRefusedError`, or `ConfigSyntaxError` for what it cannot set."""
     own = layers.files[CLUSTER]
     try:
         asked = _asked(edit)
@@ -62,11 +55,7 @@ def edited(layers: Layers, edit: Edit) -> Node:
 
 
 def path_of(text: str) -> KeyPath:
-    """The names of a dotted path; a name with dots is in quotes.
-
-    Raises:
-        ConfigRefusedError: It is no path.
-    """
+    """A name with dots is in quotes; raises `ConfigRefusedError`."""
     names: list[str] = []
     at = 0
     while True:
@@ -103,7 +92,6 @@ def _replaced(own: Node, asked: Node, mode: str) -> Node:
 
 
 def _without_nulls(node: Node) -> Walk[Node]:
-    """A tree without the values that were unset."""
     if not isinstance(node.value, dict):
         return node
     fields = {}

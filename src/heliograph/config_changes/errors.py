@@ -11,11 +11,7 @@ class ConfigChangeError(Exception):
 
 
 class ConfigRefusedError(ConfigChangeError):
-    """The configuration that would result cannot be used.
-
-    Attributes:
-        problems: Each reason, with its file and line where there is one.
-    """
+    """The configuration that would result cannot be used; each reason has its file and line where there is one."""
 
     code = "config_change_refused"
 
@@ -37,19 +33,15 @@ class ChangeConflictError(ConfigChangeError):
 
 
 class NoRevisionError(ConfigChangeError):
-    """There is no such revision, or it cannot be gone back to."""
-
     code = "config_no_revision"
 
 
 class ConfigWriteError(ConfigChangeError):
-    """The disk does not take the change."""
-
     code = "config_change_not_written"
 
 
 def reasons(error: Exception) -> list[str]:
-    """Everything that an exception says, for people: an `ExceptionGroup` says what its exceptions say."""
+    """For people; an `ExceptionGroup` says what its exceptions say."""
     if isinstance(error, ExceptionGroup):
         return [told for one in error.exceptions for told in reasons(one)]
     code = getattr(error, "code", "")

@@ -39,11 +39,7 @@ _LOCK: Final = "node.lock"
 
 
 class ConfigFiles:
-    """The files in one directory; owned by the manager of the configuration.
-
-    Args:
-        cluster_file: `cluster.hocon`; the others are beside it.
-    """
+    """The files in one directory, beside `cluster.hocon`; owned by the manager. Functions raise `OSError`."""
 
     def __init__(self, cluster_file: Path) -> None:
         self.cluster_file = cluster_file
@@ -52,32 +48,20 @@ class ConfigFiles:
         self._before = cluster_file.with_name(f".{cluster_file.name}.before")
 
     def text(self) -> str:
-        """The layer as it is on the disk, without its header; empty if there is none.
-
-        Raises:
-            OSError: It cannot be read.
-        """
+        """The layer as it is on the disk, without its header; empty if there is none."""
         return without_header(self._content())
 
     def number(self) -> int:
-        """The number of the revision that holds.
-
-        Raises:
-            OSError: It cannot be read.
-        """
         found = _REVISION.search(self._content()[:1000])
         # Without its header it was written by hand; what it replaced is the newest that is known.
         return int(found[1]) if found else max(self._numbers(), default=FIRST)
 
     def write(self, revision: Revision, content: str, unconfirmed: Unconfirmed | None = None) -> None:
-        """Write a revision, which holds then.
+        """Write a revision, which holds then; if that fails, the one before holds.
 
         Args:
-            content: What the file is to have; see `document`.
+            content: A `document`.
             unconfirmed: What it goes back to if it is not confirmed.
-
-        Raises:
-            OSError: It cannot be written; the one before still holds.
         """
         file = self._file_of(revision.number)
         try:
@@ -95,11 +79,11 @@ class ConfigFiles:
         self._remove(self._before, *(self._file_of(old) for old in self._numbers()[:-REVISIONS_MAX]))
 
     def revisions(self) -> list[Revision]:
-        """All that are kept, the oldest first, without the one before the first change."""
+        """The oldest first, without the one before the first change."""
         return [found for number in self._numbers() if (found := self.revision(number)) is not None]
 
     def revision(self, number: int) -> Revision | None:
-        """One of them; None if it is not kept."""
+        """None if it is not kept."""
         if number == FIRST:
             return Revision(FIRST, 0.0, "", "", "before the first change", digest_of(""), "")
         try:
@@ -111,11 +95,6 @@ class ConfigFiles:
             return None
 
     def unconfirmed(self) -> Unconfirmed | None:
-        """The change on trial.
-
-        Raises:
-            OSError: It cannot be read.
-        """
         try:
             found = msgspec.json.decode(self._unconfirmed.read_bytes(), type=Unconfirmed)
         except (FileNotFoundError, msgspec.DecodeError):  # half of one was never waited for
@@ -123,11 +102,7 @@ class ConfigFiles:
         return found if found.revision == self.number() else None
 
     def confirm(self) -> None:
-        """Confirm the change on trial.
-
-        Raises:
-            OSError: The disk does not take that; it goes back.
-        """
+        """Confirm the change on trial; if that fails, it goes back."""
         self._unconfirmed.unlink(missing_ok=True)
         force_to_disk(self._unconfirmed.parent)
 
@@ -135,9 +110,6 @@ class ConfigFiles:
         """Mend what a process left that ended in the middle; called by the only process, before anything is read.
 
         A change on trial whose time is over goes back.
-
-        Raises:
-            OSError: The disk does not take that.
         """
         if not self.cluster_file.parent.is_dir():
             return
@@ -201,17 +173,11 @@ class ConfigFiles:
 
 
 def document(number: int, text: str) -> str:
-    """The content of the file.
-
-    Args:
-        number: Of the revision.
-        text: The layer, secrets included.
-    """
+    """The content of the file: its header with the number of the revision, and the layer, secrets included."""
     return _HEADER.format(number) + text
 
 
 def without_header(content: str) -> str:
-    """The text below the header."""
     found = _REVISION.search(content[:1000])
     return content[found.end() + 1 :] if found else content
 

@@ -44,13 +44,7 @@ Changed = Callable[[int, Plan], object]
 
 @dataclass(frozen=True, slots=True)
 class WantedConfig:
-    """A configuration that is to hold.
-
-    Attributes:
-        layers: Its layers.
-        config: What they say.
-        text: The layer of the cluster.
-    """
+    """A configuration that is to hold, with its layers and the text of the cluster's."""
 
     layers: Layers
     config: Config
@@ -59,13 +53,7 @@ class WantedConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A revision that is on the disk.
-
-    Attributes:
-        number: Its number.
-        unconfirmed: What it goes back to if it is not confirmed.
-        layers: The layers as they are read from then on, which know the lines of the new file.
-    """
+    """A revision that is on the disk, and the layers from then on, which know the lines of the new file."""
 
     number: int
     unconfirmed: Unconfirmed | None
@@ -76,18 +64,9 @@ class HeldConfig:
     """The configuration that holds in one running node; owned by the manager of its changes.
 
     Args:
-        layers: What the node was started with.
-        files: Where the layer of the cluster is written.
-        parts: What applies a configuration.
-        read: What layers say, with the checks of all languages in them; raises `ConfigError`.
+        read: What layers say, checked in all languages; raises `ConfigError`.
         alarms: Where an alarm stands after a change that a part did not make.
         changed: Called with the revision and what changed, in the turn of the change.
-        now_s: The time, in seconds since the epoch.
-
-    Attributes:
-        layers: Its layers.
-        revision: Its number.
-        unconfirmed: What it goes back to if it is not confirmed.
     """
 
     def __init__(
@@ -114,15 +93,10 @@ class HeldConfig:
 
     @property
     def text(self) -> str:
-        """The layer of the cluster, secrets included."""
         return to_hocon(self.layers.files[CLUSTER])
 
     def edited(self, edit: Edit) -> WantedConfig:
-        """What an edit leads to; waits for the disk.
-
-        Raises:
-            ConfigChangeError: It cannot be used, or is not to be made.
-        """
+        """What an edit leads to, or `ConfigChangeError`; waits for the disk."""
         self._refuse_edited_file()
         try:
             tree = edited(self.layers, edit)
@@ -132,11 +106,7 @@ class HeldConfig:
             raise ConfigRefusedError(reasons(error)) from error
 
     def read_again(self) -> WantedConfig:
-        """What all files say now; waits for the disk.
-
-        Raises:
-            ConfigRefusedError: They cannot be used.
-        """
+        """What all files say now, or `ConfigRefusedError`; waits for the disk."""
         try:
             layers = self.layers.sources.read()
             return WantedConfig(layers, self._read(layers), to_hocon(layers.files[CLUSTER]))
@@ -144,11 +114,7 @@ class HeldConfig:
             raise ConfigRefusedError(reasons(error)) from error
 
     def restored(self, text: str) -> WantedConfig:
-        """What an earlier text of the layer of the cluster leads to.
-
-        Raises:
-            ConfigRefusedError: It cannot be used.
-        """
+        """What an earlier text of the layer of the cluster leads to, or `ConfigRefusedError`."""
         tree = parse_text(text, name=str(self._files.cluster_file))
         layers = self.layers.with_cluster(tree)
         try:
@@ -157,7 +123,6 @@ class HeldConfig:
             raise ConfigRefusedError(reasons(error)) from error
 
     def refuse_while_unconfirmed(self) -> None:
-        """Raise `ChangeConflictError` if a revision is on trial."""
         if self.unconfirmed is not None:
             raise ChangeConflictError(
                 f"revision {self.revision} is on trial: confirm it (`heliograph ctl conf confirm`) or go back "
@@ -183,21 +148,13 @@ class HeldConfig:
             raise ConfigRefusedError(reasons(error)) from error
 
     async def plan(self, wanted: WantedConfig) -> ChangeOutcome:
-        """What it would do, after every part has said that it can take it; nothing is changed.
-
-        Raises:
-            ConfigRefusedError: A part cannot take it.
-        """
+        """Every part has said that it can take it (else `ConfigRefusedError`); nothing is changed."""
         plan = await self._prepared(wanted)
         self._parts.undo(plan)
         return self._outcome(plan, await self._planned(wanted, plan))
 
     async def make(self, wanted: WantedConfig, author: Author, terms: Terms) -> ChangeOutcome:
-        """Make the change: prepare, write, commit.
-
-        Raises:
-            ConfigChangeError: It does not; everything is as it was.
-        """
+        """Prepare, write, commit. After a `ConfigChangeError` everything is as it was."""
         plan = await self._prepared(wanted)
         try:
             settings = await self._planned(wanted, plan)
@@ -221,7 +178,6 @@ class HeldConfig:
         return self._outcome(plan, settings, failed)
 
     def confirmed(self) -> None:
-        """The revision on trial stays."""
         self.unconfirmed = None
         self._settle()
 
@@ -273,12 +229,11 @@ class HeldConfig:
 
 
 def _shown(layers: Layers) -> str:
-    """The layer of the cluster for people."""
     return to_hocon(masked(layers.files[CLUSTER], Config))
 
 
 def _is_recorded(files: ConfigFiles, number: int, layers: Layers) -> bool:
-    """Whether the layer of the cluster is that of its revision, and was not changed by hand while no node ran."""
+    """Not where the layer was changed by hand while no node ran."""
     revision = files.revision(number)
     return revision is not None and revision.text == _shown(layers)
 

@@ -36,15 +36,7 @@ Result = TypeVar("Result")
 
 
 class ConfigManager:
-    """The configuration of one running node; owned by its part `config_changes`, from its start to its stop.
-
-    Args:
-        held: What holds.
-        files: What is written of it.
-        audit: Records every change, and every attempt that is refused.
-        alarms: Where an alarm stands after a change that cannot be taken back.
-        now_s: The time, in seconds since the epoch.
-    """
+    """The configuration of one running node; owned by its part `config_changes`, from its start to its stop."""
 
     def __init__(
         self, held: HeldConfig, files: ConfigFiles, audit: Audit, alarms: Alarms, now_s: Callable[[], float]
@@ -74,7 +66,6 @@ class ConfigManager:
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait for the changes that were begun."""
         if self._running:
             await asyncio.wait(self._running)
 
@@ -94,58 +85,34 @@ class ConfigManager:
         return None if self._held.unconfirmed is None else self._held.unconfirmed.until
 
     async def plan(self, edit: Edit, terms: Terms = ANY_TERMS) -> ChangeOutcome:
-        """What a change would do, after every part has said that it can take it; nothing is changed.
-
-        Raises:
-            ConfigChangeError: It would be refused, but not since a higher layer hides it: the plan shows that.
-        """
+        """What a change would do, hidden settings included; `ConfigChangeError` if it would be refused."""
         self._refuse_at_the_end()
         # Parts begin what they have to end, such as processes: an asker that gives up does not end it in the middle.
         return await asyncio.shield(self._begun(self._plan(edit, terms)))
 
     async def change(self, edit: Edit, author: Author, terms: Terms = ANY_TERMS) -> ChangeOutcome:
-        """Change the layer of the cluster.
-
-        Raises:
-            ConfigChangeError: Nothing was changed, and why.
-        """
+        """Change the layer of the cluster. After a `ConfigChangeError` nothing was."""
         return await self._asked(author, "config.change", terms, lambda: self._change(edit, author, terms))
 
     async def reload(self, author: Author) -> ChangeOutcome:
-        """Read all files again, and apply what differs; certificates and other files that settings name are read again.
-
-        Raises:
-            ConfigChangeError: Nothing was changed, and why.
-        """
+        """Read all files again, certificates too, and apply what differs. Raises as `change`."""
         terms = Terms(force=True, comment="the files were read again")
         return await self._asked(author, "config.reload", terms, lambda: self._reload(author, terms))
 
     async def roll_back(self, number: int, author: Author, terms: Terms = ANY_TERMS) -> ChangeOutcome:
-        """Apply an earlier revision again, as a new revision.
-
-        Raises:
-            ConfigChangeError: Nothing was changed, and why.
-        """
+        """Apply an earlier revision again, as a new revision. Raises as `change`."""
         return await self._asked(author, "config.rollback", terms, lambda: self._roll_back(number, author, terms))
 
     async def confirm(self, author: Author) -> int:
-        """Confirm the revision that is on trial; return its number.
-
-        Raises:
-            ConfigChangeError: None is on trial, or the disk does not take it.
-        """
+        """The number of the revision that was on trial; `ConfigChangeError` without one, or if the disk refuses it."""
         return await self._asked(author, "config.confirm", Terms(), self._confirm)
 
     async def revisions(self) -> list[Revision]:
-        """Those that are kept, the oldest first."""
+        """The oldest first."""
         return await asyncio.to_thread(self._files.revisions)
 
     async def show_revision(self, number: int) -> Revision:
-        """One of them.
-
-        Raises:
-            NoRevisionError: It is not kept.
-        """
+        """Raises `NoRevisionError` if it is not kept."""
         found = await asyncio.to_thread(self._files.revision, number) if number <= self.revision else None
         if found is None:
             kept = ", ".join(str(one.number) for one in await self.revisions()) or "none but 0"
@@ -155,7 +122,7 @@ class ConfigManager:
     async def _asked(
         self, author: Author, method: str, terms: Terms, do: Callable[[], Coroutine[Any, Any, Result]]
     ) -> Result:
-        """Do one thing after the other, to its end even if the asker does not wait for it, and have it written down."""
+        """Do it after all before it, to its end even if the caller does not wait, and write it into the audit log."""
         self._refuse_at_the_end()
         return await asyncio.shield(self._begun(self._recorded(author, method, terms, do)))
 
@@ -217,7 +184,7 @@ class ConfigManager:
         return self.revision
 
     async def _go_back(self, unconfirmed: Unconfirmed) -> None:
-        """Take back a change that was not confirmed; tried again in a while if that fails."""
+        """Tried again in a while if that fails."""
         terms = Terms(force=True, comment=f"revision {unconfirmed.revision} was not confirmed in time")
 
         async def do() -> ChangeOutcome:
@@ -243,7 +210,6 @@ class ConfigManager:
 
 
 def _said(done: object) -> dict[str, object]:
-    """What the audit log has of a result."""
     if not isinstance(done, ChangeOutcome):
         return {"revision": done}
     settings = [one.path for one in done.settings if one.how != HIDDEN]

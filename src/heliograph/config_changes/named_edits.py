@@ -24,7 +24,6 @@ class NamedGroups:
     """The groups under the names of one setting as they hold, to be changed; made for one change.
 
     Args:
-        layers: The configuration that holds.
         path: Where the groups stand.
         what: What one of them is called, in errors.
     """
@@ -43,17 +42,13 @@ class NamedGroups:
         return list(self._groups)
 
     def plain(self, name: str) -> dict[str, Any]:
-        """The settings of a group as files have them, with stars for secrets; empty where it is not there."""
+        """As files have them, with stars for secrets; empty where it is not there."""
         group = self._groups.get(name)
         plain = {} if group is None else to_plain(group)
         return plain if isinstance(plain, dict) else {}
 
     def put(self, name: str, text: str) -> Edit:
-        """What makes a group say this and nothing else.
-
-        Raises:
-            ConfigRefusedError: The text is no group of settings.
-        """
+        """What makes a group say this and nothing else; `ConfigRefusedError` if the text is no group of settings."""
         own = node_at(self._layers.files[CLUSTER], (*self._path, name))
         return self._edit(name, run_walk(_replacing(own, group_in(text, self._what))))
 
@@ -80,11 +75,7 @@ class NamedGroups:
 
 
 def group_in(text: str, what: str) -> Node:
-    """The group of settings that a text is, in HOCON or JSON.
-
-    Raises:
-        ConfigRefusedError: It is not valid.
-    """
+    """In HOCON or JSON; raises `ConfigRefusedError`."""
     try:
         # Askers may not see the node's files.
         tree = parse_text(text, name="<change>", files=MemoryFiles({}))
@@ -96,7 +87,7 @@ def group_in(text: str, what: str) -> Node:
 
 
 def _replacing(old: Node | None, new: Node) -> Walk[Node]:
-    """What makes a layer that says one thing say another, when it is merged into it."""
+    """Laid over `old`, it leaves `new`."""
     if old is None or not isinstance(old.value, dict) or not isinstance(new.value, dict):
         return new
     fields = {name: Node(None, _HERE) for name in old.value if name not in new.value}

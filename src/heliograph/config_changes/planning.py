@@ -23,9 +23,7 @@ class PlannedSetting(msgspec.Struct, frozen=True):
     """One setting of a change.
 
     Attributes:
-        path: Where it stands.
-        old: Its value before, as a file says it; empty for none.
-        new: Its value then.
+        old: As a file says it; empty for none.
         how: How it changes, a value of `How`; `hidden` where a higher layer keeps it as it is.
         shadowed_by: The layer, file and line that hide it; empty otherwise.
     """
@@ -38,11 +36,7 @@ class PlannedSetting(msgspec.Struct, frozen=True):
 
 
 def planned(before: Layers, after: Layers, found: Sequence[Difference]) -> list[PlannedSetting]:
-    """What a change from some layers to others does, what a higher layer hides at its end.
-
-    Args:
-        found: The settings that differ.
-    """
+    """What a higher layer hides comes last; `found` are the settings that differ."""
     old, new = masked(before.merged, Config), masked(after.merged, Config)
     settings = [
         PlannedSetting(one.path, _shown(old, one, one.old), _shown(new, one, one.new), one.how.value)
@@ -78,7 +72,6 @@ def _is_merged(node: Node, found: Node) -> bool:
 
 
 def _nearest_origin(layers: Layers, path: KeyPath) -> Origin | None:
-    """What set the value at a path, or what stands where its group would."""
     origins = (layers.origin(path[:length]) for length in range(len(path), 0, -1))
     return next((origin for origin in origins if origin is not None), None)
 

@@ -21,9 +21,6 @@ class Revision(msgspec.Struct, frozen=True):
     Attributes:
         number: One more than the one before.
         time: When it was made, in seconds since the epoch.
-        who: Who made it.
-        origin: From where.
-        comment: Why.
         digest: SHA-256 of the text.
         text: The layer as HOCON, with stars for secrets.
     """
@@ -42,13 +39,7 @@ class Revision(msgspec.Struct, frozen=True):
 
 
 class Unconfirmed(msgspec.Struct, frozen=True):
-    """A revision that goes back by itself, and what it goes back to.
-
-    Attributes:
-        revision: Its number.
-        until: The deadline, in seconds since the epoch.
-        before: The text before it, secrets included.
-    """
+    """A revision that goes back at `until` (seconds since the epoch) to the text before it, secrets included."""
 
     revision: int
     until: float
@@ -68,7 +59,6 @@ def digest_of(text: str) -> str:
 
 
 def revision_differences(old: Revision, new: Revision) -> Iterator[RevisionDifference]:
-    """Every setting that two revisions do not have alike."""
     before = {path: to_json(node, None) for path, node in leaves(old.tree)}
     after = {path: to_json(node, None) for path, node in leaves(new.tree)}
     for path in {**before, **after}:

@@ -14,12 +14,7 @@ _CONFIRM_S_MAX: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The author of a change, as revisions and the audit log have it.
-
-    Attributes:
-        who: For example `alice (uid 1000)`.
-        origin: From where, for example `control socket, pid 4711`.
-    """
+    """The author of a change (`alice (uid 1000)`), and from where (`control socket, pid 4711`)."""
 
     who: str
     origin: str
@@ -33,7 +28,6 @@ class Terms:
         force: Whether it is also made where a higher layer hides some of it.
         revision: The revision that it was made for; it is refused if there is a newer one. None: for any.
         confirm_s: In how many seconds it has to be confirmed to stay; None: it stays.
-        comment: Why, for people.
     """
 
     force: bool = False
@@ -42,15 +36,7 @@ class Terms:
     comment: str = ""
 
     def check(self, present: int) -> None:
-        """Raise if they do not go with the revision that holds.
-
-        Args:
-            present: Its number.
-
-        Raises:
-            ChangeConflictError: They are for another one.
-            ConfigRefusedError: The time for the confirmation is too short or too long.
-        """
+        """`ChangeConflictError` if another revision is present, `ConfigRefusedError` for a bad `confirm_s`."""
         if self.revision is not None and self.revision != present:
             raise ChangeConflictError(
                 f"the change was made for revision {self.revision}, but revision {present} holds now: "
@@ -71,8 +57,6 @@ class ChangeOutcome:
     """What a change did, or would do.
 
     Attributes:
-        revision: The revision that holds now.
-        settings: Each setting that differs or was to differ.
         restart: Paths of all settings that wait for the next start, from this change or an earlier one.
         failed: The parts that could not apply it, which is a fault of the program, each with what it raised.
         confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; None: it stays.

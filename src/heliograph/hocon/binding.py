@@ -36,8 +36,6 @@ class OpenFile:
         path: The file as it was opened, or what a text without a file is called.
         directory: Where its includes are looked up first.
         identity: Equal for two paths of one file; None for a text without a file.
-        parent: The including file.
-        depth: Length of the chain.
     """
 
     path: str
@@ -57,15 +55,7 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an expression stands.
-
-    Attributes:
-        scope: The addressable tree around it: the document, or the nearest list element.
-        path: Its path in that tree.
-        base_scope: Where the substitutions in its file start.
-        base_path: What is put in front of their paths.
-        file: The file it is written in.
-    """
+    """The document or list element around an expression, its file, and where the substitutions of that start."""
 
     scope: Scope
     path: tuple[str, ...]
@@ -91,7 +81,7 @@ class Binder:
     """Binds one document; used once.
 
     Attributes:
-        references: Every substitution of the document in the order of the text.
+        references: In the order of the text.
         nodes: Number of definitions and list elements, as a measure of the document.
         text_length: Characters of all the texts read.
     """
@@ -107,7 +97,6 @@ class Binder:
         self._tokens = 0
 
     def count_text(self, length: int, tokens: int) -> None:
-        """Count one more text of the document."""
         self.text_length += length
         self._tokens += tokens
 
@@ -116,11 +105,7 @@ class Binder:
         run_walk(self._object(root, _Place(scope, (), scope, (), file)))
 
     def bind_value(self, value: Expression, file: OpenFile) -> Object:
-        """Bind a value that stands alone; its includes see their own references below it.
-
-        Returns:
-            A document with the value under the empty key, which no substitution can name.
-        """
+        """A document with the value under the empty key, which no substitution can name."""
         root = Object([FieldAssignment(("",), value, False, value.position)], value.position)
         self.bind_document(root, file)
         return root

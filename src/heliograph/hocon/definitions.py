@@ -38,14 +38,13 @@ def is_plain(value: Expression) -> bool:
 
 
 def replaces(entry: Entry) -> bool:
-    """Whether an entry certainly replaces those before it, or has taken them in by extending its own value."""
+    """Or has taken those before it in by extending its own value."""
     if isinstance(entry, Node):
         return not isinstance(entry.value, dict)
     return not entry.append and (is_plain(entry.value) or extends_itself(entry))
 
 
 def extends_itself(entry: Entry) -> bool:
-    """Whether an entry uses, by a substitution, what is defined before it."""
     if isinstance(entry, Node):
         return False
     parts = entry.value.parts if isinstance(entry.value, Concatenation) else [entry.value]
@@ -53,7 +52,7 @@ def extends_itself(entry: Entry) -> bool:
 
 
 def last_replacing(entries: Sequence[Entry]) -> int:
-    """Index of the last entry that replaces those before it, or 0."""
+    """Or 0."""
     for index in range(len(entries) - 1, 0, -1):
         if replaces(entries[index]):
             return index
@@ -65,7 +64,7 @@ def appends(entry: Entry) -> bool:
 
 
 def end_of_run(entries: Sequence[Entry], start: int) -> int:
-    """End of the entries from `start` that can be taken together: object definitions, or `+=`."""
+    """Object definitions, or `+=`, that can be taken together."""
     end = start
     while end < len(entries):
         entry = entries[end]
@@ -104,7 +103,6 @@ def _sequence(definition: Definition) -> int:
 
 
 def is_list(value: Expression | Node) -> bool:
-    """Whether something that is no object is a list, without evaluating it."""
     if isinstance(value, Concatenation):
         return any(isinstance(part, Array) for part in value.parts)
     if isinstance(value, Node):

@@ -23,21 +23,11 @@ def parse_text(
     files: Files | None = None,
     limits: ParsingLimits = DEFAULT_LIMITS,
 ) -> Node:
-    """Read a HOCON document.
+    """Read a HOCON document; bytes must be UTF-8. Raises `HoconError` at the first mistake.
 
     Args:
-        text: The document; bytes must be UTF-8.
         name: What positions and errors call it.
-        directory: Where its includes are looked up first; empty for the working directory.
-        include_dirs: Further directories for includes, in order.
-        files: Where included files are read from; the disk by default.
-        limits: Caps on size, nesting and expansion.
-
-    Returns:
-        The root object, every substitution resolved.
-
-    Raises:
-        HoconError: At the first mistake.
+        include_dirs: Where includes are looked up after `directory` (or the working directory), in order.
     """
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return _read(
@@ -52,11 +42,7 @@ def parse_file(
     files: Files | None = None,
     limits: ParsingLimits = DEFAULT_LIMITS,
 ) -> Node:
-    """Read a HOCON file; includes in it are relative to its directory.
-
-    Raises:
-        HoconError: The file is missing or unreadable, or at the first mistake in it or in a file that it includes.
-    """
+    """Read a HOCON file; includes in it are relative to its directory. Raises `HoconError`."""
     files = files or LocalFiles()
     name = os.fspath(path)
     try:

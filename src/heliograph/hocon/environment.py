@@ -23,13 +23,7 @@ DEFAULT_PREFIX = "HELIOGRAPH_"
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One value that comes from outside the files.
-
-    Attributes:
-        name: The variable, or the option that stands for one.
-        path: Where the value belongs.
-        text: The value as it was given.
-    """
+    """A value from outside the files: a variable, or the option that stands for one; its path and its text."""
 
     name: str
     path: tuple[str, ...]
@@ -58,23 +52,14 @@ def apply_environment(
     files: Files | None = None,
     limits: ParsingLimits = DEFAULT_LIMITS,
 ) -> Node:
-    """Apply every variable with the prefix.
-
-    Raises:
-        HoconError: A variable names an element outside a list; the error's file is the variable.
-    """
+    """Raises `HoconError`, whose file is the variable, for an element outside a list."""
     return apply_overrides(node, environment_overrides(environ, prefix), files=files, limits=limits)
 
 
 def apply_overrides(
     node: Node, overrides: Iterable[Override], *, files: Files | None = None, limits: ParsingLimits = DEFAULT_LIMITS
 ) -> Node:
-    """Apply values from outside the files, in order: each replaces the whole value at its path.
-
-    Raises:
-        HoconError: An override names an element outside a list, or a path of too many parts; the error's file is its
-            name.
-    """
+    """Each, in order, replaces the whole value at its path. Raises `HoconError`, whose file is its name."""
     for override in overrides:
         if len(override.path) > limits.depth:
             raise HoconError(
@@ -89,11 +74,7 @@ def apply_overrides(
 def read_value(
     text: str, name: str, *, files: Files | None = None, limits: ParsingLimits = DEFAULT_LIMITS
 ) -> Node | None:
-    """What a variable holds: the value that its text is in HOCON, or else the text itself.
-
-    Returns:
-        The value, or None where it is only an optional substitution and so sets nothing.
-    """
+    """The value of the text in HOCON, or the text itself; None for an optional substitution, which sets nothing."""
     position = SourcePosition(name)
     if not text:
         return Node("", position)
@@ -115,10 +96,8 @@ def set_value(root: Node, path: Sequence[str], value: Node, position: SourcePosi
     """A tree with the value at the path; the containers on the way are new, everything else is shared.
 
     Args:
-        root: The tree to change.
         path: Keys, and indexes from 1 where there is a list (or nothing, which starts one).
-        value: The value to put there.
-        position: What created containers give as theirs; the value's own by default.
+        position: Of created containers; the value's own by default.
 
     Raises:
         HoconError: The path names an element outside a list.

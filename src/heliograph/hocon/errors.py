@@ -7,12 +7,7 @@ from typing import ClassVar, Final
 
 
 class SourcePosition:
-    """A place that a person can go to: a line of a file, or an environment variable as a whole.
-
-    Attributes:
-        source: Name of the file as it was opened, or of the environment variable.
-        line: Line number from 1 (only LF counts), or None for an environment variable.
-    """
+    """A line, from 1 (only LF counts), of a file, or an environment variable as a whole, without one."""
 
     __slots__ = ("line", "source")
 
@@ -37,8 +32,7 @@ class HoconError(Exception):
     """A text that cannot be read as HOCON, or a file that cannot be read at all.
 
     Attributes:
-        file: The file that holds the mistake (for an environment variable, its name).
-        line: Line of the mistake, or None where there is no line to show.
+        file: The file, or the environment variable.
         message: What is wrong, what is valid and what to do, without file and line.
     """
 

@@ -75,15 +75,7 @@ UNDEFINED: Final = Missing.UNDEFINED
 
 
 class Evaluation:
-    """Computes the value of one bound document; used once.
-
-    Args:
-        root: The bound document.
-        references: Every substitution in it, in the order of the text.
-        nodes: Number of definitions and list elements in it.
-        text_length: Characters of its texts.
-        limits: Caps on expansion, steps and depth.
-    """
+    """Computes the value of one bound document; used once."""
 
     def __init__(
         self, root: Object, references: list[Reference], nodes: int, text_length: int, limits: ParsingLimits
@@ -173,9 +165,7 @@ class Evaluation:
         """Final value of a path, or its value before the definition with the sequence number `before`.
 
         Args:
-            scope: Where the path starts.
-            path: Its segments.
-            before: Sequence number of the first definition that does not count.
+            before: The first definition that does not count.
             without_start: The first definition asks and has nothing to extend: if every other one extends it, all of
                 them lead back to it, and trying them would take a time that doubles with each.
         """
@@ -305,7 +295,6 @@ class Evaluation:
         """Merge the definitions of one path in the order of the document.
 
         Args:
-            entries: The definitions, first to last.
             whole: Also evaluate what a later definition replaces, so that its errors are found.
         """
         start = 0 if whole else last_replacing(entries)
@@ -402,8 +391,6 @@ class Budget:
 
     Args:
         limits: Caps on what substitutions add; what the texts themselves write is always allowed.
-        nodes: Number of definitions and list elements in the document.
-        text_length: Characters of its texts.
     """
 
     def __init__(self, limits: ParsingLimits, nodes: int, text_length: int) -> None:
@@ -412,11 +399,7 @@ class Budget:
         self._steps_left = limits.steps + _STEPS_PER_NODE * nodes
 
     def spend(self, steps: int, position: SourcePosition) -> None:
-        """Take steps away.
-
-        Raises:
-            HoconError: None are left.
-        """
+        """Raises `HoconError` if none are left."""
         self._steps_left -= steps
         if self._steps_left < 0:
             raise HoconError.at(
@@ -426,15 +409,10 @@ class Budget:
             )
 
     def copy(self, entries: int, position: SourcePosition) -> None:
-        """Take away the steps for copying the entries of a list or object."""
         self.spend(entries // _COPIES_PER_STEP, position)
 
     def check(self, node: Node) -> Node:
-        """Give back a value that is within the limits.
-
-        Raises:
-            HoconError: It is not.
-        """
+        """Give back a value that is within the limits; else raise `HoconError`."""
         self.check_weight(node.weight, node.position)
         if node.depth > self._limits.depth:
             raise HoconError.at(
@@ -443,11 +421,7 @@ class Budget:
         return node
 
     def check_weight(self, weight: int, position: SourcePosition) -> None:
-        """Check the size of a value before it is made.
-
-        Raises:
-            HoconError: It would be too large.
-        """
+        """Raises `HoconError` before a value is made that would be too large."""
         if weight > self._weight_allowed:
             raise HoconError.at(
                 position, f"substitutions expand to more than {self._weight_allowed} bytes, which is the limit"
@@ -455,7 +429,7 @@ class Budget:
 
 
 def unresolved_error(references: Sequence[Reference], reasons: Mapping[Reference, str]) -> HoconError:
-    """The error about substitutions, at least one, in the order of the text; the place is the first one's."""
+    """In the order of the text, with the place of the first one."""
     shown = [f"{_show(each)} ({each.position}) {reasons[each]}" for each in references[:_SHOWN_MAX]]
     more = f"; and {len(references) - _SHOWN_MAX} more" if len(references) > _SHOWN_MAX else ""
     return HoconError.at(

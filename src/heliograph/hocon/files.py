@@ -17,33 +17,25 @@ from heliograph.hocon.limits import ParsingLimits
 class Files(Protocol):
     """A place that holds files. Called while a document is read, in the reading thread; it may block."""
 
-    def join(self, directory: str, name: str) -> str:
-        """Path of `name` as seen from `directory`."""
+    def join(self, directory: str, name: str) -> str: ...
 
-    def directory_of(self, path: str) -> str:
-        """Directory of a file, to which the includes in it are relative."""
+    def directory_of(self, path: str) -> str: ...
 
     def identity(self, path: str) -> str:
-        """A text that is equal for two paths of the same file."""
+        """Equal for two paths of the same file."""
 
     def read(self, path: str, size: int) -> bytes:
-        """The first `size` bytes of a file.
-
-        Raises:
-            FileNotFoundError: There is no such file.
-            OSError: There is one, but it cannot be read.
-        """
+        """Its first bytes; `FileNotFoundError` where there is none, another `OSError` where it cannot be read."""
 
 
 class LocalFiles:
     """The files of this machine."""
 
     def join(self, directory: str, name: str) -> str:
-        """Path of `name` as seen from `directory`."""
         return os.path.join(directory, name)
 
     def directory_of(self, path: str) -> str:
-        """Directory in which the file (or the link to it) lies."""
+        """Of the file, or of the link to it."""
         return os.path.dirname(path)
 
     def identity(self, path: str) -> str:
@@ -51,23 +43,18 @@ class LocalFiles:
         return os.path.realpath(path)
 
     def read(self, path: str, size: int) -> bytes:
-        """The first `size` bytes of a file."""
         with open(path, "rb") as file:
             return file.read(size)
 
 
 class MemoryFiles:
-    """Texts under relative names that stand for files.
-
-    Args:
-        texts: Text or bytes of each file by its path, with `/` between folders.
-    """
+    """Texts under relative names, with `/` between folders, that stand for files."""
 
     def __init__(self, texts: Mapping[str, str | bytes]) -> None:
         self._texts = {posixpath.normpath(name): text for name, text in texts.items()}
 
     def join(self, directory: str, name: str) -> str:
-        """Path of `name` as seen from `directory`, without `.` and `..`."""
+        """Without `.` and `..`."""
         return posixpath.normpath(posixpath.join(directory, name))
 
     def directory_of(self, path: str) -> str:
@@ -77,7 +64,6 @@ class MemoryFiles:
         return posixpath.normpath(path)
 
     def read(self, path: str, size: int) -> bytes:
-        """The first `size` bytes of a text, in UTF-8."""
         text = self._texts.get(posixpath.normpath(path))
         if text is None:
             raise FileNotFoundError(path)
@@ -85,11 +71,7 @@ class MemoryFiles:
 
 
 def decode(content: bytes, name: str, limits: ParsingLimits) -> str:
-    """Bytes of a file as text.
-
-    Raises:
-        HoconError: The file is larger than the limit, or not UTF-8.
-    """
+    """Raises `HoconError` for a file that is larger than the limit, or not UTF-8."""
     if len(content) > limits.file_bytes:
         raise HoconError(name, None, f"the file is larger than {limits.file_bytes} bytes, which is the limit")
     try:
@@ -105,12 +87,7 @@ def decode(content: bytes, name: str, limits: ParsingLimits) -> str:
 
 
 def read_text(files: Files, path: str, limits: ParsingLimits) -> str:
-    """One file as text.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        HoconError: There is one, but it cannot be read.
-    """
+    """Raises `FileNotFoundError`, or `HoconError` for a file that cannot be read."""
     try:
         content = files.read(path, limits.file_bytes + 1)
     except FileNotFoundError:
@@ -127,14 +104,7 @@ def read_text(files: Files, path: str, limits: ParsingLimits) -> str:
 def find_include(
     files: Files, name: str, directories: list[str], position: SourcePosition, limits: ParsingLimits
 ) -> tuple[str, str] | None:
-    """The first file called `name` in the directories.
-
-    Returns:
-        Its path and its text, or None if no directory has it.
-
-    Raises:
-        HoconError: A file or directory of that name is there but cannot be read; at the line of the include.
-    """
+    """Path and text of the first such file; `HoconError`, at the line of the include, for one that cannot be read."""
     for directory in directories:
         path = files.join(directory, name)
         try:

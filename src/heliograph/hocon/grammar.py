@@ -47,9 +47,6 @@ def parse_document(text: str, name: str, limits: ParsingLimits, before: int = 0)
     """Read one whole document; files that it includes are not opened.
 
     Args:
-        text: The document.
-        name: What positions call it.
-        limits: Caps on it.
         before: Tokens of the texts that include it and of those that they included before.
 
     Returns:
@@ -66,11 +63,7 @@ def parse_document(text: str, name: str, limits: ParsingLimits, before: int = 0)
 
 
 def parse_lone_value(text: str, name: str, limits: ParsingLimits) -> Expression:
-    """Read the value of a field that stands alone, as an environment variable holds it.
-
-    Raises:
-        HoconError: The text is not one value.
-    """
+    """Read the value of a field, as an environment variable holds it; raises `HoconError`."""
     return _parse(scan(text, name, limits, numbered=False), name, "lone_value")
 
 

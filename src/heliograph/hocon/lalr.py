@@ -30,12 +30,7 @@ _UNPLACED: Final = SourcePosition("", 1)
 
 
 class MisfitError(Exception):
-    """A token that the grammar has no use for.
-
-    Attributes:
-        token: The token, or None at the end of the text.
-        expected: Terminals that would fit.
-    """
+    """A token, or the end of the text (None), that the grammar has no use for, and the terminals that would fit."""
 
     def __init__(self, token: Token | None, expected: frozenset[str]) -> None:
         super().__init__(token, expected)
@@ -58,11 +53,7 @@ class Parser:
         )
 
     def parse(self, tokens: list[Token], start: str) -> Expression:
-        """Build the tree of `document` or `lone_value`.
-
-        Raises:
-            MisfitError: At the first token that does not fit.
-        """
+        """Build the tree of `document` or `lone_value`; raises `MisfitError` at the first token that does not fit."""
         # The library hands whatever it is given to the lexer class, which takes the finished tokens.
         text: Any = tokens
         try:
@@ -88,8 +79,6 @@ def _table_cache() -> str | None:
 
 
 class _ScannedTokens(Lexer):
-    """Hands the library the tokens that `scan` made."""
-
     __future_interface__ = 1  # asks the library for the arguments that its own lexers get
 
     def __init__(self, lexer_conf: object) -> None:

@@ -16,7 +16,7 @@ _INDEX_LENGTH: Final = 18
 
 
 def list_index(key: str) -> int | None:
-    """The integer that a key writes, or None for any other key."""
+    """None for a key that is no integer."""
     if _INDEX.fullmatch(key) is None:
         return None
     sign, digits = (key[0], key[1:]) if key[0] in "+-" else ("+", key)
@@ -31,11 +31,7 @@ def edits_list(keys: Collection[str]) -> bool:
 
 
 def merge_nodes(base: Node, top: Node) -> Walk[Node]:
-    """Put `top` over `base`.
-
-    Raises:
-        HoconError: An index key is out of range, at its line.
-    """
+    """Put `top` over `base`; `HoconError` at the line of an index that is out of range."""
     if not isinstance(top.value, dict):
         return top
     if isinstance(base.value, list):
@@ -75,11 +71,7 @@ def _edited(base: Node, items: list[Node], edits: dict[str, Node]) -> Walk[Node]
 
 
 def checked_index(key: str, length: int, edit: Node) -> int:
-    """The index that a key writes, if the list has that element or it is the next one.
-
-    Raises:
-        HoconError: It is not; at the position of the edit.
-    """
+    """The list must have that element, or it is the next one; else `HoconError` at the position of the edit."""
     index = list_index(key)
     if index is None or not 1 <= index <= length + 1:
         raise HoconError.at(

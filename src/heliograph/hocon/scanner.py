@@ -91,12 +91,9 @@ class Token:
 
 
 def scan(text: str, name: str, limits: ParsingLimits, *, before: int = 0, numbered: bool = True) -> list[Token]:
-    """Cut a whole text into tokens.
+    """Cut a whole text into tokens; a byte order mark at its start is dropped.
 
     Args:
-        text: The document; a byte order mark at its start is dropped.
-        name: What positions call the text.
-        limits: Caps on the number of tokens, on nesting and on the digits of an integer.
         before: Tokens that other texts of the document have already.
         numbered: Whether positions tell the line; those in an environment variable do not.
 
@@ -242,14 +239,14 @@ def _link(tokens: list[Token], limits: ParsingLimits) -> list[Token]:
 
 
 def key_path(token: Token) -> tuple[str, ...]:
-    """The path that a key names: a bare key splits at its dots, a quoted one is a single name."""
+    """A bare key splits at its dots, a quoted one is a single name."""
     if token.type == KEY and token.text.startswith('"'):
         return (str(token.value),)
     return split_path(str(token.value))
 
 
 def split_path(text: str) -> tuple[str, ...]:
-    """Split at dots; empty parts do not count."""
+    """Empty parts do not count."""
     return tuple(part for part in text.split(".") if part)
 
 

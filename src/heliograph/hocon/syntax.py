@@ -8,8 +8,6 @@ from heliograph.hocon.errors import SourcePosition
 
 
 class Scalar:
-    """A string, number, boolean or null."""
-
     __slots__ = ("position", "value")
 
     def __init__(self, value: bool | int | float | str | None, position: SourcePosition) -> None:
@@ -50,8 +48,7 @@ class Object:
     """`{...}`, the root of a document, or the part of a dotted key after a dot.
 
     Attributes:
-        members: Fields and includes in the order of the text.
-        fields: For each key, what defines it, in the order of the text with included files in place; set by binding.
+            fields: What defines each key, in the order of the text with included files in place; set by binding.
     """
 
     __slots__ = ("fields", "members", "position")
@@ -63,8 +60,6 @@ class Object:
 
 
 class Concatenation:
-    """Two or more strings, objects, arrays or substitutions side by side."""
-
     __slots__ = ("parts", "position")
 
     def __init__(self, parts: "list[Expression]", position: SourcePosition) -> None:
@@ -104,7 +99,6 @@ class Definition:
     Attributes:
         value: The value, or with `append` what becomes the last element of the list defined before.
         sequence: Place in the order of the whole document.
-        position: The key.
     """
 
     __slots__ = ("append", "position", "sequence", "value")

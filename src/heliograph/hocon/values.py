@@ -47,15 +47,14 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """The kind of value in words, with its article."""
         return describe_kind(self.value)
 
     def at(self, position: SourcePosition) -> "Node":
-        """The same value as found through a substitution that stands at `position`."""
+        """As found through a substitution that stands at `position`."""
         return Node(self.value, position, self.source or self.position, self.weight, self.depth)
 
     def moved(self, position: SourcePosition) -> "Node":
-        """The same value as that of the field or element at `position`."""
+        """As that of the field or element at `position`."""
         return Node(self.value, position, self.source, self.weight, self.depth)
 
     def __repr__(self) -> str:
@@ -63,7 +62,6 @@ class Node:
 
 
 def describe_kind(value: Content) -> str:
-    """Name the kind of a value for an error message."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -76,7 +74,6 @@ def describe_kind(value: Content) -> str:
 
 
 def measure_weight(value: Content) -> int:
-    """Weight of a value whose children know theirs."""
     if isinstance(value, str):
         return _VALUE_WEIGHT + len(value)
     if isinstance(value, list):
@@ -87,7 +84,6 @@ def measure_weight(value: Content) -> int:
 
 
 def measure_depth(value: Content) -> int:
-    """Levels of containers in a value whose children know theirs."""
     if isinstance(value, list):
         return 1 + max((item.depth for item in value), default=0)
     if isinstance(value, dict):
@@ -96,7 +92,7 @@ def measure_depth(value: Content) -> int:
 
 
 def to_plain(node: Node) -> Plain:
-    """The tree as ordinary Python values, without positions."""
+    """Without positions."""
     holder: list[Plain] = []
     # Each entry: a node and the container that waits for it, with its key there (None appends).
     pending: list[tuple[Node, list[Plain] | dict[str, Plain], str]] = [(node, holder, "")]
@@ -127,13 +123,7 @@ def scalar_json(value: Scalar) -> str:
 
 
 def to_json(node: Node, indent: int | None = 2, write_scalar: Callable[[Scalar], str] = scalar_json) -> str:
-    """The tree as JSON text; integers of any size, floats with a fraction, keys in the order of the document.
-
-    Args:
-        node: What to write.
-        indent: Blanks per level, or None for everything on one line.
-        write_scalar: Gives the JSON of one scalar.
-    """
+    """Integers of any size, floats with a fraction, keys in the order of the document; on one line without `indent`."""
     return "".join(_json_pieces(node, indent, write_scalar))
 
 

@@ -15,18 +15,13 @@ _LINE_LENGTH: Final = 100
 
 
 def to_hocon(tree: Node) -> str:
-    """The document that reads as an object; no line at all for an empty one.
-
-    Raises:
-        ValueError: The tree is no object.
-    """
+    """No line at all for an empty object; raises `ValueError` for a tree that is none."""
     if not isinstance(tree.value, dict):
         raise ValueError("a document is an object")
     return "".join(f"{line}\n" for line in _lines(tree.value))
 
 
 def key_text(name: str) -> str:
-    """One name of a path as a document has it."""
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name)
 
 

@@ -26,14 +26,7 @@ BANS: Final = "bans"
 
 
 class UsersPart(Part):
-    """The users of built-in databases, and the pool for slow hashes; owned by the node.
-
-    The database is opened by the first authenticator that has users.
-
-    Attributes:
-        users: The users.
-        passwords: The pool.
-    """
+    """The users of built-in databases (opened by the first authenticator with users), and the pool for slow hashes."""
 
     name = "users"
     metrics = (
@@ -54,22 +47,18 @@ class UsersPart(Part):
         self._kernel = kernel
 
     async def start(self) -> None:
-        """Begin without users: those that there are lie in the database."""
         self.users = UserStore(self._open)
         self.passwords = PasswordPool(self._settings, self._kernel.alarms)
 
     async def stop(self) -> None:
-        """Commit what was taken, and close."""
         self.passwords.stop()
         await self.users.close()
 
     async def check(self, new: Config) -> Change | None:
-        """Other limits of the pool."""
         settings = new.authentication_settings.password_checks
         return Change(lambda: self.passwords.use(settings))
 
     def samples(self) -> list[Sample]:
-        """Counts of the pool, and of the database once it is open."""
         found, state = plain(self.passwords.statistics()), self.users.opened
         return found if state is None else [*found, *samples_of(_USERS, state.statistics(), state.commit_times)]
 
@@ -83,11 +72,7 @@ class UsersPart(Part):
 
 
 class BuiltInRulesPart(Part):
-    """Rules that commands set; owned by the node. Its database is opened when it is needed first.
-
-    Attributes:
-        rules: The rules.
-    """
+    """Rules that commands set; owned by the node. Its database is opened when it is needed first."""
 
     name = "built_in_rules"
     metrics = COMMITS
@@ -98,11 +83,9 @@ class BuiltInRulesPart(Part):
         self.rules = BuiltInRules(self._state)
 
     async def stop(self) -> None:
-        """Commit what was taken, and close."""
         await self.rules.close()
 
     def samples(self) -> list[Sample]:
-        """Counts of the database; none before it is open."""
         if not self.rules.is_open:
             return []
         return samples_of(DATABASE, self._state.statistics(), self._state.commit_times)
@@ -125,7 +108,6 @@ class StoredBansPart(Part):
         self._stored: StoredBans | None = None
 
     async def start(self) -> None:
-        """Load the bans of an earlier process, and keep those that come."""
         bans, path = self._bans.bans, self._directory.path
         self._kernel.context.sessions.wills.is_banned = bans.may_not_publish
 
@@ -143,15 +125,12 @@ class StoredBansPart(Part):
             await self._stored.close()
 
     def tick(self, uptime_us: int) -> None:
-        """Go on with what the disk refused."""
         if self._stored is not None:
             self._stored.tick()
 
     def health(self) -> str:
-        """Why the disk does not take them, or they cannot be read."""
         return "" if self._stored is None else str(self._stored.health)
 
     def samples(self) -> list[Sample]:
-        """Counts of the database; none before it is needed."""
         state = None if self._stored is None else self._stored.state
         return [] if state is None else samples_of(BANS, state.statistics(), state.commit_times)

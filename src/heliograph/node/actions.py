@@ -38,11 +38,7 @@ _FAILED: Final = ("waiting to restart", "failed", "interrupted")
 
 
 class ActionsPart(Part):
-    """How the connectors and actions of a node are; owned by the node.
-
-    Attributes:
-        programs: Starts the processes that test connections.
-    """
+    """How the connectors and actions of a node are; owned by the node."""
 
     name = "actions"
     needs = ("pipeline",)
@@ -58,7 +54,6 @@ class ActionsPart(Part):
         self._read_at_s = self._look_at_s = 0.0
 
     async def start(self) -> None:
-        """Begin to look at servers."""
         self._use(self._config)
 
     async def stop(self) -> None:
@@ -70,7 +65,6 @@ class ActionsPart(Part):
         return Change(lambda: self._use(new))
 
     def tick(self, uptime_us: int) -> None:
-        """Look at servers, and at what the pipeline says."""
         self._reachability.tick()
         now = _now_s()
         if self._queries and now >= self._read_at_s and (self._reading is None or self._reading.done()):
@@ -108,14 +102,12 @@ class ActionsPart(Part):
         return self._config
 
     def connector_state(self, connector_id: str) -> tuple[str, str]:
-        """The status of a connector, and the reason."""
         return self._reachability.state(connector_id)
 
     def rules_of(self, action_id: str) -> list[str]:
         return self._rules.get(action_id, [])
 
     def state(self, action_id: str) -> tuple[str, str]:
-        """The status of an action, and the reason."""
         action = self._actions.get(action_id)
         if action is None:
             return DISCONNECTED, "there is no such action"
@@ -139,19 +131,15 @@ class ActionsPart(Part):
         return CONNECTING, self._figures.problem or "the pipeline has yet to start it; rows wait for it"
 
     def counts(self, action_id: str) -> dict[str, int]:
-        """What is counted of an action, under EMQX's names."""
         return self._figures.find(query_name(action_id)).numbers()
 
     def rates(self, action_id: str) -> dict[str, float]:
-        """How fast rows come to an action."""
         return self._figures.find(query_name(action_id)).rate.numbers()
 
     def reset(self, action_id: str) -> None:
-        """Count from zero for an action."""
         self._figures.find(query_name(action_id)).reset()
 
     async def look(self, connector_id: str) -> None:
-        """See now whether a connector can be reached."""
         await self._reachability.look(connector_id)
 
     async def try_again(self, connector_id: str) -> None:
@@ -180,17 +168,11 @@ def _now_s() -> float:
 
 
 class TargetUnreachableError(Exception):
-    """The test of a connection failed."""
-
     code: ClassVar[str] = "action_test_failed"
 
 
 async def probe(section: Mapping[str, Any], programs: Programs) -> None:
-    """See whether the target of a sink can be reached and lets us in, in a process of its own.
-
-    Args:
-        section: The section of a rule of a pipeline file.
-        programs: Starts the process.
+    """See, in a process of its own, whether the target of a sink can be reached and lets us in.
 
     Raises:
         TargetUnreachableError: It cannot.

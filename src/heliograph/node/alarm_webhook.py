@@ -66,27 +66,16 @@ class AlarmWebhookPart(HookedPart):
         self._sent_count = self._failed_count = self._dropped_count = 0
 
     async def start(self) -> None:
-        """Note alarms from now on, if there is a service.
-
-        Raises:
-            OSError: A file of its TLS settings cannot be used.
-        """
         self._context = await asyncio.to_thread(_context_of, self._settings) if self._settings.enable else None
         self.hook_in()
 
     async def stop(self) -> None:
-        """Give up what waits."""
         await super().stop()
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
     async def check(self, new: Config) -> Change | None:
-        """Another service, from the next message on.
-
-        Raises:
-            OSError: A file of its TLS settings cannot be used.
-        """
         settings = new.alarm.webhook
         context = await asyncio.to_thread(_context_of, settings)
 
@@ -99,14 +88,12 @@ class AlarmWebhookPart(HookedPart):
         return Change(use)
 
     def wanted(self) -> Sequence[Hook]:
-        """Nothing where there is no service."""
         if not self._settings.enable:
             return ()
         points = ((hooks.ALARM_ACTIVATED, "activated"), (hooks.ALARM_DEACTIVATED, "deactivated"))
         return [Hook(point, partial(self._on_alarm, event), EVENTS) for point, event in points]
 
     def samples(self) -> list[Sample]:
-        """How many messages wait, and what became of others."""
         return plain(
             {
                 "alarms.webhook.waiting": len(self._waiting),
@@ -134,7 +121,6 @@ class AlarmWebhookPart(HookedPart):
             self._sending = asyncio.create_task(self._send_all(), name="alarm webhook")
 
     async def _send_all(self) -> None:
-        """Send what waits, one after the other."""
         http = await asyncio.to_thread(_loaded)
         while self._waiting:
             settings = self._settings
@@ -149,7 +135,6 @@ class AlarmWebhookPart(HookedPart):
                 await client.aclose()
 
     async def _is_taken(self, ask: Callable[[], Awaitable[str]]) -> bool:
-        """Whether the service takes a message in one of a few attempts."""
         fault = ""
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -160,7 +145,7 @@ class AlarmWebhookPart(HookedPart):
         return False
 
     async def _ask(self, http: ModuleType, client: "httpx.AsyncClient", settings: AlarmWebhook, body: bytes) -> str:
-        """Send a message once: what went wrong, which names neither the URL nor a header; empty for nothing."""
+        """What went wrong, which names neither the URL nor a header; empty for nothing."""
         headers = {"content-type": _JSON, **{name.lower(): value for name, value in settings.headers.items()}}
         question = http.HttpQuestion("POST", settings.url, tuple(headers.items()), body)
         try:

@@ -33,7 +33,7 @@ def tell_parts(summary: str) -> None:
 
 
 def tell_listeners(listeners: Sequence[Listener], config: Config, chains: Hooks) -> None:
-    """Log the listeners; a warning where every client is let in from everywhere."""
+    """A warning where every client is let in from everywhere."""
     has_callbacks = bool(chains.point(hooks.CLIENT_AUTHENTICATE).callbacks)
     for listener in listeners:
         _log.info("listener %s:%s listens on %s", listener.kind, listener.name, listener.address)
@@ -57,11 +57,6 @@ def tell_stop_begins(connections: int) -> None:
 
 
 def tell_stopped(seconds: float, failed: Sequence[str]) -> None:
-    """A node has stopped.
-
-    Args:
-        failed: The parts that could not be stopped in order.
-    """
     if failed:
         _log.error("stopped after %.1f s, not in order: %s failed, see above", seconds, ", ".join(failed))
     else:
@@ -69,7 +64,6 @@ def tell_stopped(seconds: float, failed: Sequence[str]) -> None:
 
 
 def tell_refused(error: Exception) -> None:
-    """A configuration cannot be used, for one reason or for several."""
     if isinstance(error, ExceptionGroup):
         for one in error.exceptions:
             tell_refused(one)
@@ -82,7 +76,7 @@ def tell_refused(error: Exception) -> None:
 
 
 def tell_changed(plan: Plan) -> None:
-    """A configuration was applied; what waits for the next start is logged once, and `ctl status` shows it."""
+    """What waits for the next start is logged once, and `ctl status` shows it."""
     if plan.now:
         _log.info("the configuration changed: %s", ", ".join(plan.now))
     else:

@@ -96,12 +96,7 @@ _LATE_S: Final = 1.0  # a loop that is so late from tick to tick has no time for
 
 
 def make_server(parts: Parts, name: str, ready_us: int) -> RpcServer:
-    """The server of a node whose parts have started; it is not started.
-
-    Args:
-        name: The name of the node.
-        ready_us: Since when it is ready, in microseconds on the monotonic clock.
-    """
+    """The server of a node whose parts have started, not started itself; `ready_us` is on the monotonic clock."""
     faults = parts.get(KernelPart).broker.faults
     return RpcServer(
         methods_of(parts, name, ready_us),
@@ -114,7 +109,6 @@ def make_server(parts: Parts, name: str, ready_us: int) -> RpcServer:
 
 
 def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
-    """All that can be asked; one line for each module of `control`."""
     kernel = parts.get(KernelPart)
     manager = parts.get(ConfigChangesPart).manager
 
@@ -171,7 +165,6 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
 
 
 def _of_process(parts: Parts, uptime_s: Callable[[], int]) -> list[Method]:
-    """What is asked of the process of the node, and what it counts."""
     memory, probe = parts.get(MemoryPart).contract, parts.get(SysmonPart).probe
     return [
         *vm.methods(memory, parts.get(Ticker).samples, uptime_s, lambda: probe.watch.turns),
@@ -181,7 +174,6 @@ def _of_process(parts: Parts, uptime_s: Callable[[], int]) -> list[Method]:
 
 
 def _of_rules(parts: Parts, manager: ConfigManager | None) -> list[Method]:
-    """What is asked of rules, of their language, and for their replays."""
     return [
         *rules.methods(
             parts.get(RulesPart).engine,
@@ -218,7 +210,6 @@ def _transformation(parts: Parts) -> MessageTransformation:
 
 
 def _of_clients(parts: Parts, context: ChannelContext) -> list[Method]:
-    """What is asked of clients, their subscriptions, and topics."""
     publishing = messages.MessagesAnswers(context, lambda: _limits(parts))
     return [
         *clients.methods(context),
@@ -246,6 +237,5 @@ def _databases(parts: Parts) -> list[AskedDatabase]:
 
 
 def _storage_samples(parts: Parts) -> list[Sample]:
-    """What those parts count that have a database."""
     storing = [part for part in parts.all() if any(metric in COMMITS for metric in part.metrics)]
     return [sample for part in storing for sample in part.samples()]

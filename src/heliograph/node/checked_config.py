@@ -12,28 +12,17 @@ Fault = tuple[tuple[str, ...], str]
 
 
 def checked_config(layers: Layers, environ: Mapping[str, str] | None = None) -> Config:
-    """The configuration of a node; may be called in a thread.
-
-    Args:
-        environ: Where variables are that a warning tells to have no meaning; None for no warning.
-
-    Raises:
-        ConfigError: With every problem that was found.
-    """
+    """The configuration of a node, or a `ConfigError` with every problem; may be called in a thread."""
     return config_of(layers, (open_listener_faults, language_faults), environ)
 
 
 def startable_config(layers: Layers) -> Config:
-    """The configuration of a node that runs, which has to be one that it can start with too; reads files.
-
-    Raises:
-        ConfigError: With every problem that was found.
-    """
+    """One that a node can start with too; reads files. Raises `ConfigError` with every problem."""
     return config_of(layers, (open_listener_faults, language_faults, file_faults))
 
 
 def language_faults(config: Config) -> Iterator[Fault]:
-    """The path of each setting that a language or a schema finds wrong, and what is wrong with it.
+    """The path of each setting that a language or a schema finds wrong, and why.
 
     A language is loaded where a configuration uses it: the start of a node that has no rules does not wait for theirs.
     """

@@ -19,12 +19,9 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ZoneAttributes:
-    """What makes attributes of clients, by zone; owned by the node.
+    """Makes attributes of clients, by zone; owned by the node.
 
     Args:
-        config: The whole configuration.
-        clock: Microseconds on the monotonic clock.
-        environment: Where expressions find variables of the environment.
         counted: What was counted before, where this takes the place of another.
 
     Raises:
@@ -48,15 +45,12 @@ class ZoneAttributes:
             self._zones = {zone: ClientAttributes(one, log, environment) for zone, one in self._settings.items() if one}
 
     def serves(self, config: Config) -> bool:
-        """Whether another configuration asks for the same attributes."""
         return _settings(config) == self._settings
 
     def of_zone(self, zone: str) -> ClientAttributes | None:
-        """What makes the attributes of a zone's clients; None where they have none."""
         return self._zones.get(zone)
 
     def statistics(self) -> dict[str, int]:
-        """Attributes that were made, and expressions that gave nothing or failed."""
         zones = self._zones.values()
         return {
             "client_attrs.made": self._counted["client_attrs.made"] + sum(zone.made for zone in zones),

@@ -29,8 +29,6 @@ _LINES_A_MINUTE: Final = 60
 
 
 class _Watched:
-    """A receiver that is looked at."""
-
     def __init__(self, drops: Drops, now: int) -> None:
         self.drops = drops
         self.counts: dict[str, int] = {}  # at the last look
@@ -40,13 +38,7 @@ class _Watched:
 
 
 class DropWatch:
-    """Owned by `ClientLogPart`, which ticks it.
-
-    Args:
-        ledger: Where receivers are that began to drop.
-        logger: Where lines go, a bounded number a minute.
-        clock: Microseconds on the monotonic clock.
-    """
+    """Looks at receivers that began to drop; owned by `ClientLogPart`, which ticks it."""
 
     def __init__(
         self,
@@ -62,14 +54,12 @@ class DropWatch:
         self._watched: list[_Watched] = []
 
     def tick(self) -> None:
-        """Look at those that drop; forget those that do not any more."""
         now = self._clock()
         self._watched += [_Watched(drops, now) for drops in self._ledger.take()]
         self._watched = [watched for watched in self._watched if self._look(watched, now)]
         self._alarms.tick()
 
     def statistics(self) -> dict[str, int]:
-        """How many receivers drop, and the alarms of full queues."""
         return {
             "delivery.droppers": len(self._watched),
             "delivery.droppers.unwatched": self._ledger.unwatched_count,
@@ -134,7 +124,6 @@ class ClientLogPart(HookedPart):
         self._kernel = kernel
 
     async def start(self) -> None:
-        """Tell what the level of the log allows."""
         kernel = self._kernel
         alarms, clock = kernel.alarms, kernel.context.clock
         self._told = ClientLog(_log, clock)
@@ -143,21 +132,17 @@ class ClientLogPart(HookedPart):
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """Tell what another level of the log allows, which is set by then."""
         return None if level_of(new.log) == self._level else Change(self.hook_in)
 
     def tick(self, uptime_us: int) -> None:
-        """Look at those that drop, end alarms, and see whether another level is set for a while."""
         if _log.getEffectiveLevel() != self._level:
             self.hook_in()
         each((self._conflicts.tick, self._drops.tick), lambda tick: tick())
 
     def samples(self) -> list[Sample]:
-        """Alarms of clients, and how many receivers drop."""
         return plain({**self._conflicts.statistics(), **self._drops.statistics()})
 
     def wanted(self) -> Sequence[Hook]:
-        """What the level of the log allows, and what makes alarms."""
         self._level = _log.getEffectiveLevel()
         told = self._told
         tells_clients, tells_subscriptions = _log.isEnabledFor(logging.INFO), _log.isEnabledFor(logging.DEBUG)
@@ -173,5 +158,5 @@ class ClientLogPart(HookedPart):
 
 
 def _is_denial(what: str) -> bool:
-    """Whether decisions of a kind are logged: what is denied, but not again while the connection remembers it."""
+    """What is denied, but not again while the connection remembers it."""
     return what == "deny"

@@ -20,11 +20,7 @@ _ADVICE: Final = "Check what sets the clock of this machine (NTP)"
 
 
 class NodeClock:
-    """Tells the broker the time; owned by the node's kernel.
-
-    Args:
-        alarms: Where an alarm stands while the node's time is not that of the wall clock.
-    """
+    """Tells the broker the time; owned by the node's kernel."""
 
     def __init__(self, broker: Broker, alarms: Alarms) -> None:
         self._broker = broker
@@ -35,7 +31,7 @@ class NodeClock:
         self._counts = {"jumps.ahead": 0, "jumps.back": 0, "jumps.followed": 0}
 
     def begin_turn(self) -> int:
-        """Look at both clocks, and tell the broker the time; the uptime."""
+        """Look at both clocks, and tell the broker the time; returns the uptime."""
         uptime = uptime_us()
         event = self._broker.clock.look(uptime, time.time_ns() // 1000)
         self._broker.begin_turn(uptime)
@@ -47,11 +43,10 @@ class NodeClock:
         return uptime
 
     def now_us(self) -> int:
-        """The node's time now, in microseconds since the epoch."""
         return int(self._broker.clock.at(uptime_us()))
 
     def expect_after(self, stored_us: int) -> None:
-        """The newest stored message is of this time: say so if the wall clock is behind it at the start."""
+        """Warn if the wall clock at the start is behind the time of the newest stored message."""
         behind_us = stored_us - self._broker.now_us
         if behind_us < clock.JUMP_US:
             return
@@ -65,7 +60,6 @@ class NodeClock:
         self._begin(BEHIND, text)
 
     def statistics(self) -> dict[str, float]:
-        """How often the wall clock jumped, and how far it is ahead of the node's time."""
         numbers: dict[str, float] = {f"clock.{name}": count for name, count in self._counts.items()}
         numbers["clock.error_s"] = round(int(self._broker.clock.error_us) / 1e6, 1)
         return numbers
@@ -117,7 +111,6 @@ class NodeClock:
 
 
 def uptime_us() -> int:
-    """Microseconds on the monotonic clock."""
     return time.monotonic_ns() // 1000
 
 

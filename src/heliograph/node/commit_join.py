@@ -17,14 +17,11 @@ OnDone = Callable[[int, StorageError | None], None]
 
 
 class TicketSource(Protocol):
-    """The commit queue whose tickets channels wait for; `storage.group_commit.CommitQueue` is one."""
-
     @property
-    def gathering_ticket(self) -> int:
-        """The ticket of what is handed to it next."""
+    def gathering_ticket(self) -> int: ...
 
     def touch(self) -> int:
-        """The same, and have it answered for even if nothing comes."""
+        """The same, which is answered for even if nothing comes."""
 
 
 class Follower:
@@ -41,12 +38,10 @@ class Follower:
 
     @property
     def first(self) -> int | None:
-        """The leader's ticket that must wait, if any."""
         return self._tied[0][0] if self._tied else None
 
     @property
     def last(self) -> int | None:
-        """The newest of the leader's tickets that must wait, if any."""
         return self._tied[-1][0] if self._tied else None
 
     def took(self, ticket: int) -> None:
@@ -57,7 +52,6 @@ class Follower:
         self._tied.append((leading, first, ticket))
 
     def done(self, ticket: int, error: StorageError | None) -> None:
-        """A commit of the database is durable, or was refused."""
         if error is not None:
             for leading, first, last in self._tied:  # one commit may hold what is tied to several of the leader's
                 if first <= ticket <= last:
@@ -74,10 +68,8 @@ class CommitJoin:
     """Joins the commits of a node's databases; owned by the node, lives in its event-loop thread.
 
     Args:
-        leader: The commit queue of `messages`.
         on_done: Called for each ticket of the leader, in order, when everything tied to it is durable, or refused. Its
             error is any database's: what only the leader keeps goes by `own_error`.
-        faults: Where an answer that raises is contained.
     """
 
     def __init__(self, leader: TicketSource, on_done: OnDone, faults: Faults) -> None:
@@ -100,11 +92,7 @@ class CommitJoin:
         return any(follower.is_full() for follower in self._followers)
 
     def follow(self, name: str, is_full: Callable[[], bool] = lambda: False) -> Follower:
-        """Make acknowledgements wait for another database too.
-
-        Args:
-            is_full: Whether so much waits for its commit that publishers must wait; for one whose sink does not say so.
-        """
+        """`is_full` says whether publishers must wait for its commits, where no sink of the database says so."""
         follower = Follower(self, name, is_full)
         self._followers.append(follower)
         return follower
@@ -122,7 +110,6 @@ class CommitJoin:
         return 0
 
     def done(self, ticket: int, error: StorageError | None) -> None:
-        """A commit of the leader is durable, or was refused."""
         self._waiting.append((ticket, error))
         self.release()
 
@@ -130,7 +117,6 @@ class CommitJoin:
         self._refused[ticket] = error
 
     def release(self) -> None:
-        """Answer tickets whose commits are all done."""
         firsts = [first for follower in self._followers if (first := follower.first) is not None]
         while self._waiting and all(self._waiting[0][0] < first for first in firsts):
             ticket, error = self._waiting.popleft()

@@ -33,8 +33,6 @@ class ConfigChangesPart(Part):
     Args:
         layers: What the node was started with; None where a program made its configuration, which can change it only by
             `Node.reload`.
-        parts: All parts of the node.
-        now_s: The time, in seconds since the epoch.
     """
 
     name = "config_changes"
@@ -68,7 +66,6 @@ class ConfigChangesPart(Part):
 
     @property
     def manager(self) -> ConfigManager | None:
-        """What makes changes of a node that has started; None where there are no layers."""
         if self._manager is None and self._layers is not None:
             self._manager = self._made(self._layers)
         return self._manager
@@ -79,7 +76,6 @@ class ConfigChangesPart(Part):
             self._manager = self._made(self._layers)
 
     async def stop(self) -> None:
-        """Stop taking changes; the one that is made comes to its end."""
         if self._manager is not None:
             await self._manager.stop()
         if self._audit is not None:
@@ -111,7 +107,6 @@ class ConfigChangesPart(Part):
         return ConfigManager(held, files, self.audit, kernel.alarms, self._now_s)
 
     async def check(self, new: Config) -> Change | None:
-        """Other limits of the audit log."""
         settings = new.log.audit
         return None if settings == self._settings else Change(lambda: self._limit(settings))
 
@@ -121,7 +116,7 @@ class ConfigChangesPart(Part):
             self._audit.use(settings)
 
     async def reload(self) -> bool:
-        """Read all files again and apply what differs; whether that was done, the log says what or why not."""
+        """Whether files were read again and applied; the log says what or why not."""
         if self.manager is None:
             return False
         from heliograph.config_changes.terms import Author

@@ -35,8 +35,6 @@ class CongestionPart(Part):
         self._of_zones: dict[str, LastingAlarms] = {}  # with the settings that hold
 
     async def check(self, new: Config) -> Change | None:
-        """Other settings; alarms that go on have them too."""
-
         def use() -> None:
             self._config = new
             for zone, alarms in self._of_zones.items():
@@ -46,7 +44,6 @@ class CongestionPart(Part):
         return Change(use)
 
     def tick(self, uptime_us: int) -> None:
-        """Begin alarms of those that are stuck, and end those of others."""
         for listener in self._listeners.listeners:
             for channel in listener.connections.stuck(uptime_us - _STUCK_US):
                 self._tell(channel)

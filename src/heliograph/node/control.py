@@ -34,9 +34,6 @@ class ControlPart(Part):
 
     A socket that cannot be opened does not keep the node from its clients: an alarm says why. What can be asked is
     loaded, in a thread, when the first asker comes: neither a start nor a node that is asked nothing pays for it.
-
-    Args:
-        parts: All parts of the node.
     """
 
     name = "control"
@@ -65,11 +62,6 @@ class ControlPart(Part):
         self._said = ""
 
     async def start(self) -> None:
-        """Open the socket.
-
-        Raises:
-            ControlGroupError: There is no such group.
-        """
         group = group_number(self._config.node.control_group)
         self._ready_us = uptime_us()
         try:
@@ -82,7 +74,6 @@ class ControlPart(Part):
         asyncio.get_running_loop().add_reader(listening, self._begin)
 
     async def stop(self) -> None:
-        """Close it; what is being answered is given up."""
         listening, self._listening = self._listening, None
         if listening is None:
             return
@@ -103,7 +94,6 @@ class ControlPart(Part):
         return Change(lambda: self._use(new, group))
 
     def health(self) -> str:
-        """Why nothing can be asked."""
         return self._said
 
     def samples(self) -> list[Sample]:
@@ -114,7 +104,6 @@ class ControlPart(Part):
         open_to_group(self._path, group)
 
     def _begin(self) -> None:
-        """The first asker is there: serve from now on."""
         assert self._listening is not None
         asyncio.get_running_loop().remove_reader(self._listening)
         self._beginning = asyncio.create_task(self._serve(self._listening), name="control socket")
@@ -138,17 +127,11 @@ class ControlPart(Part):
 
 
 class ControlGroupError(Exception):
-    """`node.control_group` cannot be used; the message says why."""
-
     code: ClassVar[str] = "node_control_group"
 
 
 def bind(path: Path) -> socket.socket:
-    """A socket that listens at a path, for its user only; it takes the place of one that a killed node has left.
-
-    Raises:
-        OSError: The path cannot be used.
-    """
+    """A socket for its user only, in the place of one that a killed node has left."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.unlink(missing_ok=True)
@@ -163,11 +146,7 @@ def bind(path: Path) -> socket.socket:
 
 
 def group_number(name: str) -> int | None:
-    """The number of a group; None for no name.
-
-    Raises:
-        ControlGroupError: There is no such group.
-    """
+    """None for no name; raises `ControlGroupError`."""
     if not name:
         return None
     try:

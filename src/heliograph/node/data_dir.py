@@ -21,7 +21,7 @@ _FOLDERS: Final = ("storage", "state", "keyed")  # of a data directory, with wha
 
 
 class NodeError(Exception):
-    """The node cannot start; the message says why and which setting to change."""
+    """The message says why the node cannot start, and which setting to change."""
 
     code: ClassVar[str] = "node_data_dir"
 
@@ -30,7 +30,6 @@ class DataDirectory(Part):
     """Holds the data directory for this process from its start to its stop; owned by the node.
 
     Attributes:
-        path: The directory.
         number: The node's number, a part of every message id; known from the start on.
     """
 
@@ -44,11 +43,6 @@ class DataDirectory(Part):
         self._lock: TextIO | None = None  # held open while this process owns the directory
 
     async def start(self) -> None:
-        """Take the directory.
-
-        Raises:
-            NodeError: It cannot be used, or another node uses it.
-        """
         self._lock = _lock(self.path, 0o067 if self._config.node.control_group else 0o077)
         configured = self._config.node.number
         self.number = read_or_choose_number(self.path) if configured is None else configured
@@ -64,7 +58,7 @@ class DataDirectory(Part):
 
 
 def read_or_choose_number(data_dir: Path) -> int:
-    """The number that was chosen for a node at its first start; chosen now, at random, if there is none.
+    """The number that was chosen, at random, at a node's first start, which this may be.
 
     A disk that refuses it keeps no node from starting: the number then holds for this process.
     """
@@ -99,7 +93,7 @@ def _lock(data_dir: Path, closed_to: int) -> TextIO:
 
 
 def _close_to_others(data_dir: Path, closed_to: int) -> None:
-    """Close a data directory that is open to other users: an earlier version's, or one made by hand."""
+    """Such a directory is an earlier version's, or one made by hand."""
     if data_dir.stat().st_mode & closed_to == 0:
         return
     try:

@@ -33,8 +33,6 @@ _SITE_ALARM: Final = "storage_site_id"
 
 
 class _Copy:
-    """A database beside `messages`, which acknowledgements wait for too."""
-
     def __init__(self, stored: StoredMessages, follower: Follower, code: Callable[[], int]) -> None:
         self.stored = stored
         self.follower = follower
@@ -48,8 +46,6 @@ class Databases(Part):
     that are no longer configured.
 
     Attributes:
-        messages: The main one, `messages`.
-        join: What acknowledgements wait for.
         sink: Takes messages from the broker.
         refusals: Which databases of the node refuse messages now.
         on_stored: Called when `messages` has a ticket, or refuses it: replays may go on.
@@ -83,7 +79,7 @@ class Databases(Part):
         self.on_done: list[Callable[[int, bool, bool], object]] = []
 
     async def start(self) -> None:
-        """Open them; one that cannot be opened refuses messages, and the others take them."""
+        """A database that cannot be opened refuses messages, and the others take them."""
         self._backend = NodeDatabases(self._directory.path, clock=self._kernel.clock.now_us)
         self.refusals = Refusals(self._kernel.broker)
         if is_anything_stored(self._config):
@@ -97,11 +93,7 @@ class Databases(Part):
         await every(self._all, StoredMessages.close)
 
     async def check(self, new: Config) -> Change | None:
-        """Other topics, limits and databases, from the next message on; new databases are opened now.
-
-        Raises:
-            StorageError: A new database cannot be opened.
-        """
+        """New databases are opened now, which may raise `StorageError`."""
         now = self._config
         is_opening = not self.is_open and is_anything_stored(new)
         if not is_opening and new.durable_storage == now.durable_storage:
@@ -125,7 +117,6 @@ class Databases(Part):
         return Change(apply, lambda: self._close_copies(opened, made))
 
     def _use(self, config: Config) -> None:
-        """Apply new settings to open databases; close removed ones."""
         self._config, storage = config, config.durable_storage
         if not self.is_open:
             return
@@ -155,16 +146,14 @@ class Databases(Part):
 
     @property
     def fullness(self) -> float:
-        """How full the fullest queue of commits is; 1 is full."""
+        """Of the fullest queue of commits; 1 is full."""
         return max((one.group.fullness for one in self._all), default=0.0)
 
     @property
     def stored(self) -> Sequence[StoredMessages]:
-        """All of them that are open, or should be."""
         return self._all
 
     def health(self) -> str:
-        """Which of them refuse messages, and why."""
         return "; ".join(f"{one.name}: {one.health}" for one in self._all if not one.health.is_good)
 
     def summary(self) -> str:
@@ -172,11 +161,7 @@ class Databases(Part):
 
     @property
     def site_id(self) -> str:
-        """The node's permanent id.
-
-        Raises:
-            StorageError: It cannot be read or made.
-        """
+        """The node's permanent id; `StorageError` if it cannot be read or made."""
         return self._backend.site_id
 
     def samples(self) -> list[Sample]:
@@ -241,7 +226,6 @@ class Databases(Part):
         return stored
 
     def _check_site(self) -> None:
-        """Say so if it is not known who this node is."""
         messages = self.messages.database
         try:
             site_id = self._backend.site_id
@@ -273,7 +257,7 @@ class Databases(Part):
 
 
 class CommitsPart(Part):
-    """Commits at the stop what the databases took, while what waits for it still runs; owned by the node."""
+    """Commits at the stop what the databases took, while what waits for it still runs."""
 
     name = "commits"
     needs = ("databases", "sessions", "delayed")
@@ -282,5 +266,4 @@ class CommitsPart(Part):
         self._databases = databases
 
     async def stop(self) -> None:
-        """Commit what was taken, and take nothing more."""
         await self._databases.commit()

@@ -45,13 +45,9 @@ class StoredDelayed:
 
     Args:
         state: The database; made by `open_state` when it is needed first.
-        open_state: Opens it. It may be out of order: it is returned all the same, and takes changes when it can.
+        open_state: Opens it when needed. It may be out of order: it takes changes when it can.
         is_there: Whether there is one on the disk.
-        call_soon: Calls what it is given in a later turn of the event loop.
-        alarms: Where an alarm stands while delayed messages are refused.
-
-    Attributes:
-        health: Whether the disk takes them.
+        call_soon: Calls its argument in a later turn of the event loop.
     """
 
     def __init__(
@@ -124,7 +120,6 @@ class StoredDelayed:
             _log.info("%d delayed messages are held again", count)
 
     def tick(self) -> None:
-        """Go on with what the disk refused."""
         if self.health.is_good:
             return
         if not self._is_loaded:
@@ -134,13 +129,11 @@ class StoredDelayed:
         self._delete()
 
     def samples(self) -> list[Sample]:
-        """Counts of the database; none before it is needed."""
         if self._state is None:
             return []
         return samples_of(DELAYED, self._state.statistics(), self._state.commit_times)
 
     async def close(self) -> None:
-        """Commit what was taken, and close."""
         if self._state is not None:
             if self._forgotten:
                 self._delete()
@@ -190,10 +183,6 @@ class DelayedPart(HookedPart):
 
     Args:
         bans: Whose delayed messages are not published.
-        databases: Where commits are joined, if anything is stored.
-
-    Attributes:
-        messages: The messages that are held.
     """
 
     name = "delayed"
@@ -216,17 +205,13 @@ class DelayedPart(HookedPart):
         self._stored: StoredDelayed | None = None
 
     async def start(self) -> None:
-        """Hold again what an earlier process held, and take more."""
         self.messages = make_delayed(self._config, self._kernel.context, self._bans.bans)
         self._databases.on_done.append(self.messages.on_committed)
         self._state = LocalState(self._directory.path, DELAYED)  # opened when it is needed
         self._use(self._config)
 
     async def check(self, new: Config) -> Change | None:
-        """Other limits, from the next message on; or none is held any more, or again.
-
-        What is held already is published when it is due, whatever the settings say.
-        """
+        """What is held already is published when it is due, whatever the settings say."""
         now = self._config
         if (new.delayed, new.durable_storage.delayed) == (now.delayed, now.durable_storage.delayed):
             return None
@@ -242,27 +227,24 @@ class DelayedPart(HookedPart):
         self.hook_in()
 
     async def stop(self) -> None:
-        """Commit what was taken; messages that are not on the disk are lost, which the log tells."""
+        """Messages that are not on the disk are lost, which the log tells."""
         await super().stop()
         tell_lost(self.messages)
         if self._stored is not None:
             await self._stored.close()
 
     def tick(self, uptime_us: int) -> None:
-        """Publish what is due, and go on with what the disk refused."""
         self.messages.tick(uptime_us)
         if self._stored is not None:
             self._stored.tick()
 
     def wanted(self) -> Sequence[Hook]:
-        """For messages to topics that ask for it, where delays are switched on."""
         if not self._config.delayed.enable:
             return ()
         messages = self.messages
         return (Hook(hooks.MESSAGE_PUBLISH, messages.on_message_publish, hook_order.DELAYED, messages.wants),)
 
     def health(self) -> str:
-        """Why the disk refuses them."""
         return "" if self._stored is None else str(self._stored.health)
 
     def samples(self) -> list[Sample]:
@@ -271,7 +253,6 @@ class DelayedPart(HookedPart):
 
 
 def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> DelayedMessages:
-    """Holds messages in memory; not hooked in yet."""
     return DelayedMessages(
         context.broker,
         config.delayed.max_delayed_messages,
@@ -284,20 +265,16 @@ def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> Dela
 
 
 def tell_lost(messages: DelayedMessages) -> None:
-    """Let go of what is held in memory only, and log how much that is."""
     lost = messages.clear()
     if lost:
         _log.warning("%d delayed messages were held and are lost: they are not stored", lost)
 
 
 def is_stored(config: Config) -> bool:
-    """Whether a node keeps delayed messages on its disk."""
     return config.delayed.enable and config.delayed.storage_type == "disc"
 
 
 def _open_delayed(database: LocalState, delayed: DelayedMessages, join: CommitJoin, alarms: Alarms) -> StoredDelayed:
-    """Keep the delayed messages of a node on its disk from now on."""
-
     def open_state(on_committed: OnStateCommitted) -> StateDatabase:
         database.listen(on_committed)
         try:
@@ -313,7 +290,7 @@ def _open_delayed(database: LocalState, delayed: DelayedMessages, join: CommitJo
 
 
 def may_be_there(database: Path) -> bool:
-    """Whether a database exists or must; also if that cannot be known: opening it says why."""
+    """Also if that cannot be known: opening it says why."""
     try:
         return THIS_DISK.is_there(database)
     except (OSError, StorageError):

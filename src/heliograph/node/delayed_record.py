@@ -12,14 +12,12 @@ _HEAD: Final = Struct(">II")  # bytes of the fields, bytes of the properties
 
 
 class DelayedRecord(NamedTuple):
-    """A message as it lies on the disk."""
-
     due_at: int  # microseconds since the epoch
     message: Message
 
 
 def message_key(number: int) -> bytes:
-    """The key of a message; numbers and keys have the same order."""
+    """Numbers and keys have the same order."""
     return MESSAGE + number.to_bytes(8, "big")
 
 
@@ -36,11 +34,7 @@ def encode(due_at: int, message: Message) -> bytes:
 
 
 def decode(value: bytes) -> DelayedRecord:
-    """Read a record.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """Raises `ValueError`."""
     if len(value) < _HEAD.size:
         raise ValueError("it is too short")
     fields_bytes, properties_bytes = _HEAD.unpack_from(value)

@@ -81,11 +81,7 @@ class SessionsPart(Part):
             groups.start(table)
 
     async def check(self, new: Config) -> Change | None:
-        """Other topics, timeouts and limits.
-
-        Raises:
-            StorageError: Topics change, and sessions cannot be read.
-        """
+        """`StorageError` if topics change, and sessions cannot be read."""
         changes: list[tuple[Callable[[], None], Callable[[], None]]] = []
         topics = new.durable_storage.messages.topics
         if topics != self._config.durable_storage.messages.topics:
@@ -113,18 +109,16 @@ class SessionsPart(Part):
                 state.use(fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
 
     async def stop(self) -> None:
-        """Save all that has changed, and close; groups first, whose members sessions are."""
+        """Groups first, whose members sessions are."""
         if self._saying_off is not None:
             await self._saying_off
         await every(self._both(), _close)
 
     def tick(self, uptime_us: int) -> None:
-        """Save the sessions that have moved on, so many at once."""
         ticks: list[Callable[[], None]] = [partial(sessions.tick, uptime_us) for sessions in self._sessions]
         each((*ticks, *(groups.tick for groups in self._groups)), lambda tick: tick())
 
     def samples(self) -> list[Sample]:
-        """Counts of sessions and groups, and of their databases."""
         found = [sample for groups in self._groups for sample in groups.samples()]
         for sessions, state in zip(self._sessions, self._states, strict=True):
             found += plain(sessions.statistics())
@@ -132,7 +126,6 @@ class SessionsPart(Part):
         return found
 
     def health(self) -> str:
-        """Why sessions or groups cannot be read or saved."""
         return "; ".join(str(one.health) for one in self._both() if not one.health.is_good)
 
     def summary(self) -> str:

@@ -34,11 +34,9 @@ class KnownClients(HookedPart):
         self._clients: dict[str, ClientInfo] = {}
 
     async def start(self) -> None:
-        """Note clients that come, if an event needs it."""
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """Other events, which may need clients that are connected already."""
         is_needed = _is_needed(new)
         return None if is_needed is self._is_needed else Change(lambda: self._use(is_needed))
 
@@ -73,11 +71,7 @@ class KnownClients(HookedPart):
 
 
 class SysTopicsPart(HookedPart):
-    """Publishes what the node says of itself; owned by the node.
-
-    Args:
-        numbers: The values of some metrics by their names.
-    """
+    """Publishes what the node says of itself."""
 
     name = "sys_topics"
     metrics = (
@@ -97,7 +91,6 @@ class SysTopicsPart(HookedPart):
         self._numbers = numbers
 
     async def start(self) -> None:
-        """Publish from the first tick on."""
         broker = self._kernel.broker
         self._topics = SysTopicMessages(
             self._node_name,
@@ -112,7 +105,6 @@ class SysTopicsPart(HookedPart):
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """Other intervals, from the next tick on, and other events."""
         settings = new.sys_topics
         if settings == self._settings:
             return None
@@ -168,7 +160,6 @@ class EventMessagesPart(HookedPart):
         self.hook_in()
 
     def wanted(self) -> Sequence[Hook]:
-        """A callback for each event that the settings ask for."""
         asked, events = self._settings, self._events
         wanted = (
             (asked.client_connected, hooks.CLIENT_CONNECTED, events.on_client_connected),

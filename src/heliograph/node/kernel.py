@@ -26,13 +26,7 @@ from heliograph.settings.records import microseconds
 
 
 class Voice:
-    """How a node speaks of itself: its own messages, and alarms; owned by its kernel.
-
-    Attributes:
-        publisher: How its messages get published.
-        outgoing: Where they wait.
-        alarms: Its alarms.
-    """
+    """How a node speaks of itself: alarms, and messages that wait in `outgoing`; owned by its kernel."""
 
     def __init__(self, node_name: str, context: ChannelContext) -> None:
         broker = self._broker = context.broker
@@ -41,7 +35,6 @@ class Voice:
         self.alarms = Alarms(node_name, self.outgoing, lambda: broker.now_us, self._tell_alarm, self.publisher)
 
     def statistics(self) -> dict[str, int]:
-        """Counts of messages and alarms."""
         return {**self.publisher.statistics(), **self.outgoing.statistics(), **self.alarms.statistics()}
 
     def _tell_alarm(self, alarm: Alarm) -> None:
@@ -55,8 +48,6 @@ class KernelPart(Part):
     Attributes:
         broker: The broker, which is there before the start, so that callbacks can be added.
         context: What channels share, with their table and that of sessions.
-        clock: The node's time.
-        voice: What the node says of itself.
     """
 
     name = "kernel"
@@ -84,7 +75,6 @@ class KernelPart(Part):
         self._is_ticking = False  # channels still look at the time of an earlier tick
 
     async def start(self) -> None:
-        """Make them; nothing is connected yet."""
         broker, loop, config = self.broker, asyncio.get_running_loop(), self._config
         sessions = SessionTable(broker)
         self.context = ChannelContext(
@@ -105,12 +95,10 @@ class KernelPart(Part):
         self.clock.begin_turn()
 
     async def stop(self) -> None:
-        """End what it does in later turns."""
         if self._standing is not None:
             self._standing.stop()
 
     async def check(self, new: Config) -> Change:
-        """What holds for routing, and for connections and sessions that are there."""
         changes = OptionChanges({zone: channel_options(new, zone) for zone in (DEFAULT_ZONE, *new.zones)})
         return Change(partial(self._use, new, changes))
 
@@ -124,7 +112,6 @@ class KernelPart(Part):
             self._standing.change(changes)
 
     def _limit(self, config: Config) -> None:
-        """Set the limits of the whole node in the broker."""
         broker, router = self.broker, self.broker.router
         broker.clock.jump_max_us = microseconds(config.node.max_clock_jump)
         self.context.rechecks.period_us = microseconds(config.authorization.cache.ttl)
@@ -141,7 +128,6 @@ class KernelPart(Part):
         return self.voice.alarms
 
     def tick(self, uptime_us: int) -> None:
-        """Let channels and sessions look at the time: what takes too long ends, and what is due is published."""
         steps = () if self._is_ticking else (self._tick_channels,)
         each(
             (
@@ -154,7 +140,6 @@ class KernelPart(Part):
         )
 
     def samples(self) -> list[Sample]:
-        """The counters of the broker, and sizes of its tables."""
         broker, context = self.broker, self.context
         counting = (broker, self.clock, context.sessions, context.sessions.wills.published, context.channels)
         found = plain(broker.counters.snapshot())

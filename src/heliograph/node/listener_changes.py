@@ -21,11 +21,7 @@ OptionsOf = Callable[[str, str, ListenerConfig], tuple[ChannelOptions, PeerIdent
 
 
 class ListenerChanges:
-    """Listeners that are ready to change; made by `prepare`, owned by the change of their part.
-
-    Args:
-        present: The listeners that there are, by name (`tcp:default`).
-    """
+    """Listeners that are ready to change; made by `prepare`, owned by the change of their part."""
 
     def __init__(self, present: Mapping[str, Listener]) -> None:
         self._present = present
@@ -39,9 +35,6 @@ class ListenerChanges:
         self, wanted: Sequence[tuple[str, str, ListenerConfig]], options_of: OptionsOf, context: ChannelContext
     ) -> None:
         """Do all that can fail.
-
-        Args:
-            wanted: The listeners of the configuration with their kinds and names.
 
         Raises:
             ExceptionGroup: Every `ListenerError`; nothing is bound then.
@@ -67,7 +60,7 @@ class ListenerChanges:
             raise ExceptionGroup("the listeners cannot be used", errors)
 
     def apply(self) -> Mapping[str, Listener]:
-        """Change them: those that there are from now on, by name. Those that leave have stopped accepting."""
+        """The listeners from now on, by name (`tcp:default`). Those that leave have stopped accepting."""
         released = {one: one.release() for one in self.leave}
         for renew in self._renewals:
             renew()
@@ -82,7 +75,6 @@ class ListenerChanges:
         return self._after
 
     def undo(self) -> None:
-        """Give up what was bound."""
         for one in self.come:
             one.stop_accepting()
 

@@ -98,11 +98,7 @@ class ListenersPart(Part):
         await every((self._stop_accepting, self._say_goodbye), lambda step: step())
 
     async def check(self, new: Config) -> Change:
-        """What holds for connections that come from now on, and listeners that come, change and leave.
-
-        Raises:
-            ExceptionGroup: Every `ListenerError` of a listener whose certificate or address cannot be used.
-        """
+        """Raises a group with every `ListenerError` of a certificate or address that cannot be used."""
         await self._changing.acquire()
         try:
             attributes, changes = await self._prepared(new)
@@ -121,10 +117,7 @@ class ListenersPart(Part):
         return attributes, changes
 
     async def start_listener(self, name: str) -> bool:
-        """Start a listener that was stopped; False if it accepts connections.
-
-        Args:
-            name: Its kind and name, as `tcp:default`.
+        """Start a listener (`tcp:default`) that was stopped; False if it accepts connections.
 
         Raises:
             ListenerError: There is none of that name, its certificate or address cannot be used, or a change of the
@@ -140,10 +133,7 @@ class ListenersPart(Part):
         return True
 
     def stop_listener(self, name: str) -> bool:
-        """Stop a listener, until it or the node is started again, and end its connections.
-
-        Returns:
-            False if it does not accept.
+        """Stop a listener until it or the node is started again, and end its connections; False if it does not accept.
 
         Raises:
             ListenerError: There is none of that name, or a change of the configuration is under way.
@@ -171,7 +161,6 @@ class ListenersPart(Part):
         self._leave(before)
 
     def tick(self, uptime_us: int) -> None:
-        """Cut what takes too long, and see whether connections wait for open files."""
         leaving = () if self._leaving is None else (self._leaving.tick,)
         each((*(one.tick for one in self.listeners), *leaving, self._watch_open_files), lambda tick: tick(uptime_us))
 
@@ -179,7 +168,6 @@ class ListenersPart(Part):
         return [f"mqtt {listener.address}" for listener in self.listeners if listener.is_listening]
 
     def samples(self) -> list[Sample]:
-        """Counts of each listener, and of attributes that were made."""
         found = [] if self._attributes is None else plain(self._attributes.statistics())
         for one in self.listeners:
             found += labelled("listeners", one.statistics(), one.kind, one.name)
@@ -229,14 +217,12 @@ class ListenersPart(Part):
             await self._leaving.stop()
 
     def health(self) -> str:
-        """Which listeners have no open files left."""
         return ", ".join(f"{one.address} waits for open files" for one in self._waiting())
 
     def _waiting(self) -> list[Listener]:
         return [listener for listener in self.listeners if listener.statistics().get("out_of_files")]
 
     def _watch_open_files(self, _uptime_us: int) -> None:
-        """Raise an alarm while connections wait for open files."""
         alarms = self._kernel.alarms
         waiting = [listener.address for listener in self._waiting()]
         if not waiting:
@@ -251,10 +237,7 @@ class ListenersPart(Part):
 
 
 def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttributes) -> dict[str, Listener]:
-    """Every listener that is enabled by its name (`tcp:default`), none of them started.
-
-    Args:
-        attributes: Makes the attributes of clients.
+    """Every listener that is enabled, by its name (`tcp:default`), none of them started.
 
     Raises:
         CertificateError: A certificate cannot be used.
@@ -266,7 +249,6 @@ def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttr
 
 
 def tell_unreachable_limits(config: Config) -> None:
-    """Warn of `max_connections` that the limit of open files does not allow."""
     wanted = [(f"{kind}:{name}", one.max_connections) for kind, name, one in enabled(config.listeners)]
     bounded = {name: most for name, most in wanted if most is not None}
     files_max = open_files.limit()
@@ -284,7 +266,6 @@ def tell_unreachable_limits(config: Config) -> None:
 def _options(
     config: Config, attributes: ZoneAttributes | None, kind: str, name: str, settings: ListenerSettings
 ) -> tuple[ChannelOptions, PeerIdentity]:
-    """What the channels of a listener are given, and who its clients are by their certificates."""
     zone = settings.zone
     made = None if attributes is None else attributes.of_zone(zone)
     options = listener_options(config, f"{kind}:{name}", settings, None if made is None else made.of)
@@ -296,7 +277,6 @@ class LeavingListeners:
     """Ends the connections of listeners that have stopped while the node runs on; owned by the part of the listeners.
 
     Args:
-        context: What the channels of the node share.
         goodbye_s: How long clients have to take their DISCONNECT.
     """
 
@@ -306,7 +286,6 @@ class LeavingListeners:
         self._tasks: dict[asyncio.Task[None], Listener] = {}
 
     def add(self, listener: Listener) -> None:
-        """End the connections that a listener has now; it has been released."""
         name = f"{listener.kind}:{listener.name}"
         numbers = self._context.channels.numbers()  # those that come later are another listener's of that name
         task = asyncio.create_task(self._end(listener, name, numbers), name=f"{name} leaves")
@@ -314,12 +293,10 @@ class LeavingListeners:
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
 
     def tick(self, uptime_us: int) -> None:
-        """Time has passed."""
         for listener in list(self._tasks.values()):
             listener.tick(uptime_us)
 
     async def stop(self) -> None:
-        """Wait until all of them have left."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _end(self, listener: Listener, name: str, numbers: Sequence[int]) -> None:

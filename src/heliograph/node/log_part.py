@@ -20,9 +20,6 @@ class LogPart(Part):
     """Changes the log while the node runs; the first settings are the program's to use, before it makes a node.
 
     In a program that has a log of its own (no `LogOutput`) it changes the level only.
-
-    Attributes:
-        recent: The newest entries, for people who ask.
     """
 
     name = "log"
@@ -35,14 +32,13 @@ class LogPart(Part):
         self.recent = LogRing("debug", _RECENT_ENTRIES, _RECENT_CHARACTERS)
 
     async def start(self) -> None:
-        """Begin to keep entries."""
         logging.getLogger().addHandler(self.recent)
 
     async def stop(self) -> None:
         logging.getLogger().removeHandler(self.recent)
 
     async def check(self, new: Config) -> Change | None:
-        """Other places, opened, if any of the settings differs."""
+        """Other places are opened here."""
         if new.log == self._settings:
             return None
         output = LogOutput.installed()
@@ -80,6 +76,6 @@ class LogPart(Part):
 
 
 def level_of(settings: LogConfig) -> int:
-    """The level from which on anything is written, as `logging` has it."""
+    """As `logging` has it."""
     enabled = [LEVELS[each.level] for each in (settings.console, settings.file) if each.enable]
     return min(enabled, default=logging.CRITICAL + 1)

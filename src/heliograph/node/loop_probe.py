@@ -34,12 +34,7 @@ _RUNNERS: Final = ("asyncio.runners", "uvloop")  # what is further out runs the 
 
 @dataclass(frozen=True, slots=True)
 class LoopTurns:
-    """How long turns took, in seconds.
-
-    Attributes:
-        mean_s: On average.
-        longest_s: The longest, or at least so long.
-    """
+    """How long turns took, in seconds."""
 
     mean_s: float = 0.0
     longest_s: float = 0.0
@@ -53,7 +48,7 @@ class TurnCount:
         self._count = 0
 
     def add(self, turn_s: float, late_s: float) -> None:
-        """A turn took so long, and the timer before it was so late."""
+        """`late_s` is how late the timer before the turn was."""
         self._sum_s += turn_s
         self._longest_s = max(self._longest_s, turn_s, late_s)
         self._count += 1
@@ -73,7 +68,6 @@ class RecentTurns:
         self._seconds: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED_S)
 
     def add(self, at_s: float, turn_s: float) -> None:
-        """A turn took so long, at a time on the monotonic clock."""
         second = int(at_s)
         if self._seconds and self._seconds[-1][0] == second:
             turn_s = max(turn_s, self._seconds.pop()[1])
@@ -89,7 +83,6 @@ class LoopProbe:
     """Measures the event loop from `start` to `stop`; owned by the part `sysmon`.
 
     Attributes:
-        turns: All that it measured.
         recent: Those of the last minute.
         watch: Those that took long, and what ran in them.
     """
@@ -103,7 +96,7 @@ class LoopProbe:
         self._began = self._late_s = 0.0
 
     def count(self) -> TurnCount:
-        """What it finds from now on, for one more reader."""
+        """Counts from now on, for one more reader."""
         made = TurnCount()
         self._counts.append(made)
         return made
@@ -140,13 +133,7 @@ class LoopProbe:
 
 
 class LongTurn(NamedTuple):
-    """A turn that took long.
-
-    Attributes:
-        ended_us: When it ended, in microseconds since the epoch.
-        seconds: How long it took at least.
-        ran: What was seen to run in it, the innermost call first; empty for nothing.
-    """
+    """A turn that took at least `seconds` and ended at `ended_us` of the epoch; `ran` has the innermost call first."""
 
     ended_us: int
     seconds: float
@@ -172,7 +159,7 @@ class TurnWatch:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to look at the running loop, and at the thread that calls this."""
+        """Look at the running loop, and at the thread that calls this."""
         self._loop_thread = threading.get_ident()
         self.alive_at = time.monotonic()
         self._stop.clear()
@@ -187,7 +174,6 @@ class TurnWatch:
             self._thread = None
 
     def alive(self, now: float, turn_s: float) -> None:
-        """The loop goes on, and its last turn took so long."""
         self.alive_at = now
         ran, self._ran = self._ran, ""
         if turn_s >= LONG_S:
@@ -204,7 +190,6 @@ class TurnWatch:
 
 
 def _calls_of(frame: FrameType | None) -> str:
-    """The innermost calls of our own code, and what they called."""
     told: list[str] = []
     while frame is not None and len(told) < _FRAMES_MAX:
         module = str(frame.f_globals.get("__name__", "?"))

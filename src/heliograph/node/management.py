@@ -36,8 +36,6 @@ class ManagementProcess(SupervisedProcess):
 
     Args:
         line: Its settings, as `settings_line` has them.
-        data_dir: The node's data directory.
-        alarms: Where an alarm stands while it does not serve.
     """
 
     def __init__(self, line: bytes, data_dir: Path, alarms: Alarms) -> None:
@@ -48,7 +46,6 @@ class ManagementProcess(SupervisedProcess):
         self._failures = 0
 
     def start(self) -> None:
-        """Start it, without waiting for it."""
         self._watch()
 
     def tell(self, line: bytes) -> None:
@@ -59,7 +56,6 @@ class ManagementProcess(SupervisedProcess):
         self._hurry()
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         return {
             "management.running": int(self.pid is not None),
             "management.restarts": self._restarts,
@@ -80,7 +76,6 @@ class ManagementProcess(SupervisedProcess):
         return process
 
     async def _until_end(self, process: asyncio.subprocess.Process) -> None:
-        """Take what it says: where it serves, or why it does not."""
         assert process.stdout is not None
         while line := await process.stdout.readline():
             self.hear(json.loads(line))
@@ -115,11 +110,7 @@ class ManagementProcess(SupervisedProcess):
 
 
 class ManagementPart(Part):
-    """The management process beside a node; owned by the node. It gets each change of its settings.
-
-    Args:
-        make: Makes the process, of its settings, the data directory and the alarms.
-    """
+    """The management process beside a node, which gets each change of its settings; owned by the node."""
 
     name = "management"
     metrics = MANAGEMENT
@@ -142,14 +133,12 @@ class ManagementPart(Part):
         self._ending: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """Start the process, if there is to be one: the node is ready."""
         self._is_begun = True
         if self._config.management.enable:
             self._process = self.make(self._line(self._config), self._directory.path, self._kernel.alarms)
             self._process.start()
 
     async def check(self, new: Config) -> Change | None:
-        """Other settings: the process gets them, is started or ended."""
         if self._line(new) == self._line(self._config):
             return None
         return Change(lambda: self._use(new))

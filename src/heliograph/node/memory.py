@@ -69,18 +69,15 @@ _WHAT_HAPPENS: Final = (
 
 
 class HeldMessages(Protocol):
-    """The methods of delayed messages that are used here."""
-
     @property
-    def held_bytes(self) -> Mapping[str, int]:
-        """Bytes that are held, by client."""
+    def held_bytes(self) -> Mapping[str, int]: ...
 
 
 class MemoryContract:
     """Keeps a node within its memory; owned by the node, called at every tick.
 
     Args:
-        limit: Bytes that the process may have; None for no limit, where it only counts.
+        limit: Bytes that the process may have; with None it only counts.
         others: The samples of all other parts of the node, which say what they hold; None between pieces of work.
     """
 
@@ -115,14 +112,12 @@ class MemoryContract:
         self._tell_refused_at_us = 0  # and when more may be logged
 
     def limit_to(self, limit: int | None) -> None:
-        """Set another limit, and do what it asks for; None for no limit."""
         self._limit = limit
         if limit is None and self.stage:
             self._enter(0)
         self.tick()
 
     def tick(self) -> None:
-        """Look at memory, and do what its stage asks for."""
         self._used = resident().all_bytes
         self._census.go_on(_SESSIONS_PER_TICK)
         if self._limit is None:
@@ -139,7 +134,6 @@ class MemoryContract:
             self._close_connections(self._limit)
 
     def samples(self) -> list[Sample]:
-        """What the process has and may have, who holds it, and what was done."""
         return [sample for sample in self.sample_pieces() if sample is not None]
 
     def sample_pieces(self) -> Iterator[Sample | None]:
@@ -166,7 +160,6 @@ class MemoryContract:
         return [*plain(numbers), *by_label("memory.held", {**held, "other": other})]
 
     def _account(self) -> tuple[int, dict[str, int]]:
-        """The same at once."""
         return next(account for account in self.accounting() if account is not None)
 
     def accounting(self) -> Iterator[tuple[int, dict[str, int]] | None]:
@@ -216,12 +209,10 @@ class MemoryContract:
 
     @property
     def used(self) -> int:
-        """Bytes that the process had at the last tick."""
         return self._used
 
     @property
     def limit(self) -> int | None:
-        """Bytes that the process may have; None for no limit."""
         return self._limit
 
     # --- inside
@@ -264,7 +255,7 @@ class MemoryContract:
                      state, most, _WHAT_HAPPENS[stage], advice)  # fmt: skip
 
     def _tell_refused(self) -> None:
-        """Tell the log what was refused: MQTT 3 has no word for it, so that nothing else reports messages."""
+        """MQTT 3 has no word for a refusal, so nothing else reports these messages."""
         pressure, now = self._broker.pressure, int(self._broker.uptime_us)
         count = int(pressure.growth_refused) - self._refused_told
         if count == 0 or now < self._tell_refused_at_us:
@@ -291,7 +282,6 @@ class MemoryContract:
             session.sender.shed_qos0()
 
     def _give_back(self) -> None:
-        """Give freed memory back to the system, now and then: that takes some milliseconds."""
         self._ticks += 1
         if self._ticks % _TICKS_PER_TRIM == 1:
             self._allocator.trim()
@@ -311,8 +301,6 @@ class MemoryContract:
 
 
 class Sums:
-    """What sessions in memory hold, in bytes."""
-
     def __init__(self) -> None:
         self.sessions = 0
         self.subscriptions = 0
@@ -337,7 +325,7 @@ class Census:
         self._found: dict[str, int] = {}
 
     def renew(self, count: int) -> None:
-        """Count all of them now if there are no more than so many; otherwise the last count has to do."""
+        """Count all of them now if there are no more than `count`; else the last count has to do."""
         if len(self._table) - self._table.asleep_count <= count:
             self._sums, self._found, self._left = Sums(), {}, iter(self._table.all())
             self.go_on(count + 1)
@@ -362,11 +350,7 @@ class Census:
 
 
 class MemoryPart(Part):
-    """Keeps the node within its memory; owned by the node.
-
-    Args:
-        others: The samples of all other parts, which say what they hold.
-    """
+    """Keeps the node within its memory; `others` gives the samples of all other parts, which say what they hold."""
 
     name = "memory"
     metrics = MEMORY
@@ -384,7 +368,6 @@ class MemoryPart(Part):
         self._others = others
 
     async def start(self) -> None:
-        """Note what the process holds before the first client."""
         context = self._kernel.context
         self.contract = MemoryContract(
             limit_bytes(self._limit),
@@ -397,7 +380,6 @@ class MemoryPart(Part):
         )
 
     async def check(self, new: Config) -> Change | None:
-        """Another limit, from the next tick on."""
         setting = new.node.memory_limit
         if setting == self._limit:
             return None
@@ -410,12 +392,11 @@ class MemoryPart(Part):
         return Change(use)
 
     def tick(self, uptime_us: int) -> None:
-        """Look at memory, and do what its stage asks for."""
         self.contract.tick()
 
     def samples(self) -> list[Sample]:
         return self.contract.samples()
 
     def sample_pieces(self) -> Iterator[Sample | None]:
-        """The same piece by piece: each connection is looked at."""
+        """Piece by piece, since each connection is looked at."""
         return self.contract.sample_pieces()

@@ -23,12 +23,7 @@ _ARENAS: Final = re.compile(rb"^(\d+) arenas \* (\d+) bytes/arena", re.MULTILINE
 
 
 class Resident(NamedTuple):
-    """What a process has in memory.
-
-    Attributes:
-        all_bytes: All of it.
-        own_bytes: That without pages of files, which are the program and its libraries.
-    """
+    """Bytes in memory; `own_bytes` are those without pages of files, which are the program and its libraries."""
 
     all_bytes: int
     own_bytes: int
@@ -41,11 +36,10 @@ def resident() -> Resident:
 
 
 def limit_bytes(setting: int | Percentage | None, root: Path = Path("/")) -> int | None:
-    """The limit of `node.memory_limit` in bytes; None for no limit.
+    """The limit of `node.memory_limit` in bytes; None for no limit. `root` has `proc` and `sys`.
 
     Args:
-        setting: A size, a part of the machine's memory or of the cgroup's limit, whichever is less, or None.
-        root: Where `proc` and `sys` are.
+        setting: A part is one of the machine's memory or of the cgroup's limit, whichever is less.
     """
     return int(_available(root) * setting.percent / 100) if isinstance(setting, Percentage) else setting
 
@@ -65,7 +59,7 @@ def _machine(root: Path) -> int:
 
 
 def _cgroup_limits(root: Path) -> list[int]:
-    """The limits of the cgroup and of those above it, of either version."""
+    """Those of the cgroup and of those above it, of either version."""
     limits = []
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -127,7 +121,7 @@ class Allocator:
         self._beside_bytes = unused - max(0, min(int(info.free), unused))
 
     def trim(self) -> None:
-        """Give memory that was freed back to the operating system: that takes some milliseconds."""
+        """Give memory that was freed back to the operating system; takes some milliseconds."""
         if self._library is not None:
             self._library.malloc_trim(0)
 

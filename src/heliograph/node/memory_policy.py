@@ -28,13 +28,7 @@ _CLOSED_MAX: Final = 256
 
 
 def stage_of(used: int, limit: int, before: int) -> int:
-    """The stage that memory is in.
-
-    Args:
-        used: Resident bytes of the process.
-        limit: What it may have.
-        before: The stage that it was in.
-    """
+    """The stage for bytes that are used; `before` is the stage so far."""
     percent = 100 * used // max(1, limit)
     reached = sum(percent >= begins for begins in _BEGINS) - 1
     if reached >= before:
@@ -43,18 +37,13 @@ def stage_of(used: int, limit: int, before: int) -> int:
 
 
 def heavy(holdings: Mapping[str, int]) -> dict[str, int]:
-    """The clients that hold most, with what they hold."""
     least = max(_HEAVY_BYTES_MIN, sum(holdings.values()) // _HEAVY_PART)
     most = heapq.nlargest(_HEAVY_MAX, holdings.items(), key=lambda holding: holding[1])
     return {clientid: size for clientid, size in most if size >= least}
 
 
 def to_close(buffers: Mapping[int, int], used: int, limit: int) -> list[int]:
-    """Which connections are closed, those first that buffer most, until memory would be where growth is refused.
-
-    Args:
-        buffers: Bytes that closing each would free.
-    """
+    """Those first that buffer most, until memory would be where growth is refused."""
     excess = used - limit * _BEGINS[GROWTH] // 100
     closed: list[int] = []
     for number in heapq.nlargest(_CLOSED_MAX, buffers, key=lambda number: buffers[number]):

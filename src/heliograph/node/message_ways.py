@@ -21,11 +21,7 @@ _DATABASE: Final = "message_ways"
 
 
 class MessageWaysPart(Part):
-    """Owns the record of what became of messages; made when it is wanted, or when an earlier one is asked for.
-
-    Args:
-        rules: The rules, once they have started.
-    """
+    """Owns the record of what became of messages; made when it is wanted, or when an earlier one is asked for."""
 
     name = "message_ways"
     metrics = (
@@ -51,12 +47,11 @@ class MessageWaysPart(Part):
         self._ways: MessageWays | None = None
 
     async def start(self) -> None:
-        """Record, if that is wanted; what was recorded before is dropped in its time in any case."""
+        """What was recorded before is dropped in its time in any case."""
         if self.settings.enable or self.ways is not None:
             self._use(self.settings)
 
     async def check(self, new: Config) -> Change | None:
-        """Record others, or none, from the turn on in which that is applied."""
         settings = new.diagnose.messages
         if settings == self.settings:
             return None
@@ -66,13 +61,12 @@ class MessageWaysPart(Part):
 
     @property
     def ways(self) -> "MessageWays | None":
-        """What was recorded; None where nothing ever was."""
+        """None where nothing ever was recorded."""
         if self._ways is None and may_be_there(LocalState(self._directory.path, _DATABASE).path):
             self._ways = self._made()
         return self._ways
 
     def tick(self, uptime_us: int) -> None:
-        """Write what is due, and drop what is old."""
         if self._ways is not None:
             self._ways.tick(uptime_us)
 
@@ -81,11 +75,9 @@ class MessageWaysPart(Part):
             await self._ways.close()
 
     def health(self) -> str:
-        """Why the disk does not take it."""
         return "" if self._ways is None else str(self._ways.store.health)
 
     def samples(self) -> list[Sample]:
-        """What was recorded, and what was not."""
         if self._ways is None:
             return plain({metric.name: 0 for metric in self.metrics if metric.name.startswith("message_ways.")})
         state = self._ways.store.state

@@ -37,10 +37,8 @@ class Node:
     """One broker process: owns everything in it from `start` to `stop`.
 
     Args:
-        config: The whole configuration.
         reader_process: The process of its storage reader, if that is launched already.
         layers: What the configuration was made of, so that it can be changed while the node runs.
-        now_s: The time, in seconds since the epoch, that changes of the configuration go by.
 
     Attributes:
         broker: The kernel, there before the start, so that callbacks can be added to its hook points.
@@ -61,13 +59,7 @@ class Node:
         self.parts = Parts(config, self.broker.faults, [*made, changes])
 
     async def start(self) -> None:
-        """Start every part, listeners last; if one cannot start, those before it are stopped.
-
-        Raises:
-            ListenerError: A listener cannot be opened.
-            NodeError: The data directory cannot be used, or another node uses it.
-            StorageError: The storage reader does not start.
-        """
+        """Start every part, listeners last; if one cannot start, those before it are stopped, and its error raised."""
         tune_interpreter()
         await self.parts.start()
         announcements.tell_parts(self.parts.summary())
@@ -80,15 +72,13 @@ class Node:
             announcements.tell_stopped(time.monotonic() - began, failed)
 
     def begin_management(self) -> None:
-        """Start the management process, if there is to be one; no client waits for it."""
+        """No client waits for it."""
         self.parts.get(ManagementPart).begin()
 
     def ready_line(self) -> str:
-        """One line that says where the node can be reached."""
         return f"heliograph {__version__} is ready: {', '.join(self.parts.places()) or 'no listener is enabled'}"
 
     def statistics(self) -> dict[str, float]:
-        """Every counter and size of the node."""
         return self.parts.statistics()
 
     @property

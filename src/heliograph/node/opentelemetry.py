@@ -26,12 +26,7 @@ _ALARM: Final = "opentelemetry_export"
 
 
 class OpenTelemetryPart(Part):
-    """Makes spans and keeps log entries while they are wanted; another process fetches and exports them.
-
-    Attributes:
-        spans: The spans; None until they were wanted.
-        log: The log; None until it was wanted.
-    """
+    """Makes spans and keeps log entries while they are wanted; another process fetches and exports them."""
 
     name = "opentelemetry"
     roots = ("opentelemetry",)
@@ -71,7 +66,6 @@ class OpenTelemetryPart(Part):
         self._use_log(OpenTelemetryConfig())
 
     async def check(self, new: Config) -> Change | None:
-        """Other settings hold from the turn on in which they are applied."""
         settings, before = new.opentelemetry, self._settings
         if settings == before:
             return None
@@ -82,16 +76,11 @@ class OpenTelemetryPart(Part):
     # --- lists
 
     def whitelist(self, kind: str) -> Sequence[str]:
-        """The list of clients (`clientid`) or topic filters (`topic`) that are always traced."""
+        """The clients (`clientid`) or topic filters (`topic`) that are always traced."""
         return self._whitelists().values[kind]
 
     async def set_whitelist(self, kind: str, values: Sequence[str]) -> None:
-        """Replace a list.
-
-        Raises:
-            ValueError: It is too long, or one of the values is wrong.
-            OSError: It cannot be stored.
-        """
+        """`ValueError` if it is too long or a value is wrong, `OSError` if it cannot be stored."""
         from heliograph.tracing.spans.whitelists import checked
 
         options = self._settings.traces.filter.e2e_tracing_options
@@ -117,7 +106,6 @@ class OpenTelemetryPart(Part):
             alarms.deactivate(_ALARM)
 
     def samples(self) -> Iterable[Sample]:
-        """What waits, and what was lost."""
         ring = None if self.spans is None else self.spans.ring
         log = None if self.log is None else self.log.entries
         return plain(

@@ -20,13 +20,11 @@ from heliograph.storage.offload.commit import OffloadOptions
 
 
 def make_broker(config: Config, hooks: Hooks) -> Broker:
-    """The kernel with its routing table and shared groups."""
     router = Router(levels_max(config), config.broker.route_cache_size)
     return Broker(router, hooks, shared_options(config), secrets.randbits(32))
 
 
 def shared_options(config: Config) -> SharedOptions:
-    """How shared groups choose."""
     groups = config.broker.shared_subscription_group
     return SharedOptions(
         config.mqtt.shared_subscription_strategy,
@@ -37,7 +35,6 @@ def shared_options(config: Config) -> SharedOptions:
 
 
 def database_options(settings: MessagesConfig) -> DatabaseOptions:
-    """How a database of messages lies on disk."""
     layout = ColumnarOptions(
         wildcard_thresholds=settings.layout.wildcard_thresholds, compression=settings.layout.compression
     )
@@ -45,7 +42,6 @@ def database_options(settings: MessagesConfig) -> DatabaseOptions:
 
 
 def compaction_options(settings: MessagesConfig) -> CompactionOptions | None:
-    """How small blocks are merged; None if they are not."""
     compaction = settings.compaction
     if not compaction.enable:
         return None
@@ -59,12 +55,10 @@ def compaction_options(settings: MessagesConfig) -> CompactionOptions | None:
 
 
 def retention_options(settings: MessagesConfig) -> RetentionOptions:
-    """When messages are removed."""
     return record(RetentionOptions, settings)
 
 
 def offload_options(settings: MessagesConfig) -> OffloadOptions | None:
-    """What is offloaded; None where nothing is."""
     offload = settings.offload
     if not offload.enable:
         return None
@@ -72,16 +66,11 @@ def offload_options(settings: MessagesConfig) -> OffloadOptions | None:
 
 
 def retainer_options(settings: RetainerConfig) -> RetainerOptions:
-    """What the operator says about retained messages."""
     return record(RetainerOptions, settings, settings.backend, settings.flow_control)
 
 
 def channel_options(config: Config, zone: str, listener: ListenerOptions | None = None) -> ChannelOptions:
-    """What holds for the connections of a zone.
-
-    Args:
-        listener: What their listener says itself; None for one that says nothing.
-    """
+    """What holds for the connections of a zone; `listener` is what their listener says itself."""
     settings = zone_of(config, zone)
     mqtt, ceiling, overload = settings.mqtt, settings.force_shutdown, settings.overload_protection
     authorization = config.authorization
@@ -111,12 +100,7 @@ def channel_options(config: Config, zone: str, listener: ListenerOptions | None 
 def listener_options(
     config: Config, listener: str, settings: ListenerConfig, attributes_of: AttributesOf | None
 ) -> ChannelOptions:
-    """What holds for the connections of a listener.
-
-    Args:
-        listener: Its kind and name, as `tcp:default`.
-        attributes_of: Makes the attributes of its clients; None for none.
-    """
+    """What holds for the connections of a listener (`tcp:default`)."""
     return channel_options(config, settings.zone, _of_listener(listener, settings, attributes_of))
 
 

@@ -52,13 +52,7 @@ _CALM: Final = 0.8
 
 
 class Reading(NamedTuple):
-    """One measurement.
-
-    Attributes:
-        value: Seconds or percent.
-        threshold: Where it is too much.
-        unit: `s` or `%`.
-    """
+    """One measurement in seconds (`s`) or percent (`%`), and where it is too much."""
 
     value: float
     threshold: float
@@ -100,8 +94,6 @@ class OverloadPart(Part):
         self._collections.put_off(False)
 
     async def check(self, new: Config) -> Change | None:
-        """Other thresholds, and other things that may be shed, at once."""
-
         def use() -> None:
             self._config = new
             self._shed()
@@ -109,7 +101,6 @@ class OverloadPart(Part):
         return Change(use)
 
     def tick(self, uptime_us: int) -> None:
-        """Measure, when that is due, and shed more or less."""
         if uptime_us < self._due_us:
             return
         self._due_us = uptime_us + microseconds(self._config.sysmon.overload.check_interval)
@@ -133,12 +124,10 @@ class OverloadPart(Part):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything may be shed: in any zone."""
         return any(settings.enable for settings in self._settings())
 
     @property
     def sheds(self) -> list[str]:
-        """What is shed now, in words."""
         return list(_SHED[1 : self.stage + 1]) if self.is_enabled else []
 
     def refusal(self) -> str:
@@ -149,7 +138,6 @@ class OverloadPart(Part):
         return f"the node is overloaded ({self._causes()})"
 
     def shed_counts(self) -> dict[str, int]:
-        """What was shed since the start."""
         pressure = self._kernel.broker.pressure
         return {
             "overload_protection.delay.ok": int(pressure.delays_ended),
@@ -183,7 +171,6 @@ class OverloadPart(Part):
         return found
 
     def _shed(self) -> None:
-        """Make the kernel do what the stage asks for."""
         stage = self.stage if self.is_enabled else 0
         pressure, settings = self._kernel.broker.pressure, [one for one in self._settings() if one.enable]
         pressure.holds_connections = stage >= CONNECTIONS
@@ -221,7 +208,6 @@ class OverloadPart(Part):
         }
 
     def _shed_now(self) -> dict[str, int]:
-        """What was shed since the overload began."""
         return {name: count - self._before.get(name, 0) for name, count in self.shed_counts().items()}
 
     def _causes(self) -> str:
@@ -231,11 +217,7 @@ class OverloadPart(Part):
 
 
 class FullCollections:
-    """Full garbage collections of this process, which may be put off; owned by the part `overload`.
-
-    Attributes:
-        skipped_count: How many would have been made meanwhile.
-    """
+    """Full garbage collections of this process, which may be put off; owned by the part `overload`."""
 
     def __init__(self) -> None:
         self.skipped_count = 0
@@ -255,7 +237,6 @@ class Overload:
     """What a node sheds, from one look to the next; owned by the part `overload`.
 
     Attributes:
-        stage: What is shed now.
         causes: The thresholds that the last look found reached, by name, with how many times.
     """
 
@@ -265,7 +246,7 @@ class Overload:
         self._spent = 0
 
     def look(self, readings: Mapping[str, float]) -> int:
-        """Take what was measured, each as a multiple of its threshold: the stage from now on.
+        """The stage from now on, of measurements, each as a multiple of its threshold.
 
         One more stage begins with each look that finds a threshold reached, and ends with each that finds all of them
         well below. All is over when every credit is back.

@@ -62,8 +62,7 @@ def make_parts(
     """The parts of a node, none of them started.
 
     Args:
-        all_parts: What is made of them; asked when they have started.
-        reader_process: The process of its storage reader, if that is launched already.
+        all_parts: Gives all of them, when they have started.
     """
     directory = DataDirectory(config)
     kernel = KernelPart(config, broker, directory)
@@ -130,7 +129,6 @@ def make_parts(
 def make_observers(
     config: Config, directory: DataDirectory, kernel: KernelPart, rules: RulesPart, all_parts: Callable[[], Parts]
 ) -> list[Part]:
-    """What tells people what becomes of clients and messages."""
     return [
         TracingPart(config, kernel, lambda: rules.engine),
         MessageWaysPart(config, directory, kernel, lambda: rules.engine),
@@ -149,11 +147,7 @@ def make_watchers(
     listeners: ListenersPart,
     others: Callable[[], Iterable[Sample | None]],
 ) -> list[Part]:
-    """What looks whether the node, its machine and its clients are well.
-
-    Args:
-        others: The samples of all parts but that of memory; None stands for a piece of work without one.
-    """
+    """`others` gives the samples of all parts but that of memory; None stands for a piece of work without one."""
     memory = MemoryPart(config, kernel, delayed, others)
     sysmon = SysmonPart(config, kernel)
     return [
@@ -176,7 +170,6 @@ def make_pipeline(
 def make_authorization(
     config: Config, directory: DataDirectory, kernel: KernelPart, backends: BackendsPart
 ) -> tuple[BuiltInRulesPart, AuthorizationPart]:
-    """What decides on the rights of clients."""
     built_in = BuiltInRulesPart(config, directory)
 
     def surroundings(answers: NodeCache) -> SourceSurroundings:
@@ -193,12 +186,7 @@ def make_policies(
     numbers: Numbers,
     clock: Callable[[], int] = uptime_us,
 ) -> list[Part]:
-    """What operators lay over topics and clients, and what the node reports about them: parts that are callbacks.
-
-    Args:
-        numbers: The values of some metrics by their names.
-        clock: Microseconds on the monotonic clock.
-    """
+    """What operators lay over topics and clients, and what the node reports about them: parts that are callbacks."""
     broker = kernel.broker
     clients = KnownClients(config, kernel)
 

@@ -19,15 +19,7 @@ def _now_s() -> int:
 
 
 class PeoplePart(Part):
-    """Users and API keys; owned by the node. Their database is made by the first of them.
-
-    Args:
-        now_s: The time, in seconds since the epoch.
-
-    Attributes:
-        people: They.
-        now_s: The time, in seconds since the epoch.
-    """
+    """Users and API keys; owned by the node. Their database is made by the first of them."""
 
     name = "people"
     metrics = COMMITS
@@ -43,22 +35,19 @@ class PeoplePart(Part):
         self._is_due = True  # the file is to be read, once more if it is being read
 
     async def start(self) -> None:
-        """Take the keys of the bootstrap file; a mistake in it keeps no node from its clients."""
+        """A mistake in the bootstrap file keeps no node from its clients."""
         await self._load()
 
     async def stop(self) -> None:
-        """Commit what was taken, and close."""
         if self._loading is not None:
             await asyncio.gather(self._loading, return_exceptions=True)
         await self.people.close()
 
     async def check(self, new: Config) -> Change | None:
-        """Another bootstrap file, or that it may hold other keys now."""
         file = new.api_key.bootstrap_file
         return Change(lambda: self._use(file)) if file or self._file else None
 
     def samples(self) -> list[Sample]:
-        """Counts of the database; none before it is open."""
         if not self.people.is_open:
             return []
         return samples_of(DATABASE, self._state.statistics(), self._state.commit_times)

@@ -55,11 +55,9 @@ class PipelineProcess(SupervisedProcess):
     """The pipeline process of one node. Owned by the node, from `start` to `stop`, in its event loop.
 
     Args:
-        config: The settings.
-        data_dir: The node's data directory.
         endpoint: HOST:PORT of the storage reader.
         mqtt: HOST:PORT of a listener, for the sinks that publish.
-        alarms: Where an alarm stands while the pipeline fails again and again; it ends when one has run for a minute.
+        alarms: An alarm stands while the pipeline fails again and again, until one has run for a minute.
         first_pause_s: Seconds before the first restart; they double with each failure in a row, up to a minute.
     """
 
@@ -82,7 +80,6 @@ class PipelineProcess(SupervisedProcess):
         self.log_file = self._directory / "pipeline.log"
 
     def start(self) -> None:
-        """Start it; the node does not wait for Spark."""
         self._watch()
 
     def look_again(self) -> None:
@@ -93,17 +90,17 @@ class PipelineProcess(SupervisedProcess):
 
     @property
     def file(self) -> str:
-        """Its pipeline file; of several, that of the operator."""
+        """Of several files, that of the operator."""
         return self.files[0]
 
     @property
     def files(self) -> list[str]:
-        """Its pipeline files: the operator's, and that of the actions."""
+        """The operator's, and that of the actions."""
         return [*filter(None, [self._config.file]), str(self._directory / ACTIONS_FILE)]
 
     @property
     def status_file(self) -> Path:
-        """Where its driver writes what its queries do."""
+        """Its driver writes there what its queries do."""
         return Path(self._checkpoint) / _STATUS_FILE
 
     @property
@@ -111,7 +108,6 @@ class PipelineProcess(SupervisedProcess):
         return self._config.checkpoint or str(self._directory / "checkpoint")
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         return {
             "pipeline.running": int(self.pid is not None),
             "pipeline.restarts": self._restarts,
@@ -119,7 +115,6 @@ class PipelineProcess(SupervisedProcess):
         }
 
     def command(self) -> Sequence[str]:
-        """The module of the process, and its command line."""
         config = self._config
         command = [*_PIPELINE, "run", *file_arguments(self.files), "--watch-stdin"]
         command += ["--checkpoint", self._checkpoint]
@@ -163,7 +158,7 @@ class PipelineProcess(SupervisedProcess):
             )
 
     def environment(self) -> dict[str, str]:
-        """Its environment: it may have a secret."""
+        """It may have a secret."""
         token = self._config.token.text  # not for the command line, which other users see
         return {**os.environ, "PYTHONUNBUFFERED": "1"} | ({_TOKEN_VARIABLE: token} if token else {})
 
@@ -181,8 +176,6 @@ class PipelineProcess(SupervisedProcess):
 
 
 class PipelineRefusedError(Exception):
-    """A pipeline cannot be run as the new settings say."""
-
     code: ClassVar[str] = "pipeline_refused"
 
 
@@ -215,7 +208,7 @@ class PipelinePart(Part):
         self._replacing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start it; the node does not wait for Spark."""
+        """The node does not wait for Spark."""
         self._actions = _actions_text(self._config)
         if self._is_wanted(self._config, self._actions):
             self._process = self._make(self._config)
@@ -224,11 +217,7 @@ class PipelinePart(Part):
             self._process.start()
 
     async def check(self, new: Config) -> Change | None:
-        """Another pipeline, or one that finds reader and listener at other places.
-
-        Raises:
-            PipelineRefusedError: Its file, or what is made of the actions, is not valid.
-        """
+        """`PipelineRefusedError` if its file, or what is made of the actions, is not valid."""
         actions = _actions_text(new)
         is_wanted = self._is_wanted(new, actions)
         if not is_wanted and self._process is None:
@@ -268,7 +257,7 @@ class PipelinePart(Part):
         earlier: asyncio.Task[None] | None,
         actions: str,
     ) -> None:
-        """Replace a process by another, when that has left the checkpoint; or take over another file."""
+        """Start a process when another one has left the checkpoint; or take over another file."""
         if earlier is not None:
             await asyncio.wait([earlier])
         if before is not None and before is not process:
@@ -282,7 +271,7 @@ class PipelinePart(Part):
             process.start()  # the same one looks at its files by itself
 
     def _write(self, actions: str) -> None:
-        """Write the file of the actions; it may hold secrets."""
+        """It may hold secrets."""
         write_durably(self._directory.path / _DIRECTORY / ACTIONS_FILE, actions.encode(), 0o600)
 
     @staticmethod
@@ -300,7 +289,6 @@ class PipelinePart(Part):
 
     @property
     def process(self) -> PipelineProcess | None:
-        """Its process; None before the start."""
         return self._process
 
     async def stop(self) -> None:
@@ -324,7 +312,6 @@ def _reachable(address: str) -> str:
 
 
 def _actions_text(config: Config) -> str:
-    """The file of the actions that run; empty where none does."""
     if next(all_actions(config.actions), None) is None:
         return ""
     from heliograph.actions.pipeline_file import actions_file  # what a node without actions need not load
@@ -337,16 +324,11 @@ def _actions_text(config: Config) -> str:
 
 
 def file_arguments(files: Sequence[str]) -> list[str]:
-    """The arguments of `heliograph pipeline` for one or two pipeline files."""
     return [files[0], *(f"--actions={file}" for file in files[1:])]
 
 
 async def validate(*files: str) -> None:
-    """See whether a pipeline's files are valid, in a process of its own, since a broker loads nothing of the pipeline.
-
-    Raises:
-        PipelineRefusedError: They are not.
-    """
+    """Checked in a process of its own, since a broker loads nothing of the pipeline; raises `PipelineRefusedError`."""
     process = await PROGRAMS.start(
         *(*_PIPELINE, "validate", *file_arguments(files), "--no-spark"),
         stdin=asyncio.subprocess.DEVNULL,

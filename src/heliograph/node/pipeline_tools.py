@@ -26,24 +26,18 @@ _WITHOUT_VALUE: Final = ("--watch-stdin",)
 
 
 class PipelineTools:
-    """Runs commands about the pipeline of a node; owned by what answers questions about it."""
-
     def __init__(self, part: PipelinePart) -> None:
         self._part = part
         self._one_at_a_time = asyncio.Lock()
         self._one_backfill = asyncio.Lock()  # it may last for hours
 
     def running(self) -> "PipelineTools":
-        """These tools.
-
-        Raises:
-            RpcError: The node runs no pipeline.
-        """
+        """Raises `RpcError` if the node runs no pipeline."""
         self._process()
         return self
 
     async def dead_letters(self, args: DeadLettersWanted) -> list[str]:
-        """Dead letters as lines of JSON: of one rule, or how many there are of each."""
+        """Lines of JSON: of one rule, or how many there are of each."""
         _check_limit(args.limit)
         words = ["dlq", "ls"]
         if args.rule:
@@ -52,7 +46,7 @@ class PipelineTools:
         return await self._run([*words, "--path", _name(args.path), "--json"], ("--output",))
 
     async def late_rows(self, args: LateRowsWanted) -> list[str]:
-        """Late rows as lines of JSON: of one query, or how many there are of each."""
+        """Lines of JSON: of one query, or how many there are of each."""
         _check_limit(args.limit)
         words = ["late", "ls"]
         if args.query:
@@ -120,7 +114,7 @@ class PipelineTools:
 
 
 def _parts(command: Sequence[str]) -> tuple[list[str], list[str], list[tuple[str, str]]]:
-    """A command line of a pipeline: the module and its command, the files, and the options with their values."""
+    """The module and its command, the files, and the options with their values."""
     at = command.index("run")
     files, options = [], []
     rest = iter(command[at + 1 :])
@@ -152,7 +146,7 @@ def _time(text: str) -> str:
 
 
 async def _lines(command: Sequence[str], environment: dict[str, str]) -> list[str]:
-    """What a module prints with a command line; where its asker gives up, it and what it has started are ended."""
+    """What a module prints; it and what it has started are ended where the caller is cancelled."""
     pipe = asyncio.subprocess.PIPE
     running = await PROGRAMS.start(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment, start_new_session=True

@@ -17,11 +17,7 @@ from heliograph.retainer.state_topics import StateTopics
 
 
 class SystemPublisher(MessagePublisher, Retained):
-    """Publishes and retains messages of the broker's own; owned by the node's kernel.
-
-    Attributes:
-        states: Its retained messages, before those of the retainer.
-    """
+    """Publishes and retains messages of the broker's own; owned by the node's kernel."""
 
     def __init__(self, context: ChannelContext) -> None:
         self._broker = context.broker
@@ -31,7 +27,7 @@ class SystemPublisher(MessagePublisher, Retained):
         self._invalid = 0
 
     def wants(self, topic: str) -> bool:
-        """Whether a message to `topic` that is not retained would have a receiver: called twice for each connection."""
+        """Whether a message that is not retained would have a receiver: called twice for each connection."""
         broker = self._broker
         sink = broker.sink
         if not (
@@ -46,7 +42,7 @@ class SystemPublisher(MessagePublisher, Retained):
         return True
 
     def publish(self, topic: str, payload: bytes, retain: bool) -> None:
-        """Publish a message at QoS 0; one whose topic no packet can hold is dropped and counted."""
+        """At QoS 0; a message whose topic no packet can hold is dropped and counted."""
         broker = self._broker
         broker.begin_turn(self._context.clock())
         try:
@@ -74,15 +70,12 @@ class SystemPublisher(MessagePublisher, Retained):
         self.states.forget(topic)
 
     def work(self) -> int:
-        """What was done so far, in deliveries."""
         return self._broker.work
 
     def defer(self, callback: Callable[[], None]) -> object:
-        """Call `callback` in a later turn of the event loop."""
         return self._context.defer(callback)
 
     def statistics(self) -> dict[str, int]:
-        """How often a topic was not one that can be published to (a client id is part of some)."""
         return {"system_messages.invalid": self._invalid}
 
     def _route(self, topic: str) -> Route:

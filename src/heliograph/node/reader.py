@@ -87,21 +87,14 @@ class ReaderPart(Part):
 
     @property
     def pid(self) -> int | None:
-        """Its process; None while it does not run."""
         return None if self._process is None else self._process.pid
 
     async def launch(self) -> None:
-        """Make its process load its modules, if there is to be one."""
         if self._settings.enable:
             self._process = self._make(self._settings, str(self._settings.bind), self._launched)
             await self._process.launch()
 
     async def start(self) -> None:
-        """Wait until it serves.
-
-        Raises:
-            StorageError: It does not.
-        """
         if self._process is not None:
             self._serving = self._read(self._settings)
             await self._look_at_rights()
@@ -109,11 +102,7 @@ class ReaderPart(Part):
             self.tick(uptime_us())
 
     async def check(self, new: Config) -> Change | None:
-        """Start another process, where the settings have changed, or what tokens and certificates are in files.
-
-        Raises:
-            StorageError: A file that the settings name cannot be used, or nothing can be served at the new address.
-        """
+        """`StorageError` if a file cannot be used, or nothing can be served at the new address."""
         settings = new.durable_storage.flight
         serving = self._read(settings) if settings.enable else None
         if settings == self._settings and serving == self._serving:
@@ -130,7 +119,6 @@ class ReaderPart(Part):
         return Change(apply, lambda: self._later(_end(process)))
 
     def _read(self, settings: FlightConfig) -> _Serving:
-        """What tokens and certificates are now, also those in files."""
         security = reader_security(settings, self._directory.path)
         return security, security.certificate(), security.authorities()
 
@@ -170,7 +158,6 @@ class ReaderPart(Part):
         )
 
     async def _look_at_rights(self) -> None:
-        """Send the reader what users may read now."""
         users = {token.user for token in self._settings.tokens if token.user}
         found: dict[str, Rights | None] = {}
         for user in sorted(users):
@@ -194,7 +181,6 @@ class ReaderPart(Part):
             await self.end()
 
     async def end(self) -> None:
-        """End its process, whether it serves or not."""
         await _end(self._process)
 
     def tick(self, uptime_us: int) -> None:
@@ -254,11 +240,10 @@ class ReaderLaunch(Part):
         self._reader = reader
 
     async def start(self) -> None:
-        """Make it load its modules; it does nothing else yet."""
         await self._reader.launch()
 
     async def stop(self) -> None:
-        """End it, if the node did not come so far as to have it serve."""
+        """For a node that did not come so far as to have it serve."""
         await self._reader.end()
 
 

@@ -26,8 +26,7 @@ _SUBSCRIBING: Final = 1 << subscribe_action(0).number
 async def rights_of(username: str, users: UserStore, authorization: AuthorizationPart) -> Rights | None:
     """The rules for a user of the chain of all listeners, at a client without id and address.
 
-    Returns:
-        None if they are not known: a source fails, or decides on each action itself. Nothing if there is no such user.
+    None if they are not known: a source fails, or decides on each action itself. Nothing if there is no such user.
     """
     user = users.group(PasswordUser, "", ID).find(username)
     if user is None:
@@ -55,7 +54,6 @@ async def rights_of(username: str, users: UserStore, authorization: Authorizatio
 
 
 def reading_rules(rules: Rules, client: ClientInfo) -> list[tuple[bool, str | None]]:
-    """Those of some rules that are about subscribing, in their order, as topic filters."""
     checked, values = CheckedClient(client), client_values(client)
     found: list[tuple[bool, str | None]] = []
     for at, rule in enumerate(rules.rules):
@@ -69,7 +67,7 @@ def reading_rules(rules: Rules, client: ClientInfo) -> list[tuple[bool, str | No
 
 
 def _filters(entry: TopicEntry) -> list[str | None]:
-    """The topic filter of an entry; none where no topic name can be what it names, as one with a literal `+`."""
+    """None where no topic name can be what the entry names, as one with a literal `+`."""
     if entry.kind == EVERY_TOPIC:
         return [None]
     levels: list[str | None] = list(entry.topic.split("/")) if entry.kind == EXACT else list(entry.levels)

@@ -7,14 +7,13 @@ from heliograph.storage.errors import StorageError, StorageFullError
 
 
 class Refusals:
-    """The databases that refuse messages, and why; owned by the node, which it keeps the broker informed for."""
+    """The databases that refuse messages, and why; keeps the broker informed."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._errors: dict[str, StorageError] = {}
 
     def tell(self, database: str, error: StorageError | None) -> None:
-        """A database refuses messages from now on, or takes them again."""
         if error is None:
             self._errors.pop(database, None)
         else:
@@ -31,24 +30,20 @@ class Refusals:
 
 
 def refusal_code(error: StorageError | None) -> int:
-    """With which reason code an error of storage refuses a message; 0 for none."""
     if error is None:
         return rc.SUCCESS
     return rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
 
 
 def is_anything_stored(config: Config) -> bool:
-    """Whether a node keeps any message, or anything that waits for messages to be kept."""
     storage = config.durable_storage
     return bool(storage.messages.topics or storage.databases or is_retained_on_disk(config) or _has_rows(config))
 
 
 def _has_rows(config: Config) -> bool:
-    """Whether a rule hands its rows to the pipeline, which reads what is stored."""
     rules = config.rule_engine.rules.values()
     return any(isinstance(action, PipelineAction | NamedAction) for rule in rules for action in rule.actions)
 
 
 def is_retained_on_disk(config: Config) -> bool:
-    """Whether a node keeps retained messages on its disk."""
     return config.retainer.enable and config.retainer.backend.storage_type == "disc"

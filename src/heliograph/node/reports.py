@@ -16,8 +16,6 @@ _CAUSES_MAX: Final = 100  # distinct failures of callbacks; each is logged with 
 
 
 class _Budget:
-    """How many lines a second may still hold."""
-
     def __init__(self, lines_max: int) -> None:
         self._lines_max = lines_max
         self._second = 0
@@ -34,13 +32,10 @@ class _Budget:
 
 
 class ProtocolErrorLog:
-    """Logs why connections ended."""
-
     def __init__(self) -> None:
         self._budget = _Budget(_PROTOCOL_ERRORS_PER_S)
 
     def __call__(self, peername: str, clientid: str, detail: str) -> None:
-        """A conversation ended badly."""
         may_write, left_out = self._budget.take()
         if left_out:
             _log.info("%d more connections ended by errors", left_out)
@@ -50,13 +45,13 @@ class ProtocolErrorLog:
 
 
 class _Causes:
-    """Which causes of faults the log has already: what is broken fails with every message."""
+    """What is broken fails with every message: causes that the log has already."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, str, str, int]] = set()
 
     def is_new(self, name: str, error: Exception) -> bool:
-        """Whether an error is the first of its cause: its place in the code and its type; it is known from now on."""
+        """A cause is a place in the code and a type of error; it is known from now on."""
         place = error.__traceback__
         while place is not None and place.tb_next is not None:
             place = place.tb_next
@@ -86,13 +81,12 @@ class FaultLog:
 
 
 class HookFailureLog:
-    """Logs which callbacks failed, and how: each cause once; `hooks.failed.NAME` in the statistics counts them all."""
+    """Logs failed callbacks, each cause once; `hooks.failed.NAME` in the statistics counts them all."""
 
     def __init__(self) -> None:
         self._causes = _Causes()
 
     def __call__(self, name: str, error: Exception) -> None:
-        """A callback of that hook point raised."""
         if not self._causes.is_new(name, error):
             return
         outcome = "was skipped" if hooks.SPECS[name].fails == hooks.OPEN else "refuses its client"

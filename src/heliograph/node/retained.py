@@ -48,8 +48,6 @@ _SWEEP_AGAIN_S: Final = 0.02  # where more has expired than is forgotten at once
 
 @dataclass(slots=True)
 class _Awaited:
-    """A function that is called after the commit of a ticket."""
-
     ticket: int
     then: Callable[[StorageError | None], object]
     error: StorageError | None = None  # of a commit since it began to wait
@@ -60,12 +58,7 @@ class RetainedCommit(RetainedCommits):
 
     Args:
         table: The messages. It may be out of order: changes are refused until it works.
-        join: What acknowledgements wait for.
-        refusals: What publishers get while it refuses messages.
         alarms: Where alarms stand while it refuses them, and when they cannot be read.
-
-    Attributes:
-        health: Whether it takes them.
     """
 
     def __init__(
@@ -98,7 +91,7 @@ class RetainedCommit(RetainedCommits):
             self._follower.took(ticket)
 
     def read_failed(self, error: StorageError) -> None:
-        """Log it, and raise an alarm until the node starts again: nothing else tells subscribers what they miss."""
+        """Raise an alarm until the node starts again: nothing else tells subscribers what they miss."""
         self._log.write(logging.ERROR, "retained messages cannot be read [%s]: %s", error.code, error)
         if isinstance(error, StorageDamagedError):
             text = f"retained messages are not delivered: {error}. {UNTIL_START}"
@@ -112,21 +105,17 @@ class RetainedCommit(RetainedCommits):
             self._awaited.append(_Awaited(self._queue.touch(), then))
 
     def is_idle(self) -> bool:
-        """Whether everything that was taken is durable."""
         return self._queue.buffered_bytes == 0
 
     @property
     def is_full(self) -> bool:
-        """Whether publishers of retained messages should wait."""
         return self._queue.is_full
 
     def samples(self) -> list[Sample]:
-        """Counts of the table and of its commits."""
         counts = {**self._queue.statistics(), **self._table.statistics()}
         return samples_of(RETAINED, counts, self._queue.commit_times)
 
     async def stop(self) -> None:
-        """Commit what was taken, and close."""
         await self._queue.close()
         self._join.unfollow(self._follower)
         self._table.close()
@@ -137,11 +126,9 @@ class RetainedCommit(RetainedCommits):
         store.refusal = self._refusals.code(RETAINED)
 
     def use(self, settings: StateConfig) -> None:
-        """Use other settings, from the next commit on."""
         self._queue.use(fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes)
 
     def try_again(self) -> None:
-        """See whether it can be written again after a fault."""
         if self.health.is_good:
             return
         try:
@@ -169,12 +156,7 @@ class RetainedCommit(RetainedCommits):
 
 
 class RetainedMessages:
-    """The retainer of a node with what serves it; owned by `RetainedPart`.
-
-    Args:
-        retainer: The messages.
-        commit: Who brings them to the disk; None where they are in memory.
-    """
+    """The retainer of a node, and the commits of messages on the disk."""
 
     def __init__(self, retainer: Retainer, commit: RetainedCommit | None) -> None:
         self.retainer = retainer
@@ -182,7 +164,6 @@ class RetainedMessages:
         self._again: asyncio.TimerHandle | None = None
 
     def use(self, settings: RetainerConfig, database: StateConfig) -> None:
-        """Use other limits, and write in another way."""
         self.retainer.use(retainer_options(settings))
         if self.commit is not None:
             self.commit.use(database)
@@ -195,12 +176,10 @@ class RetainedMessages:
             self._sweep()
 
     def samples(self) -> list[Sample]:
-        """Counts of the messages and of the disk."""
         stored = [] if self.commit is None else self.commit.samples()
         return [*plain(self.retainer.statistics()), *stored]
 
     async def stop(self) -> None:
-        """Commit what was taken, and close."""
         if self._again is not None:
             self._again.cancel()
         if self.commit is not None:
@@ -222,9 +201,6 @@ class RetainedPart(Part):
 
     They are opened when they are switched on first. Where they are switched off while the node runs, nothing more is
     retained or found; what there is stays open and expires, and is found again when they are switched on.
-
-    Args:
-        databases: Where commits of messages on the disk are joined.
     """
 
     name = "retained"
@@ -240,27 +216,22 @@ class RetainedPart(Part):
         self._messages: RetainedMessages | None = None
 
     async def start(self) -> None:
-        """Open them. A database that cannot be opened refuses what is to be retained, and the node starts."""
+        """A database that cannot be opened refuses what is to be retained, and the node starts."""
         if self._config.retainer.enable:
             self._messages = self._open(self._config)
             self._set_store()
 
     @property
     def retainer(self) -> Retainer | None:
-        """The messages; None where none are retained."""
+        """None where none are retained."""
         return self._messages.retainer if self._messages is not None and self._config.retainer.enable else None
 
     async def stop(self) -> None:
-        """Commit what was taken, and close."""
         if self._messages is not None:
             await self._messages.stop()
 
     async def check(self, new: Config) -> Change | None:
-        """Other limits, from the next message on; or none is retained any more, or again.
-
-        Raises:
-            StorageError: They are on the disk, and their database cannot be opened.
-        """
+        """`StorageError` if a database cannot be opened."""
         now = self._config
         if (new.retainer, new.durable_storage.retained) == (now.retainer, now.durable_storage.retained):
             return None
@@ -302,7 +273,6 @@ class RetainedPart(Part):
         return [] if self._messages is None else self._messages.samples()
 
     def health(self) -> str:
-        """Why the disk refuses them."""
         commit = None if self._messages is None else self._messages.commit
         return "" if commit is None else str(commit.health)
 

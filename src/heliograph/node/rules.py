@@ -44,14 +44,7 @@ RULES: Final[tuple[Metric, ...]] = (
 
 
 class RulesPart(Part):
-    """Rules that run in the broker; owned by the node.
-
-    Args:
-        databases: Where rules store rows for the pipeline.
-
-    Attributes:
-        engine: The rules.
-    """
+    """Rules that run in the broker, with `databases` that store rows for the pipeline; owned by the node."""
 
     name = "rules"
     metrics = RULES
@@ -68,11 +61,7 @@ class RulesPart(Part):
         self._look_at_us = 0
 
     async def start(self) -> None:
-        """Add the configured rules.
-
-        Raises:
-            RuleError: A rule cannot be used.
-        """
+        """`RuleError` if a rule cannot be used."""
         databases, from_thread = self._databases, asyncio.get_running_loop().call_soon_threadsafe
         store_row = self._append_row if databases.is_open else None
         self.engine = make_rule_engine(
@@ -82,15 +71,11 @@ class RulesPart(Part):
         self.engine.start()
 
     async def stop(self) -> None:
-        """Take every callback out again; what was made is published."""
+        """What was made is published."""
         self.engine.stop()
 
     async def check(self, new: Config) -> Change:
-        """Make other rules ready.
-
-        Raises:
-            RuleError: A rule cannot be used.
-        """
+        """`RuleError` if a rule cannot be used."""
         if self._databases.is_open:
             self.engine.store_in(self._append_row)
         return Change(self.engine.prepare(rules_of(new), anew=self._environment.environment.schemas.is_changing))
@@ -109,7 +94,7 @@ class RulesPart(Part):
         return self.engine.samples()
 
     def sample_pieces(self) -> Iterator[Sample | None]:
-        """The same piece by piece: there may be thousands of rules."""
+        """Piece by piece, since there may be thousands of rules."""
         return self.engine.sample_pieces()
 
 
@@ -139,7 +124,6 @@ def make_rule_engine(
     """The rule engine of a node, not started.
 
     Args:
-        environment: What functions of rules may ask besides the message.
         store_row: Stores a row for the pipeline; None where nothing is stored.
         from_thread: Calls what it is given in a turn of the event loop, callable in any thread.
     """

@@ -33,17 +33,9 @@ _UNREADABLE: Final = "the database of shared groups cannot be read, so their mem
 
 
 class MessageDatabase(GroupMessages, Protocol):
-    """The methods of the database of messages that are used here."""
+    def subscribe(self, on_grown: OnGrown) -> Callable[[], None]: ...
 
-    def subscribe(self, on_grown: OnGrown) -> Callable[[], None]:
-        """Call `on_grown` with the streams that have grown."""
-
-    def newest_commit_us(self) -> int:
-        """The time of the newest commit.
-
-        Raises:
-            StorageError: It is not known now.
-        """
+    def newest_commit_us(self) -> int: ...
 
 
 class NodeGroups:
@@ -51,9 +43,6 @@ class NodeGroups:
 
     It is made before sessions are read, which it joins then, and is started afterwards. Groups begin when
     sessions are known and their own database can be read, which is tried again and again.
-
-    Attributes:
-        health: Whether groups can be read and saved; looked at in each tick.
     """
 
     def __init__(
@@ -84,7 +73,6 @@ class NodeGroups:
         self._unsubscribe = messages.subscribe(groups.on_grown)
 
     def use(self, settings: SharedGroupsConfig) -> None:
-        """Use other timeouts from now on."""
         set_timers(self._groups.timers, settings)
         self._groups.turns.report_s = settings.checkpoint_interval
 
@@ -112,26 +100,23 @@ class NodeGroups:
         self._fault = None
 
     def on_messages_committed(self, is_refused: bool = False) -> None:
-        """A commit of messages is done, or refused."""
         if is_refused:
             return
         with suppress(StorageError):  # it had nothing to store, and the database cannot be read now
             self._groups.turns.on_committed(self._messages.newest_commit_us())
 
     def tick(self) -> None:
-        """Time has passed; called after the tick of `DurableSessions`."""
+        """Called after the tick of `DurableSessions`."""
         if not self._groups.is_started and self._table is not None and self._broker.uptime_us >= self._retry_due_us:
             self._start(self._table)
         self._groups.tick()
         self.health.tell(self._fault or self._groups.refusal)
 
     async def close(self) -> None:
-        """Save how far groups are, and close their database; the sessions' is still open."""
         self._unsubscribe()
         await self._groups.close()
 
     def samples(self) -> list[Sample]:
-        """Counts of the groups and of their database."""
         state = self._state
         return [
             *plain(self._groups.statistics()),
@@ -154,9 +139,7 @@ def open_shared_groups(
     """Keep the shared groups of a node from now on.
 
     Args:
-        state: Their database, which is opened.
         site_id: Gives the node's permanent id, which leases of leadership bear.
-        messages: The database of messages, which groups read.
     """
     settings = config.durable_shared_groups
     try:

@@ -21,8 +21,6 @@ _WAITING_MAX: Final = 100_000
 
 
 class SparkplugPart(HookedPart):
-    """Looks at Sparkplug messages where that is asked for; owned by the node."""
-
     name = "sparkplug"
     metrics = (
         gauge("sparkplug.edge_nodes", "Sparkplug edge nodes whose births are known."),
@@ -47,12 +45,11 @@ class SparkplugPart(HookedPart):
         self._outgoing: SystemMessageQueue | None = None  # likewise
 
     async def start(self) -> None:
-        """Look at messages, if anything of it is wanted."""
         self._prepare(self._settings)
         self._use(self._settings)
 
     async def check(self, new: Config) -> Change | None:
-        """Look at messages in another way, from the next one on; births are known that come while it is asked for."""
+        """Births are known that come while it is asked for."""
         settings = new.schema_registry.sparkplug_b
         if settings == self._settings:
             return None
@@ -60,7 +57,7 @@ class SparkplugPart(HookedPart):
         return Change(lambda: self._use(settings))
 
     def _prepare(self, settings: SparkplugConfig) -> None:
-        """Make what looks at messages, if anything of it is wanted; it does nothing before it is hooked in."""
+        """Make what looks at messages; it does nothing before it is hooked in."""
         if self._service is not None or not _is_wanted(settings):
             return
         # Imported where it is wanted: with it comes the compiler of Protobuf schemas.

@@ -19,8 +19,7 @@ def _value(read: Callable[[bytes], object]) -> _Reader:
     return lambda _, value: read(value)
 
 
-def _anything(key: bytes, value: bytes) -> None:
-    """Its bytes say nothing that could be wrong."""
+def _anything(key: bytes, value: bytes) -> None: ...
 
 
 _SESSIONS: Final[Mapping[bytes, _Reader]] = {
@@ -62,7 +61,7 @@ _READERS: Final = {
 
 
 def validator(database: str) -> Validator:
-    """What says whether a record of a state database can be read; of an unknown one, or kind, all can."""
+    """Of an unknown database, or kind of record, all can be read."""
     readers = _READERS.get(database, {})
 
     def problem(key: bytes, value: bytes) -> str | None:

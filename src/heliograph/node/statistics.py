@@ -19,11 +19,7 @@ _MEASURED = {"whole": WHOLE, "internal": INTERNAL, "response": RESPONSE}
 
 
 class SlowSubscriptionsPart(Part):
-    """Looks for slow subscriptions while they are enabled; owned by the node.
-
-    Attributes:
-        found: Those that were found; empty while they are not enabled.
-    """
+    """Looks for slow subscriptions while they are enabled; owned by the node."""
 
     name = "slow_subscriptions"
     metrics = (gauge("slow_subscriptions.count", "Slow subscriptions that are listed (`slow_subs`)."),)
@@ -39,12 +35,11 @@ class SlowSubscriptionsPart(Part):
         self._join()
 
     async def check(self, new: Config) -> Change | None:
-        """Other settings: what was found by those before is forgotten, as EMQX does."""
+        """What was found before is forgotten, as EMQX does."""
         settings = new.slow_subs
         return None if settings == self._settings else Change(lambda: self._use(settings))
 
     def tick(self, uptime_us: int) -> None:
-        """Forget those that were not slow for long."""
         self.found.forget_old()
 
     def samples(self) -> list[Sample]:
@@ -74,12 +69,7 @@ class SlowSubscriptionsPart(Part):
 
 
 class TopicMetricsPart(Part):
-    """Counts the messages of the topics that are configured; owned by the node.
-
-    Attributes:
-        counted: The counts.
-        topics: The topics, in the order of the configuration.
-    """
+    """Counts the messages of the topics that are configured; owned by the node."""
 
     name = "topic_metrics"
     metrics = (gauge("topic_metrics.count", "Topics whose messages are counted (`topic_metrics`)."),)
@@ -96,7 +86,7 @@ class TopicMetricsPart(Part):
         self._use(self.topics)
 
     async def check(self, new: Config) -> Change | None:
-        """Other topics; those that stay keep their counts."""
+        """Topics that stay keep their counts."""
         topics = _topics(new.topic_metrics)
         return None if topics == self.topics else Change(lambda: self._use(topics))
 
@@ -125,11 +115,7 @@ def _topics(settings: Iterable[TopicMetric]) -> tuple[str, ...]:
 
 
 class DisconnectsPart(HookedPart):
-    """Keeps who was disconnected lately and why; owned by the node.
-
-    Attributes:
-        history: The newest disconnects of all clients.
-    """
+    """Keeps who was disconnected lately and why; owned by the node."""
 
     name = "disconnects"
     needs = ("kernel",)
@@ -148,7 +134,6 @@ class DisconnectsPart(HookedPart):
         return None if size == self._size else Change(lambda: self._use(size))
 
     def wanted(self) -> Sequence[Hook]:
-        """Nothing while none is kept."""
         return [Hook(hooks.CLIENT_DISCONNECTED, self.history.on_client_disconnected, LOG)] if self._size else []
 
     def _use(self, size: int) -> None:
@@ -158,11 +143,7 @@ class DisconnectsPart(HookedPart):
 
 
 class PeaksPart(Part):
-    """Looks at sizes at each tick and keeps the largest; owned by the node.
-
-    Args:
-        numbers: The values of some metrics by their names.
-    """
+    """Looks at sizes at each tick and keeps the largest; owned by the node."""
 
     name = "peaks"
     metrics = tuple(

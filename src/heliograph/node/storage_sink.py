@@ -13,11 +13,7 @@ _PLACES_REMEMBERED_MAX: Final = 10_000  # topics
 
 
 class StorageSink(DurableSink):
-    """Joins the broker to the group commit of `messages`; owned by the node's databases.
-
-    Args:
-        code: Gives the reason code with which that database refuses messages now; 0 for none.
-    """
+    """Joins the broker to the group commit of `messages`; `code` gives the reason code of its refusal, or 0."""
 
     def __init__(
         self, group: GroupCommit, topics: Sequence[str], join: CommitJoin, code: Callable[[], int] = lambda: 0
@@ -29,20 +25,18 @@ class StorageSink(DurableSink):
         self._code = code  # with which `messages` refuses messages now
 
     def wants(self, topic: str) -> bool:
-        """Whether the operator wants messages of this topic stored."""
         return _matches(self._topics, topic)
 
     def refusal(self, topic: str) -> int:
         return self._code()
 
     def append(self, message: Message) -> int:
-        """Hand a message to the next commit."""
         ticket = self._group.append(message)
         message.ticket = ticket
         return ticket
 
     def append_row(self, message: Message) -> int:
-        """Hand a row for the pipeline to the next commit of `messages`, whatever topics are stored there."""
+        """Handed to the next commit of `messages`, whatever topics are stored there."""
         return self._group.append(message)
 
     def pending_ticket(self) -> int:
@@ -53,7 +47,6 @@ class StorageSink(DurableSink):
         return self._group.is_full or self._join.is_full
 
     def is_filling(self) -> bool:
-        """Whether the buffer before storage is half full."""
         return self._group.is_filling or self._join.is_full
 
 
@@ -73,18 +66,17 @@ class CopyingSink(StorageSink):
         self._places: dict[str, tuple[bool, list[tuple[GroupCommit, Follower]]]] = {}  # by topic
 
     def wants(self, topic: str) -> bool:
-        """Whether messages of this topic are stored anywhere."""
         return super().wants(topic) or any(_matches(topics, topic) for _, topics, _, _ in self._others)
 
     def refusal(self, topic: str) -> int:
-        """See `DurableSink.refusal`: that of the first database that wants messages of this topic and refuses them."""
+        """That of the first database that wants messages of this topic and refuses them."""
         own = self._code()
         if own and super().wants(topic):
             return own
         return next((code() for _, topics, _, code in self._others if code() and _matches(topics, topic)), 0)
 
     def append(self, message: Message) -> int:
-        """Hand a message to the next commits; its ticket is answered for when all of them are done."""
+        """Its ticket is answered for when all commits are done."""
         is_replayed, others = self._places.get(message.topic) or self._find_places(message.topic)
         self.is_joined = bool(others)
         for group, follower in others:
@@ -95,7 +87,6 @@ class CopyingSink(StorageSink):
         return super().is_full() or any(group.is_full for group, _, _, _ in self._others)
 
     def is_filling(self) -> bool:
-        """Whether any buffer before storage is half full."""
         return super().is_filling() or any(group.is_filling for group, _, _, _ in self._others)
 
     def _find_places(self, topic: str) -> tuple[bool, list[tuple[GroupCommit, Follower]]]:

@@ -31,16 +31,10 @@ OnCommitted = Callable[[int, StorageError | None], None]
 
 
 class StoredMessages:
-    """One database of messages with what serves it; owned by `Databases`.
-
-    Args:
-        on_committed: Called for each ticket of its group commit, in order.
-        refusals: What publishers get while it refuses messages.
-        alarms: Where an alarm stands while it refuses them.
+    """One database of messages with what serves it; owned by `Databases`, which knows for which topics it is.
 
     Attributes:
-        settings: What it works by now.
-        health: Whether it takes messages.
+        settings: Those in use.
     """
 
     def __init__(
@@ -83,7 +77,6 @@ class StoredMessages:
         )
 
     def use(self, settings: MessagesConfig) -> None:
-        """Use other settings, but for those of a new database: which topics it is for is its owner's to know."""
         before, self.settings = self.settings, settings
         if retention_options(settings) != retention_options(before):
             self._retention.use(retention_options(settings))
@@ -119,7 +112,6 @@ class StoredMessages:
         await self._offload.stop()
 
     async def close(self) -> None:
-        """Close the database, whatever becomes of what was taken."""
         await every((self.commit, self._close), lambda step: step())
 
     def end_alarms(self) -> None:
@@ -131,7 +123,6 @@ class StoredMessages:
         self.database.close()
 
     def samples(self) -> list[Sample]:
-        """Counts of the database and of everything around it."""
         counts: dict[str, float] = dict(self.group.statistics())
         counts.update(self.database.statistics())
         counts.update(self._retention.statistics())

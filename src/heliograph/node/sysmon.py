@@ -31,11 +31,7 @@ _COUNTED: Final = 8  # columns behind these are parts of others
 
 
 class SysmonPart(Part):
-    """Raises alarms while too much is used of what the node has, by the thresholds of `sysmon`; owned by the node.
-
-    Attributes:
-        probe: Measures the event loop; its readings are for others too.
-    """
+    """Raises alarms while too much is used of what the node has, by the thresholds of `sysmon`; owned by the node."""
 
     name = "sysmon"
     metrics = TURNS
@@ -59,7 +55,6 @@ class SysmonPart(Part):
         self.probe.stop()
 
     async def check(self, new: Config) -> Change | None:
-        """Other thresholds, which are looked at with the next tick."""
         if new.sysmon == self._settings:
             return None
 
@@ -70,7 +65,6 @@ class SysmonPart(Part):
         return Change(use)
 
     def samples(self) -> list[Sample]:
-        """How long turns of the event loop took."""
         return self.probe.turns.samples("loop.turn")
 
     def tick(self, uptime_us: int) -> None:
@@ -148,11 +142,7 @@ class SysmonPart(Part):
 
 
 class Processors:
-    """Their use between two looks; owned by what looks.
-
-    Args:
-        root: Where `proc` is.
-    """
+    """Their use between two looks; `root` has `proc`."""
 
     def __init__(self, root: Path = _ROOT) -> None:
         self._file = root / "proc/stat"

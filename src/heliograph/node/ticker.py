@@ -22,8 +22,6 @@ class TickLag:
     """How late ticks come; owned by the ticker, which measures each.
 
     Attributes:
-        last_s: How late the last tick came, in seconds.
-        longest_s: The latest that one came.
         lasting_s: How late the last two ticks came at least. One turn that took long has ended when the next thing is
             asked of the loop; a loop that is late from tick to tick has no time.
     """
@@ -41,11 +39,9 @@ class Ticker(Part):
     """Ticks the parts of one node; itself one of them, so that time stops before clients are disconnected.
 
     Args:
-        kernel: Whose clock is looked at.
-        tick: Tells all parts the time; the names of those that raised, with what.
+        tick: Tells all parts the time; gives the names of those that raised, with what.
 
     Attributes:
-        lag: How late ticks come.
         clock: What that is measured with, in microseconds.
     """
 

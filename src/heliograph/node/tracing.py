@@ -20,11 +20,7 @@ FOLDER: Final = "trace"  # of the data directory
 
 
 class TracingPart(Part):
-    """Owns the traces of a node, which all end with it; their files stay.
-
-    Args:
-        rules: The rules, once they have started.
-    """
+    """Owns the traces of a node, which all end with it; their files stay."""
 
     name = "tracing"
     metrics = (
@@ -41,7 +37,7 @@ class TracingPart(Part):
 
     @property
     def traces(self) -> "Traces":
-        """The traces; only while the part runs."""
+        """Only while the part runs."""
         traces = self._traces
         if traces is None:
             from heliograph.tracing.traces import Traces  # a start does without
@@ -51,7 +47,6 @@ class TracingPart(Part):
         return traces
 
     def tick(self, uptime_us: int) -> None:
-        """End those whose time is over."""
         if self._traces is not None:
             self._traces.tick(uptime_us)
 

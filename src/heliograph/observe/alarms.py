@@ -39,7 +39,6 @@ class Alarm:
         message: What is wrong, for people.
         details: The same for programs. A hash stands for what is beyond 1,000 characters of a text.
         activate_at: When it began, in milliseconds since the epoch.
-        deactivate_at: When it ended; None while it is active.
         degrades: Whether the node does not do its work while it is active, so that something may start it again.
     """
 
@@ -64,14 +63,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class AlarmOptions:
-    """What is done with alarms.
-
-    Attributes:
-        logs: Whether a line of the log says that one begins or ends.
-        publishes: Whether messages say it.
-        ended_max: How many are kept after their ends.
-        ended_us: How long one is kept after its end.
-    """
+    """What is done with alarms: lines in the log, messages; how many are kept after their ends, and for how long."""
 
     logs: bool = True
     publishes: bool = True
@@ -85,17 +77,13 @@ class Retained(Protocol):
     def keep(self, topic: str, payload: bytes) -> None:
         """Make a message the retained one of its topic, without delivering it now."""
 
-    def forget(self, topic: str) -> None:
-        """Forget the retained message of a topic."""
+    def forget(self, topic: str) -> None: ...
 
 
 class Alarms:
     """The alarms of one node; owned by its kernel.
 
     Args:
-        node_name: The name of the node.
-        outgoing: Where messages go.
-        now_us: The time, in microseconds since the epoch.
         tell: Called with each alarm when it begins, and again when it ends.
         retained: Where alarms are while they go on; None for nowhere.
     """
@@ -120,7 +108,7 @@ class Alarms:
         self._dropped = 0
 
     def use(self, options: AlarmOptions) -> None:
-        """Use other options from now on, also for the alarms that there are."""
+        """Also for the alarms that there are."""
         before, self._options = self._options, options
         self._history = deque(self._history, options.ended_max)
         self.tick()
@@ -134,7 +122,6 @@ class Alarms:
                 self._retained.forget(self._prefix + "activate")
 
     def tick(self) -> None:
-        """Forget the alarms that ended long ago."""
         until = (self._now_us() - self._options.ended_us) // 1000
         while self._history and (self._history[0].deactivate_at or 0) <= until:
             self._history.popleft()
@@ -148,16 +135,11 @@ class Alarms:
         logs_message: bool = False,
         degrades: bool = True,
     ) -> bool:
-        """Begin an alarm.
+        """Begin an alarm; False if one of that name is active already, or too many are.
 
         Args:
-            message: What is wrong, for people.
-            details: The same for programs.
             logs_message: Whether the line of the log has the message: its owner does not log it itself.
             degrades: Whether the node does not do its work meanwhile.
-
-        Returns:
-            False if one of that name is active already, or too many are.
         """
         name = short_text(name)
         if name in self._active:
@@ -178,7 +160,7 @@ class Alarms:
         return True
 
     def update(self, name: str, message: str, details: Mapping[str, object]) -> bool:
-        """Change the text of an active alarm; False if none of that name is active."""
+        """False if none of that name is active."""
         name = short_text(name)
         before = self._active.get(name)
         if before is None:
@@ -190,7 +172,7 @@ class Alarms:
         return True
 
     def deactivate(self, name: str) -> bool:
-        """End an alarm; False if none of that name is active."""
+        """False if none of that name is active."""
         alarm = self._active.pop(short_text(name), None)
         if alarm is None:
             return False
@@ -206,15 +188,14 @@ class Alarms:
         return True
 
     def active(self) -> list[Alarm]:
-        """Those that go on, oldest first."""
+        """Oldest first."""
         return list(self._active.values())
 
     def history(self) -> list[Alarm]:
-        """Those that ended, oldest first; so many and so old as the options allow."""
+        """Oldest first; so many and so old as the options allow."""
         return list(self._history)
 
     def clear_history(self) -> int:
-        """Forget the alarms that ended; how many it were."""
         count = len(self._history)
         self._history.clear()
         return count
@@ -236,7 +217,6 @@ class Alarms:
         return f"{self._prefix}active/{alarm.name.translate(_ESCAPED)}"
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         return {"alarms.active": len(self._active), "alarms.dropped": self._dropped}
 
     def __repr__(self) -> str:
@@ -244,5 +224,5 @@ class Alarms:
 
 
 def _shortened(details: Mapping[str, object]) -> dict[str, object]:
-    """Details whose texts are bounded: a thousand alarms are kept, and some hold what a client calls itself."""
+    """Bounded: a thousand alarms are kept, and some hold what a client calls itself."""
     return {name: short_text(value, _TEXT_MAX) if isinstance(value, str) else value for name, value in details.items()}

@@ -17,14 +17,8 @@ class BoundedLog:
     """Writes lines to a logger, so many a minute; owned by the service that writes them.
 
     Args:
-        logger: Where lines go.
         clock: Microseconds on the monotonic clock.
-        lines_max: Lines that are written in a minute.
         whole: A log that several share: where it is full, none of them is written.
-
-    Attributes:
-        last_line: The newest line that was written; empty for none.
-        last_line_at: When that was, by the clock.
     """
 
     def __init__(
@@ -45,16 +39,10 @@ class BoundedLog:
         self.last_line_at = 0
 
     def warn(self, text: str, *values: object) -> None:
-        """Write a warning, or count it if there were too many; see `write`."""
         self.write(WARNING, text, *values)
 
     def write(self, level: int, text: str, *values: object) -> None:
-        """Write a line, or count it if there were too many.
-
-        Args:
-            level: Its severity, as `logging` has it.
-            text: The line; `%` in it stands for the values, as in `logging`. They become text only if it is written.
-        """
+        """Write a line, or count it if there were too many; values become text only if it is written."""
         if self._takes(level):
             line = text % values
             self.last_line = line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}..."
@@ -62,7 +50,7 @@ class BoundedLog:
             self._logger.log(level, "%s", self.last_line)
 
     def _takes(self, level: int) -> bool:
-        """Whether one more line may be written, which then counts; what the last minute left out is reported first."""
+        """A line then counts; what the last minute left out is reported first."""
         window = self._clock() // _WINDOW_US
         if window != self._window:
             if self._missed:

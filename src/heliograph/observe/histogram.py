@@ -8,11 +8,7 @@ from heliograph.observe.metric import SUM, Sample
 
 
 class Histogram:
-    """Counts measurements by upper bounds; owned by what measures.
-
-    Args:
-        bounds: The upper bounds, rising; `+Inf` is added.
-    """
+    """Counts measurements by rising upper bounds; `+Inf` is added."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds: list[float] = list(bounds)
@@ -20,7 +16,6 @@ class Histogram:
         self._sum = 0.0
 
     def add(self, value: float) -> None:
-        """One more measurement."""
         at: i64 = 0
         for bound in self._bounds:
             if value <= bound:
@@ -30,12 +25,7 @@ class Histogram:
         self._sum += value
 
     def samples(self, name: str, *labels: str) -> list[Sample]:
-        """How many measurements are at most each bound, as Prometheus has them, and their sum.
-
-        Args:
-            name: The name of the metric.
-            labels: The values of its labels but the last one.
-        """
+        """As Prometheus has them: how many measurements are at most each bound, and their sum."""
         found: list[Sample] = []
         total = 0
         bounds = [str(bound) for bound in self._bounds]

@@ -21,9 +21,6 @@ class LastingAlarms:
         kind: What their names begin with; the rest names the client.
         quiet_us: How long nothing must have happened before an alarm ends.
         degrades: Whether the node does not do its work meanwhile.
-
-    Attributes:
-        quiet_us: The same; it may be set again.
     """
 
     def __init__(
@@ -39,11 +36,7 @@ class LastingAlarms:
         self._missed = 0
 
     def happened(self, who: str, message: str, details: Mapping[str, object]) -> None:
-        """It happened to a client: raise the alarm unless it goes on.
-
-        Args:
-            message: What is wrong and what to do.
-        """
+        """Raise the alarm of a client unless it goes on; the message says what is wrong and what to do."""
         who = short_text(who)
         is_new = self._last.pop(who, None) is None
         has_room = len(self._last) < _ACTIVE_MAX
@@ -57,7 +50,6 @@ class LastingAlarms:
         return short_text(who) in self._last
 
     def tick(self) -> None:
-        """End the alarms of clients for which it did not happen for a while."""
         until = self._clock() - self.quiet_us
         while self._last:
             who = next(iter(self._last))
@@ -70,5 +62,4 @@ class LastingAlarms:
         return self._alarms.activate(name, message, details, logs_message=True, degrades=self._degrades)
 
     def statistics(self) -> dict[str, int]:
-        """How many go on, and how many found no room."""
         return {f"{self._kind}.active": len(self._last), f"{self._kind}.missed": self._missed}

@@ -26,12 +26,7 @@ _STANDARD: Final = frozenset(
 
 
 class TextFormat(logging.Formatter):
-    """`TIME LEVEL LOGGER: MESSAGE`, and a traceback below.
-
-    Args:
-        timestamp_format: `auto`, `epoch` or `rfc3339`.
-        time_offset: `system`, `utc` or `+HH:MM`.
-    """
+    """`TIME LEVEL LOGGER: MESSAGE`, and a traceback below."""
 
     def __init__(self, timestamp_format: str = "auto", time_offset: str = "system") -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -46,12 +41,7 @@ class TextFormat(logging.Formatter):
 
 
 class JsonFormat(logging.Formatter):
-    """One object on one line: `time`, `level`, `logger`, `msg`, what the entry has besides, and `exception`.
-
-    Args:
-        timestamp_format: `auto`, `epoch` or `rfc3339`.
-        time_offset: `system`, `utc` or `+HH:MM`.
-    """
+    """One object on one line: `time`, `level`, `logger`, `msg`, what the entry has besides, and `exception`."""
 
     def __init__(self, timestamp_format: str = "auto", time_offset: str = "system") -> None:
         super().__init__()
@@ -84,7 +74,7 @@ def _time(record: logging.LogRecord, timestamp_format: str, zone: tzinfo | None)
 
 
 def _zone(time_offset: str) -> tzinfo | None:
-    """The zone of an offset; None is the system's, as `datetime` has it."""
+    """None is the system's, as `datetime` has it."""
     if time_offset == "system":
         return None
     if time_offset == "utc":

@@ -21,60 +21,44 @@ _NOTHING: Final = logging.CRITICAL + 1
 
 
 class LogTargetOptions(Protocol):
-    """The settings of one place."""
+    @property
+    def enable(self) -> bool: ...
 
     @property
-    def enable(self) -> bool:
-        """Whether the log goes there."""
+    def level(self) -> str: ...
 
     @property
-    def level(self) -> str:
-        """The least severe level."""
+    def formatter(self) -> str: ...
 
     @property
-    def formatter(self) -> str:
-        """`text` or `json`."""
+    def timestamp_format(self) -> str: ...
 
     @property
-    def timestamp_format(self) -> str:
-        """How times are written."""
-
-    @property
-    def time_offset(self) -> str:
-        """The time zone."""
+    def time_offset(self) -> str: ...
 
 
 class LogFileOptions(LogTargetOptions, Protocol):
-    """The settings of a file."""
-
     @property
     def path(self) -> str:
-        """The file; a relative one is in the data directory."""
+        """A relative one is in the data directory."""
 
     @property
     def rotation_size(self) -> int | None:
         """From which size on another is begun; None for never."""
 
     @property
-    def rotation_count(self) -> int:
-        """How many files are kept."""
+    def rotation_count(self) -> int: ...
 
 
 class LogOptions(Protocol):
-    """The settings of the log."""
+    @property
+    def console(self) -> LogTargetOptions: ...
 
     @property
-    def console(self) -> LogTargetOptions:
-        """Those of standard error."""
-
-    @property
-    def file(self) -> LogFileOptions:
-        """Those of the file."""
+    def file(self) -> LogFileOptions: ...
 
 
 class LogFileError(Exception):
-    """The file of the log cannot be opened."""
-
     code = "log_file"
 
 
@@ -82,7 +66,6 @@ class LogTarget:
     """One place where the log goes; owned by the output that uses it.
 
     Attributes:
-        level: The least severe level, as `logging` has it.
         lost_count: Lines that could not be written.
         fault: Why the newest line could not be written; empty where it was.
     """
@@ -94,7 +77,6 @@ class LogTarget:
         self._format = format_of(options.formatter, options.timestamp_format, options.time_offset)
 
     def write(self, record: logging.LogRecord) -> None:
-        """Write one entry, or count it as lost."""
         try:
             self._put(self._format.format(record))
         except (
@@ -107,34 +89,22 @@ class LogTarget:
         else:
             self.fault = ""
 
-    def tick(self) -> None:
-        """Look after the place."""
+    def tick(self) -> None: ...
 
-    def close(self) -> None:
-        """Give it up."""
+    def close(self) -> None: ...
 
     def _put(self, line: str) -> None:
         raise NotImplementedError
 
 
 class ConsoleTarget(LogTarget):
-    """Standard error."""
-
     def _put(self, line: str) -> None:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
 
 class FileTarget(LogTarget):
-    """A file, which is renamed to `FILE.1` at a size, `FILE.1` to `FILE.2`, and so on.
-
-    Args:
-        options: Its settings.
-        data_dir: What a relative path is relative to.
-
-    Raises:
-        LogFileError: It cannot be opened.
-    """
+    """A file, renamed to `FILE.1` at a size, `FILE.1` to `FILE.2`, and so on; `LogFileError` if it cannot be opened."""
 
     def __init__(self, options: LogFileOptions, data_dir: Path) -> None:
         super().__init__(options)
@@ -161,7 +131,7 @@ class FileTarget(LogTarget):
                 self._open()
 
     def close(self) -> None:
-        """Close it; what is written later is lost."""
+        """What is written later is lost."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -209,11 +179,11 @@ class LogOutput(logging.Handler):
 
     @staticmethod
     def installed() -> LogOutput | None:
-        """The one of this process; None where another program decides about the log, such as a test."""
+        """None where another program decides about the log, such as a test."""
         return next((each for each in logging.getLogger().handlers if isinstance(each, LogOutput)), None)
 
     def use(self, targets: Sequence[LogTarget]) -> None:
-        """Write there from now on; the places before are closed."""
+        """The places before are closed."""
         before, self._targets = self._targets, tuple(targets)
         logging.getLogger().setLevel(lowest_level(targets))
         for target in before:
@@ -221,25 +191,22 @@ class LogOutput(logging.Handler):
             target.close()
 
     def set_level(self, level: str) -> None:
-        """Let all places have another level, until the settings change."""
+        """Until the settings change."""
         for target in self._targets:
             target.level = LEVELS[level]
         logging.getLogger().setLevel(lowest_level(self._targets))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write an entry to every place whose level allows it."""
         for target in self._targets:
             if record.levelno >= target.level:
                 target.write(record)
 
     def tick(self) -> None:
-        """Look after the places."""
         for target in self._targets:
             target.tick()
 
     @property
     def lost_count(self) -> int:
-        """Lines that could not be written."""
         return self._lost_before + sum(target.lost_count for target in self._targets)
 
     @property
@@ -251,11 +218,7 @@ class LogOutput(logging.Handler):
 
 
 def open_targets(options: LogOptions, data_dir: Path) -> list[LogTarget]:
-    """The places that settings name, ready to be used.
-
-    Raises:
-        LogFileError: The file cannot be opened.
-    """
+    """Raises `LogFileError` if the file cannot be opened."""
     targets: list[LogTarget] = []
     if options.file.enable:
         targets.append(FileTarget(options.file, data_dir))
@@ -265,7 +228,6 @@ def open_targets(options: LogOptions, data_dir: Path) -> list[LogTarget]:
 
 
 def lowest_level(targets: Sequence[LogTarget]) -> int:
-    """The level from which on any place wants entries."""
     return min((target.level for target in targets), default=_NOTHING)
 
 

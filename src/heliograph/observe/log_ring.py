@@ -11,14 +11,7 @@ _TEXT_MAX: Final = 8192
 
 
 class LogEntry(NamedTuple):
-    """One entry of the log.
-
-    Attributes:
-        at_ns: Nanoseconds since the epoch.
-        level: Its severity, as `logging` has it.
-        logger: Which module wrote it.
-        error: The exception that it is about, with where it was raised; empty for none.
-    """
+    """One entry of the log; `error` is an exception with where it was raised."""
 
     at_ns: int
     level: int
@@ -32,9 +25,6 @@ class LogRing(logging.Handler):
 
     Args:
         text_max: So many characters of an entry, and of its exception.
-
-    Attributes:
-        entries: What it keeps.
     """
 
     def __init__(self, level: str, size_max: int, text_max: int = _TEXT_MAX) -> None:
@@ -43,12 +33,11 @@ class LogRing(logging.Handler):
         self.entries: Ring[LogEntry] = Ring(size_max)
 
     def use(self, level: str, size_max: int) -> None:
-        """Keep other entries, and another number of them."""
         self.setLevel(LEVELS[level])
         self.entries.resize(size_max)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep an entry; one whose values do not fit is counted as dropped."""
+        """One whose values do not fit is counted as dropped."""
         try:
             text = record.getMessage()[: self._text_max]
             error = "".join(format_exception(record.exc_info[1]))[-self._text_max :] if record.exc_info else ""

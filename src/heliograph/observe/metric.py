@@ -16,13 +16,6 @@ SUM: Final = "sum"  # or this: the sum of all measurements
 
 
 class Sample(NamedTuple):
-    """One number.
-
-    Attributes:
-        name: The name of its metric.
-        labels: The values of the metric's labels, in their order.
-    """
-
     name: str
     value: float
     labels: tuple[str, ...] = ()
@@ -33,10 +26,7 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: Its name, unique in a node.
         kind: `counter`, `gauge` or `histogram`.
-        help: What it counts, for people.
-        unit: What it is measured in; empty for a number of things.
         labels: The names of its labels.
         flat: Its name in the log, with labels in braces (`rules.{rule}.matched`); empty for its own, followed by them.
         unnamed: The value of a label that a flat name leaves out with its dot; empty for none.
@@ -52,11 +42,9 @@ class Metric:
 
     @property
     def template(self) -> str:
-        """Its flat name with the names of its labels in braces."""
         return self.flat or ".".join((self.name, *(f"{{{label}}}" for label in self.labels)))
 
     def flat_name(self, values: Iterable[str]) -> str:
-        """Its name in the log with these values of its labels."""
         text = self.template
         if self.kind == HISTOGRAM:
             *values, last = values
@@ -84,12 +72,11 @@ def histogram(name: str, meaning: str, unit: str, labels: tuple[str, ...] = ()) 
 
 
 def plain(numbers: Mapping[str, float]) -> list[Sample]:
-    """The samples of metrics without labels."""
     return [Sample(name, value) for name, value in numbers.items()]
 
 
 def labelled(prefix: str, numbers: Mapping[str, float], *labels: str) -> list[Sample]:
-    """The samples of metrics `PREFIX.NAME` that all have these values of their labels."""
+    """Metrics `PREFIX.NAME`."""
     return [Sample(f"{prefix}.{name}", value, labels) for name, value in numbers.items()]
 
 
@@ -98,7 +85,7 @@ def by_label(name: str, numbers: Mapping[str, float]) -> list[Sample]:
 
 
 def describe(owners: Mapping[str, Iterable[Metric]]) -> str:
-    """The metrics as a page lists them."""
+    """As a page lists them."""
     lines = [
         "| Metric | Kind | Unit | Labels | In the log | Part | What it counts |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -114,14 +101,7 @@ def describe(owners: Mapping[str, Iterable[Metric]]) -> str:
 
 
 class Catalogue:
-    """The metrics of a node by their names.
-
-    Args:
-        metrics: They may name one metric more than once.
-
-    Raises:
-        ValueError: Two different metrics have one name.
-    """
+    """The metrics of a node by their names; `ValueError` if two different ones have the same."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self.metrics: dict[str, Metric] = {}
@@ -130,12 +110,12 @@ class Catalogue:
                 raise ValueError(f"the metric {metric.name} is declared twice")
 
     def declares(self, sample: Sample) -> bool:
-        """Whether a sample is of one of these metrics, with as many labels as it has."""
+        """With as many labels as its metric has."""
         metric = self.metrics.get(sample.name)
         return metric is not None and len(metric.labels) == len(sample.labels)
 
     def flat(self, samples: Iterable[Sample]) -> dict[str, float]:
-        """Samples by their flat names; those that are not declared are left out."""
+        """Those that are not declared are left out."""
         return {
             self.metrics[sample.name].flat_name(sample.labels): sample.value
             for sample in samples

@@ -127,7 +127,6 @@ _SAME_AS: Final = {
 
 
 def source_of(name: str) -> str:
-    """The name of our metric that one of EMQX's is."""
     return _SAME_AS.get(name, name)
 
 

@@ -18,27 +18,23 @@ _TOPICS_PER_TURN: Final = 64
 
 
 class MessagePublisher(Protocol):
-    """What publishes these messages: implemented by `node.publisher`."""
+    """Publishes these messages; `node.publisher` implements it."""
 
     def wants(self, topic: str) -> bool:
-        """Whether a message to `topic` that is not retained would have a receiver."""
+        """For a message that is not retained."""
 
     def publish(self, topic: str, payload: bytes, retain: bool) -> None:
-        """Publish a message of the broker's own at QoS 0."""
+        """At QoS 0."""
 
     def work(self) -> int:
         """What was done so far, in deliveries."""
 
     def defer(self, callback: Callable[[], None]) -> object:
-        """Call `callback` in a later turn of the event loop."""
+        """Call it in a later turn of the event loop."""
 
 
 class SystemMessageQueue:
-    """The queue of the broker's own messages of one node; bounded, owned by the node's kernel.
-
-    Args:
-        messages_max: Messages that may wait; beyond it new ones are dropped and counted.
-    """
+    """The broker's own messages of one node, at most `messages_max`; owned by the node's kernel."""
 
     def __init__(self, kernel: MessagePublisher, messages_max: int = 10_000) -> None:
         self._kernel = kernel
@@ -52,11 +48,11 @@ class SystemMessageQueue:
         return len(self._waiting)
 
     def wants(self, topic: str) -> bool:
-        """Whether a message to `topic` would have a receiver: ask before making its payload."""
+        """Ask before making the payload."""
         return self._kernel.wants(topic)
 
     def put(self, topic: str, payload: bytes, retain: bool = False) -> None:
-        """Publish a message in a later turn, behind those that wait already."""
+        """In a later turn, behind those that wait already."""
         if len(self._waiting) >= self._messages_max:
             self._dropped += 1
             return
@@ -64,7 +60,6 @@ class SystemMessageQueue:
         self._go_on_later()
 
     def statistics(self) -> dict[str, int]:
-        """How many messages were published, wait, and found no place to wait."""
         return {
             "system_messages.published": self._published,
             "system_messages.waiting": len(self._waiting),

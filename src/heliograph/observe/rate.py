@@ -12,12 +12,7 @@ _KEPT: Final = 10
 
 
 class CountRate:
-    """The rate of one count, per second; owned by what counts, which has it look every `LOOK_S` seconds.
-
-    Attributes:
-        now: Between the last two looks.
-        max: The highest of all `now`.
-    """
+    """The rate of one count, per second, and its maximum; its owner has it look every `LOOK_S` seconds."""
 
     __slots__ = ("_count", "_kept", "_looks", "max", "now")
 
@@ -62,12 +57,6 @@ class CountRates:
         self._next_us = 0
 
     def tick(self, uptime_us: int, counts: Iterable[tuple[str, int]]) -> None:
-        """Look, if it is time to.
-
-        Args:
-            uptime_us: Microseconds on the monotonic clock.
-            counts: All counts that there are now.
-        """
         if uptime_us < self._next_us:
             return
         self._next_us = uptime_us + int(LOOK_S * 1_000_000)

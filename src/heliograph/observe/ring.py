@@ -29,7 +29,6 @@ class Ring(Generic[Item]):
         return len(self._items)
 
     def put(self, item: Item) -> None:
-        """Keep one more."""
         with self._lock:
             self._items.append(item)
             self._shrink(self._size_max)

@@ -38,8 +38,6 @@ class Plan:
     Attributes:
         config: What holds when it is applied: the new settings, and the old ones where they wait for a restart.
         differences: The settings that differ from those that hold now.
-        changes: What parts have made ready for it, by their names.
-        waiting: Paths of the settings that wait for the next start already.
     """
 
     config: Config

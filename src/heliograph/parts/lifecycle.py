@@ -27,10 +27,6 @@ class Parts:
     What a part raises in `tick` or `stop` is contained at the boundary `parts.NAME`; the others are ticked and stopped
     all the same. What it raises in `start` is the caller's, after all that had started has stopped.
 
-    Args:
-        config: What they are made of.
-        faults: Counts and reports what parts raise.
-
     Attributes:
         waiting: Paths of the settings that were changed and wait for the next start of the node.
     """
@@ -50,11 +46,7 @@ class Parts:
         return self._parts
 
     def get(self, kind: type[PartT]) -> PartT:
-        """The part of that class.
-
-        Raises:
-            KeyError: The node has none.
-        """
+        """Raises `KeyError` if the node has none."""
         part = self._by_name[kind.name]
         assert isinstance(part, kind)
         return part
@@ -85,11 +77,7 @@ class Parts:
             self._asked.append(part)
 
     async def stop(self) -> Sequence[str]:
-        """Stop each part that runs, the last one first, whatever the others do.
-
-        Returns:
-            The names of those that could not be stopped in order.
-        """
+        """Stop each part that runs, the last one first; the names of those that did not stop in order."""
         failed: list[str] = []
         interruption: asyncio.CancelledError | None = None
         while self._running:
@@ -185,20 +173,11 @@ class Parts:
         return [place for part in reversed(self._running) for place in part.places()]
 
     def samples(self, leaving_out: str = "") -> list[Sample]:
-        """Every counter and size of the parts that have started.
-
-        Args:
-            leaving_out: The name of a part that is not asked.
-        """
+        """Every counter and size of the parts that have started, `leaving_out` one."""
         return [sample for part in self._asked if part.name != leaving_out for sample in part.samples()]
 
     def sample_pieces(self, leaving_out: str = "", names: Collection[str] = ()) -> Iterator[Sample | None]:
-        """The same piece by piece, see `Part.sample_pieces`.
-
-        Args:
-            leaving_out: The name of a part that is not asked.
-            names: Only parts that declare one of these metrics are asked; empty for all.
-        """
+        """The same piece by piece, see `Part.sample_pieces`; of the parts that declare one of `names`, or of all."""
         for part in list(self._asked):
             if part.name != leaving_out and (not names or any(metric.name in names for metric in part.metrics)):
                 yield None
@@ -218,11 +197,7 @@ class Parts:
 
 
 async def every(owned: Iterable[OwnedT], end: Callable[[OwnedT], Awaitable[None]]) -> None:
-    """End all that a part owns, one after the other, also where one raises.
-
-    Raises:
-        ExceptionGroup: With all that was raised.
-    """
+    """End all that a part owns, one after the other; an `ExceptionGroup` has all that was raised."""
     errors: list[Exception] = []
     for one in owned:
         try:
@@ -234,11 +209,7 @@ async def every(owned: Iterable[OwnedT], end: Callable[[OwnedT], Awaitable[None]
 
 
 def each(owned: Iterable[OwnedT], do: Callable[[OwnedT], object]) -> None:
-    """Do something with all that a part owns, also where one raises.
-
-    Raises:
-        ExceptionGroup: With all that was raised.
-    """
+    """Do something with all that a part owns; an `ExceptionGroup` has all that was raised."""
     errors: list[Exception] = []
     for one in owned:
         try:
@@ -250,11 +221,7 @@ def each(owned: Iterable[OwnedT], do: Callable[[OwnedT], object]) -> None:
 
 
 def sorted_by_need(parts: Sequence[Part]) -> list[Part]:
-    """Parts behind those that they need, otherwise in the order in which they were given.
-
-    Raises:
-        PartOrderError: They need each other in a circle, or two have one name.
-    """
+    """Otherwise in the order in which they were given; raises `PartOrderError`."""
     by_name = {part.name: part for part in parts}
     if len(by_name) < len(parts):
         raise PartOrderError(f"a name stands twice among {[part.name for part in parts]}")

@@ -36,11 +36,7 @@ class Part:
         """End, and wait until all that it owns has ended. Also called where `start` raised, once."""
 
     def tick(self, uptime_us: int) -> None:
-        """Do what is due; called twice a second between `start` and `stop`.
-
-        Args:
-            uptime_us: Microseconds on the monotonic clock.
-        """
+        """Do what is due; called twice a second between `start` and `stop`. The clock is monotonic."""
 
     async def check(self, new: Config) -> Change | None:
         """Make ready for another configuration, which differs from the present one in no setting that needs a restart.
@@ -96,11 +92,7 @@ class Hook:
 
 
 class HookedPart(Part):
-    """A part with callbacks, from its start to its stop.
-
-    Args:
-        hooks: The hook points of the broker.
-    """
+    """A part with callbacks, from its start to its stop."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks

@@ -12,8 +12,6 @@ class Threads:
     They are daemons: a step that hangs does not keep the process from ending.
 
     Args:
-        threads_max: Threads at most.
-        name: What their names begin with.
         begin: Called in each thread before its first step.
     """
 

@@ -14,5 +14,5 @@ class Backoff:
     longest_s: float
 
     def pause_s(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row, at least one."""
+        """After so many failures in a row, at least one."""
         return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, _DOUBLINGS_MAX))

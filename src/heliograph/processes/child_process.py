@@ -10,11 +10,7 @@ STEADY_S: Final = 60.0  # what has lived so long has recovered: the next failure
 
 
 class ChildProcess:
-    """A process that may run. Its owner calls `stop`; used in the owner's event loop.
-
-    Args:
-        stop_s: How long it may take to end in order.
-    """
+    """A process that may run; its owner calls `stop`, in its event loop, which gives it `stop_s` to end in order."""
 
     def __init__(self, stop_s: float) -> None:
         self._stop_s = stop_s
@@ -22,7 +18,6 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process that runs now."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def stop(self) -> None:
@@ -54,11 +49,6 @@ class SupervisedProcess(ChildProcess):
     """A process that is started again when it dies. Owned by the node, from `_watch` to `stop`.
 
     A kind of process says in `_spawn` how it is started, and in `_failed` what its end means.
-
-    Args:
-        name: What it is called among the tasks of the loop.
-        stop_s: How long it may take to end in order.
-        backoff: The pauses before it is started again.
     """
 
     def __init__(self, name: str, stop_s: float, backoff: Backoff) -> None:
@@ -70,7 +60,6 @@ class SupervisedProcess(ChildProcess):
         self._hurried = asyncio.Event()
 
     async def stop(self) -> None:
-        """End it in order, and wait until it is gone."""
         if self._supervisor is not None:
             self._supervisor.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -79,7 +68,7 @@ class SupervisedProcess(ChildProcess):
         await super().stop()
 
     def _watch(self) -> None:
-        """Begin to supervise: the process that runs, or one that is started now."""
+        """Supervise the process that runs, or one that is started now."""
         self._supervisor = asyncio.create_task(self._supervise(), name=self._name)
 
     def _hurry(self) -> None:
@@ -112,19 +101,14 @@ class SupervisedProcess(ChildProcess):
                 await asyncio.wait_for(self._hurried.wait(), pause_s)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
-        """Start it.
-
-        Raises:
-            Exception: It does not start; `_failed` is called.
-        """
+        """Start it; after what it raises, `_failed` is called."""
         raise NotImplementedError(type(self).__name__)
 
     async def _until_end(self, process: asyncio.subprocess.Process) -> None:
         """Wait for the end of a process, and take what it says until then."""
         await process.wait()
 
-    def _runs(self, process: asyncio.subprocess.Process, is_first: bool) -> None:
-        """It was started by the supervisor."""
+    def _runs(self, process: asyncio.subprocess.Process, is_first: bool) -> None: ...
 
     def _is_steady(self) -> None:
         """It has run for a minute."""
@@ -132,12 +116,5 @@ class SupervisedProcess(ChildProcess):
     def _failed(
         self, process: asyncio.subprocess.Process | None, problem: Exception | None, failures: int, pause_s: float
     ) -> None:
-        """It ended, or did not start.
-
-        Args:
-            process: What ended; None if it did not start.
-            problem: What was raised meanwhile.
-            failures: How often this happened in a row, this time included.
-            pause_s: Seconds after which it is started again.
-        """
+        """It ended, or did not start (None). `failures` in a row include this one; it starts again after `pause_s`."""
         raise NotImplementedError(type(self).__name__)

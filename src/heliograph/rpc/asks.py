@@ -63,13 +63,7 @@ CONFIGURES: Final = Effect.CONFIGURES
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[AnswerT_co]):
-    """An ask with its arguments: what a client sends.
-
-    Attributes:
-        name: Of the ask.
-        args: The struct of its arguments.
-        answer: The type of its answer.
-    """
+    """An ask with its arguments: what a client sends."""
 
     name: str
     args: msgspec.Struct
@@ -78,20 +72,13 @@ class Question(Generic[AnswerT_co]):
 
 @dataclass(frozen=True, slots=True)
 class ListQuestion(Generic[AnswerT_co]):
-    """The same of a list.
-
-    Attributes:
-        name: Of the ask.
-        args: The struct of its arguments.
-        row: The type of a row.
-    """
+    """The question of a list; `row` is the type of its rows."""
 
     name: str
     args: msgspec.Struct
     row: type[AnswerT_co]
 
     def decoder(self) -> "msgspec.msgpack.Decoder[list[AnswerT_co]]":
-        """What decodes its slices."""
         return msgspec.msgpack.Decoder(list[self.row])  # type: ignore[name-defined]  # known at run time only
 
 
@@ -101,9 +88,6 @@ class _Declared(Generic[ArgsT, AnswerT]):
 
     Attributes:
         name: `area.verb`.
-        args: The struct of its arguments.
-        answer: The type of its answer, or of a row of it.
-        nodes: Which nodes answer.
         effect: What it changes.
         is_vital: Whether it is answered also while the node has more to do than it can.
         secrets: The fields of its arguments that the audit log does not get.
@@ -129,7 +113,7 @@ class Ask(_Declared[ArgsT, AnswerT]):
     """An ask with one answer."""
 
     def by(self, handler: Callable[[ArgsT, Call], AnswerT | Awaitable[AnswerT]]) -> Method:
-        """The method that answers it by a handler, at once or as a coroutine."""
+        """At once or as a coroutine."""
         return self._bound(handler)
 
     @overload
@@ -137,22 +121,19 @@ class Ask(_Declared[ArgsT, AnswerT]):
     @overload
     def __call__(self, args: ArgsT) -> Question[AnswerT]: ...
     def __call__(self, args: msgspec.Struct | None = None) -> Question[AnswerT]:
-        """The question with these arguments."""
         return Question(self.name, self._sent(args), self.answer)
 
 
 @dataclass(frozen=True, slots=True)
 class ListAsk(_Declared[ArgsT, AnswerT]):
-    """An ask whose answer is a list of rows."""
-
     def by(
         self, handler: Callable[[ArgsT, Call], Iterator[Sequence[AnswerT]] | AsyncIterator[Sequence[AnswerT]]]
     ) -> Method:
-        """The method that answers it by a handler: a generator of slices."""
+        """The handler is a generator of slices."""
         return self._bound(handler)
 
     def by_columns(self, handler: Callable[[ArgsT, Call], Iterator[Sequence[Columns]]]) -> Method:
-        """The same by a handler whose rows are tuples, which are quicker to make than structs."""
+        """By a handler whose rows are tuples, which are quicker to make than structs."""
         return self._bound(handler)
 
     @overload
@@ -160,7 +141,6 @@ class ListAsk(_Declared[ArgsT, AnswerT]):
     @overload
     def __call__(self, args: ArgsT) -> ListQuestion[AnswerT]: ...
     def __call__(self, args: msgspec.Struct | None = None) -> ListQuestion[AnswerT]:
-        """The question with these arguments."""
         return ListQuestion(self.name, self._sent(args), self.answer)
 
 

@@ -30,8 +30,6 @@ _UNREAD_MAX: Final = 200  # replies to one request
 
 
 class _Replies:
-    """The replies to one request that have come and were not taken."""
-
     def __init__(self) -> None:
         self.waiting: list[proto.ToAsker] = []
         self.lost = ""
@@ -46,11 +44,7 @@ class _Replies:
         self._wake()
 
     async def take(self) -> list[proto.ToAsker]:
-        """All that have come; waits for the first.
-
-        Raises:
-            UnreachableError: None will come.
-        """
+        """All that have come; waits for the first. Raises `UnreachableError` if none will come."""
         if not self.waiting and not self.lost:
             self._came = asyncio.get_running_loop().create_future()
             await self._came
@@ -76,11 +70,7 @@ class AsyncRpcClient(asyncio.Protocol):
 
     @staticmethod
     async def connect(path: Path, name: str = "heliograph") -> "AsyncRpcClient":
-        """Connect to a server.
-
-        Args:
-            path: The socket.
-            name: What asks, for the log of the other side.
+        """Connect to a server's socket; `name` is for the log of the other side.
 
         Raises:
             UnreachableError: Nothing answers there.
@@ -106,30 +96,24 @@ class AsyncRpcClient(asyncio.Protocol):
 
     @property
     def server(self) -> str:
-        """What answers, with its version."""
+        """With its version."""
         return self._conversation.server
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for the end of their answers."""
         return len(self._replies)
 
     @property
     def given_up(self) -> int:
-        """How many were given up here, and are in flight for the other side."""
+        """Requests that were given up here, and are in flight for the other side."""
         return self._conversation.given_up_count
 
     @property
     def is_lost(self) -> bool:
-        """True if the connection has ended."""
         return bool(self._lost)
 
     async def ask(self, question: Question[T], timeout_s: float | None = None, on_behalf: str = "") -> T:
-        """Ask for one struct.
-
-        Args:
-            timeout_s: For how long it may take; None for as long as it takes.
-            on_behalf: The caller that it is asked for.
+        """Ask for one struct; without a timeout it may take as long as it takes.
 
         Raises:
             RpcError: It was refused, or failed.
@@ -142,11 +126,7 @@ class AsyncRpcClient(asyncio.Protocol):
     async def slices(
         self, question: ListQuestion[T], timeout_s: float | None = None, on_behalf: str = ""
     ) -> AsyncGenerator[list[T], None]:
-        """Ask for a list: its slices, as they come. One that is closed early is given up.
-
-        Args:
-            timeout_s: For how long it may take altogether; None for as long as it takes.
-            on_behalf: The caller that it is asked for.
+        """The slices of a list as they come; closed early it is given up. The timeout is that of all of it.
 
         Raises:
             RpcError: It was refused, or failed.
@@ -161,17 +141,15 @@ class AsyncRpcClient(asyncio.Protocol):
             await values.aclose()
 
     def close(self) -> None:
-        """Close the connection; what is in flight is lost."""
+        """What is in flight is lost."""
         self._lose("the connection was closed")
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop when the connection is open."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop has a class of its own
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop with what has come."""
         try:
             for reply in self._conversation.receive(data):
                 if isinstance(reply, proto.Welcome) or reply.id == 0:
@@ -185,7 +163,6 @@ class AsyncRpcClient(asyncio.Protocol):
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop when the connection has ended."""
         self._lose(CLOSED if exc is None else f"the connection was lost: {exc}")
 
     async def _values(
@@ -219,7 +196,7 @@ class AsyncRpcClient(asyncio.Protocol):
             raise UnreachableError(LATE) from error
 
     def _go_on(self) -> None:
-        """Read on, unless a request has replies that its asker still does not take."""
+        """Unless a request has replies that its asker still does not take."""
         if self._transport is None or self._transport.is_reading() or self._lost:
             return
         if all(len(replies.waiting) <= _UNREAD_MAX for replies in self._replies.values()):

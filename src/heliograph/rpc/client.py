@@ -35,10 +35,6 @@ _RECEIVE_BYTES: Final = 1 << 16
 class RpcClient:
     """A connection to a server of methods; its owner closes it.
 
-    Args:
-        path: The socket.
-        name: What asks, for the log of the other side.
-
     Raises:
         UnreachableError: Nothing answers there.
         RpcError: The other side speaks none of our versions, or takes no further connections.
@@ -58,14 +54,11 @@ class RpcClient:
 
     @property
     def server(self) -> str:
-        """What answers, with its version."""
+        """With its version."""
         return self._conversation.server
 
     def ask(self, question: Question[T], timeout_s: float | None = None) -> T:
         """Ask for one struct.
-
-        Args:
-            timeout_s: For how long it may take; None for as long as it takes.
 
         Raises:
             RpcError: It was refused, or failed.
@@ -76,10 +69,7 @@ class RpcClient:
         raise UnreachableError(f"{question.name} was answered with a list")
 
     def rows(self, question: ListQuestion[T], timeout_s: float | None = None) -> Iterator[T]:
-        """Ask for a list; its rows, as they come. One that is left early is given up.
-
-        Args:
-            timeout_s: For how long it may take altogether; None for as long as it takes.
+        """The rows of a list as they come; left early it is given up. The timeout is that of all of it.
 
         Raises:
             RpcError: It was refused, or failed.
@@ -90,7 +80,6 @@ class RpcClient:
             yield from decoder.decode(rows)
 
     def close(self) -> None:
-        """Close the connection."""
         self._socket.close()
 
     def _values(self, question: Question[Any] | ListQuestion[Any], timeout_s: float | None) -> Iterator[msgspec.Raw]:
@@ -152,7 +141,6 @@ class RpcClient:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise what the socket raises as UnreachableError."""
     try:
         yield
     except TimeoutError as error:

@@ -21,21 +21,12 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 class AnySocket(Protocol):
-    """A socket, or what an event loop shows in its place."""
-
-    def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
-        """An option of the socket."""
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SocketPeer:
-    """Who is at the other end.
-
-    Attributes:
-        user: The user, as `alice (uid 1000)`.
-        pid: The number of its process.
-        is_ours: Whether it is a process of our own user, which could do anyhow what we can.
-    """
+    """Who is at the other end (`alice (uid 1000)`); a process of our own user could do anyhow what we can."""
 
     user: str
     pid: int
@@ -43,7 +34,6 @@ class SocketPeer:
 
 
 def peer_of(connection: AnySocket) -> SocketPeer:
-    """Who connected."""
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(packed)
     return SocketPeer(_user(uid), pid, uid == os.getuid())
@@ -64,13 +54,7 @@ _GONE: Final = RpcError(codes.CONNECTION_LOST, "its asker is gone")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a connection waits for its peer, in seconds.
-
-    Attributes:
-        hello_s: For its first frame.
-        frame_s: For the rest of a frame.
-        read_s: For it to read what it is sent.
-    """
+    """How long, in seconds, a connection waits for its first frame, the rest of a frame, and its peer to read."""
 
     hello_s: float = 5.0
     frame_s: float = 30.0
@@ -78,8 +62,6 @@ class Patience:
 
 
 class Host(Protocol):
-    """The server of a connection."""
-
     name: str
     place: str
     patience: Patience
@@ -87,10 +69,9 @@ class Host(Protocol):
     services: Services
 
     def joined(self, connection: "RpcConnection") -> bool:
-        """Take a new connection; False if there are too many."""
+        """False if there are too many."""
 
-    def left(self, connection: "RpcConnection", why: str) -> None:
-        """A connection has ended."""
+    def left(self, connection: "RpcConnection", why: str) -> None: ...
 
     def overload(self) -> str:
         """Why only what is vital is answered now; empty where everything is."""
@@ -115,7 +96,6 @@ class RpcConnection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is in flight."""
         return not self._requests
 
     @property
@@ -124,7 +104,6 @@ class RpcConnection(asyncio.Protocol):
         return [request.task for request in self._requests.values() if request.task is not None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop has a class of its own
         peer = peer_of(transport.get_extra_info("socket"))
         self._call = Call(peer.user, f"{self._host.place}, pid {peer.pid}", peer.is_ours)
@@ -135,20 +114,18 @@ class RpcConnection(asyncio.Protocol):
             self.end(codes.TOO_MANY_CONNECTIONS, "too many connections ask already; try again")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed: what is in flight is given up."""
         self._is_open = False
         self._expect_nothing()
         self.give_up(_GONE)
         self._host.left(self, self._ended_for)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
         if self._is_open:
             self._frames.receive(data)
             self._read()
 
     def pause_writing(self) -> None:
-        """The peer does not read as fast as it is sent to: nothing more is sent, nor read, until it does."""
+        """Nothing more is sent, nor read, until the peer reads."""
         self.is_full = True
         if not self._is_open:
             return
@@ -156,7 +133,6 @@ class RpcConnection(asyncio.Protocol):
         self._expect(self._host.patience.read_s, "it does not read")
 
     def resume_writing(self) -> None:
-        """The peer has read."""
         self.is_full = False
         if not self._is_open:
             return
@@ -166,30 +142,22 @@ class RpcConnection(asyncio.Protocol):
         self._read()
 
     def send(self, frame: proto.ToAsker) -> None:
-        """Send a frame, unless the connection is closed.
-
-        Raises:
-            FrameError: It is too long.
-        """
+        """Unless the connection is closed; `FrameError` if it is too long."""
         data = encoded(frame)
         if self._is_open:
             self._transport.write(data)
 
     def ended(self, request: RunningRequest) -> None:
-        """A request has ended."""
         self._requests.pop(request.number, None)
 
     def take_no_more(self) -> None:
-        """Begin no request any more."""
         self._takes_requests = False
 
     def give_up(self, why: RpcError) -> None:
-        """Give up all that is in flight."""
         for request in list(self._requests.values()):
             request.give_up(why)
 
     def end(self, code: str, message: str) -> None:
-        """Say why, and close."""
         if self._is_open:
             self.send(proto.Failure(0, code, message))
             self._is_open = False
@@ -199,7 +167,7 @@ class RpcConnection(asyncio.Protocol):
             self._transport.close()
 
     def _read(self) -> None:
-        """Handle what has come, a few frames a turn."""
+        """A few frames a turn."""
         try:
             for _ in range(_FRAMES_A_TURN):
                 if not self._is_open or not self._takes_requests or self.is_full:
@@ -269,7 +237,7 @@ class RpcConnection(asyncio.Protocol):
         )
 
     def _call_of(self, asked: proto.Request) -> Call:
-        """The caller: the peer, or the one that it names, where it may name others."""
+        """The peer, or the caller that it names, where it may name others."""
         if not asked.on_behalf:
             return self._call
         if not self._call.is_ours:
@@ -277,11 +245,7 @@ class RpcConnection(asyncio.Protocol):
         return Call(asked.on_behalf, self._call.origin, is_ours=True)
 
     def _admitted(self, asked: proto.Request, method: Method | None) -> msgspec.Struct:
-        """The arguments of a request.
-
-        Raises:
-            RpcError: It is refused.
-        """
+        """The arguments of a request, or an `RpcError`."""
         if method is None:
             raise RpcError(codes.UNKNOWN_METHOD, _unknown(asked.method, self._host.methods))
         if len(self._requests) >= IN_FLIGHT_MAX:

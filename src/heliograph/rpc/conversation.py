@@ -24,11 +24,7 @@ class UnreachableError(Exception):
 
 
 class RpcConversation:
-    """What is in flight on one connection; owned by the client that moves its bytes.
-
-    Attributes:
-        server: What answers, with its version; empty before the greeting.
-    """
+    """What is in flight on one connection; owned by the client that moves its bytes."""
 
     def __init__(self) -> None:
         self.server = ""
@@ -39,29 +35,17 @@ class RpcConversation:
 
     @property
     def given_up_count(self) -> int:
-        """How many requests were given up here, and are in flight for the other side."""
+        """Requests that were given up here, and are in flight for the other side."""
         return len(self._given_up)
 
     def hello(self, name: str) -> bytes:
-        """What is sent first.
-
-        Args:
-            name: What asks, for the log of the other side.
-        """
+        """What is sent first; `name` is for the log of the other side."""
         return encoded(proto.Hello([proto.VERSION], name))
 
     def ask(
         self, question: Question[Any] | ListQuestion[Any], timeout_s: float | None, on_behalf: str = ""
     ) -> tuple[int, bytes]:
-        """A new request: its number, and what is sent.
-
-        Args:
-            timeout_s: For how long it may take altogether; None for as long as it takes.
-            on_behalf: The caller that it is asked for; empty for the process itself.
-
-        Raises:
-            RpcError: No node takes its arguments.
-        """
+        """A new request: its number, and what is sent. The timeout is that of the whole answer."""
         deadline_ms = 0 if timeout_s is None else max(1, int(timeout_s * 1000))
         number = self._last_number + 1
         request = proto.Request(number, question.name, _sendable(question.args), deadline_ms, on_behalf)
@@ -79,7 +63,7 @@ class RpcConversation:
         return encoded(proto.Cancel(number))
 
     def receive(self, data: bytes) -> Iterator[proto.ToAsker]:
-        """The replies in what has come, each by the id of its request; the greeting has the id 0.
+        """The replies in what has come, each by its request's id; that of the greeting is 0.
 
         Raises:
             FrameError: What has come is not a frame; the connection is useless.
@@ -112,16 +96,11 @@ class RpcConversation:
 
 
 def is_last(reply: proto.ToAsker) -> bool:
-    """True if a reply ends its request."""
     return isinstance(reply, proto.End | proto.Answer | proto.Failure)
 
 
 def values_of(reply: proto.ToAsker) -> Iterator[msgspec.Raw]:
-    """What a reply brings: the answer, the rows of a slice, or nothing.
-
-    Raises:
-        RpcError: The request was refused, or failed.
-    """
+    """The answer, the rows of a slice, or nothing; `RpcError` if the request was refused, or failed."""
     if isinstance(reply, proto.Failure):
         raise RpcError(reply.code, reply.message, reply.details)
     if isinstance(reply, proto.Slice):
@@ -131,11 +110,7 @@ def values_of(reply: proto.ToAsker) -> Iterator[msgspec.Raw]:
 
 
 def _sendable(args: msgspec.Struct) -> msgspec.Raw:
-    """Arguments as a part of a request.
-
-    Raises:
-        RpcError: No node takes them: they have bytes that are no text, or too many.
-    """
+    """Raises `RpcError` for bytes that are no text, or too many."""
     try:
         sent = raw(args)
     except UnicodeEncodeError as error:

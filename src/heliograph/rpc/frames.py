@@ -17,11 +17,7 @@ class FrameError(Exception):
 
 
 class RpcFrameReader:
-    """Cuts what a connection receives into frames; owned by the connection.
-
-    Args:
-        bytes_max: The longest frame that is taken; may be changed between frames.
-    """
+    """Cuts what a connection receives into frames of at most `bytes_max`, which may be changed between them."""
 
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -29,19 +25,13 @@ class RpcFrameReader:
 
     @property
     def is_midway(self) -> bool:
-        """Whether a part of a frame has come, and the rest has not."""
         return bool(self._buffer)
 
     def receive(self, data: bytes) -> None:
-        """Take what has come."""
         self._buffer += data
 
     def next(self) -> bytes | None:
-        """The next frame without its length; None until it has come.
-
-        Raises:
-            FrameError: It is longer than any that is taken.
-        """
+        """Without its length; None until it has come. Raises `FrameError` if it is too long."""
         if len(self._buffer) < _LENGTH_BYTES:
             return None
         length = int.from_bytes(self._buffer[:_LENGTH_BYTES], "big")
@@ -64,11 +54,7 @@ _to_asker: Final[msgspec.msgpack.Decoder[ToAsker]] = msgspec.msgpack.Decoder(ToA
 
 
 def encoded(frame: FromAsker | ToAsker) -> bytes:
-    """A frame as it is sent.
-
-    Raises:
-        FrameError: It is longer than any that is taken.
-    """
+    """Raises `FrameError` if it is too long."""
     data = _encoder.encode(frame)
     if len(data) > FRAME_BYTES_MAX:
         raise FrameError(f"a frame of {len(data):,} bytes; valid are at most {FRAME_BYTES_MAX:,}")
@@ -81,11 +67,7 @@ def raw(value: object) -> msgspec.Raw:
 
 
 def from_asker(data: bytes) -> FromAsker:
-    """What an asker sent.
-
-    Raises:
-        FrameError: It is no frame.
-    """
+    """Raises `FrameError`."""
     try:
         return _from_asker.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -93,11 +75,7 @@ def from_asker(data: bytes) -> FromAsker:
 
 
 def to_asker(data: bytes) -> ToAsker:
-    """What an asker is sent.
-
-    Raises:
-        FrameError: It is no frame.
-    """
+    """Raises `FrameError`."""
     try:
         return _to_asker.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:

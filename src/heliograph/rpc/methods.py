@@ -32,13 +32,7 @@ class NoArgs(Args, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request.
-
-    Attributes:
-        who: The caller, as `alice (uid 1000)`.
-        origin: From where, as `control socket, pid 4711`.
-        is_ours: Whether a process of the node's own user asks, which could do anyhow what the node can.
-    """
+    """A request: `who` as `alice (uid 1000)`, `origin` as `control socket, pid 4711`; `is_ours` of the node's user."""
 
     who: str
     origin: str
@@ -49,9 +43,8 @@ class RpcError(Exception):
     """A request cannot be answered.
 
     Attributes:
-        code: What it is, for programs; it stands in docs/errors.md.
-        message: What was asked, what is valid and what to do, for people.
-        details: What programs need of it beside the code, such as the names of what stands in the way.
+        code: For programs; it stands in docs/errors.md.
+        details: What programs need beside the code, such as the names of what stands in the way.
     """
 
     def __init__(self, code: str, message: str, details: Mapping[str, list[str]] | None = None) -> None:
@@ -75,9 +68,6 @@ class Method:
     most 0.2 ms, and what it walks may change between two of them. A generator that waits is an asynchronous one.
 
     Attributes:
-        name: `area.verb`.
-        args: The struct of its arguments.
-        handler: What answers.
         is_action: Whether it changes anything: it is in the audit, also where it was refused.
         is_vital: Whether it is answered also while the node has more to do than it can.
         secrets: The fields of its arguments that the audit does not get.
@@ -96,12 +86,8 @@ class Action:
     """An action that was asked for, for the audit.
 
     Attributes:
-        who: The caller.
-        origin: From where.
-        method: What for.
         args: Its arguments, with `HIDDEN` for secrets; empty where they could not be read.
         outcome: `done`, or the code of what went wrong.
-        message: What went wrong, for people; empty where nothing did.
     """
 
     who: str
@@ -113,20 +99,15 @@ class Action:
 
 
 class Audit(Protocol):
-    """Records actions."""
-
     def record(self, action: Action) -> None:
-        """Take one, when it has ended or was refused; called in the event loop, and must not wait long."""
+        """Called in the event loop when it has ended or was refused; must not wait long."""
 
 
 class NoAudit:
-    """Keeps nothing."""
-
-    def record(self, action: Action) -> None:
-        """Forget it."""
+    def record(self, action: Action) -> None: ...
 
 
 def arguments_of(method: Method, args: msgspec.Struct) -> dict[str, object]:
-    """The arguments of a call as the audit gets them."""
+    """As the audit gets them."""
     values: dict[str, object] = msgspec.to_builtins(args)
     return {name: HIDDEN if name in method.secrets else value for name, value in values.items()}

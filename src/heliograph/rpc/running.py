@@ -18,18 +18,11 @@ OUT_OF_TIME: Final = RpcError(codes.DEADLINE_EXCEEDED, "it did not end before it
 
 
 class RequestWire(Protocol):
-    """The connection of a request."""
-
     @property
-    def is_full(self) -> bool:
-        """Whether the peer has to read first."""
+    def is_full(self) -> bool: ...
 
     def send(self, frame: ToAsker) -> None:
-        """Send a frame.
-
-        Raises:
-            FrameError: It is too long.
-        """
+        """Raises `FrameError` if it is too long."""
 
     def ended(self, request: "RunningRequest") -> None:
         """Called once, at the end of a request."""
@@ -37,13 +30,7 @@ class RequestWire(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What all requests of a server share.
-
-    Attributes:
-        turns: Where requests get their turns.
-        audit: Records actions.
-        on_fault: Called with the name of a method and what it raised, where that was a fault of the program.
-    """
+    """What all requests of a server share; `on_fault` gets a method's name and the fault of the program it raised."""
 
     turns: RequestTurns
     audit: Audit
@@ -51,13 +38,7 @@ class Services:
 
 
 class RunningRequest:
-    """One request in flight; owned by its connection.
-
-    Args:
-        number: Its id.
-        args: Its arguments, decoded.
-        deadline_ms: Milliseconds until it is given up; 0 for never.
-    """
+    """One request in flight; owned by its connection. A `deadline_ms` of 0 is none."""
 
     def __init__(
         self,
@@ -91,7 +72,6 @@ class RunningRequest:
 
     @property
     def task(self) -> asyncio.Task[None] | None:
-        """What it waits in, where it does."""
         return self._task
 
     def step(self) -> bool:
@@ -112,7 +92,6 @@ class RunningRequest:
         return self._has_turns
 
     def go_on(self) -> None:
-        """The peer reads again."""
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
         if self._slices is not None and not self._has_turns and not self._is_over:

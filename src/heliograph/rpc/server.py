@@ -26,13 +26,9 @@ class RpcServer:
     taken, the one that has been idle for longest makes room.
 
     Args:
-        methods: What can be asked.
-        name: What answers, with its version.
         place: Where it is asked, for the audit: `control socket`.
-        audit: Records actions.
-        on_fault: Called with the name of a method and what it raised, where that was a fault of the program.
+        on_fault: Gets a method's name and the fault of the program that it raised.
         overload: Says why only what is vital is answered now; empty where everything is.
-        patience: How long connections wait for their peers.
     """
 
     def __init__(
@@ -57,7 +53,7 @@ class RpcServer:
         self._connections_count = self._cut_count = 0
 
     async def start(self, listening: socket.socket) -> None:
-        """Serve on a socket that is bound; it is closed at the end."""
+        """The socket is bound; it is closed at the end."""
         self._server = await asyncio.get_running_loop().create_unix_server(lambda: RpcConnection(self), sock=listening)
 
     async def stop(self) -> None:
@@ -87,14 +83,12 @@ class RpcServer:
         return True
 
     def left(self, connection: RpcConnection, why: str) -> None:
-        """A connection has ended."""
         self._connections.pop(connection, None)
         if why:
             self._cut_count += 1
             _log.info("%s: %r ended: %s", self.place, connection, why)
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         return {"connections": len(self._connections), "accepted": self._connections_count, "cut": self._cut_count}
 
     def __repr__(self) -> str:

@@ -16,12 +16,7 @@ class PathTooLongError(OSError):
 
 @contextmanager
 def short_path(path: Path) -> Iterator[Path]:
-    """A path of a socket that the system takes, while the context lasts: the same, or one through its open directory.
-
-    Raises:
-        PathTooLongError: It is too long, and open files have no path on this system.
-        OSError: Its directory cannot be opened.
-    """
+    """A path that the system takes, while the context lasts: the same, or one through its open directory."""
     length = len(os.fsencode(path))
     if length <= PATH_BYTES_MAX:
         yield path

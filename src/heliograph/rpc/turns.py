@@ -19,11 +19,7 @@ _REST_S_MAX: Final = 0.01
 
 
 class Steps(Protocol):
-    """Work in pieces.
-
-    Attributes:
-        spent_s: How long its pieces took so far; counted here.
-    """
+    """Work in pieces; `spent_s` is counted here."""
 
     spent_s: float
 

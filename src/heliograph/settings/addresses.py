@@ -12,11 +12,7 @@ _PORT_MAX: Final = 65_535
 
 
 class ServerAddress(Kind[Address]):
-    """Where a server is.
-
-    Args:
-        port: The port where the text has none; 0 if it must have one.
-    """
+    """Where a server is; without a `port` of the setting, the text must have one."""
 
     is_word = True
     is_place = True

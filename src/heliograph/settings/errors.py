@@ -11,10 +11,7 @@ class Problem:
     """One mistake.
 
     Attributes:
-        file: The file, environment variable or command line that holds it.
-        line: Line in the file, or None.
         path: Path of the setting, or "" where the text itself is at fault.
-        message: What was found and what is valid.
     """
 
     file: str
@@ -28,15 +25,7 @@ class Problem:
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used; it carries every problem, and shows the first one's place as its own.
-
-    Attributes:
-        problems: All problems, in the order in which the settings appear.
-        file: File of the first problem.
-        line: Line of the first problem, or None.
-        path: Path of the first problem's setting.
-        message: Message of the first problem.
-    """
+    """A configuration that cannot be used; has every problem, in the order of settings, and the first one's place."""
 
     code: ClassVar[str] = "config_invalid"
 

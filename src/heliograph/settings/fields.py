@@ -63,7 +63,6 @@ class Section:
     """A nested group of settings: a dataclass whose fields are settings.
 
     Attributes:
-        model: The dataclass.
         has_switch: Whether the group is None where the file lacks it, says `enable = false` in it, or `none` in
             its place.
     """
@@ -79,7 +78,7 @@ class Named:
     """Any number of groups under names of the operator's choice.
 
     Attributes:
-        given: The dataclass of one group, or `module:class`, which is imported when it is first asked for.
+        given: The dataclass of a group, or `module:class`, which is imported when it is first asked for.
         always: Names that are there with their defaults even when no file has them.
     """
 
@@ -166,11 +165,8 @@ class Setting:
     """All that is known of one setting.
 
     Attributes:
-        name: Its name in a file.
         field: The field of the dataclass that holds its value.
-        kind: What it accepts.
         default: Its value where a file does not say; `dataclasses.MISSING` where a file must.
-        description: What it means, for people.
         is_secret: Whether its value is never shown.
         is_place: Whether it says where secrets beside it are sent, or is an object of which any part may.
         how: How it and all below it change while the program runs; None: as the group that it belongs to.
@@ -276,11 +272,7 @@ def setting(
     """A field of a group of settings that holds one value.
 
     Args:
-        kind: What a file may say.
-        default: The value where it says nothing.
-        description: What it means.
         name: Its name in a file, where the field cannot have that.
-        is_secret: Whether its value is never shown.
         is_place: See `Setting`.
         how: How it changes while the program runs; None: as its group does.
     """
@@ -356,12 +348,7 @@ def named_sections(
 
 
 def named_sections_of(place: str, description: str) -> Mapping[str, Any]:
-    """A field that holds groups of settings under names, whose dataclass is imported where one is used.
-
-    Args:
-        place: Where the dataclass is, as `module:class`.
-        description: What the groups mean.
-    """
+    """Their dataclass `module:class` is imported where one is used."""
     metadata = {_DECLARED: _Declared(Named(place, ()), description)}
     result: Mapping[str, Any] = field(default_factory=dict, metadata=metadata)
     return result

@@ -68,7 +68,6 @@ class SettingPlace:
     """Where a group stands, and what it has from there.
 
     Attributes:
-        path: Its path; empty for the root.
         how: How its settings change that do not say it themselves; None at the root, whose settings all do.
         has_defaults: Whether what a file leaves out has its default; a group of an overlay has the root group's value.
     """

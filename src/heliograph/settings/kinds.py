@@ -24,12 +24,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class RefusedError(ValueError):
-    """A value that a kind does not accept, or settings of a group that do not go together.
-
-    Args:
-        text: Why, if there is more to say than what is expected.
-        at: The name of the setting of a group that is to blame; empty for the group.
-    """
+    """A value that a kind refuses, or settings that do not go together; `at` is the one to blame, empty for all."""
 
     def __init__(self, text: str = "", at: str = "") -> None:
         super().__init__(text)
@@ -50,19 +45,11 @@ class Kind(Generic[Value]):
     is_place: ClassVar[bool] = False
 
     def convert(self, value: Content) -> Value:
-        """The value for the program.
-
-        Raises:
-            RefusedError: The value is not of this kind.
-        """
+        """The value for the program; raises `RefusedError`."""
         raise NotImplementedError
 
     def read(self, node: Node) -> Value:
-        """The value for the program, of a kind to which it matters where it stands.
-
-        Raises:
-            RefusedError: The value is not of this kind.
-        """
+        """As `convert`, of a kind to which it matters where a value stands."""
         return self.convert(node.value)
 
     def plain(self, value: Value) -> Plain:
@@ -216,8 +203,6 @@ class Duration(Kind[float]):
     """A span of time; the program gets seconds.
 
     Args:
-        minimum: The shortest.
-        maximum: The longest.
         needs_unit: Whether a plain integer, of which readers may think as days or seconds, is refused.
     """
 
@@ -349,11 +334,7 @@ class Anything(Kind[Node]):
 
 
 class SecretText(Kind[Secret]):
-    """A password or key, which is never shown, or the file that holds it.
-
-    Args:
-        may_be_empty: Whether there may be none.
-    """
+    """A password or key, which is never shown, or the file that holds it."""
 
     is_word = True
     expected = "a text, or a file that holds it as in file:///run/secrets/key"
@@ -377,7 +358,6 @@ class Unless(Kind[Value | None]):
     """Another kind, or a word that switches the limit or feature off; the program then gets None.
 
     Args:
-        kind: The other kind.
         words: The words; the first is the one to show.
         zero: Whether 0 means the same.
     """

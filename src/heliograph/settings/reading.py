@@ -40,8 +40,6 @@ class GroupReader:
     Args:
         variables: Names of the environment variables: an unknown key that comes from one is ignored, not refused.
 
-    Attributes:
-        problems: What is wrong, in the order in which it was met.
         unknown_count: How many of the problems are unknown keys, without which everything has its value.
         ignored: The variables that set something unknown, with the path.
     """
@@ -63,9 +61,6 @@ class GroupReader:
         """A group, with the default wherever the document says nothing usable; overlays are left out.
 
         Args:
-            model: Its dataclass.
-            node: What the document says.
-            path: Where it stands.
             given: Fields that are not for a document to say.
             others: Keys that are valid and read elsewhere.
 
@@ -239,8 +234,6 @@ def read_group(
     """Read one group of settings by itself, as another file than a node's configuration may hold it.
 
     Args:
-        model: The dataclass of the group.
-        node: What the file says.
         path: What problems call the group.
         given: Fields that are not for a file to say.
         others: Keys that are valid and read elsewhere.
@@ -256,11 +249,7 @@ def read_group(
 
 
 def group_of_plain(model: type[Group], value: object, name: str) -> tuple[Group | None, tuple[Problem, ...]]:
-    """Read one group of settings out of a value that JSON can say; None has the defaults.
-
-    Args:
-        name: What problems call the group.
-    """
+    """Read a group out of a value that JSON can say; None has the defaults. `name` is what problems call the group."""
     return read_group(model, parse_text(json.dumps({} if value is None else value)), (name,))
 
 

@@ -48,8 +48,6 @@ def record(kind: type[Record], *groups: object, **own: object) -> Record:
     the amount in a second in a field of a `float`, and otherwise the amount and its microseconds.
 
     Args:
-        kind: The dataclass of the record.
-        groups: Groups of settings; the first one that has a name counts.
         own: Fields that are not one setting each.
 
     Raises:

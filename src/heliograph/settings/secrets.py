@@ -40,11 +40,7 @@ class Secret:
         return Secret(value) if path == value else Secret(file=Path(path))
 
     def reveal(self) -> str:
-        """The text, without the blanks and ends of line around what a file holds.
-
-        Raises:
-            SecretError: The file cannot be read, or holds nothing else.
-        """
+        """Without blanks and ends of line around what a file holds; `SecretError` if it is unreadable or empty."""
         if self.file is None:
             return self.text
         try:

@@ -43,11 +43,7 @@ class ClientTls:
     )
 
     def context(self) -> ssl.SSLContext:
-        """A context for clients.
-
-        Raises:
-            OSError: A file cannot be read, or holds nothing that TLS can use.
-        """
+        """Raises `OSError` if a file cannot be read, or holds nothing that TLS can use."""
         context = ssl.create_default_context(cafile=self.cacertfile or None)
         if self.certfile:
             context.load_cert_chain(self.certfile, self.keyfile or None)

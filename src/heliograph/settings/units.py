@@ -45,11 +45,7 @@ _UNIX_PATH_BYTES: Final = 107  # what the system's address structure holds, with
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration such as `1h30m`, to the millisecond.
-
-    Raises:
-        ValueError: It is no duration.
-    """
+    """Seconds of a duration such as `1h30m`, to the millisecond."""
     if len(text) > _UNIT_TEXT_LENGTH or _DURATION.fullmatch(text) is None:
         raise ValueError("the units are ms, s, m, h, d, w and f (14 days), without blanks, as in 1h30m or 500ms")
     # Decimal, not float: 0.0015s must round the same way on every machine.
@@ -71,11 +67,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size such as `16MB`; 1 KB is 1024 bytes.
-
-    Raises:
-        ValueError: It is no size.
-    """
+    """Bytes of a size such as `16MB`; 1 KB is 1024 bytes."""
     match = _SIZE.fullmatch(text) if len(text) <= _UNIT_TEXT_LENGTH else None
     if match is None:
         raise ValueError("the units are B, KB, MB and GB (1 KB is 1024 bytes), whole and without blanks, as in 16MB")
@@ -100,12 +92,7 @@ class Percentage:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So much in so long.
-
-    Attributes:
-        amount: How many, or how many bytes.
-        interval_s: In how many seconds.
-    """
+    """An amount, which may be one of bytes, in so many seconds."""
 
     amount: int
     interval_s: float
@@ -117,14 +104,7 @@ class Rate:
 
 
 def parse_rate(text: str, *, of_bytes: bool) -> Rate:
-    """The rate that `1000/s`, `10MB/s` or `500KB/1m` means.
-
-    Args:
-        of_bytes: Whether the amount is one of bytes, and may have a unit of size.
-
-    Raises:
-        ValueError: It is no rate.
-    """
+    """The rate that `1000/s`, `10MB/s` or `500KB/1m` means; an amount of bytes may have a unit of size."""
     amount, slash, interval = text.partition("/")
     if not slash:
         raise ValueError("it has an amount and a time, as in 1000/s")
@@ -150,11 +130,7 @@ def format_rate(rate: Rate, *, of_bytes: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UnixAddress:
-    """A socket in the file system where a listener listens.
-
-    Attributes:
-        path: Its path.
-    """
+    """A socket in the file system where a listener listens."""
 
     path: str
 

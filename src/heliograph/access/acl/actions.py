@@ -12,11 +12,9 @@ EVERY_QOS: Final = (0, 1, 2)
 
 
 def action_bits(kind: str, qos: Collection[int] = EVERY_QOS, retain: bool | None = None) -> int:
-    """The bits of actions.
+    """The bits of the actions that a rule means.
 
     Args:
-        kind: One of `KINDS`.
-        qos: The QoS that are meant.
         retain: The retain flag that is meant, None for both; it does not count for subscriptions.
     """
     return _bits(kind, frozenset(qos), retain)

@@ -27,7 +27,6 @@ class CarriedAcl:
     """The rules of one client; made by its authenticator, kept with the client.
 
     Args:
-        rules: The rules.
         is_complete: Whether what they do not match is denied.
         expire_s: Until when they count, in seconds since the epoch; everything is denied after that. None for ever.
         source: Where they come from, as in events: `jwt`, `http`, `ldap` or `client_info`.
@@ -43,21 +42,12 @@ class CarriedAcl:
         self._prepared: ClientRules | None = None
 
     def find(self, client: ClientInfo, action: Action, topic: str) -> Rule | None:
-        """The first rule that matches; None if none does.
-
-        Args:
-            client: The one that carries it, with the attributes that it was granted.
-        """
+        """The first rule that matches; None if none does. The client is the one that carries the rules."""
         if self._prepared is None:
             self._prepared = self.rules.prepared(client)
         return self._prepared.check(action, topic)
 
     def verdict(self, rule: Rule | None, now_s: float) -> Verdict:
-        """What follows from the rule that `find` found.
-
-        Args:
-            now_s: The time, in seconds since the epoch.
-        """
         if now_s > self.expire_s:
             return DENY
         if rule is not None:
@@ -65,7 +55,6 @@ class CarriedAcl:
         return DENY if self.is_complete else NO_MATCH
 
     def check(self, client: ClientInfo, action: Action, topic: str, now_s: float) -> Verdict:
-        """What the rules say about an action."""
         return self.verdict(self.find(client, action, topic), now_s)
 
 
@@ -75,8 +64,6 @@ def carried_acl(acl: object, expire_s: float | None = None, source: str = "clien
     Args:
         acl: A list of rule objects, or a map with the topics to publish to (`pub`), to subscribe to (`sub`) and both
             (`all`). What a map has besides is left out, so it allows nothing more.
-        expire_s: As in `CarriedAcl`.
-        source: As in `CarriedAcl`.
 
     Raises:
         AclError: It is neither, or a list with an object that is no rule.

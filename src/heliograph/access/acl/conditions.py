@@ -32,7 +32,6 @@ class CheckedClient:
 
     @cached_property
     def address(self) -> Address | None:
-        """Its address; None if it has none."""
         try:
             return ip_address(self.client.peerhost)
         except ValueError:
@@ -55,7 +54,7 @@ class Condition:
     """What a client must be for a rule to be about it."""
 
     def holds(self, checked: CheckedClient) -> bool | None:
-        """Whether it holds; None if that took too long."""
+        """None if that took too long."""
         raise NotImplementedError
 
 
@@ -71,11 +70,7 @@ class Equals(Condition):
 
 
 class MatchesExpression(Condition):
-    """A field holds a match of a regular expression, anywhere.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """A field holds a match of a regular expression, anywhere. A text that is none raises `ValueError`."""
 
     def __init__(self, field: Field, expression: str) -> None:
         self._field = field
@@ -110,13 +105,12 @@ class InNetwork(Condition):
         self._prefix = int(parsed.network_address) >> self._shift
 
     def holds(self, checked: CheckedClient) -> bool | None:
-        """Whether it does; a client without an address is in no network."""
         address = checked.address
         return address is not None and address.version == self._version and int(address) >> self._shift == self._prefix
 
 
 class AllOf(Condition):
-    """All conditions hold; True for an empty list."""
+    """True for an empty list."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
@@ -132,7 +126,7 @@ class AllOf(Condition):
 
 
 class AnyOf(Condition):
-    """Any condition holds; False for an empty list."""
+    """False for an empty list."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = tuple(conditions)
@@ -160,7 +154,6 @@ def zone_of(client: ClientInfo) -> str | None:
 
 
 def listener_of(client: ClientInfo) -> str | None:
-    """The field `listener`, as `tcp:default`."""
     return client.listener
 
 

@@ -47,11 +47,7 @@ _NOBODY: Final = AnyOf(())
 
 
 def read_acl_conf(text: str | bytes) -> Rules:
-    """The rules of a text.
-
-    Raises:
-        AclError: There is a mistake in it.
-    """
+    """The rules of a text; a mistake in it raises `AclError`."""
     return Rules(_ConfReader(_decoded(text)).rules())
 
 
@@ -67,8 +63,6 @@ def _decoded(text: str | bytes) -> str:
 
 
 class _ConfReader:
-    """Reads one text."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._terms = TermReader(text)
@@ -176,13 +170,6 @@ def _elements(term: Term) -> tuple[Term, ...]:
 
 
 class WhoReader:
-    """Makes conditions of terms.
-
-    Args:
-        refuse: Notes a mistake in a term.
-        shown: How a term is written.
-    """
-
     def __init__(self, refuse: Callable[[Term, str], None], shown: Callable[[Term], str]) -> None:
         self._refuse = refuse
         self._shown = shown
@@ -192,7 +179,7 @@ class WhoReader:
         return None if term.is_atom("all") else self._condition(term, 0)
 
     def text(self, term: Term) -> str | None:
-        """The text of a string, a binary or a list of code points; None if it is another term."""
+        """None if it is no string, binary or list of code points."""
         if term.kind in (STRING, BINARY):
             return str(term.value)
         if term.kind != LIST or not all(_is_character(item) for item in term.items):
@@ -255,7 +242,6 @@ class WhoReader:
 
 
 def _name_of(term: Term) -> str:
-    """The atom that a tuple begins with; empty if it is no such tuple."""
     return str(term.items[0].value) if term.kind == TUPLE and term.items and term.items[0].kind == ATOM else ""
 
 

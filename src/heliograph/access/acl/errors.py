@@ -7,13 +7,7 @@ _SHOWN_MAX: Final = 20
 
 
 class AclFault:
-    """One mistake.
-
-    Attributes:
-        problem: What was found, and what is valid.
-        line: Its line, from 1; 0 where the rules are no text.
-        column: Its column, from 1; 0 where the rules are no text.
-    """
+    """One mistake. Line and column count from 1; they are 0 where the rules are no text."""
 
     __slots__ = ("column", "line", "problem")
 
@@ -27,13 +21,7 @@ class AclFault:
 
 
 class AclError(ValueError):
-    """Rules are refused as a whole.
-
-    Attributes:
-        faults: Every mistake that was found, in the order of the rules; at least one.
-        line: The line of the first one; 0 where the rules are no text.
-        column: Its column.
-    """
+    """Rules are refused as a whole, for one fault or more; line and column are those of the first, 0 for no text."""
 
     code: ClassVar[str] = "acl_invalid"
 

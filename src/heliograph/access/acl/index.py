@@ -24,7 +24,6 @@ class TopicEntry:
         kind: `EVERY_TOPIC` (those with `$` too), `EXACT` or `WILDCARD`.
         at: The place of its rule among the rules.
         actions: A bit for each action that the rule is about, by its number.
-        topic: The topic, if it is exact.
         levels: The levels of one with wildcards, without a `#` at the end; None for `+`.
         has_rest: Whether `#` follows them.
     """
@@ -38,7 +37,7 @@ class TopicEntry:
         self.has_rest = has_rest
 
     def matches(self, asked: list[str]) -> bool:
-        """Whether it has a topic or covers a filter, by its levels; not asked for wildcards before a `$`."""
+        """`asked` are its levels; not called for wildcards before a `$`."""
         levels = self.levels
         count: i64 = len(levels)
         asked_count: i64 = len(asked)
@@ -72,7 +71,7 @@ class RuleIndex:
                 self._add(entry)
 
     def find(self, topic: str) -> i64:
-        """The place of the first rule that has a topic or covers a filter; `NO_RULE` if none does."""
+        """The place of the first rule that has a topic or covers a filter, or `NO_RULE`."""
         found: i64 = self._exact.get(topic, NO_RULE)
         if self._every < found:
             found = self._every
@@ -109,7 +108,6 @@ class ActionIndexes:
         return index.find(topic)
 
     def _make(self, number: i64) -> RuleIndex:
-        """The index of an action; the same one for all actions that the same rules are about."""
         index = RuleIndex([entry for entry in self._entries if entry.actions >> number & 1])
         for other in range(ACTIONS_COUNT):
             if self._is_alike(number, other):

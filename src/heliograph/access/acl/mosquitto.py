@@ -24,13 +24,7 @@ _LEVELS_MAX: Final = MAX_TOPIC_BYTES + 1
 
 @dataclass(frozen=True, slots=True)
 class ImportedRules:
-    """The rules of one owner.
-
-    Attributes:
-        kind: `username` or `all`.
-        name: The user name; empty for all.
-        rows: Rule objects, in their order.
-    """
+    """The rules of one owner; its kind is `username` or `all`, which has an empty name."""
 
     kind: str
     name: str
@@ -39,8 +33,6 @@ class ImportedRules:
 
 @dataclass(slots=True)
 class _Lines:
-    """Topics by the access that lines give to them."""
-
     topics: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, access: str, topic: str) -> None:
@@ -85,11 +77,7 @@ def read_mosquitto_acl(text: str | bytes) -> list[ImportedRules]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """The keyword of a line and what follows; empty ones for a comment.
-
-    Raises:
-        ValueError: There is no such line.
-    """
+    """The keyword of a line and what follows, empty for a comment; `ValueError` where there is no such line."""
     line = line.rstrip()
     if not line or line.startswith("#"):
         return "", ""
@@ -102,7 +90,6 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _access(rest: str) -> tuple[str, str]:
-    """The action and the topic of a line behind its keyword."""
     word, blank, topic = rest.partition(" ")
     if not blank:
         return "all", word
@@ -112,7 +99,6 @@ def _access(rest: str) -> tuple[str, str]:
 
 
 def _template(topic: str, is_pattern: bool) -> str:
-    """The topic of a rule object."""
     fault = topic_filter_fault(topic, _LEVELS_MAX)
     if fault is not None:
         raise ValueError(fault)

@@ -116,7 +116,6 @@ def _qos(value: object) -> Sequence[int]:
 
 
 def _retain(value: object) -> bool | None:
-    """The flag that is meant; None for both."""
     text = _text(value)
     if value is None or text == ALL:
         return None
@@ -147,11 +146,6 @@ def _condition(row: Row) -> Condition | None:
 
 
 def _wanted(row: Row, name: str) -> str:
-    """A text that is not empty.
-
-    Raises:
-        RowError: It is not one.
-    """
     text = _text(row.get(name))
     if not text:
         raise RowError(f"{name} is {_shown(row.get(name))}; a text that is not empty is valid")
@@ -159,7 +153,6 @@ def _wanted(row: Row, name: str) -> str:
 
 
 def _text(value: object) -> str | None:
-    """A text, which some databases give as bytes; None if it is not text."""
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "surrogateescape")
     return value if isinstance(value, str) else None

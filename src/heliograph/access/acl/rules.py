@@ -25,12 +25,8 @@ class Rule:
     """One rule; never changed.
 
     Args:
-        is_allowing: Whether it allows what it matches, or denies it.
-        condition: Which clients it is about; None for all.
         actions: A bit for each action that it is about, by the action's number.
-        topics: The topics that it is about.
-        text: How it is written, for people.
-        line: The line of its text; 0 if it has no text.
+        text: How it is written, for people; `line` is its line, 0 if it has none.
     """
 
     def __init__(
@@ -51,7 +47,6 @@ class Rule:
 
     @property
     def verdict(self) -> str:
-        """`allow` or `deny`."""
         return ALLOW if self.is_allowing else DENY
 
     def is_about(self, checked: CheckedClient) -> bool:
@@ -69,7 +64,6 @@ class ClientRules:
     """Rules as they are for one client; valid as long as what the client is does not change.
 
     Args:
-        rules: All rules.
         shared: The topics that are the same for other clients.
         own: Those that hold the client's values; None for none.
     """
@@ -80,11 +74,7 @@ class ClientRules:
         self._own = own
 
     def check(self, action: Action, topic: str) -> Rule | None:
-        """The first rule that matches; None if none does.
-
-        Args:
-            topic: A topic, or the filter of a subscription without its group, as the client writes it.
-        """
+        """The first rule that matches, or None; a filter of a subscription comes without its group."""
         found = self._shared.find(action.number, topic)
         if self._own is not None:
             own = self._own.find(action.number, topic)
@@ -97,9 +87,6 @@ class Rules:
     """Rules in their order; never changed, and shared by all clients.
 
     A file may hold some rules for each of thousands of user names: those that name one are found by it.
-
-    Args:
-        rules: The rules.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -141,7 +128,6 @@ class Rules:
         return ClientRules(self.rules, shared, self._own(client, about))
 
     def check(self, client: ClientInfo, action: Action, topic: str) -> Rule | None:
-        """The first rule that matches, for a single question; None if none does."""
         return self.prepared(client).check(action, topic)
 
     def _place(self, at: int, condition: Condition | None) -> None:
@@ -178,7 +164,6 @@ class Rules:
 
 
 def shortened(text: str) -> str:
-    """The text of a rule as people see it: of a very long one the beginning."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
 
 

@@ -44,8 +44,6 @@ class Term:
         value: The atom's name, the number, or the text; bytes of a binary that are not UTF-8 are surrogates, as in
             `os.environ`.
         items: What a tuple or a list holds.
-        begin: Where it begins in the text.
-        end: Where it has ended.
     """
 
     kind: str
@@ -71,7 +69,6 @@ class TermReader:
         self._token = TermToken(END, "", 0, 0)
 
     def terms(self) -> Iterator[Term]:
-        """The terms that can be read, one after the other."""
         is_more = True
         while is_more:
             begin = self._token.begin
@@ -92,7 +89,6 @@ class TermReader:
                 yield term
 
     def shown(self, term: Term) -> str:
-        """A term as it is written, for messages."""
         text = " ".join(self.scanner.text[term.begin : term.end].split())
         return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
 

@@ -51,12 +51,7 @@ _CODE_POINT_MAX: Final = 0x10FFFF
 
 
 class TermSyntaxError(Exception):
-    """What cannot be read as a term.
-
-    Attributes:
-        fault: What and where it is.
-        at: Its offset in the text.
-    """
+    """What cannot be read as a term; `at` is its offset in the text."""
 
     def __init__(self, fault: AclFault, at: int) -> None:
         super().__init__(str(fault))
@@ -66,14 +61,7 @@ class TermSyntaxError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TermToken:
-    """One token.
-
-    Attributes:
-        kind: What it is: `ATOM`, `STRING` and so on.
-        value: The text of an atom or string, a number, or the characters of a mark.
-        begin: Where it begins in the text.
-        end: Where it has ended.
-    """
+    """One token; its value is the text of an atom or string, a number, or the characters of a mark."""
 
     kind: str
     value: str | int | float
@@ -89,8 +77,6 @@ class TermToken:
 
 
 class Scanner:
-    """Takes a text apart into tokens; made for one text."""
-
     def __init__(self, text: str) -> None:
         self.text = text
         self._at = 0
@@ -105,11 +91,7 @@ class Scanner:
         return TermSyntaxError(AclFault(problem, *self.position(at)), at)
 
     def next(self) -> TermToken:
-        """The next token.
-
-        Raises:
-            TermSyntaxError: There is none.
-        """
+        """Raises `TermSyntaxError`."""
         at = _skip(self.text, self._at)
         if at == len(self.text):
             self._at = at
@@ -139,7 +121,6 @@ class Scanner:
                 return token.kind == DOT
 
     def skip_line(self, at: int) -> None:
-        """Go on at the line behind the one of an offset."""
         end = self.text.find("\n", at)
         self._at = len(self.text) if end < 0 else end
 

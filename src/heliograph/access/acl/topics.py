@@ -35,13 +35,7 @@ class RuleTopic:
             self._read(text)
 
     def entry(self, at: int, actions: int, is_allowing: bool, values: Values) -> TopicEntry | None:
-        """What it is for a client; None if that has no value for a placeholder: it matches nothing then.
-
-        Args:
-            at: The place of its rule.
-            actions: The bits of its actions.
-            is_allowing: Whether the rule allows.
-        """
+        """What it is for a client; None, which matches nothing, if that has no value for a placeholder."""
         if self._text is None:
             return TopicEntry(EVERY_TOPIC, at, actions, "", [], False)
         if self._is_equal:

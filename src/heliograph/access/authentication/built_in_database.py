@@ -19,7 +19,6 @@ ID: Final = "password_based:built_in_database"
 
 
 def make(settings: BuiltInDatabaseConfig, surroundings: Surroundings) -> Authenticator:
-    """An authenticator that is not started."""
     return BuiltInDatabase(settings, surroundings)
 
 
@@ -39,15 +38,10 @@ class BuiltInDatabase(Authenticator):
         self._adding: asyncio.Future[None] | None = None  # clients whose user is not there yet wait for it
 
     def is_current(self) -> bool:
-        """Whether the bootstrap file is the one that it read."""
         return _identity(self._settings.bootstrap_file) == self._file
 
     async def start(self) -> None:
-        """Open the database, and read the bootstrap file.
-
-        Raises:
-            UserFileError: The file cannot be used.
-        """
+        """Open the database, and read the bootstrap file; `UserFileError` if that cannot be used."""
         settings = self._settings
         self._users.open()
         if settings.bootstrap_file:
@@ -57,11 +51,6 @@ class BuiltInDatabase(Authenticator):
             self._adding = asyncio.get_running_loop().create_future()
 
     async def begin(self) -> None:
-        """Add the users of the bootstrap file.
-
-        Raises:
-            StorageError: The database does not take them.
-        """
         bootstrap, self._bootstrap = self._bootstrap, None
         try:
             if bootstrap is not None:
@@ -73,16 +62,12 @@ class BuiltInDatabase(Authenticator):
             self._added()
 
     async def stop(self) -> None:
-        """Let the clients go that wait."""
         self._added()
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
         """Decide about a client with a password; slow hashes are checked beside the event loop.
 
         A user that there is not costs as much time as one that there is, and is left to the next authenticator.
-
-        Raises:
-            StorageError: The database cannot be read now.
         """
         user_id = client.clientid if self._settings.user_id_type == "clientid" else attempt.username
         if attempt.method is not None or attempt.password is None or user_id is None:
@@ -112,20 +97,13 @@ class BuiltInDatabase(Authenticator):
             adding.set_result(None)
 
     def health(self) -> str:
-        """Why its users cannot be read, or are not all there."""
         return self._users.health() or self._missing
 
     def forget(self) -> None:
-        """Delete its users: it is no longer configured.
-
-        Raises:
-            StorageError: The database does not take it.
-        """
         self._store.delete_group(self._users.chain, ID)
 
 
 def _identity(file: str) -> tuple[int, int, int] | None:
-    """What tells a file from a changed one; None where it is not there."""
     try:
         found = os.stat(file)
     except OSError:

@@ -41,8 +41,6 @@ _BOUNDS_S: Final = (0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
 class AuthenticatorCounts:
-    """The counts of one authenticator; they last as long as it does."""
-
     def __init__(self) -> None:
         self.success = 0
         self.failed = 0
@@ -85,8 +83,7 @@ class ChainMember:
     """An authenticator in a chain; it is kept, with its counts, while its settings stay the same.
 
     Attributes:
-        settings: What it was made of.
-        precondition: Which clients it is asked about; None for all.
+        precondition: None for all clients.
     """
 
     settings: AuthenticatorConfig
@@ -96,11 +93,9 @@ class ChainMember:
 
     @property
     def id(self) -> str:
-        """Mechanism and backend."""
         return self.authenticator.id
 
     def is_for(self, client: ClientInfo, attempt: AuthAttempt) -> bool:
-        """Whether it is asked about a client."""
         return self.precondition is None or self.precondition.matches(client, attempt)
 
 
@@ -121,8 +116,7 @@ class Failures:
         answer_s: How long one may take.
         hides_reasons: Whether a wrong password is refused as an unknown user is.
         faults: Where what they raise is reported.
-        clock: Microseconds on the monotonic clock.
-        tell: Called with a client, the authenticator, what it said, and how many microseconds it took.
+        tell: Called with a client, the authenticator, what it said, and the microseconds that it took.
     """
 
     refuse: bool
@@ -134,12 +128,7 @@ class Failures:
 
 
 class AuthenticationChain:
-    """Enabled authenticators in their order; never changed, another chain takes its place.
-
-    Args:
-        failures: What it means where one fails.
-        waiting: Where the tasks of clients that wait are kept.
-    """
+    """Enabled authenticators in their order; never changed, another chain takes its place."""
 
     def __init__(self, members: Sequence[ChainMember], failures: Failures, waiting: set[asyncio.Task[None]]) -> None:
         self.members = members
@@ -147,7 +136,6 @@ class AuthenticationChain:
         self._waiting = waiting
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> AuthStep | Pending[object]:
-        """Accept, refuse or challenge a client."""
         answer = self._begin(client, attempt)
         return self.shown_step(answer) if isinstance(answer, AuthStep) else answer
 
@@ -208,7 +196,6 @@ class AuthenticationChain:
         return self._answered(member, client, attempt, step, began_us)
 
     def after(self, index: int, client: ClientInfo, attempt: AuthAttempt) -> AuthStep | Pending[object]:
-        """Ask those behind a member."""
         return self._ask(index + 1, client, attempt)
 
     def shown_step(self, step: AuthStep) -> AuthStep:
@@ -254,7 +241,7 @@ class _Question(Pending[object]):
         self._is_challenged = is_challenged
 
     async def find(self, awaitable: Awaitable[Answer], began_us: int) -> None:
-        """Wait for the answer, and for those of the members behind it as far as they are asked."""
+        """Wait for the answer, and those of later members as far as they are asked."""
         chain = self._chain
         member = chain.members[self._index]
         step = await chain.awaited(member, self._client, self._attempt, awaitable, began_us)

@@ -16,18 +16,13 @@ _DENY: Final = "deny"
 
 
 class CinfoAuthenticator(Authenticator):
-    """Compares what is known of a client with expressions; it holds nothing of any client.
-
-    Raises:
-        VariformSyntaxError: An expression is not valid.
-    """
+    """Compares what is known of a client with expressions; an invalid one raises `VariformSyntaxError`."""
 
     def __init__(self, checks: Sequence[CinfoCheck]) -> None:
         super().__init__("cinfo")
         self._checks = [(check.result, [ClientExpression(text) for text in check.is_match]) for check in checks]
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer:
-        """What the first check says that matches; nothing where none does, and to enhanced authentication."""
         if attempt.method is not None:
             return None
         for result, expressions in self._checks:
@@ -39,9 +34,4 @@ class CinfoAuthenticator(Authenticator):
 
 
 def make(settings: CinfoConfig, surroundings: Surroundings) -> CinfoAuthenticator:
-    """The authenticator of its settings.
-
-    Raises:
-        VariformSyntaxError: An expression is not valid.
-    """
     return CinfoAuthenticator(settings.checks)

@@ -36,11 +36,7 @@ VARIABLES: Final = tuple(_READERS)
 
 
 class ClientExpression:
-    """An expression that matches clients for which it renders `true`.
-
-    Raises:
-        VariformSyntaxError: The text is no expression.
-    """
+    """Matches clients for which its text renders `true`; raises `VariformSyntaxError`."""
 
     def __init__(self, text: str) -> None:
         self._expression = Variform(text)
@@ -48,7 +44,7 @@ class ClientExpression:
         self._readers = [(name, read) for name, read in _READERS.items() if name in wanted]
 
     def matches(self, client: ClientInfo, attempt: AuthAttempt) -> bool:
-        """Whether it renders `true`; what fails does not match."""
+        """What fails does not match."""
         bindings = {name: value for name, read in self._readers if (value := read(client, attempt)) is not UNDEFINED}
         try:
             return self._expression.render(bindings) == "true"
@@ -60,7 +56,7 @@ class ClientExpression:
 
 
 def expression_faults(texts: Sequence[str]) -> Iterator[str]:
-    """What is wrong with expressions, for each that can never match: its syntax, its functions, its variables."""
+    """What is wrong with each expression that can never match: its syntax, its functions, its variables."""
     for text in texts:
         try:
             expression = Variform(text)

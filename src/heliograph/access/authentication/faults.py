@@ -15,7 +15,7 @@ from heliograph.config.backends.sql import SqlConnection
 
 
 def authentication_faults(config: Config) -> Iterator[tuple[Path, str]]:
-    """What only languages find wrong in the settings of authenticators: the path, and what is wrong."""
+    """The paths, and what is wrong there."""
     for _, path, listed in chain_settings(config):
         for number, settings in enumerate(listed, 1):
             place = (*path, str(number))
@@ -38,7 +38,7 @@ def authentication_faults(config: Config) -> Iterator[tuple[Path, str]]:
 
 
 def _key_faults(settings: JwtConfig, place: Path) -> Iterator[tuple[Path, str]]:
-    """What is wrong with a key that stands in the settings; files are read when the authenticator is made."""
+    """Only a key that stands in the settings; files are read when the authenticator is made."""
     if not settings.use_jwks and settings.algorithm == "public-key" and "-----BEGIN" in settings.public_key:
         from heliograph.access.authentication.jwt_keys import (  # with a library, which takes time
             KeyUnusableError,

@@ -30,8 +30,6 @@ Result = TypeVar("Result")
 
 
 class KeytabError(Exception):
-    """The keys of the node's principal cannot be used."""
-
     code: ClassVar[str] = "keytab"
 
 
@@ -43,8 +41,6 @@ class Exchange:
     """The exchange with one client, from its CONNECT to its end; its steps are made one after the other, in threads.
 
     Args:
-        context: The library's context, which accepts.
-        username: The user name of the client, None without one.
         realm: Ours, whose principals may leave it out of their user names.
     """
 
@@ -56,11 +52,7 @@ class Exchange:
         self._has_offered = False
 
     def step(self, data: bytes) -> tuple[bytes, str | None]:
-        """What the client is sent for what it sent, and who it is where it is let in.
-
-        Raises:
-            Exception: It is not let in.
-        """
+        """The answer to what the client sent, and who it is where it is let in; raises where it is not."""
         self._rounds += 1
         if self._rounds > _ROUNDS_MAX:
             raise _RefusedError
@@ -96,12 +88,6 @@ class Exchange:
 
 
 class GssapiAuthenticator(Authenticator):
-    """Lets clients in that have a ticket.
-
-    Args:
-        settings: Who the node is.
-    """
-
     def __init__(self, settings: GssapiConfig) -> None:
         super().__init__("gssapi:kerberos")
         self._settings = settings
@@ -111,19 +97,13 @@ class GssapiAuthenticator(Authenticator):
         self._credentials: Any = None
 
     async def start(self) -> None:
-        """Read the keys of the principal.
-
-        Raises:
-            KeytabError: They cannot be used.
-        """
         self._credentials = await self._call(lambda: _credentials(self._settings))
 
     async def stop(self) -> None:
-        """Let the threads end."""
         self._threads.stop()
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
-        """See `Authenticator.authenticate`; a client without a token is left to the next one."""
+        """A client without a token is left to the next authenticator."""
         if attempt.method != METHOD:
             return None
         if attempt.state is None and not attempt.data:
@@ -154,11 +134,7 @@ class GssapiAuthenticator(Authenticator):
         return gssapi.SecurityContext(creds=self._credentials, usage="accept")
 
     async def _call(self, work: Callable[[], Result]) -> Result:
-        """What a function returns or raises that is called in a thread.
-
-        Raises:
-            TimeoutError: It takes too long.
-        """
+        """What a function returns or raises in a thread; `TimeoutError` if it takes too long."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Result] = loop.create_future()
 

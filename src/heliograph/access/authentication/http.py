@@ -27,13 +27,6 @@ _SOURCE: Final = "http"
 
 
 class HttpAuthenticator(Authenticator):
-    """Asks a service.
-
-    Args:
-        service: The service.
-        now_s: Seconds since the epoch.
-    """
-
     def __init__(self, service: HttpBackend, now_s: Callable[[], int]) -> None:
         super().__init__("password_based:http")
         self._service = service
@@ -44,7 +37,6 @@ class HttpAuthenticator(Authenticator):
         return step_of_answer(await self._service.ask(question), self._now_s())
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
-        """What the service says; nothing to enhanced authentication."""
         if attempt.method is not None:
             return None
         try:
@@ -56,7 +48,6 @@ class HttpAuthenticator(Authenticator):
 
 
 def step_of_answer(answer: HttpAnswer, now_s: int) -> Answer:
-    """What the answer of a service means for the client that it is about."""
     if answer.status == _NO_CONTENT:
         return accepted(Grants())
     body = object_of(answer) if answer.status == OK_STATUS else None
@@ -74,11 +65,6 @@ def step_of_answer(answer: HttpAnswer, now_s: int) -> Answer:
 
 
 def grants_of(body: Mapping[str, object], now_s: int) -> Grants:
-    """What an answer grants.
-
-    Raises:
-        ResultError: It says something that cannot be used.
-    """
     ends_ms = expire_at_ms(body["expire_at"], now_s) if "expire_at" in body else 0
     return Grants(
         is_superuser=is_superuser(body.get("is_superuser")),
@@ -89,22 +75,10 @@ def grants_of(body: Mapping[str, object], now_s: int) -> Grants:
 
 
 def make(settings: HttpConfig, surroundings: Surroundings) -> HttpAuthenticator:
-    """The authenticator of its settings.
-
-    Raises:
-        ValueError: The URL cannot be used.
-        OSError: A file of the settings of TLS cannot be used.
-    """
     return HttpAuthenticator(http_backend("password_based:http", settings, surroundings), surroundings.now_s)
 
 
 def http_backend(authenticator: str, settings: HttpConfig | ScramHttpConfig, surroundings: Surroundings) -> HttpBackend:
-    """The service that an authenticator asks.
-
-    Raises:
-        ValueError: The URL cannot be used.
-        OSError: A file of the settings of TLS cannot be used.
-    """
     name, answers = surroundings.backend_name(authenticator), surroundings.node_cache.answers()
     timeout_s, backends = settings.request_timeout, surroundings.backends
     return HttpBackend(name, settings, AUTHENTICATION_NAMES, timeout_s, backends, answers)

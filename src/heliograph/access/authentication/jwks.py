@@ -26,20 +26,7 @@ _OK: Final = 200
 
 
 class JwksKeys:
-    """The keys of one issuer; owned by an authenticator.
-
-    Args:
-        name: What alarms call it.
-        backends: Where its alarm is shown.
-
-    Attributes:
-        name: The same.
-        kind: What it is.
-        server: Where the keys come from, for people.
-
-    Raises:
-        OSError: A file of the settings of TLS cannot be used.
-    """
+    """The keys of one issuer; owned by an authenticator. Making it raises `OSError` for a bad file of TLS."""
 
     kind = "jwks"
 
@@ -55,11 +42,10 @@ class JwksKeys:
         self._fetching: asyncio.Task[None] | None = None
 
     def all(self) -> Sequence[VerifyingKey]:
-        """Those that were fetched last."""
         return self._keys
 
     def are_current(self) -> bool:
-        """Always: new ones are fetched."""
+        """New ones are fetched."""
         return True
 
     async def start(self) -> None:
@@ -80,11 +66,9 @@ class JwksKeys:
         self._backends.remove(self)
 
     def health(self) -> str:
-        """Why there are no keys, or old ones only; empty otherwise."""
         return self._why
 
     def samples(self) -> list[Sample]:
-        """Nothing: only this class uses the pool."""
         return []
 
     async def _keep_fresh(self) -> None:
@@ -102,7 +86,7 @@ class JwksKeys:
             await asyncio.sleep(min(pause_s, self._settings.refresh_interval))  # the keys may be other ones then
 
     async def _fetch(self) -> str:
-        """Fetch new keys; return what keeps them from being fetched."""
+        """Fetch new keys; return what prevents it."""
         settings = self._settings
         question = HttpQuestion("GET", settings.endpoint, tuple(settings.headers.items()))
         try:

@@ -35,29 +35,19 @@ _TOKEN_BYTES_MAX: Final = 65_535
 class TokenKeys(Protocol):
     """Where the keys of an authenticator come from; owned by it."""
 
-    def are_current(self) -> bool:
-        """Whether the file that they were read from is as it was."""
+    def are_current(self) -> bool: ...
 
-    def all(self) -> Sequence[VerifyingKey]:
-        """Those that there are now."""
+    def all(self) -> Sequence[VerifyingKey]: ...
 
-    async def start(self) -> None:
-        """Begin to look for them."""
+    async def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """End that."""
+    async def stop(self) -> None: ...
 
-    def health(self) -> str:
-        """Why there are none, or old ones only; empty otherwise."""
+    def health(self) -> str: ...
 
 
 class FixedKeys:
-    """Keys that stand in the settings, or in a file that they name.
-
-    Args:
-        path: The file that they were read from, if they were.
-        seen: What that was like before.
-    """
+    """Keys that stand in the settings or in the file `path`, which looked like `seen` before it was read."""
 
     def __init__(self, *keys: VerifyingKey, path: Path | None = None, seen: object = None) -> None:
         self._keys = keys
@@ -68,26 +58,18 @@ class FixedKeys:
         return _stamp(self._path) == self._seen
 
     def all(self) -> Sequence[VerifyingKey]:
-        """The same ones, always."""
         return self._keys
 
-    async def start(self) -> None:
-        """Nothing is to be looked for."""
+    async def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """Nothing was begun."""
+    async def stop(self) -> None: ...
 
     def health(self) -> str:
         return ""
 
 
 class JwtAuthenticator(Authenticator):
-    """Checks tokens; it holds nothing of any client.
-
-    Args:
-        keys: The keys, each of which is tried.
-        now_s: Seconds since the epoch.
-    """
+    """Checks tokens with each of the keys; it holds nothing of any client."""
 
     def __init__(self, settings: JwtConfig, keys: TokenKeys, now_s: Callable[[], int]) -> None:
         super().__init__("jwt")
@@ -101,7 +83,6 @@ class JwtAuthenticator(Authenticator):
             warn_of_unknown(f"the claim {claim} of jwt", template.unknown)
 
     async def start(self) -> None:
-        """Begin to fetch keys, where they are fetched."""
         await self._keys.start()
 
     async def stop(self) -> None:
@@ -111,11 +92,9 @@ class JwtAuthenticator(Authenticator):
         return self._keys.are_current()
 
     def health(self) -> str:
-        """Why it has no keys, or old ones only."""
         return self._keys.health()
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer:
-        """Accept a client whose token is valid; nothing to a client without one, and to enhanced authentication."""
         if attempt.method is not None:
             return None
         if self._in_password:
@@ -134,11 +113,7 @@ class JwtAuthenticator(Authenticator):
             return error.step()
 
     def _accepted(self, claims: Mapping[str, Any], client: ClientInfo, attempt: AuthAttempt) -> AuthStep:
-        """Accept a client with what its token says.
-
-        Raises:
-            ResultError: The token does not hold, or says something that cannot be used.
-        """
+        """Accept a client with what its token says; `ResultError` if the token does not hold or cannot be used."""
         expires_s = self._expiry(claims)
         self._check_claims(claims, client, attempt)
         expire_at_ms = int(expires_s * 1000) if expires_s is not None and self._ends_with_token else 0
@@ -165,11 +140,7 @@ class JwtAuthenticator(Authenticator):
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    """A time in seconds, None if the claim is not there.
-
-    Raises:
-        ResultError: It is not one.
-    """
+    """A time in seconds, None without the claim; `ResultError` if it is none."""
     if name not in claims:
         return None
     value = claims[name]
@@ -181,13 +152,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def make(settings: JwtConfig, surroundings: Surroundings) -> JwtAuthenticator:
-    """The authenticator of its settings.
-
-    Raises:
-        ValueError: A key cannot be used.
-        SecretError: The file of the secret cannot be read.
-        OSError: A file of the settings of TLS cannot be used.
-    """
+    """Make it; a bad key raises `ValueError`, an unreadable secret `SecretError`, a bad file of TLS `OSError`."""
     return JwtAuthenticator(settings, _keys(settings, surroundings), surroundings.now_s)
 
 
@@ -204,19 +169,14 @@ def _keys(settings: JwtConfig, surroundings: Surroundings) -> TokenKeys:
 
 
 def settings_key(settings: JwtConfig) -> VerifyingKey:
-    """The key that stands in the settings, or in a file that they name.
-
-    Raises:
-        ValueError: It cannot be used.
-        SecretError: The file of the secret cannot be read.
-    """
+    """The key of the settings or of a file that they name; raises `ValueError` or `SecretError`."""
     if settings.algorithm == "public-key":
         return pem_key(settings.public_key)
     return secret_key(secret_bytes(settings.secret, is_base64=settings.secret_base64_encoded))
 
 
 def _stamp(path: Path | None) -> object:
-    """What is different when a file is another one."""
+    """Differs when a file is another one."""
     try:
         status = None if path is None else path.stat()
     except OSError:
@@ -225,11 +185,7 @@ def _stamp(path: Path | None) -> object:
 
 
 class SignedToken:
-    """A token whose signature is not checked yet.
-
-    Attributes:
-        algorithm: What its header says that it was signed with.
-    """
+    """A token whose signature is not checked yet; `algorithm` is what its header claims."""
 
     def __init__(self, algorithm: str, signed: bytes, signature: bytes, payload: bytes) -> None:
         self.algorithm = algorithm
@@ -241,7 +197,7 @@ class SignedToken:
         return key.verifies(self.algorithm, self._signed, self._signature)
 
     def claims(self) -> Mapping[str, Any] | None:
-        """What it says, None if that is no JSON object."""
+        """None if it is no JSON object."""
         try:
             claims = msgspec.json.decode(_decoded(self._payload))
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -253,7 +209,7 @@ class SignedToken:
 
 
 def read_token(data: bytes) -> SignedToken | None:
-    """The token that bytes are, None if they are no token that could be checked."""
+    """None if the bytes are no token that could be checked."""
     if len(data) > _TOKEN_BYTES_MAX:
         return None
     parts = _COMPACT.fullmatch(data)
@@ -271,9 +227,5 @@ def read_token(data: bytes) -> SignedToken | None:
 
 
 def _decoded(part: bytes) -> bytes:
-    """Base64 with the alphabet of URLs and without padding.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """Base64 with the alphabet of URLs and without padding; raises `ValueError`."""
     return binascii.a2b_base64(part.translate(_STANDARD) + _PADDING[len(part) % 4], strict_mode=True)

@@ -37,17 +37,13 @@ class KeyUnusableError(ValueError):
 
 
 class VerifyingKey:
-    """One key.
-
-    Args:
-        verifiers: What checks a signature, for each algorithm that the key fits.
-    """
+    """One key, with what checks a signature for each algorithm that it fits."""
 
     def __init__(self, verifiers: Mapping[str, Verify]) -> None:
         self._verifiers = verifiers
 
     def verifies(self, algorithm: str, signed: bytes, signature: bytes) -> bool:
-        """Whether a signature is that of this key; not if the key does not fit the algorithm."""
+        """False if the key does not fit the algorithm."""
         verify = self._verifiers.get(algorithm)
         return verify is not None and verify(signed, signature)
 
@@ -60,11 +56,7 @@ def secret_key(secret: bytes) -> VerifyingKey:
 
 
 def pem_key(text_or_path: str) -> VerifyingKey:
-    """The public key of a PEM text, or of a file that holds one; a certificate has one too.
-
-    Raises:
-        KeyUnusableError: There is none.
-    """
+    """The public key of a PEM text, or of a file that holds one or a certificate; `KeyUnusableError` without one."""
     pem = text_or_path
     if not is_pem(pem):
         try:
@@ -82,16 +74,11 @@ def pem_key(text_or_path: str) -> VerifyingKey:
 
 
 def is_pem(text: str) -> bool:
-    """Whether a text is a key or certificate in PEM, and not the path of a file."""
     return "-----BEGIN" in text
 
 
 def jwks_keys(body: bytes) -> list[VerifyingKey]:
-    """The keys of a JWKS that can check signatures; others are passed over.
-
-    Raises:
-        KeyUnusableError: It is no JWKS, none of its keys can be used, or there are too many of them.
-    """
+    """The keys of a JWKS that can check signatures; `KeyUnusableError` without any, or with too many."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

@@ -26,12 +26,7 @@ _WRONG: Final = rc.BAD_USERNAME_OR_PASSWORD
 
 
 class LdapAuthenticator(Authenticator):
-    """Checks passwords against a directory: against the hash of an entry, or by binding as the entry.
-
-    Args:
-        settings: Where it is, and what is asked.
-        surroundings: What authenticators are made with.
-    """
+    """Checks passwords against a directory: against the hash of an entry, or by binding as the entry."""
 
     def __init__(self, settings: LdapAuthenticatorConfig, surroundings: Surroundings) -> None:
         super().__init__("password_based:ldap")
@@ -47,7 +42,7 @@ class LdapAuthenticator(Authenticator):
             self._wanted.append(self._hash_attribute)
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
-        """See `Authenticator.authenticate`; a client without a password is left to the next one."""
+        """A client without a password is left to the next authenticator."""
         if attempt.method is not None or attempt.password is None:
             return None
         return self._answer(client_values(client, attempt), attempt.password)
@@ -80,8 +75,6 @@ class LdapAuthenticator(Authenticator):
 
 
 class _Rights:
-    """What attributes say that a client may do."""
-
     def __init__(self, settings: LdapAuthenticatorConfig, now_s: Callable[[], int]) -> None:
         named = {
             "all": settings.all_attribute,
@@ -98,11 +91,7 @@ class _Rights:
         return [*self._topics.values(), *(name for name in (self._rules, self._ttl) if name is not None)]
 
     def of(self, entry: LdapEntry) -> CarriedAcl | None:
-        """The rights of an entry; None where no attribute is to say them.
-
-        Raises:
-            ValueError: They cannot be read.
-        """
+        """None where no attribute says them; `ValueError` where they cannot be read."""
         if not self._topics and self._rules is None:
             return None
         rows: list[object] = [

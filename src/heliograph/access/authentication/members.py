@@ -24,8 +24,6 @@ Chains = Mapping[str, Sequence[ChainMember]]
 
 
 class AuthenticatorInvalidError(Exception):
-    """An authenticator cannot be made of its settings."""
-
     code: ClassVar[str] = "authenticator_invalid"
 
     def __init__(self, path: Path, problem: str) -> None:
@@ -47,23 +45,13 @@ def chain_settings(config: Config) -> Iterator[tuple[str, Path, Sequence[Authent
 
 
 class MemberMaker:
-    """Makes members; owned by the part.
-
-    Args:
-        surroundings: What the authenticators of a chain are made with, by the chain's name.
-    """
+    """Makes members; owned by the part. `surroundings` gives what the authenticators of a chain are made with."""
 
     def __init__(self, surroundings: Callable[[str], Surroundings]) -> None:
         self._surroundings = surroundings
 
     def make(self, config: Config, present: Chains) -> tuple[Chains, list[ChainMember]]:
-        """The members that a configuration asks for.
-
-        Args:
-            present: Those that there are.
-
-        Returns:
-            All of them, and those that are new and not started.
+        """All members that a configuration asks for, and those of them that are new and not started.
 
         Raises:
             ExceptionGroup: With an `AuthenticatorInvalidError` for each that cannot be made.
@@ -94,11 +82,7 @@ class MemberMaker:
         return chains, fresh
 
     def forget(self, before: Config, after: Config) -> None:
-        """Delete what authenticators keep on the disk and a configuration no longer has.
-
-        Raises:
-            ExceptionGroup: With what some of them raised.
-        """
+        """Delete what authenticators keep on the disk and a configuration no longer has."""
         left = {(chain, type(settings)) for chain, _, listed in chain_settings(after) for settings in listed}
         gone = [
             (chain, settings)
@@ -110,11 +94,7 @@ class MemberMaker:
 
 
 def made_member(settings: AuthenticatorConfig, surroundings: Surroundings) -> ChainMember:
-    """A member that is not started.
-
-    Raises:
-        Exception: Its settings cannot be used.
-    """
+    """A member that is not started; raises where its settings cannot be used."""
     precondition = None
     if settings.precondition.strip():
         from heliograph.access.authentication.expressions import ClientExpression  # with a language, which takes time
@@ -128,7 +108,7 @@ def _kept(present: Sequence[ChainMember], settings: AuthenticatorConfig) -> Chai
 
 
 def load_makers(wanted: Iterable[AuthenticatorConfig]) -> None:
-    """Load what makes authenticators of settings, libraries too; takes long, and may be called in a thread."""
+    """Load what makes authenticators, libraries too; takes long, and may be called in a thread."""
     for settings in wanted:
         importlib.import_module(f"{__package__}.{settings.maker}")
         if isinstance(settings, JwtConfig) and settings.use_jwks:
@@ -136,11 +116,7 @@ def load_makers(wanted: Iterable[AuthenticatorConfig]) -> None:
 
 
 def make_authenticator(settings: AuthenticatorConfig, surroundings: Surroundings) -> Authenticator:
-    """An authenticator that is not started, by `make(settings, surroundings)` of its module.
-
-    Raises:
-        Exception: Its settings cannot be used, as the maker says.
-    """
+    """An authenticator that is not started; the `make` of its module raises where settings cannot be used."""
     module: Any = importlib.import_module(f"{__package__}.{settings.maker}")
     made = module.make(settings, surroundings)
     assert isinstance(made, Authenticator)

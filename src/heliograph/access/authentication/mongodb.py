@@ -13,13 +13,6 @@ from heliograph.config.authentication import MongoAuthenticatorConfig
 
 
 class MongoAuthenticator(StoredUserAuthenticator):
-    """Checks passwords against documents of MongoDB.
-
-    Args:
-        settings: Where it is, and what is asked.
-        surroundings: What authenticators are made with.
-    """
-
     def __init__(self, settings: MongoAuthenticatorConfig, surroundings: Surroundings) -> None:
         super().__init__("password_based:mongodb", settings.password_hash_algorithm, surroundings)
         self._mongodb = MongoDb(surroundings.backend_name(self.id), settings, surroundings.backends)
@@ -32,7 +25,6 @@ class MongoAuthenticator(StoredUserAuthenticator):
         return self._filter.names
 
     async def find(self, values: Values) -> StoredUser | None:
-        """The user of the first document; None if it has no hash."""
         settings = self._settings
         for document in await self._mongodb.find(self._filter.query(values), limit=1):
             user = StoredUser.of_row(

@@ -23,8 +23,6 @@ from heliograph.parts import Change, Hook, HookedPart, every
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What holds: the chains by name, and what asks them."""
-
     members: Chains
     asked: Mapping[str, AuthenticationChain]
 
@@ -36,9 +34,7 @@ class AuthenticationPart(HookedPart):
     """Asks authenticators about clients; owned by the node. Where none is enabled it costs nothing.
 
     Args:
-        surroundings: What the authenticators of a chain are made with, by the chain's name and the answers that are
-            kept.
-        clock: Microseconds on the monotonic clock.
+        surroundings: Makes those of a chain, by its name and the answers that are kept.
     """
 
     name = "authentication"
@@ -68,11 +64,7 @@ class AuthenticationPart(HookedPart):
         self.on_answer: Callable[[ClientInfo, str, str, int], object] | None = None
 
     async def start(self) -> None:
-        """Make and start the authenticators.
-
-        Raises:
-            ExceptionGroup: Some cannot be made of their settings.
-        """
+        """`ExceptionGroup` where some cannot be made of their settings."""
         members, fresh = self._maker.make(self._config, {})
         self._standing = self._standing_of(self._config, members)
         for member in fresh:
@@ -82,7 +74,6 @@ class AuthenticationPart(HookedPart):
         self.hook_in()
 
     async def stop(self) -> None:
-        """Let the clients go that wait, and end the authenticators."""
         await super().stop()
         for task in self._waiting:
             task.cancel()
@@ -91,11 +82,7 @@ class AuthenticationPart(HookedPart):
         await every(self._standing.all(), self._end_member)
 
     async def check(self, new: Config) -> Change:
-        """Make and start what is new; what stays as it is goes on with its connections and counts.
-
-        Raises:
-            ExceptionGroup: Some cannot be made of their settings.
-        """
+        """Make and start what is new; what stays goes on with its connections and counts. Raises as `start`."""
         wanted = [settings for _, _, listed in chain_settings(new) for settings in listed if settings.enable]
         if wanted != self._loaded:
             await asyncio.to_thread(load_makers, wanted)  # a library may take a tenth of a second
@@ -115,23 +102,19 @@ class AuthenticationPart(HookedPart):
         )
 
     def tick(self, uptime_us: int) -> None:
-        """Forget answers that are too old, and look how fast counts grow."""
         self._node_cache.expire()
         members = ((chain, one) for chain, found in self._standing.members.items() for one in found)
         self._rates.tick(uptime_us, ((f"{chain} {one.id}", one.counts.numbers()["total"]) for chain, one in members))
 
     def rates(self, chain: str, authenticator: str) -> dict[str, float]:
-        """How fast one is asked: `rate`, `rate.max`, `rate.last5m`, per second."""
         return self._rates.numbers(f"{chain} {authenticator}")
 
     def wanted(self) -> Sequence[Hook]:
-        """One callback, if there is anything to ask."""
         if not self._standing.all():
             return ()
         return (Hook(CLIENT_AUTHENTICATE, self.on_client_authenticate, ACCESS),)
 
     def on_client_authenticate(self, client: ClientInfo, attempt: AuthAttempt, _outcome: AuthOutcome) -> object:
-        """Callback of `client.authenticate`: what the chain of the client's listener says."""
         asked = self._standing.asked
         chain = asked.get(client.listener) or asked[GLOBAL]
         if not chain.members:
@@ -144,7 +127,6 @@ class AuthenticationPart(HookedPart):
         return self._standing.members
 
     def health(self) -> str:
-        """Which authenticators cannot work, and why."""
         return "; ".join(f"{one.id}: {said}" for one in self._standing.all() if (said := one.authenticator.health()))
 
     def samples(self) -> Iterable[Sample]:
@@ -169,7 +151,6 @@ class AuthenticationPart(HookedPart):
             self._beginning[id(member)] = loop.create_task(self._begin(member), name=f"{member.id} begins")
 
     def _forget_since(self, before: Config) -> None:
-        """Delete what authenticators kept that are no longer in the configuration."""
         self._faults.run(BOUNDARY, lambda: self._maker.forget(before, self._config))
 
     def _standing_of(self, config: Config, members: Chains) -> _Standing:
@@ -190,7 +171,7 @@ class AuthenticationPart(HookedPart):
             self.on_answer(client, authenticator, said, took_us)
 
     def _retire(self, members: Sequence[ChainMember]) -> None:
-        """End authenticators that are not asked any more, when they have answered what they were asked."""
+        """End authenticators when they have answered what they were asked."""
         if members:
             task = asyncio.get_running_loop().create_task(self._end(members), name="authenticators end")
             self._ending.add(task)

@@ -12,13 +12,6 @@ from heliograph.config.authentication import RedisAuthenticatorConfig
 
 
 class RedisAuthenticator(StoredUserAuthenticator):
-    """Checks passwords against hashes of Redis.
-
-    Args:
-        settings: Where it is, and what is asked.
-        surroundings: What authenticators are made with.
-    """
-
     def __init__(self, settings: RedisAuthenticatorConfig, surroundings: Surroundings) -> None:
         super().__init__("password_based:redis", settings.password_hash_algorithm, surroundings)
         self._redis = Redis(surroundings.backend_name(self.id), settings, surroundings.backends)
@@ -31,7 +24,6 @@ class RedisAuthenticator(StoredUserAuthenticator):
         return self._key.names
 
     async def find(self, values: Values) -> StoredUser | None:
-        """The user of the hash; None if it has none of the fields."""
         fields = await self._redis.fields(self._command, self._key.render(values))
         return StoredUser.of_row(fields) if fields else None
 

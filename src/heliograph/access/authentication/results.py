@@ -19,11 +19,7 @@ _SECONDS_MAX: Final = 100_000_000_000
 
 
 class ResultError(Exception):
-    """An answer that accepts a client says something about it that cannot be used; the text says what.
-
-    Attributes:
-        refuses: Whether the client is refused for it; else the next authenticator is asked.
-    """
+    """An answer that accepts a client cannot be used; it refuses the client, or leaves it to the next authenticator."""
 
     def __init__(self, problem: str, *, refuses: bool = False) -> None:
         super().__init__(problem)
@@ -43,11 +39,7 @@ def is_superuser(value: object) -> bool:
 
 
 def client_attrs(value: object) -> Mapping[str, str]:
-    """The attributes of a client in an answer; those whose names cannot be are left out.
-
-    Raises:
-        ResultError: It is no map of texts.
-    """
+    """The attributes of a client in an answer; bad names are left out. `ResultError` if it is no map of texts."""
     if not isinstance(value, Mapping):
         raise ResultError("client_attrs is no object")
     found: dict[str, str] = {}
@@ -61,11 +53,7 @@ def client_attrs(value: object) -> Mapping[str, str]:
 
 
 def expire_at_ms(value: object, now_s: int) -> int:
-    """When a client is disconnected, in milliseconds, from the seconds that an answer says.
-
-    Raises:
-        ResultError: It is no integer, is in the past, or is in milliseconds.
-    """
+    """When a client is disconnected, in ms, of seconds; `ResultError` if they are no integer, past, or milliseconds."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ResultError("expire_at is no integer", refuses=True)
     if value <= now_s:
@@ -82,14 +70,7 @@ def accepted(grants: Grants) -> AuthStep:
 def carried_rights(
     value: object, source: str, expires_s: float | None, *, takes_map: bool = False
 ) -> CarriedAcl | None:
-    """The rights that an answer says a client has.
-
-    Args:
-        takes_map: Whether they may be a map with topics, and not only a list of rules.
-
-    Raises:
-        ResultError: They cannot be used.
-    """
+    """The rights in an answer: a list of rules, or with `takes_map` a map of topics. Raises `ResultError`."""
     if isinstance(value, Mapping) and not takes_map:
         raise ResultError("acl is no list of rules", refuses=True)
     try:

@@ -15,13 +15,10 @@ METHODS: Final = {"sha256": "SCRAM-SHA-256", "sha512": "SCRAM-SHA-512"}
 
 
 def make(settings: ScramConfig, surroundings: Surroundings) -> Authenticator:
-    """An authenticator that is not started."""
     return ScramDatabase(settings, surroundings)
 
 
 class ScramState:
-    """What an attempt keeps of an exchange: its authenticator, its user, and how far it is."""
-
     def __init__(self, owner: Authenticator, username: str, exchange: ScramExchange) -> None:
         self.owner = owner
         self.username = username
@@ -45,9 +42,6 @@ class ScramDatabase(Authenticator):
         """Take the client's first message, or its last one.
 
         A first message that is not valid, or names no user, is left to the next authenticator.
-
-        Raises:
-            StorageError: The database cannot be read now.
         """
         if attempt.method != self._method or attempt.data is None:
             return None
@@ -67,15 +61,9 @@ class ScramDatabase(Authenticator):
         return AuthStep(rc.CONTINUE_AUTHENTICATION, exchange.server_first)
 
     def health(self) -> str:
-        """Why its users cannot be read."""
         return self._users.health()
 
     def forget(self) -> None:
-        """Delete its users: it is no longer configured.
-
-        Raises:
-            StorageError: The database does not take it.
-        """
         self._store.delete_group(self._users.chain, ID)
 
 

@@ -22,8 +22,6 @@ ID: Final = "scram:http"
 
 
 class HttpScramState:
-    """What an attempt keeps of an exchange, and what the client is granted at its end."""
-
     def __init__(self, username: str, exchange: ScramExchange, grants: Grants) -> None:
         self.username = username
         self.exchange = exchange
@@ -31,8 +29,6 @@ class HttpScramState:
 
 
 class HttpScram(Authenticator):
-    """Carries out exchanges of SCRAM with keys that a service has."""
-
     def __init__(self, settings: ScramHttpConfig, service: HttpBackend, now_s: Callable[[], int]) -> None:
         super().__init__(ID)
         self._digest = settings.algorithm
@@ -75,11 +71,7 @@ class HttpScram(Authenticator):
         return AuthStep(rc.CONTINUE_AUTHENTICATION, exchange.server_first)
 
     def _user_of(self, answer: HttpAnswer) -> tuple[ScramUser, Grants] | None:
-        """The keys in an answer, and what the user is granted; None where there are none.
-
-        Raises:
-            ResultError: The answer says something that cannot be used.
-        """
+        """The keys in an answer, and what the user is granted; None without keys. Raises `ResultError`."""
         body = object_of(answer) if answer.status == OK_STATUS else None
         if body is None:
             return None
@@ -109,10 +101,4 @@ def _bytes_of(value: object) -> bytes | None:
 
 
 def make(settings: ScramHttpConfig, surroundings: Surroundings) -> HttpScram:
-    """The authenticator of its settings.
-
-    Raises:
-        ValueError: The URL cannot be used.
-        OSError: A file of the settings of TLS cannot be used.
-    """
     return HttpScram(settings, http_backend(ID, settings, surroundings), surroundings.now_s)

@@ -11,16 +11,6 @@ from heliograph.config.authentication import MysqlAuthenticatorConfig, Postgresq
 
 
 class SqlAuthenticator(StoredUserAuthenticator):
-    """Checks passwords against rows of a database.
-
-    Args:
-        settings: Where it is, and what is asked.
-        surroundings: What authenticators are made with.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
-
     def __init__(
         self, settings: MysqlAuthenticatorConfig | PostgresqlAuthenticatorConfig, surroundings: Surroundings
     ) -> None:
@@ -44,9 +34,4 @@ class SqlAuthenticator(StoredUserAuthenticator):
 def make(
     settings: MysqlAuthenticatorConfig | PostgresqlAuthenticatorConfig, surroundings: Surroundings
 ) -> SqlAuthenticator:
-    """The authenticator of these settings.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
     return SqlAuthenticator(settings, surroundings)

@@ -19,13 +19,7 @@ _PASSWORD: Final = "password"
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user as a database has it.
-
-    Attributes:
-        password_hash: The hash of the password; None where there is none, so that the user cannot log in.
-        salt: The salt, empty for none.
-        is_superuser: Whether it may do everything.
-    """
+    """A user as a database has it; without a hash it cannot log in, and an empty salt is none."""
 
     password_hash: bytes | None = field(repr=False)
     salt: bytes = field(repr=False)
@@ -35,11 +29,7 @@ class StoredUser:
     def of_row(
         row: Mapping[str, object], hash_name: str = "", salt_name: str = "salt", superuser_name: str = "is_superuser"
     ) -> "StoredUser":
-        """The user of a row; what is there and cannot be a hash is no hash.
-
-        Args:
-            hash_name: What the hash is called; without, it is `password_hash` or, where that is absent, `password`.
-        """
+        """The hash is in `hash_name`, else in `password_hash` or `password`; what cannot be a hash is none."""
         named = hash_name or (_HASH if _HASH in row else _PASSWORD)
         return StoredUser(
             _as_bytes(row.get(named)),
@@ -48,7 +38,6 @@ class StoredUser:
         )
 
     async def step(self, password: bytes, check: PasswordCheck) -> AuthStep:
-        """What follows for a client with a password."""
         if self.password_hash is None:
             return AuthStep(rc.NOT_AUTHORIZED)
         try:
@@ -61,13 +50,7 @@ class StoredUser:
 
 
 class StoredUserAuthenticator(Authenticator):
-    """Checks passwords against users of a database; subclasses say how a user is found there.
-
-    Args:
-        id: See `Authenticator`.
-        algorithm: How the passwords are hashed.
-        surroundings: What authenticators are made with.
-    """
+    """Checks passwords against users of a database; subclasses say how a user is found there."""
 
     def __init__(self, id: str, algorithm: PasswordHashAlgorithm, surroundings: Surroundings) -> None:
         super().__init__(id)
@@ -82,15 +65,11 @@ class StoredUserAuthenticator(Authenticator):
         return ()
 
     async def find(self, values: Values) -> StoredUser | None:
-        """The user for a client whose values these are; None without one.
-
-        Raises:
-            Exception: The database does not say.
-        """
+        """None without a user; raises where the database does not say."""
         raise NotImplementedError(type(self).__name__)
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
-        """See `Authenticator.authenticate`; a client without a password is left to the next one."""
+        """A client without a password is left to the next authenticator."""
         if attempt.method is not None or attempt.password is None:
             return None
         return self._answer(client_values(client, attempt), attempt.password)

@@ -31,11 +31,6 @@ class BuiltInDatabaseSource(RulesSource):
         self._store.on_change.remove(self._changed)
 
     def fetch(self, client: ClientInfo) -> Rules:
-        """The rules for one client.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
         rows = self._store.get(CLIENTID, client.clientid)
         if client.username is not None:
             rows = [*rows, *self._store.get(USERNAME, client.username)]
@@ -46,7 +41,6 @@ class BuiltInDatabaseSource(RulesSource):
         return self._of_all
 
     def health(self) -> str:
-        """Why the rules could not be read the last time."""
         return self._store.fault
 
     def place_of(self, rule: Rule, client: ClientInfo) -> str:

@@ -22,11 +22,7 @@ class SlowPath:
     """Asks sources that do not answer at once; `waiting` implements it."""
 
     def fetch_now(self, kept: KeptRules, client: ClientInfo, may_be_old: bool) -> ClientRules | None:
-        """Fetch the rules of a source for a client; None if they come later. A source that fails gives none that match.
-
-        Args:
-            may_be_old: Whether rules that are too old will do until then.
-        """
+        """A source's rules, old ones only if `may_be_old`; None if they come later. A failed source gives no rules."""
         raise NotImplementedError(type(self).__name__)
 
     def decide(self, client: ClientInfo, action: Action, topic: str) -> object:
@@ -39,9 +35,6 @@ class SourceChain(Authority):
 
     The ACL that a client carries is asked first, then one source after the other until one allows or denies. The rules
     that a source gave for a client are kept with the client, and answered from, for `authorization.cache.ttl`.
-
-    Args:
-        broker: Whose clock counts.
 
     Attributes:
         epoch: Rises when sources come, go or change places.
@@ -62,7 +55,7 @@ class SourceChain(Authority):
         return self._entries
 
     def use(self, entries: list[ChainEntry]) -> None:
-        """Use these sources, in this order; what is kept of those that stay is kept."""
+        """What is kept of sources that stay is kept."""
         self._entries = entries
         self.may_change_unseen = any(not entry.announces_changes for entry in entries)
         self.epoch += 1
@@ -76,11 +69,11 @@ class SourceChain(Authority):
         return self._decide(client, action, topic, False, True)
 
     def decide_now(self, client: ClientInfo, action: Action, topic: str) -> Decision | None:
-        """See `Authority.decide_now`: by rules that are too old, if there are no others yet."""
+        """By rules that are too old, if there are no others yet."""
         return self._decide(client, action, topic, True, True)
 
     def decide_known(self, client: ClientInfo, action: Action, topic: str) -> Decision | None:
-        """See `Authority.decide_known`: by the sources that need not be waited for."""
+        """By the sources that need not be waited for."""
         return self._decide(client, action, topic, True, False)
 
     def _decide(
@@ -126,7 +119,6 @@ class SourceChain(Authority):
         return STOP, decision
 
     def carried(self, client: ClientInfo, action: Action, topic: str) -> Decision | None:
-        """See `Authority.carried`; None also if there is no ACL."""
         acl = client.acl
         if not isinstance(acl, CarriedAcl):
             return None
@@ -141,7 +133,6 @@ class SourceChain(Authority):
         return decision
 
     def rights_of(self, client: ClientInfo) -> ClientRights:
-        """What is kept with a client, for the sources that there are now."""
         rights = client.kept_rights
         if isinstance(rights, ClientRights):
             if rights.epoch == self.epoch:

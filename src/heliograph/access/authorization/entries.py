@@ -19,19 +19,9 @@ class ChainEntry:
     """One source in the chain; owned by the chain, and kept where its source is replaced by one of the same type.
 
     Attributes:
-        type: The type of its source, as `mysql`.
-        source: The source itself, which only those know that ask it.
         is_asked: Whether it is asked about each action; else it gives rules, which are kept with the client.
         announces_changes: Whether its source says so when rules that it gave do not hold any more.
         version: Rises when rules that it gave before do not hold any more.
-        allow: The decision where it allows something.
-        deny: The decision where it denies something.
-        total: How often it was asked, in memory or elsewhere.
-        allowed: How often it allowed something.
-        denied: How often it denied something.
-        nomatch: How often it had no rule for it.
-        ignored: How often it did not want to decide.
-        errors: How often it could not say.
     """
 
     def __init__(self, type: str) -> None:
@@ -57,7 +47,7 @@ class ChainEntry:
         self.version += 1
 
     def decision(self, said: str) -> Decision | None:
-        """Count what the source said; the decision, None if it leaves it to the next source."""
+        """Count what the source said; None leaves the decision to the next source."""
         self.total += 1
         if said == ALLOW:
             self.allowed += 1
@@ -91,8 +81,6 @@ class KeptRules:
     """The rules that one source gave for one client; kept with the client.
 
     Attributes:
-        entry: The source.
-        rules: The rules, made ready for the client; None before they are fetched, and where they cannot be kept.
         until_us: When they are fetched again.
         version: The version of the source that they are of.
         has_failed: Whether the source failed when it was asked last: the rules are earlier ones, or none.
@@ -113,7 +101,6 @@ class KeptRules:
         self.is_outdated = True
 
     def keep(self, rules: ClientRules, until_us: i64, version: i64, has_failed: bool = False) -> None:
-        """Use these rules until then, or until the source has another version."""
         self.rules = rules
         self.has_failed = has_failed
         self.until_us = 0 if self.is_outdated else until_us
@@ -124,12 +111,7 @@ class KeptRules:
 
 
 class ClientRights:
-    """What the sources gave for one client; kept with its `ClientInfo`, and gone with it.
-
-    Attributes:
-        epoch: That of the chain which it is of.
-        kept: By source, in their order.
-    """
+    """What the sources gave for one client; kept with its `ClientInfo`, and gone with it."""
 
     def __init__(self, epoch: i64, kept: list[KeptRules]) -> None:
         self.epoch = epoch

@@ -39,7 +39,6 @@ class DecisionStep:
 
     @property
     def decides(self) -> bool:
-        """Whether nothing is asked after it."""
         return self.said in (ALLOW, DENY)
 
 

@@ -14,18 +14,11 @@ _log = logging.getLogger(__name__)
 
 
 class AclFileError(Exception):
-    """The file of rules cannot be read; the message names it."""
-
     code: ClassVar[str] = "acl_file"
 
 
 def make(settings: FileSourceConfig, surroundings: SourceSurroundings) -> RulesSource:
-    """The source of these settings.
-
-    Raises:
-        AclFileError: The file cannot be read.
-        AclError: It is no acl.conf.
-    """
+    """Raises `AclFileError` if the file cannot be read, `AclError` if it is no acl.conf."""
     return FileSource(settings.type, settings.path)
 
 
@@ -33,9 +26,6 @@ class FileSource(RulesSource):
     """The rules of a file, the same for all clients; read when it is made.
 
     Where the default file does not exist there are no rules; any other file must exist.
-
-    Args:
-        path: The file; environment variables are expanded.
     """
 
     announces_changes = True
@@ -64,7 +54,6 @@ class FileSource(RulesSource):
 
 
 def _read(path: str) -> str | None:
-    """The text of a file; None for the default one where there is none."""
     file = os.path.expandvars(path)
     try:
         with open(file, encoding="utf-8") as opened:

@@ -25,13 +25,6 @@ _ACCESS: Final = {True: "2", False: "1"}  # of publishing, and of subscribing
 
 
 class HttpSource(AskedSource):
-    """Asks a service.
-
-    Raises:
-        TemplateError: The URL cannot be used.
-        OSError: A file of the settings of TLS cannot be used.
-    """
-
     def __init__(self, settings: HttpSourceConfig, surroundings: SourceSurroundings) -> None:
         from heliograph.access.backends.http_requests import HttpBackend  # with httpx, which takes time
 
@@ -42,7 +35,6 @@ class HttpSource(AskedSource):
         self.backend = self._service
 
     def ask(self, client: ClientInfo, action: Action, topic: str) -> str | Awaitable[str]:
-        """What the service says; at once where its answer is kept."""
         is_publish = action.kind == PUBLISH
         more = {"qos": str(action.qos), "retain": str(action.retain).lower() if is_publish else None}
         values = client_values(client, None, action=action.kind, topic=topic, access=_ACCESS[is_publish], **more)
@@ -58,7 +50,6 @@ class HttpSource(AskedSource):
 
 
 def verdict_of_answer(answer: HttpAnswer) -> str:
-    """What the answer of a service means: `allow`, `deny`, `ignore` or `nomatch`."""
     if answer.status == _NO_CONTENT:
         return "allow"
     if answer.status in _TOO_LARGE:
@@ -69,10 +60,4 @@ def verdict_of_answer(answer: HttpAnswer) -> str:
 
 
 def make(settings: HttpSourceConfig, surroundings: SourceSurroundings) -> HttpSource:
-    """The source of its settings.
-
-    Raises:
-        ValueError: The URL cannot be used.
-        OSError: A file of the settings of TLS cannot be used.
-    """
     return HttpSource(settings, surroundings)

@@ -11,13 +11,6 @@ from heliograph.config.authorization import LdapSourceConfig
 
 
 class LdapSource(RowsSource[tuple[str, str]]):
-    """Gives the rules of an entry.
-
-    Args:
-        settings: Where it is, and what is asked.
-        surroundings: What sources are made with.
-    """
-
     def __init__(self, settings: LdapSourceConfig, surroundings: SourceSurroundings) -> None:
         super().__init__(settings.type, surroundings)
         self._search = LdapSearch(settings, QUERY_NAMES)
@@ -26,7 +19,6 @@ class LdapSource(RowsSource[tuple[str, str]]):
         self._settings = settings
 
     def question(self, client: ClientInfo) -> tuple[str, str]:
-        """The name below which is searched, and the filter."""
         return self._search.render(client_values(client))
 
     async def rows(self, question: tuple[str, str]) -> Rows:

@@ -12,13 +12,6 @@ from heliograph.config.authorization import MongoSourceConfig
 
 
 class MongoSource(RowsSource[tuple[str, ...]]):
-    """Gives the rules of documents.
-
-    Args:
-        settings: Where it is, and what is asked.
-        surroundings: What sources are made with.
-    """
-
     def __init__(self, settings: MongoSourceConfig, surroundings: SourceSurroundings) -> None:
         super().__init__(settings.type, surroundings)
         self._filter = DocumentTemplate(dict(settings.filter), QUERY_NAMES)

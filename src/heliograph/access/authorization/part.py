@@ -42,8 +42,6 @@ _COUNTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A source that was started, with its settings."""
-
     settings: SourceConfig
     source: AuthorizationSource
 
@@ -53,10 +51,7 @@ class SourceState:
     """A source of `authorization.sources`, as it is now.
 
     Attributes:
-        type: Its type.
-        is_enabled: Whether it is asked.
         state: `works`, `no rules`, `disabled`, or why it does not work.
-        counts: What it counted, by the names of `ChainEntry.statistics`.
         mean_s: How long a question to it took on average; None where none was needed.
         rates: How fast it is asked: `rate`, `rate.max`, `rate.last5m`, per second.
     """
@@ -73,13 +68,7 @@ class AuthorizationPart(Part):
     """What clients may do; owned by the node.
 
     Args:
-        surroundings: Gives what sources are made with, beside the answers that are kept; called from its start on.
-        clock: Microseconds on the monotonic clock.
-
-    Attributes:
-        chain: The sources.
-        waiting: Asks those that do not answer at once.
-        node_cache: Answers of backends that are kept.
+        surroundings: Gives what sources are made with; called from the start on.
     """
 
     name = "authorization"
@@ -123,45 +112,36 @@ class AuthorizationPart(Part):
 
     @property
     def now_s(self) -> float:
-        """Seconds since the epoch."""
         return self._broker.now_us / 1_000_000
 
     @property
     def sources(self) -> Mapping[str, AuthorizationSource]:
-        """The sources that are asked, by their types, in their order."""
+        """Those that are asked, by their types, in their order."""
         return {name: one.source for name, one in self._running.items()}
 
     async def start(self) -> None:
-        """Ask sources from the first client on.
-
-        Raises:
-            Exception: Settings of a source cannot be used, as its module says.
-        """
+        """Ask sources from the first client on; raises where settings of one cannot be used."""
         self._use(self._config, await self._made(self._config))
 
     async def stop(self) -> None:
-        """Ask no source more."""
         self._broker.rights.set_authority(None)
         await self.waiting.stop()
         await asyncio.gather(*self._stopping, *(one.source.stop() for one in self._running.values()))
 
     async def check(self, new: Config) -> Change:
-        """Other sources, or the same in another order; those whose settings and files are the same go on."""
+        """Sources whose settings and files are the same go on."""
         running = await self._made(new)
         return Change(lambda: self._use(new, running), lambda: self._end(running, self._running))
 
     def tick(self, uptime_us: int) -> None:
-        """Forget answers that are too old, and look how fast counts grow."""
         self.node_cache.expire()
         self._rates.tick(uptime_us, ((name, entry.total) for name, entry in self._entries.items()))
 
     def health(self) -> str:
-        """Which sources cannot work, and why."""
         found = ((name, one.source.health()) for name, one in self._running.items())
         return "; ".join(f"{name}: {why}" for name, why in found if why)
 
     def samples(self) -> Iterator[Sample]:
-        """What sources count, and the answers that are kept."""
         for name, entry in self._entries.items():
             yield from labelled("authorization.sources", entry.statistics(), name)
         for name, times in self.waiting.times.items():
@@ -169,7 +149,6 @@ class AuthorizationPart(Part):
         yield from labelled("authorization.node_cache", self.node_cache.statistics())
 
     def status(self) -> Iterator[SourceState]:
-        """Every source of the settings, in their order."""
         for settings in self.settings.sources:
             kind = source_type(settings)
             running, entry = self._running.get(kind), self._entries.get(kind)
@@ -239,7 +218,6 @@ class AuthorizationPart(Part):
         self._broker.rights.drop_cached()
 
     def _end(self, before: Mapping[str, _Running], now: Mapping[str, _Running]) -> None:
-        """Stop sources that are not among those of now."""
         for name, one in before.items():
             kept = now.get(name)
             if kept is None or kept.source is not one.source:
@@ -249,16 +227,11 @@ class AuthorizationPart(Part):
 
 
 def _may_grant_rules(config: Config) -> bool:
-    """Whether a client may carry an ACL: an authenticator may give it one."""
     return bool(config.authentication) or any(one.authentication for _, _, one in enabled(config.listeners))
 
 
 def make_source(settings: SourceConfig, surroundings: SourceSurroundings) -> AuthorizationSource:
-    """A source that is not started, by `make(settings, surroundings)` of its module.
-
-    Raises:
-        Exception: Its settings cannot be used, as the maker says.
-    """
+    """A source that is not started, made by `make` of its module, which raises where settings cannot be used."""
     module: Any = importlib.import_module(f"{__package__}.{settings.maker}")
     made = module.make(settings, surroundings)
     assert isinstance(made, AuthorizationSource)

@@ -12,13 +12,6 @@ from heliograph.config.authorization import RedisSourceConfig
 
 
 class RedisSource(RowsSource[str]):
-    """Gives the rules of a hash.
-
-    Args:
-        settings: Where it is, and what is asked.
-        surroundings: What sources are made with.
-    """
-
     def __init__(self, settings: RedisSourceConfig, surroundings: SourceSurroundings) -> None:
         super().__init__(settings.type, surroundings)
         self._key = Template(settings.cmd.key, QUERY_NAMES)
@@ -31,7 +24,6 @@ class RedisSource(RowsSource[str]):
         return self._key.render(client_values(client))
 
     async def rows(self, question: str) -> Rows:
-        """A rule for each field of the hash."""
         return list(rules_of_hash(await self._redis.fields(self._command, question)))
 
 

@@ -18,12 +18,7 @@ Rows: TypeAlias = Sequence[object]
 
 
 class RowsSource(RulesSource, Generic[Question]):
-    """Gives the rules of rows, in their order; a row that is no rule is logged and left out.
-
-    Args:
-        type: Its type, as `mysql`.
-        surroundings: What sources are made with.
-    """
+    """Gives the rules of rows, in their order; a row that is no rule is logged and left out."""
 
     def __init__(self, type: str, surroundings: SourceSurroundings) -> None:
         super().__init__(type)
@@ -32,19 +27,11 @@ class RowsSource(RulesSource, Generic[Question]):
 
     @abstractmethod
     def question(self, client: ClientInfo) -> Question:
-        """What is asked about a client: two clients with the same question have the same rules.
-
-        Raises:
-            TemplateError: The client has a value that cannot be asked about.
-        """
+        """Clients with the same question have the same rules. `TemplateError` if a value cannot be asked about."""
 
     @abstractmethod
     async def rows(self, question: Question) -> Rows:
-        """The rows that answer a question.
-
-        Raises:
-            BackendError: There is no answer.
-        """
+        """`BackendError` without an answer."""
 
     def fetch(self, client: ClientInfo) -> Rules | Awaitable[Rules]:
         question = self.question(client)

@@ -10,16 +10,6 @@ from heliograph.config.authorization import MysqlSourceConfig, PostgresqlSourceC
 
 
 class SqlSource(RowsSource[tuple[str, ...]]):
-    """Gives the rules that a query finds.
-
-    Args:
-        settings: Where the database is, and what is asked.
-        surroundings: What sources are made with.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
-
     def __init__(self, settings: MysqlSourceConfig | PostgresqlSourceConfig, surroundings: SourceSurroundings) -> None:
         super().__init__(settings.type, surroundings)
         name = f"authorization:{settings.type}"
@@ -34,9 +24,4 @@ class SqlSource(RowsSource[tuple[str, ...]]):
 
 
 def make(settings: MysqlSourceConfig | PostgresqlSourceConfig, surroundings: SourceSurroundings) -> SqlSource:
-    """The source of these settings.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
     return SqlSource(settings, surroundings)

@@ -33,8 +33,7 @@ class Said:
 
     Attributes:
         result: `allow`, `deny`, `nomatch`, `ignore` or `error`.
-        rule: The rule that decided.
-        why: What went wrong, for people; empty where nothing did.
+        why: What went wrong, for people.
     """
 
     result: str
@@ -43,17 +42,12 @@ class Said:
 
 
 class WaitingChain(SlowPath):
-    """Asks the sources of a chain that do not answer at once; owned by the part `authorization`.
-
-    Args:
-        chain: The chain.
-        no_match: The decision where no source decides.
-        clock: Microseconds on the monotonic clock.
+    """Asks the sources that do not answer at once; owned by the part. `no_match` is the decision where none decides.
 
     Attributes:
         ttl_us: How long rules are kept that sources gave for a client.
         faults: What went wrong last, by the type of the source.
-        times: How long it took to ask, by the type of the source, in seconds.
+        times: What asking took, by the type of the source, in seconds.
     """
 
     def __init__(self, chain: SourceChain, no_match: Callable[[], Decision], clock: Callable[[], int]) -> None:
@@ -71,12 +65,11 @@ class WaitingChain(SlowPath):
         chain.slow_path = self
 
     def mean_s(self, type: str) -> float | None:
-        """How long it took on average to ask a source; None if it was not asked."""
+        """None if it was not asked."""
         total_s, count = self._total_s.get(type, (0.0, 0))
         return total_s / count if count else None
 
     async def stop(self) -> None:
-        """End what it waits for."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -108,7 +101,6 @@ class WaitingChain(SlowPath):
     # --- what one source says
 
     async def ask(self, kept: KeptRules, client: ClientInfo, action: Action, topic: str) -> Said:
-        """What one source says; waits for it."""
         source = kept.entry.source
         if isinstance(source, AskedSource):
             return await self._asked(kept, source, client, action, topic)
@@ -122,7 +114,7 @@ class WaitingChain(SlowPath):
         return Said(ALLOW if rule.is_allowing else DENY, rule, why)
 
     async def _fetched(self, kept: KeptRules, client: ClientInfo) -> ClientRules:
-        """The rules of a source, after it was asked; once more if they were outdated meanwhile."""
+        """Fetched once more if they were outdated meanwhile."""
         while True:
             rules = self.fetch_now(kept, client, may_be_old=False)
             if rules is not None:

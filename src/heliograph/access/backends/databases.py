@@ -11,17 +11,7 @@ from heliograph.config.backends.sql import MysqlConnection, PostgresqlConnection
 def sql_backend(
     name: str, settings: MysqlConnection | PostgresqlConnection, names: Collection[str], backends: Backends
 ) -> SqlBackend[Any]:
-    """A database that is not started.
-
-    Args:
-        name: What alarms and metrics call it.
-        settings: Where it is, and the query.
-        names: The placeholders that the query may have.
-        backends: Where its alarm and its numbers are shown.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
+    """A database that is not started; `TemplateError` if the query cannot be used."""
     if isinstance(settings, MysqlConnection):
         from heliograph.access.backends.mysql import Mysql
 

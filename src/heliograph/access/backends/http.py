@@ -40,14 +40,6 @@ class HttpQuestion:
 
 
 def http_client(tls: ssl.SSLContext | bool, connections: int, connect_s: float, idle_s: float) -> httpx.AsyncClient:
-    """Connections to a service.
-
-    Args:
-        tls: How its certificate is checked.
-        connections: How many at most.
-        connect_s: How long opening one may take.
-        idle_s: How long one is kept that is not used.
-    """
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=idle_s)
     return httpx.AsyncClient(
         verify=tls,
@@ -61,24 +53,13 @@ def http_client(tls: ssl.SSLContext | bool, connections: int, connect_s: float, 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer.
-
-    Attributes:
-        content_type: What the service calls the body; None where it does not say.
-    """
-
     status: int
     content_type: str | None
     body: bytes
 
 
 async def ask_http(client: httpx.AsyncClient, question: HttpQuestion) -> HttpAnswer:
-    """What a service answers; it is asked once more if it ends the connection, which may have been old.
-
-    Raises:
-        HttpAnswerError: The answer is larger than any that is taken.
-        httpx.HTTPError: There is none.
-    """
+    """Asked once more if the service ends the connection. Raises `HttpAnswerError` or `httpx.HTTPError`."""
     try:
         return await _asked_once(client, question)
     except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
@@ -98,7 +79,6 @@ async def _asked_once(client: httpx.AsyncClient, question: HttpQuestion) -> Http
 
 
 def http_fault(error: Exception) -> Fault:
-    """What an error means; the text has neither a URL, which may hold what a client sent, nor a header."""
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | OSError):
         return Fault(f"no connection: {str(error) or type(error).__name__}", is_lost=True)
     if isinstance(error, httpx.LocalProtocolError | httpx.InvalidURL | UnicodeError):
@@ -109,14 +89,7 @@ def http_fault(error: Exception) -> Fault:
 
 
 class HttpConnector(Connector[httpx.AsyncClient]):
-    """Finds out whether a service can be reached; the connections themselves are those of httpx.
-
-    Args:
-        url: Any URL of the service.
-
-    Raises:
-        OSError: A file of the settings of TLS cannot be used.
-    """
+    """Finds out whether a service can be reached, through connections of httpx. `OSError` for a bad file of TLS."""
 
     kind = "http"
 
@@ -129,7 +102,6 @@ class HttpConnector(Connector[httpx.AsyncClient]):
         self._context = None if settings.tls is None else settings.tls.context()
 
     async def open(self) -> httpx.AsyncClient:
-        """A client for the service, which takes connections now."""
         await self._reach()
         settings = self._settings
         return http_client(self._context or False, settings.pool_size, settings.connect_timeout, settings.max_inactive)
@@ -138,7 +110,6 @@ class HttpConnector(Connector[httpx.AsyncClient]):
         await client.aclose()
 
     async def check(self, client: httpx.AsyncClient) -> None:
-        """Raise if the service takes no connection."""
         await self._reach()
 
     def fault(self, error: Exception) -> Fault:
@@ -152,11 +123,7 @@ class HttpConnector(Connector[httpx.AsyncClient]):
 
 
 def object_of(answer: HttpAnswer, default_type: str = "") -> Mapping[str, object] | None:
-    """The names and values of a body; None if it cannot be read.
-
-    Args:
-        default_type: What it is where the service does not say.
-    """
+    """The names and values of a body of `default_type` where the service says none; None if it cannot be read."""
     content_type = (default_type if answer.content_type is None else answer.content_type).strip().lower()
     try:
         if content_type.startswith(JSON):

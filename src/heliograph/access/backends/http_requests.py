@@ -21,17 +21,7 @@ _KEPT: Final = (200, 204)
 
 
 class RequestTemplate:
-    """Makes requests; it holds nothing of any client.
-
-    Args:
-        names: The names of placeholders that are allowed.
-
-    Attributes:
-        unknown: Names that are not allowed, for a warning.
-
-    Raises:
-        TemplateError: The URL cannot be used.
-    """
+    """Makes requests; `unknown` are names that are not allowed. `TemplateError` if the URL cannot be used."""
 
     def __init__(self, settings: HttpRequest, names: Collection[str]) -> None:
         self._method = settings.method.upper()
@@ -43,11 +33,7 @@ class RequestTemplate:
         self.unknown = [*self._url.unknown, *headers, *self._form.unknown]
 
     def question(self, values: Values) -> HttpQuestion:
-        """The request for a client.
-
-        Raises:
-            TemplateError: A value cannot stand where it is to stand.
-        """
+        """`TemplateError` if a value cannot stand where it is to stand."""
         headers = tuple((name, header.render(values, header_value)) for name, header in self._headers)
         if self._method != _POST:
             return HttpQuestion(self._method, self._url.render(values, self._form.render(values)), headers)
@@ -59,10 +45,7 @@ class HttpBackend:
     """A service that is asked about clients; owned by what asks it.
 
     Args:
-        name: What alarms, metrics and logs call it.
         names: The names of placeholders that are allowed.
-        deadline_s: How long an answer may take.
-        answers: Where answers are kept, if the node keeps any.
 
     Raises:
         TemplateError: The URL cannot be used.
@@ -86,23 +69,16 @@ class HttpBackend:
         self._pool = Pool(name, HttpConnector(settings, settings.url), limits, backends)
 
     async def start(self) -> None:
-        """Find out whether it is there."""
         await self._pool.start()
 
     async def stop(self) -> None:
-        """Wait for the answers that are on their way, and end the connections."""
         await self._pool.stop()
 
     def health(self) -> str:
-        """Why it cannot be asked now; empty if it can."""
         return self._pool.health()
 
     def question(self, values: Values) -> HttpQuestion:
-        """What it is asked about a client.
-
-        Raises:
-            TemplateError: A value of the client cannot be sent.
-        """
+        """`TemplateError` if a value of the client cannot be sent."""
         return self._requests.question(values)
 
     def kept(self, question: HttpQuestion) -> HttpAnswer | None:
@@ -110,17 +86,13 @@ class HttpBackend:
         return None if kept is None else kept.answer
 
     async def ask(self, question: HttpQuestion) -> HttpAnswer:
-        """What it answers; kept, unless it says that something is wrong.
-
-        Raises:
-            BackendError: It does not answer.
-        """
+        """What it answers; kept, unless it says that something is wrong. Raises `BackendError`."""
         answer = await self._pool.ask(lambda client: ask_http(client, question))
         if answer.status in _KEPT:
             self._answers.keep(self._digest(question), answer)
         return answer
 
     def _digest(self, question: HttpQuestion) -> bytes:
-        """What equal questions have alike; a password cannot be read from it."""
+        """A password cannot be read from it."""
         asked = (question.method, question.url, question.headers, question.body)
         return hashlib.blake2b(repr(asked).encode("utf-8", "surrogatepass"), key=self._key).digest()

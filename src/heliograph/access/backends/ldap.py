@@ -39,18 +39,12 @@ _AWAY: Final = frozenset((51, 52))
 
 @dataclass(frozen=True, slots=True)
 class LdapEntry:
-    """An entry that was found.
-
-    Attributes:
-        dn: Its name.
-        attributes: The values of its attributes by their names in small letters.
-    """
+    """An entry; its attributes have names in small letters."""
 
     dn: str
     attributes: Mapping[str, list[bytes]]
 
     def values(self, attribute: str) -> list[bytes]:
-        """The values of an attribute; none where there is no such attribute."""
         return self.attributes.get(attribute.lower(), [])
 
     def value(self, attribute: str) -> bytes | None:
@@ -58,40 +52,19 @@ class LdapEntry:
 
 
 class Ldap:
-    """Finds entries and checks their passwords; owned by what asks it.
-
-    Args:
-        name: What alarms and metrics call it.
-        settings: Where it is.
-        backends: Where its alarm and its numbers are shown.
-    """
-
     def __init__(self, name: str, settings: LdapConnection, backends: Backends) -> None:
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
         self.pool: Pool[Threaded[LdapClient]] = Pool(name, LdapConnector(settings), limits, backends)
 
     async def find(self, base: str, search_filter: str, attributes: Iterable[str]) -> LdapEntry | None:
-        """The first entry that fits; None without one.
-
-        Args:
-            base: The name below which it is searched, with all values escaped.
-            search_filter: The filter, with all values escaped.
-            attributes: Those that are asked for.
-
-        Raises:
-            BackendError: There is no answer.
-        """
+        """The first entry, or None; values in `base` and the filter must be escaped. Raises `BackendError`."""
         wanted = list(attributes)
         return await self.pool.ask(
             lambda threaded: threaded.run(lambda client: client.find(base, search_filter, wanted))
         )
 
     async def is_password(self, dn: str, password: bytes) -> bool:
-        """Whether an entry can be bound with a password. Without a name or a password the server is not asked.
-
-        Raises:
-            BackendError: There is no answer.
-        """
+        """Whether an entry can be bound with a password; without a name or a password the server is not asked."""
         if not dn or not password:  # many servers answer with success without a login (RFC 4513, 5.1.2)
             return False
         if not _is_utf8(password):  # which the library cannot send, and RFC 4513 does not allow
@@ -100,12 +73,6 @@ class Ldap:
 
 
 class LdapConnector(BlockingConnector["LdapClient"]):
-    """Opens connections to an LDAP server.
-
-    Args:
-        settings: Where it is.
-    """
-
     kind = "ldap"
 
     def __init__(self, settings: LdapConnection) -> None:
@@ -135,7 +102,7 @@ class LdapConnector(BlockingConnector["LdapClient"]):
         client.interrupt()
 
     def fault(self, error: Exception) -> Fault:
-        """What an error of the library means; its texts about filters and names may have values of clients."""
+        """The library's texts about filters and names may have values of clients."""
         from ldap3.core import exceptions
 
         lost = (exceptions.LDAPCommunicationError, exceptions.LDAPBindError, exceptions.LDAPResponseTimeoutError)
@@ -150,8 +117,6 @@ class LdapConnector(BlockingConnector["LdapClient"]):
 
 
 class LdapResultError(Exception):
-    """A server answered with a result that is no answer to the question."""
-
     def __init__(self, doing: str, result: Mapping[str, Any]) -> None:
         super().__init__(f"{doing}: {result['description']}")
         self.is_lost = result["result"] in _AWAY
@@ -177,11 +142,7 @@ class LdapClient:
         self._trying: Any = None
 
     def log_in(self, username: str, password: str) -> None:
-        """Open the connection for searching, as a user or, with an empty name, anonymously.
-
-        Raises:
-            LdapResultError: The server does not accept the user.
-        """
+        """Open the connection for searching, anonymously with an empty name; raises `LdapResultError`."""
         self._searching = self._connection(username, password.encode())
         if username and not password:
             raise LdapResultError("the user has no password", {"description": "refused", "result": -1})
@@ -190,11 +151,7 @@ class LdapClient:
             raise LdapResultError("the server does not let us in", result)
 
     def find(self, base: str, search_filter: str, attributes: list[str], *, whole: bool = True) -> LdapEntry | None:
-        """The first entry that fits; see `Ldap.find`.
-
-        Args:
-            whole: Whether all that is below `base` is searched, and not that entry alone.
-        """
+        """See `Ldap.find`; with `whole`, all that is below `base` is searched, else that entry alone."""
         _, result, response, _ = self._searching.search(
             base,
             search_filter,
@@ -212,7 +169,6 @@ class LdapClient:
         return None
 
     def can_bind(self, dn: str, password: bytes) -> bool:
-        """Whether the server accepts a password; see `Ldap.is_password`."""
         if self._trying is None or self._trying.closed:
             self._trying = self._connection(dn, password)
         try:
@@ -280,12 +236,7 @@ def _tls(library: Any, settings: LdapConnection) -> Any:
 
 
 class LdapSearch:
-    """A name and a filter, filled in for each client; values are escaped for where they stand.
-
-    Args:
-        settings: What is searched.
-        names: The placeholders that are allowed.
-    """
+    """A name and a filter, filled in for each client; values are escaped for where they stand."""
 
     def __init__(self, settings: LdapConnection, names: frozenset[str]) -> None:
         self._base = Template(settings.base_dn, names)
@@ -293,5 +244,4 @@ class LdapSearch:
         warn_of_unknown("base_dn and filter of LDAP", [*self._base.unknown, *self._filter.unknown])
 
     def render(self, values: Values) -> tuple[str, str]:
-        """The name and the filter for a client."""
         return self._base.render(values, dn_value), self._filter.render(values, filter_value)

@@ -25,26 +25,19 @@ METRICS: Final[tuple[Metric, ...]] = (
 
 
 class LiveBackend(Protocol):
-    """A backend from its start to its stop."""
-
     name: str
     kind: str
     server: str
 
-    def health(self) -> str:
-        """Why it cannot be asked now; empty if it can."""
+    def health(self) -> str: ...
 
-    def samples(self) -> list[Sample]:
-        """Its numbers."""
+    def samples(self) -> list[Sample]: ...
 
 
 class Backends:
     """The backends that are started and not stopped; owned by the part `backends`.
 
     Two of one name may be there for a moment, while a new configuration replaces the old one: they share an alarm.
-
-    Args:
-        alarms: The node's.
     """
 
     def __init__(self, alarms: Alarms) -> None:
@@ -66,7 +59,6 @@ class Backends:
                     self.down(other, other.health())
 
     def down(self, backend: LiveBackend, why: str) -> None:
-        """A backend cannot be asked any more."""
         if backend.name in self._down:
             return
         self._down[backend.name] = backend
@@ -76,7 +68,6 @@ class Backends:
         self._alarms.activate(f"{ALARM}/{backend.name}", text, details)
 
     def up(self, backend: LiveBackend) -> None:
-        """A backend can be asked."""
         if self._down.get(backend.name) is backend:
             self._end(backend)
             _log.warning("the backend %s (%s at %s) is back", backend.name, backend.kind, backend.server)
@@ -86,11 +77,10 @@ class Backends:
         self._log.warn("%s", what)
 
     def health(self) -> str:
-        """Which backends are down, and why."""
         return "; ".join(f"{name} is down: {backend.health()}" for name, backend in self._down.items())
 
     def samples(self) -> Iterable[Sample]:
-        """The numbers of all of them; of two with one name, those of the newer one."""
+        """Of two with one name, those of the newer one."""
         newest = {backend.name: backend for backend in self._live}
         for backend in newest.values():
             yield from backend.samples()
@@ -104,14 +94,7 @@ class Backends:
 
 
 class BackendsPart(Part):
-    """The alarms and numbers of the servers that authenticators and sources of authorization ask.
-
-    Args:
-        alarms: The alarms of the node, when it has started.
-
-    Attributes:
-        backends: Those that are in use; they are made, started and stopped by what asks them.
-    """
+    """The alarms and numbers of the servers that authenticators and sources ask; those start and stop them."""
 
     name = "backends"
     needs = ("kernel",)

@@ -23,30 +23,13 @@ _AUTHENTICATION_FAILED: Final = 18
 
 
 class MongoDb:
-    """Answers which documents there are; owned by what asks it.
-
-    Args:
-        name: What alarms and metrics call it.
-        settings: Where it is, and the collection.
-        backends: Where its alarm and its numbers are shown.
-    """
-
     def __init__(self, name: str, settings: MongoConnection, backends: Backends) -> None:
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
         self.pool: Pool[Any] = Pool(name, MongoConnector(settings), limits, backends)
         self._settings = settings
 
     async def find(self, query: Document, limit: int, skip: int = 0) -> list[dict[str, object]]:
-        """Documents of the collection, in the order of the server.
-
-        Args:
-            query: Which ones.
-            limit: How many at most.
-            skip: How many of the first are left out.
-
-        Raises:
-            BackendError: There is no answer.
-        """
+        """Documents of the collection, in the order of the server; `BackendError` without an answer."""
 
         async def question(client: Any) -> list[dict[str, object]]:
             collection = client[self._settings.database][self._settings.collection]
@@ -57,12 +40,6 @@ class MongoDb:
 
 
 class MongoConnector(Connector[Any]):
-    """Opens clients of a MongoDB.
-
-    Args:
-        settings: Where it is.
-    """
-
     kind = "mongodb"
 
     def __init__(self, settings: MongoConnection) -> None:
@@ -94,7 +71,7 @@ class MongoConnector(Connector[Any]):
         await client[self._settings.auth_source].command("ping", read_preference=self._read_preference())
 
     def fault(self, error: Exception) -> Fault:
-        """What an error of the library means; what a server says about a question may have values of clients."""
+        """What a server says about a question may have values of clients."""
         from pymongo import errors
 
         if isinstance(error, errors.OperationFailure):

@@ -31,11 +31,7 @@ _LIBRARY_CODES: Final = range(2000, 2100)
 
 
 class Mysql(SqlBackend[Threaded["MysqlSession"]]):
-    """A MySQL or MariaDB that is asked one query; see `SqlBackend`.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
+    """A MySQL or MariaDB that is asked one query; see `SqlBackend`."""
 
     def __init__(self, name: str, settings: MysqlConnection, names: Collection[str], backends: Backends) -> None:
         super().__init__(name, settings, names, MysqlConnector(settings), backends)
@@ -51,8 +47,6 @@ def literal(value: str) -> str:
 
 
 class MysqlSession:
-    """One connection of the library, and the socket of it."""
-
     def __init__(self, connection: "Connection[Any]", twin: socket.socket) -> None:
         self.connection = connection
         self.twin = twin
@@ -66,8 +60,6 @@ class MysqlSession:
 
 
 class MysqlConnector(BlockingConnector[MysqlSession]):
-    """Opens connections to a MySQL or MariaDB."""
-
     kind = "mysql"
 
     def __init__(self, settings: MysqlConnection) -> None:
@@ -76,7 +68,6 @@ class MysqlConnector(BlockingConnector[MysqlSession]):
         self._secret = ""
 
     def connect(self) -> MysqlSession:
-        """Connect, log in, and tell the server how long an answer may take."""
         from pymysql.connections import Connection
 
         settings = self._settings

@@ -21,11 +21,7 @@ _DEPTH_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer(Generic[AnswerT]):
-    """An answer that is kept, which may be None.
-
-    Attributes:
-        until_us: Until when it may be used, on the monotonic clock.
-    """
+    """An answer that is kept, which may be None; `until_us` is on the monotonic clock."""
 
     answer: AnswerT
     until_us: int
@@ -46,10 +42,6 @@ class NodeCache:
     """The answers that a node keeps, for authentication or for authorization; owned by the part of that name.
 
     In memory, within the limits of its settings: of more answers than fit, those go first that came first.
-
-    Args:
-        settings: Its limits.
-        clock: Microseconds on the monotonic clock.
     """
 
     def __init__(self, settings: NodeCacheConfig, clock: Callable[[], int]) -> None:
@@ -68,12 +60,11 @@ class NodeCache:
             self.clear()
 
     def answers(self) -> "CachedAnswers":
-        """A place for the answers of one asker, which no other one sees; a new one for each of its settings."""
+        """A place for the answers of one asker, which no other one sees."""
         self._askers += 1
         return CachedAnswers(self, self._askers)
 
     def find(self, key: Hashable) -> CachedAnswer[Any] | None:
-        """What is kept under a key."""
         if not self._settings.enable:
             return None
         kept = self._kept.get(key)
@@ -106,14 +97,13 @@ class NodeCache:
             self._drop(oldest)
 
     def clear(self) -> int:
-        """Forget everything; how many answers that were."""
+        """How many answers were forgotten."""
         count = len(self._kept)
         self._kept.clear()
         self._size_bytes = 0
         return count
 
     def statistics(self) -> dict[str, int]:
-        """How many answers are kept, how large they are, and how often one was there."""
         return {
             "count": len(self._kept),
             "memory_bytes": self._size_bytes,
@@ -150,11 +140,7 @@ class CachedAnswers:
         self._cache.keep((self._number, values), answer)
 
     async def answer(self, values: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        """The answer that is kept, or that of `ask`, which is kept from now on.
-
-        Args:
-            values: Everything in the question that differs from client to client: the values of its placeholders.
-        """
+        """The answer that is kept, or that of `ask`, which is kept from now on."""
         kept = self._cache.find((self._number, values))
         if kept is not None:
             return cast("AnswerT", kept.answer)

@@ -33,12 +33,7 @@ _TEXT_MAX: Final = 500
 
 
 class _Opened(Generic[Client]):
-    """One connection, from when it is open until it is closed.
-
-    Attributes:
-        generation: That of the pool when it was opened; with another one it is not used again.
-        users: Questions that are being asked on it.
-    """
+    """One connection, from when it is open until it is closed."""
 
     def __init__(self, client: Client, generation: int) -> None:
         self.client = client
@@ -46,7 +41,6 @@ class _Opened(Generic[Client]):
         self.users = 1  # what opens it, until it gives it back
 
     def has_room(self, generation: int, questions_each: int) -> bool:
-        """Whether one more question can be asked on it."""
         return self.generation == generation and self.users < questions_each
 
 
@@ -55,9 +49,6 @@ class Pool(Generic[Client]):
 
     Args:
         name: What alarms, metrics and logs call it; unique in a node but while a new one replaces it.
-        connector: Opens its connections.
-        limits: How much it takes.
-        backends: Where its alarm and its numbers are shown.
         backoff: The pauses between tries while the server is down; up to half of each is left out by chance.
     """
 
@@ -91,7 +82,7 @@ class Pool(Generic[Client]):
         self._latency = Histogram(_LATENCY_BOUNDS_S)
 
     async def start(self) -> None:
-        """Begin to connect, without waiting for it: questions wait until it is known whether the server is there."""
+        """Does not wait for a connection: questions wait until it is known whether the server is there."""
         self._backends.add(self)
         self._opens.set()
         self._opening = asyncio.get_running_loop().create_task(self._keep_open(), name=f"backend {self.name}")
@@ -150,7 +141,6 @@ class Pool(Generic[Client]):
         return answer
 
     def samples(self) -> list[Sample]:
-        """Its numbers, of the metrics of `live.METRICS`."""
         numbers = {"connections": len(self._opened), "waiting": len(self._waiting), **self._numbers}
         return [*labelled("backend", numbers, self.name), *self._latency.samples("backend.latency", self.name)]
 
@@ -172,11 +162,7 @@ class Pool(Generic[Client]):
     async def _answer_once(
         self, question: Callable[[Client], Awaitable[Answer]], due_s: float, is_second: bool
     ) -> Answer:
-        """Ask on one connection.
-
-        Raises:
-            LostConnectionError: The connection turned out to be lost.
-        """
+        """Raises `LostConnectionError` if the connection turned out to be lost."""
         opened = await self._take(due_s, is_second)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -247,7 +233,6 @@ class Pool(Generic[Client]):
     # --- connections
 
     async def _keep_open(self) -> None:
-        """Open connections while they are needed; owned from `start` to `stop`."""
         failures = 0
         while True:
             try:
@@ -267,7 +252,7 @@ class Pool(Generic[Client]):
                     await asyncio.sleep(self._backoff.pause_s(failures) * random.uniform(0.5, 1.0))  # the pause
 
     async def _open_one(self) -> str:
-        """Open one more connection; why it could not be opened."""
+        """Why it could not be opened; empty if it is open."""
         generation = self._generation
         try:
             async with asyncio.timeout(self._limits.connect_s) as limit:
@@ -328,7 +313,6 @@ class Pool(Generic[Client]):
         self._do(_end(self._connector, opened.client), self._closing)
 
     def _do(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
-        """Do something beside what is asked."""
         task = asyncio.get_running_loop().create_task(work, name=f"backend {self.name}")
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -336,7 +320,6 @@ class Pool(Generic[Client]):
     # --- what is said
 
     def _fault(self, error: Exception) -> tuple[str, bool]:
-        """What an error means, without secrets, and whether the connection is lost."""
         if isinstance(error, LostConnectionError):
             return masked(str(error), self._connector.secrets()), True
         if isinstance(error, SecretError):  # it names the file of a password, and nothing that is in it

@@ -26,26 +26,20 @@ _CANCELLED: Final = "57014"
 
 
 class Postgresql(SqlBackend["PostgresqlSession"]):
-    """A PostgreSQL that is asked one query; see `SqlBackend`.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
+    """A PostgreSQL that is asked one query; see `SqlBackend`."""
 
     def __init__(self, name: str, settings: PostgresqlConnection, names: Collection[str], backends: Backends) -> None:
         super().__init__(name, settings, names, PostgresqlConnector(settings), backends)
         self._query = self.statement.text.encode()
 
     async def rows(self, params: Sequence[str]) -> Sequence[Row]:
-        """See `SqlBackend.rows`; texts of PostgreSQL have no NUL, so what has one is in no row."""
+        """Texts of PostgreSQL have no NUL, so what has one is in no row."""
         if any("\0" in param for param in params):
             return ()
         return await self._pool.ask(lambda session: session.rows(self._query, params))
 
 
 class PostgresqlSession:
-    """One connection of the library, and what is being asked on it."""
-
     def __init__(self, connection: "AsyncConnection[Any]", is_prepared: bool) -> None:
         self._connection = connection
         self._is_prepared = is_prepared
@@ -56,18 +50,14 @@ class PostgresqlSession:
         return await asyncio.shield(self._asking)
 
     async def settle(self) -> None:
-        """Wait until the question has ended that nothing waits for; the server knows how long it may take.
-
-        Raises:
-            LostConnectionError: The connection is lost.
-        """
+        """Wait until the question that was cancelled has ended; the server knows how long it may take."""
         if self._asking is not None:
             await asyncio.wait([self._asking])
         if self._connection.closed:
             raise LostConnectionError("it was closed")
 
     async def end(self) -> None:
-        """End the question that nothing waits for any more, if there is one, and close."""
+        """End the question that was cancelled, if there is one, and close."""
         if self._asking is not None and not self._asking.done():
             self._asking.cancel()
             with suppress(asyncio.CancelledError, Exception):
@@ -82,8 +72,6 @@ class PostgresqlSession:
 
 
 class PostgresqlConnector(Connector[PostgresqlSession]):
-    """Opens connections to a PostgreSQL."""
-
     kind = "postgresql"
 
     def __init__(self, settings: PostgresqlConnection) -> None:
@@ -92,7 +80,6 @@ class PostgresqlConnector(Connector[PostgresqlSession]):
         self._secret = ""
 
     async def open(self) -> PostgresqlSession:
-        """Connect, log in, and tell the server how long an answer may take."""
         psycopg = await asyncio.to_thread(import_module, "psycopg")
         settings = self._settings
         self._secret = settings.password.reveal() if settings.password is not None else ""

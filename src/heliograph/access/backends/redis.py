@@ -24,39 +24,19 @@ _PASSING: Final = ("LOADING", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN
 
 
 class RedisClient(Protocol):
-    """A connection to a server, or a client of a cluster."""
+    async def command(self, *words: str) -> Any: ...
 
-    async def command(self, *words: str) -> Any:
-        """The answer to a command."""
-
-    async def end(self) -> None:
-        """Close it."""
+    async def end(self) -> None: ...
 
 
 class Redis:
-    """Answers which fields a hash has; owned by what asks it.
-
-    Args:
-        name: What alarms and metrics call it.
-        settings: Where it is.
-        backends: Where its alarm and its numbers are shown.
-    """
-
     def __init__(self, name: str, settings: RedisConnection, backends: Backends) -> None:
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
         connector = RedisConnector(settings)
         self.pool: Pool[RedisClient] = Pool(name, connector, limits, backends)
 
     async def fields(self, command: RedisCommand, key: str) -> dict[str, bytes]:
-        """The fields of a hash that it has, in the order of the command or of the server.
-
-        Args:
-            command: What is asked for.
-            key: The key, in the place of the template that the command has.
-
-        Raises:
-            BackendError: There is no answer.
-        """
+        """The fields of a hash that it has, in the order of the command or of the server. Raises `BackendError`."""
         found = await self.pool.ask(_asked(command.name, key, command.fields))
         if command.name == "HGETALL":
             pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
@@ -70,12 +50,6 @@ def _asked(name: str, key: str, fields: tuple[str, ...]) -> Callable[[RedisClien
 
 
 class RedisConnector(Connector[RedisClient]):
-    """Opens connections to a Redis.
-
-    Args:
-        settings: Where it is.
-    """
-
     kind = "redis"
 
     def __init__(self, settings: RedisConnection) -> None:
@@ -223,8 +197,6 @@ class RedisConnector(Connector[RedisClient]):
 
 
 class _OneServer:
-    """A connection of the library, which answers one command after the other."""
-
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
@@ -237,8 +209,6 @@ class _OneServer:
 
 
 class _Cluster:
-    """A client of the library, with connections to each node."""
-
     def __init__(self, client: Any) -> None:
         self._client = client
 

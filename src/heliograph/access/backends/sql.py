@@ -24,16 +24,6 @@ class TooManyRowsError(Exception):
 class SqlBackend(Generic[Client]):
     """A database that is asked one query; owned by an authenticator or a source.
 
-    Args:
-        name: What alarms and metrics call it.
-        settings: Where it is, and the query.
-        names: The placeholders that the query may have.
-        connector: Opens connections to it.
-        backends: Where its alarm and its numbers are shown.
-
-    Attributes:
-        statement: The query.
-
     Raises:
         TemplateError: The query cannot be used.
     """
@@ -51,39 +41,21 @@ class SqlBackend(Generic[Client]):
         self._pool = Pool(name, connector, limits, backends)
 
     async def start(self) -> None:
-        """Begin to connect, without waiting for it."""
         await self._pool.start()
 
     async def stop(self) -> None:
-        """Close the connections."""
         await self._pool.stop()
 
     def health(self) -> str:
-        """Why the database cannot be asked now; empty if it can."""
         return self._pool.health()
 
     async def rows(self, params: Sequence[str]) -> Sequence[Row]:
-        """The rows that the query gives, in the order of the database.
-
-        Args:
-            params: What `Statement.params` makes for a client.
-
-        Raises:
-            BackendError: There is no answer.
-        """
+        """Rows in the order of the database, for what `Statement.params` makes; raises `BackendError`."""
         raise NotImplementedError
 
 
 def _checked_statement(name: str, settings: SqlConnection, names: Collection[str]) -> Statement:
-    """The query of a connection.
-
-    Args:
-        name: What the log calls the backend.
-        names: The placeholders that are allowed.
-
-    Raises:
-        TemplateError: A placeholder stands in quotes or a comment, where it would be no parameter.
-    """
+    """Raises `TemplateError` if a placeholder stands in quotes or a comment, where it would be no parameter."""
     Statement(settings.query, names, FORMAT)
     statement = Statement(settings.query, names, settings.dialect)
     warn_of_unknown(f"the query of {name}", statement.unknown)
@@ -91,11 +63,7 @@ def _checked_statement(name: str, settings: SqlConnection, names: Collection[str
 
 
 def query_fault(settings: SqlConnection, names: Collection[str]) -> str:
-    """What is wrong with the query of a connection, for people; empty for nothing.
-
-    Args:
-        names: The placeholders that are allowed.
-    """
+    """What is wrong with the query, for people; empty for nothing."""
     try:
         Statement(settings.query, names, FORMAT)
     except TemplateError as error:
@@ -104,10 +72,5 @@ def query_fault(settings: SqlConnection, names: Collection[str]) -> str:
 
 
 def check_count(count: int) -> None:
-    """Refuse more rows than can be about one client.
-
-    Raises:
-        TooManyRowsError: There are more.
-    """
     if count > _ROWS_MAX:
         raise TooManyRowsError(f"it gives {count:,} rows, and more than {_ROWS_MAX:,} cannot be about one client")

@@ -19,11 +19,7 @@ Result = TypeVar("Result")
 
 
 class ConnectionThread:
-    """A thread that makes one call after the other; owned by the connection that it is for.
-
-    Attributes:
-        pending: Calls that have not ended.
-    """
+    """A thread that makes one call after the other; owned by its connection. `pending` calls have not ended."""
 
     def __init__(self, name: str) -> None:
         self.pending = 0
@@ -60,7 +56,6 @@ class ConnectionThread:
         self._calls.put(None)
 
     async def ended(self) -> None:
-        """Wait until the thread has made its last call."""
         await self._ended.wait()
 
     def _on_result(self, answer: "asyncio.Future[object]", result: object, error: BaseException | None) -> None:
@@ -118,7 +113,6 @@ class BlockingConnector(Connector[Threaded[Client]]):
         raise NotImplementedError
 
     async def open(self) -> Threaded[Client]:
-        """A new thread and its connection."""
         if self._late is not None:
             await self._late.ended()
         thread = self._late = ConnectionThread(self.kind)

@@ -46,15 +46,7 @@ class WaitingLine(Generic[Given]):
         return len(self._places)
 
     async def wait(self, due_s: float, is_first: bool) -> Given:
-        """Wait until something is given.
-
-        Args:
-            due_s: The deadline, not before that of those that came before.
-            is_first: Whether it goes before those, and so has an earlier deadline.
-
-        Raises:
-            Exception: The deadline has passed, or all are refused.
-        """
+        """Raises if the deadline passes or all are refused; `is_first` has an earlier deadline than the others."""
         place: _Place[Given] = _Place(due_s)
         if is_first:
             self._places.appendleft(place)
@@ -81,11 +73,7 @@ class WaitingLine(Generic[Given]):
         return None
 
     def refuse(self, refusal: Callable[[], Exception] | None) -> None:
-        """Refuse all that wait now, some in each turn, unless something is given to them first.
-
-        Args:
-            refusal: Makes the error of each; None if they are not to go away any more.
-        """
+        """Refuse all that wait now, some in each turn, unless something is given to them first; None ends that."""
         self._refusal = refusal
         if refusal is not None:
             self._tell_some()
@@ -110,5 +98,4 @@ class WaitingLine(Generic[Given]):
         self._due = asyncio.get_running_loop().call_at(when_s, self._tell_some)
 
     def _is_in_vain(self, now_s: float) -> bool:
-        """Whether the first one waits in vain."""
         return bool(self._places) and (self._refusal is not None or self._places[0].due_s - self.needs_s <= now_s)

@@ -40,11 +40,7 @@ _SPAN_US: Final = 60_000_000
 
 
 class ConnectRates:
-    """A bucket of CONNECT packets for each address; of more addresses than fit, those of the longest ago are forgotten.
-
-    Args:
-        rate: What each of them may; None for no limit.
-    """
+    """A bucket of CONNECT packets for each address; the addresses of the longest ago make room for others."""
 
     def __init__(self, rate: Rate | None) -> None:
         self.rate = rate
@@ -54,7 +50,6 @@ class ConnectRates:
         return len(self._buckets)
 
     def take(self, place: int, now_us: int) -> bool:
-        """Whether an address may connect once more."""
         rate = self.rate
         if rate is None:
             return True
@@ -80,14 +75,10 @@ class Gate:
     """Lets clients of an address connect within its limits; owned by `AddressLimitsPart`, which hooks it in.
 
     Args:
-        settings: The limits.
-        clock: Microseconds on the monotonic clock.
-        logger: Where those that have to wait are logged, a few lines a minute.
+        logger: Logs those that have to wait, a few lines a minute.
 
     Attributes:
-        logins: Failed logins.
-        refused_logins: CONNECT packets that were refused since logins failed.
-        refused_connects: Those that were refused since they came too often.
+        refused_logins: CONNECT packets that were refused since logins failed before.
     """
 
     def __init__(self, settings: AddressLimits, clock: Callable[[], int], logger: Logger) -> None:
@@ -100,14 +91,12 @@ class Gate:
         self.use(settings)
 
     def use(self, settings: AddressLimits) -> None:
-        """Use other limits; what was counted stays."""
         self._settings = settings
         self.logins.settings = settings.login_backoff
         self._rates.rate = settings.max_conn_rate
         self._place_of = lru_cache(maxsize=_HOSTS_CACHED)(self._look_up)
 
     def on_client_connect(self, client: ClientInfo, _connect: object, code: int) -> object:
-        """Callback of `client.connect`: refuse whose address is beyond its limits."""
         if code != rc.SUCCESS:
             return OK
         host = client.peerhost
@@ -127,7 +116,6 @@ class Gate:
     def on_check_authn_complete(
         self, client: ClientInfo, code: int, _is_superuser: bool, is_anonymous: bool, *_told: object
     ) -> None:
-        """Callback of `client.check_authn_complete`: count what failed."""
         if is_anonymous or code in _NOT_ITS_FAULT or not self._settings.login_backoff.enable:
             return
         host = client.peerhost
@@ -148,13 +136,11 @@ class Gate:
             )
 
     def expire(self) -> None:
-        """Forget what no longer counts."""
         now = self._clock()
         self.logins.expire(now)
         self._rates.expire(now)
 
     def statistics(self) -> dict[str, int]:
-        """What was refused, and what is kept."""
         return {
             "address_limits.refused_logins": self.refused_logins,
             "address_limits.refused_connects": self.refused_connects,
@@ -180,15 +166,7 @@ def _login_name(client: ClientInfo) -> str:
 
 
 class AddressLimitsPart(HookedPart):
-    """Bounds what strangers can do by their addresses; owned by the node.
-
-    Args:
-        alarms: The alarms of the node, once it has started.
-        clock: Microseconds on the monotonic clock.
-
-    Attributes:
-        gate: What refuses them.
-    """
+    """Bounds what strangers can do by their addresses; owned by the node."""
 
     name = "address_limits"
     metrics = (
@@ -220,12 +198,10 @@ class AddressLimitsPart(HookedPart):
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """Other limits from the next CONNECT on."""
         settings = new.address_limits
         return None if settings == self._settings else Change(lambda: self._use(settings))
 
     def tick(self, uptime_us: int) -> None:
-        """Forget what no longer counts, and see whether many are refused."""
         self.gate.expire()
         now = self._clock()
         refused = self.gate.refused_logins - self._refused_before
@@ -244,7 +220,6 @@ class AddressLimitsPart(HookedPart):
         return plain(self.gate.statistics())
 
     def wanted(self) -> Sequence[Hook]:
-        """Before a client is let in, and when it is known whether it is."""
         settings, gate = self._settings, self.gate
         counts = Hook(hooks.CLIENT_CHECK_AUTHN_COMPLETE, gate.on_check_authn_complete, ADDRESS_LIMITS)
         if not settings.login_backoff.enable and settings.max_conn_rate is None:

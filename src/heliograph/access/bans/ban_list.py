@@ -20,11 +20,9 @@ _PATTERNS_MAX: Final = 1000
 class BanStore(Protocol):
     """Where bans are kept that were made while the node runs; implemented by `bans.stored`."""
 
-    def put(self, ban: Ban) -> None:
-        """A ban was made."""
+    def put(self, ban: Ban) -> None: ...
 
-    def forget(self, kind: str, who: str) -> None:
-        """A ban was lifted, or has ended."""
+    def forget(self, kind: str, who: str) -> None: ...
 
     async def saved(self) -> StorageError | None:
         """Wait until what was decided so far is on the disk; why it is not, or None."""
@@ -34,11 +32,9 @@ class BanList:
     """The bans of one node; owned by `BansPart`.
 
     Args:
-        now_s: The time, in seconds since the epoch.
-        entries_max: Bans that are held; beyond it new ones are refused.
+        entries_max: Bans that are held; beyond it new ones are refused. It may be changed.
 
     Attributes:
-        entries_max: The same; may be changed.
         store: Where bans are kept that are made; None for memory only.
         is_complete: Whether all that were kept have been read; without them every client is refused.
     """
@@ -60,14 +56,7 @@ class BanList:
     # --- the list
 
     def add(self, ban: Ban, replaces: bool = False) -> bool:
-        """Add a ban; False if there is such a ban already, which stays as it is, or no room for one more.
-
-        Args:
-            replaces: Whether such a ban goes for it, which needs no room.
-
-        Raises:
-            BanError: The ban makes no sense, or has ended already.
-        """
+        """False if there is such a ban that it does not replace, or no room; `BanError` if it makes no sense."""
         if ban.until_s is not None and ban.until_s <= self._now_s():
             raise BanError(f"the ban of {ban.kind} {ban.who!r} has ended already")
         self.expire()
@@ -84,47 +73,30 @@ class BanList:
         return True
 
     def restore(self, ban: Ban) -> None:
-        """Add a ban that was kept, however many there are; one that has ended is forgotten.
-
-        Raises:
-            BanError: The ban makes no sense.
-        """
+        """Add a ban that was kept, however many there are; one that has ended is forgotten. Raises `BanError`."""
         if self._holds(ban):
             self._hold(ban)
         elif self.store is not None:
             self.store.forget(ban.kind, ban.who)
 
     async def saved(self) -> StorageError | None:
-        """Wait until what was decided so far is on the disk; why it is not, or None."""
         return None if self.store is None else await self.store.saved()
 
     def use_file(self, fresh: "BanList") -> None:
-        """Replace the bans of an earlier file, and its limit of entries, by those of a file.
-
-        Args:
-            fresh: Holds the bans of the file and no others. There may be more of them than the limit leaves room for.
-        """
+        """Replace the bans of an earlier file, and its limit, by those of `fresh`, which may be more than the limit."""
         self.entries_max = fresh.entries_max
         self._of_file = fresh._made
         self._list_ends()
 
     def remove(self, kind: str, who: str) -> bool:
-        """Lift a ban; whether there was one. One of the file comes back when that is read again.
-
-        Raises:
-            BanError: There cannot be such a ban.
-        """
+        """Lift a ban; whether there was one. One of the file comes back when that is read again. Raises `BanError`."""
         was_made = self._made.remove(kind, who)
         if was_made and self.store is not None:
             self.store.forget(kind, who)
         return self._of_file.remove(kind, who) or was_made
 
     def find(self, kind: str, who: str) -> Ban | None:
-        """The ban of exactly that name, if it holds.
-
-        Raises:
-            BanError: There cannot be such a ban.
-        """
+        """The ban of exactly that name, if it holds; `BanError` if there cannot be such a ban."""
         ban = self._made.get(kind, who)
         if ban is None or not self._holds(ban):
             ban = self._of_file.get(kind, who)
@@ -137,7 +109,7 @@ class BanList:
                 yield ban
 
     def walk(self) -> Iterator[Ban]:
-        """The bans that hold, one after the other; others may be made and lifted between two of them."""
+        """The bans that hold; others may be made and lifted meanwhile."""
         for table in (self._made, self._of_file):
             walk = table.walk()
             while found := walk.take(1):
@@ -147,7 +119,6 @@ class BanList:
                     yield ban
 
     def expire(self) -> None:
-        """Forget the bans that have ended."""
         now = self._now_s()
         while self._ends and self._ends[0][0] <= now:
             until_s, kind, who = heapq.heappop(self._ends)
@@ -162,7 +133,7 @@ class BanList:
     # --- who is banned
 
     def check(self, clientid: str, username: str | None, peerhost: str) -> Ban | None:
-        """The ban that keeps such a client out, or None."""
+        """The ban that keeps such a client out."""
         for table in (self._made, self._of_file):
             ban = table.check(clientid, username, peerhost, self._holds) if len(table) else None
             if ban is not None:
@@ -174,11 +145,10 @@ class BanList:
         return self.check(clientid, None, "") is not None
 
     def may_not_publish(self, clientid: str, username: str | None, peerhost: str) -> bool:
-        """Whether the will of such a client is not published; an address that is not known any more is empty."""
+        """Whether its will is not published; an address that is not known any more is empty."""
         return bool(self._made or self._of_file) and self.check(clientid, username, peerhost) is not None
 
     def on_client_connect(self, client: ClientInfo, _connect: object, code: int) -> object:
-        """Callback of `client.connect`: refuse who is banned."""
         if code != rc.SUCCESS:
             return OK
         if not self.is_complete:
@@ -191,7 +161,6 @@ class BanList:
         return STOP, rc.BANNED
 
     def statistics(self) -> dict[str, int]:
-        """How many bans there are, and what they and their limit refused."""
         return {
             "banned.count": len(self),
             "banned.refused_clients": self._refused_clients,

@@ -38,16 +38,7 @@ class BanError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """One ban.
-
-    Attributes:
-        kind: What `who` is: one of `KINDS`.
-        who: A client id, user name, address, regular expression or network (10.0.0.0/8).
-        reason: Why, for people.
-        by: Who decided it.
-        at_s: Since when, in seconds since the epoch.
-        until_s: Until when, or None for ever.
-    """
+    """One ban of a client id, user name, address, regular expression or network; times are seconds since the epoch."""
 
     kind: str
     who: str
@@ -58,11 +49,7 @@ class Ban:
 
 
 class HeldBan(Listed):
-    """A ban in a table.
-
-    Args:
-        compiled: Its expression, if it is one.
-    """
+    """A ban in a table, with its expression, if it is one."""
 
     __slots__ = ("ban", "compiled")
 
@@ -86,15 +73,10 @@ class BanTable:
 
     @property
     def patterns_count(self) -> int:
-        """How many are regular expressions."""
         return len(self._patterns)
 
     def put(self, ban: Ban) -> None:
-        """Add a ban, in the place of one of that name.
-
-        Raises:
-            BanError: The ban makes no sense.
-        """
+        """Add a ban, in the place of one of that name; `BanError` if it makes no sense."""
         key = key_of(ban.kind, ban.who)
         is_pattern = ban.kind in (CLIENTID_RE, USERNAME_RE)
         held, before = HeldBan(ban, _compiled(ban) if is_pattern else None), self._held.get(key)
@@ -111,11 +93,7 @@ class BanTable:
             bans[int(network.network_address)] = ban
 
     def remove(self, kind: str, who: str) -> bool:
-        """Take a ban out; whether there was one.
-
-        Raises:
-            BanError: There cannot be such a ban.
-        """
+        """Whether there was one; `BanError` if there cannot be."""
         key = key_of(kind, who)
         held = self._held.pop(key, None)
         if held is None:
@@ -132,11 +110,7 @@ class BanTable:
         return True
 
     def get(self, kind: str, who: str) -> Ban | None:
-        """The ban of exactly that name, whether it holds or has ended.
-
-        Raises:
-            BanError: There cannot be such a ban.
-        """
+        """The ban of exactly that name, whether it holds or has ended; `BanError` if there cannot be one."""
         held = self._held.get(key_of(kind, who))
         return None if held is None else held.ban
 
@@ -144,15 +118,10 @@ class BanTable:
         return iter([held.ban for held in self._held.values()])
 
     def walk(self) -> ListWalk[HeldBan]:
-        """Begin a walk through all of them."""
         return self._listed.walk()
 
     def check(self, clientid: str, username: str | None, peerhost: str, holds: Callable[[Ban], bool]) -> Ban | None:
-        """The ban that keeps such a client out, or None.
-
-        Args:
-            holds: Whether a ban has not ended.
-        """
+        """The ban that keeps such a client out; `holds` says whether one has not ended."""
         ban = self._exactly(CLIENTID, clientid)
         if ban is not None and holds(ban):
             return ban
@@ -208,11 +177,7 @@ def _matches(pattern: "BoundedPattern", text: bytes) -> bool:
 
 
 def key_of(kind: str, who: str) -> tuple[str, str]:
-    """What a ban is known by.
-
-    Raises:
-        BanError: There cannot be such a ban.
-    """
+    """What a ban is known by; `BanError` if there cannot be such a ban."""
     if kind not in KINDS:
         raise BanError(f"{kind!r} is no kind of ban; {', '.join(KINDS)} are valid")
     if not who:
@@ -244,7 +209,7 @@ def _network(text: str) -> Network:
 
 
 def _address(text: str) -> Address | None:
-    """The address, an IPv4 address within an IPv6 one as itself; None if the text is not one."""
+    """An IPv4 address within an IPv6 one is itself; None if the text is no address."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

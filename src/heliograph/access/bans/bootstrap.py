@@ -19,23 +19,11 @@ _PROBLEMS_SHOWN: Final = 20
 
 
 class BootstrapFileError(Exception):
-    """The file of bans cannot be used; the message names its lines."""
-
     code: ClassVar[str] = "banned_bootstrap_file"
 
 
 def load_bans(bans: BanList, file: str | Path, now_s: int) -> int:
-    """Add the bans of a CSV file; those that have ended are passed over.
-
-    Args:
-        now_s: The time, in seconds since the epoch.
-
-    Returns:
-        How many were added.
-
-    Raises:
-        BootstrapFileError: The file cannot be read, or a line of it is no ban.
-    """
+    """Add the bans of a CSV file that have not ended, and count them. Raises `BootstrapFileError`."""
     path = Path(file)
     problems: list[str] = []
     read: list[tuple[int, Ban]] = []
@@ -103,7 +91,7 @@ def _ban(row: dict[str, str]) -> Ban:
 
 
 def _seconds(text: str) -> int:
-    """Seconds since the epoch of a number or an RFC 3339 time; without an offset it is UTC."""
+    """Seconds since the epoch, of a number or an RFC 3339 time, which is UTC without an offset."""
     if text.isascii() and text.isdigit() and len(text) <= 12:
         return int(text)
     try:

@@ -23,9 +23,7 @@ class WaitingLogin:
     """A login name at an address, or an address, that has to wait.
 
     Attributes:
-        address: The address.
         name: The login name; empty for all of the address.
-        until_us: Until when.
         wait_us: How long it waited since the last failure.
         is_tried: Whether a login was tried after that, which has not failed or succeeded yet: others wait for it.
     """
@@ -49,12 +47,6 @@ class FailedLogins:
     """Who has to wait after failed logins; owned by `AddressLimitsPart`.
 
     Bounded: of more than fit into its tables, those of the longest ago are forgotten.
-
-    Args:
-        settings: When logins have to wait, and how long.
-
-    Attributes:
-        settings: The same; may be changed.
     """
 
     def __init__(self, settings: LoginBackoff) -> None:
@@ -67,11 +59,6 @@ class FailedLogins:
         self.forgotten = 0
 
     def may_try(self, place: int, name: str, now_us: int) -> bool:
-        """Whether a login is tried, or has to wait.
-
-        Args:
-            place: The address.
-        """
         if not self._waiting:
             return True
         key = hash((place, name))
@@ -113,13 +100,12 @@ class FailedLogins:
         return len(found)
 
     def waiting(self, now_us: int) -> Iterator[WaitingLogin]:
-        """Those that wait, one after the other; others may come and go between two of them."""
+        """Others may come and go between two of them."""
         for waiting in list(self._waiting.values()):
             if waiting.until_us > now_us:
                 yield waiting
 
     def expire(self, now_us: int) -> None:
-        """Forget what failed too long ago to count."""
         window_us = int(self.settings.window_time * _SECOND_US)
         while self._counted:
             key = next(iter(self._counted))
@@ -133,7 +119,6 @@ class FailedLogins:
             del self._waiting[key]
 
     def statistics(self) -> dict[str, int]:
-        """Counts and sizes."""
         return {
             "address_limits.failed_logins": self.failed,
             "address_limits.counted": len(self._counted),

@@ -26,15 +26,7 @@ class FlappingDetector:
     Bounded: of more client ids than fit into its table, those that connected longest ago are forgotten.
 
     Args:
-        settings: What holds in each zone.
-        bans: Where clients are banned.
-        now_s: The time, in seconds since the epoch.
-        clock: Microseconds on the monotonic clock.
-        logger: Where bans are logged.
         kick: Ends the connection and the session of a client id, in a later turn.
-
-    Attributes:
-        settings: What holds in each zone from now on.
     """
 
     def __init__(
@@ -60,7 +52,7 @@ class FlappingDetector:
         self._forgotten = 0
 
     def on_client_connect(self, client: ClientInfo, _connect: object, code: int) -> object:
-        """Callback of `client.connect`: count it, and ban the client id at its limit, from its next connection on."""
+        """Count it, and ban the client id at its limit, from its next connection on."""
         settings = self.settings.get(client.zone)
         if settings is None or not settings.enable or code != rc.SUCCESS:
             return OK
@@ -79,7 +71,7 @@ class FlappingDetector:
         return OK
 
     def on_client_connected(self, client: ClientInfo, *_told: object) -> None:
-        """Callback of `client.connected`: end what the connection began that had its client id banned.
+        """End what the connection began that had its client id banned.
 
         Where its login fails instead, the session of the client id stays: it may be another client's.
         """
@@ -87,7 +79,6 @@ class FlappingDetector:
             self._kick(client.clientid)
 
     def expire(self) -> None:
-        """Forget clients whose span of time is over."""
         longest_us = max((settings.window_time for settings in self.settings.values()), default=0) * 1_000_000
         now = self._clock()
         while self._counted:
@@ -97,7 +88,6 @@ class FlappingDetector:
             del self._counted[clientid]
 
     def statistics(self) -> dict[str, int]:
-        """How many clients are counted, were banned, and were forgotten for lack of room."""
         return {
             "flapping.count": len(self._counted),
             "flapping.detected": self._detected,

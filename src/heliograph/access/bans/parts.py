@@ -24,16 +24,6 @@ def _now_s() -> int:
 
 
 class BansPart(HookedPart):
-    """Who may not connect; owned by the node.
-
-    Args:
-        now_s: The time, in seconds since the epoch.
-
-    Attributes:
-        bans: The list.
-        now_s: The time, in seconds since the epoch.
-    """
-
     name = "bans"
     metrics = (
         gauge("banned.count", "Bans that hold."),
@@ -50,23 +40,13 @@ class BansPart(HookedPart):
         self._settings = config.banned
 
     async def start(self) -> None:
-        """Begin with those of the file.
-
-        Raises:
-            BootstrapFileError: The file cannot be used.
-        """
+        """Begin with those of the file; `BootstrapFileError` if it cannot be used."""
         self.bans = BanList(self.now_s)
         self.bans.use_file(self._read(self._settings))
         self.hook_in()
 
     async def check(self, new: Config) -> Change:
-        """Read the file again: what is new in it is banned, what is not in it any more is lifted.
-
-        Bans that were made while the node runs stay.
-
-        Raises:
-            BootstrapFileError: The file cannot be used.
-        """
+        """Ban what is new in the file, lift what is gone from it; other bans stay. Raises as `start`."""
         settings = new.banned
         # A hundred thousand bans take half a second, with every change of whatever setting.
         fresh = await asyncio.to_thread(self._read, settings) if settings.bootstrap_file else self._read(settings)
@@ -79,7 +59,6 @@ class BansPart(HookedPart):
         return plain(self.bans.statistics())
 
     def wanted(self) -> Sequence[Hook]:
-        """Before a client is let in."""
         return (Hook(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS),)
 
     def _read(self, settings: Banned) -> BanList:
@@ -90,14 +69,6 @@ class BansPart(HookedPart):
 
 
 class FlappingPart(HookedPart):
-    """Bans client ids that connect all the time; owned by the node.
-
-    Args:
-        bans: Where they are banned.
-        clock: Microseconds on the monotonic clock.
-        kick: Ends the connection and the session of a client id, in a later turn.
-    """
-
     name = "flapping"
     metrics = (
         gauge("flapping.count", "Client ids whose connections are counted."),
@@ -119,7 +90,6 @@ class FlappingPart(HookedPart):
         self._kick = kick
 
     async def start(self) -> None:
-        """Count connections where a zone asks for it."""
         self._detector = FlappingDetector(
             self._settings, self._bans.bans, self._bans.now_s, self._clock, _log, self._kick
         )
@@ -130,14 +100,12 @@ class FlappingPart(HookedPart):
         return None if settings == self._settings else Change(lambda: self._use(settings))
 
     def tick(self, uptime_us: int) -> None:
-        """Forget clients whose span of time is over."""
         self._detector.expire()
 
     def samples(self) -> list[Sample]:
         return plain(self._detector.statistics())
 
     def wanted(self) -> Sequence[Hook]:
-        """When clients connect, if any zone counts that."""
         if not any(zone.enable for zone in self._settings.values()):
             return ()
         return (

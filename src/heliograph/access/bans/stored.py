@@ -37,12 +37,6 @@ class StoredBans:
 
     While the disk refuses, bans hold in memory and are written again at each tick. While those of an earlier process
     cannot be read, the list refuses all clients: it does not know the bans.
-
-    Args:
-        bans: The list.
-        open_state: Opens the database, when it is needed first.
-        is_there: Whether there is one on the disk.
-        alarms: Where an alarm stands while the disk does not work.
     """
 
     def __init__(self, bans: BanList, open_state: Callable[[], StateDatabase], is_there: bool, alarms: Alarms) -> None:
@@ -59,7 +53,6 @@ class StoredBans:
 
     @property
     def state(self) -> StateDatabase | None:
-        """The database, once it was needed."""
         return self._state
 
     def load(self) -> None:
@@ -108,7 +101,6 @@ class StoredBans:
             self._submit()
 
     async def close(self) -> None:
-        """Write what was decided, and close."""
         if self._changes:
             self._submit()
         if self._state is not None:
@@ -171,11 +163,6 @@ class StoredBans:
 
 
 def decode(key: bytes, value: bytes) -> Ban:
-    """The ban of a record.
-
-    Raises:
-        ValueError: It is not one.
-    """
     kind, _, who = key[len(BAN) :].decode().partition("\0")
     record = msgspec.msgpack.decode(value, type=_Record)
     key_of(kind, who)

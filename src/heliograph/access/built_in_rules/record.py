@@ -21,12 +21,10 @@ RECORDS: Final = tuple(_KIND_OF)
 
 
 def key_of(kind: str, name: str) -> bytes:
-    """The key of one client id or user name, or of all clients."""
     return _BYTES[kind] + name.encode()
 
 
 def prefix_of(kind: str) -> bytes:
-    """What the keys of a kind begin with."""
     return _BYTES[kind]
 
 
@@ -39,11 +37,7 @@ def encode(rows: list[Row]) -> bytes:
 
 
 def decode(value: bytes) -> list[Row]:
-    """The rule objects of a value.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """Raises `ValueError`."""
     rows = json.loads(value)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is no list of objects")

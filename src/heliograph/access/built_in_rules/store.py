@@ -26,13 +26,7 @@ _RULES_OF_A_TURN: Final = 200  # so many are encoded before others have their tu
 
 @dataclass(frozen=True, slots=True)
 class OwnRules:
-    """The rules of one client id, one user name or all clients.
-
-    Attributes:
-        kind: `clientid`, `username` or `all`.
-        name: The client id or user name; empty for all.
-        rows: The rule objects, in the order in which they are tried; their form is not checked here.
-    """
+    """The rules of one client id, one user name or (without a name) all clients; their form is not checked here."""
 
     kind: str
     name: str
@@ -42,13 +36,10 @@ class OwnRules:
 class BuiltInRules:
     """The rules of one node; owned by its part, from its opening to `close`. Used in the event loop's thread.
 
-    Args:
-        state: The database, not open yet.
-
     Attributes:
         version: Rises with every change.
         on_change: Called after every change.
-        fault: Why they could not be read the last time; empty if they could.
+        fault: Why they could not be read the last time.
     """
 
     def __init__(self, state: LocalState) -> None:
@@ -74,11 +65,7 @@ class BuiltInRules:
         return self._is_open
 
     def get(self, kind: str, name: str = "") -> list[Row]:
-        """The rules of one client id or user name, or of all clients; empty if it has none.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """`StorageError` if the database cannot be read now."""
         try:
             value = self._state.get(record.key_of(kind, name))
             rows = [] if value is None else self._decoded(kind, name, value)
@@ -89,12 +76,9 @@ class BuiltInRules:
         return rows
 
     async def put(self, changes: Iterable[OwnRules]) -> None:
-        """Give client ids and user names these rules, in the place of those that they had; none takes theirs away.
+        """Replace the rules of owners, all of them or none (`StorageError`); empty rows delete those of one.
 
         Returns when all of it is on the disk; it holds for all clients from then on.
-
-        Raises:
-            StorageError: It was not written.
         """
         batch, count = StateBatch(), 0
         for own in changes:
@@ -111,22 +95,13 @@ class BuiltInRules:
             await self._commit(batch)
 
     async def clear(self, kinds: Iterable[str] = KINDS) -> None:
-        """Take all rules of some kinds away.
-
-        Raises:
-            StorageError: It was not written.
-        """
         batch = StateBatch()
         for kind in kinds:
             batch.delete_prefix(record.prefix_of(kind))
         await self._commit(batch)
 
     def walk(self, kinds: Iterable[str] = KINDS) -> Iterator[OwnRules]:
-        """All rules, by name within a kind; they may change between two of them.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """By name within a kind; they may change between two of them."""
         for kind in kinds:
             prefix, after = record.prefix_of(kind), b""
             while page := self._state.scan(prefix, after, _PAGE):
@@ -136,7 +111,6 @@ class BuiltInRules:
                     yield OwnRules(kind, name, self._decoded(kind, name, value))
 
     async def close(self) -> None:
-        """Commit what was taken, and close."""
         if self._is_open:
             self._is_open = False
             await self._state.close()

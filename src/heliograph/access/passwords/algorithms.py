@@ -48,11 +48,7 @@ def verify(algorithm: PasswordHashAlgorithm, password: bytes, stored: bytes, sal
 
 
 def check_length(algorithm: PasswordHashAlgorithm, password: bytes) -> None:
-    """Refuse a new password of which an algorithm would ignore a part, or which it would never accept.
-
-    Raises:
-        PasswordTooLongError: It is such a one.
-    """
+    """Refuse (`PasswordTooLongError`) a new password that the algorithm would cut, or never accept."""
     limits = {"bcrypt": BCRYPT_BYTES_MAX, "pbkdf2": SLOW_PASSWORD_BYTES_MAX}
     limit = limits.get(algorithm.name, _MQTT_BYTES_MAX)
     if len(password) > limit:
@@ -62,11 +58,7 @@ def check_length(algorithm: PasswordHashAlgorithm, password: bytes) -> None:
 
 
 def hash_password(algorithm: PasswordHashAlgorithm, password: bytes) -> tuple[bytes, bytes]:
-    """The hash of a new password, and its salt.
-
-    Raises:
-        PasswordTooLongError: See `check_length`.
-    """
+    """The hash of a new password, and its salt; raises as `check_length`."""
     check_length(algorithm, password)
     if algorithm.name == "bcrypt":
         import bcrypt
@@ -80,18 +72,13 @@ def hash_password(algorithm: PasswordHashAlgorithm, password: bytes) -> tuple[by
 
 
 def unlike_any(algorithm: PasswordHashAlgorithm, bcrypt_cost: int = 10) -> tuple[bytes, bytes]:
-    """A hash and salt that no password has, whose check takes as long as that of a real one.
-
-    Args:
-        bcrypt_cost: What the hash of a real user costs.
-    """
+    """A hash and salt that no password has, whose check takes as long as that of a real one."""
     if algorithm.name == "bcrypt":
         return b"$2b$%02d$" % bcrypt_cost + b"." * 53, b""
     return b"-" * 64, b"0" * (2 * _SALT_BYTES)
 
 
 def bcrypt_cost_of(stored: bytes) -> int | None:
-    """The cost of a bcrypt hash that can be checked; None for anything else."""
     found = _BCRYPT.fullmatch(stored)
     cost = 0 if found is None else int(found[1])
     return cost if 4 <= cost <= BCRYPT_COST_MAX else None
@@ -109,7 +96,7 @@ def _verify_bcrypt(password: bytes, stored: bytes) -> bool:
 
 
 def _digest(algorithm: PasswordHashAlgorithm, password: bytes, salt: bytes) -> bytes:
-    """The hexadecimal digits of a digest, or of the key that pbkdf2 derives."""
+    """Hexadecimal digits."""
     if algorithm.name == "pbkdf2":
         assert algorithm.mac_fun is not None
         assert algorithm.iterations is not None

@@ -20,12 +20,7 @@ _SALTED: Final = b"ssha"
 
 
 def verify_ldap_hash(stored: bytes, password: bytes | None) -> bool:
-    """Whether a password belongs to the value of an attribute. Never raises: what cannot be read matches nothing.
-
-    Args:
-        stored: The value: a scheme in any case and the digest; with SSHA the salt follows the digest.
-        password: The password; None matches nothing.
-    """
+    """Whether a password belongs to the value of an attribute, a scheme in any case and the digest (SSHA: and salt)."""
     found = _VALUE.fullmatch(stored) or _VALUE.fullmatch(_decoded(b"".join(stored.split())) or b"")
     if found is None or password is None:
         return False

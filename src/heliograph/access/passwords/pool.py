@@ -35,13 +35,6 @@ class PasswordsBusyError(Exception):
 
 
 class PasswordPool:
-    """Makes slow checks in threads; owned by the node, and used in its event loop only.
-
-    Args:
-        settings: How many threads, and how many logins may wait for them.
-        alarms: Where the alarm is raised while logins are refused; None for nowhere.
-    """
-
     def __init__(self, settings: PasswordThreads, alarms: Alarms | None = None) -> None:
         self._settings = settings
         self._alarms = alarms
@@ -57,21 +50,14 @@ class PasswordPool:
     def check(
         self, algorithm: PasswordHashAlgorithm, password: bytes, stored: bytes, salt: bytes = b""
     ) -> Awaitable[bool]:
-        """Check a password; see `algorithms.verify`. A check that is cancelled before it begins is not made.
-
-        Raises:
-            PasswordsBusyError: Too many wait.
-        """
+        """`algorithms.verify`; `PasswordsBusyError` if too many wait. Cancelled before it begins, it is not made."""
         return self.run(partial(verify, algorithm, password, stored, salt))
 
     def run(self, work: Callable[[], Result], *, is_refused: bool = True) -> "asyncio.Future[Result]":
         """Do a piece of work in a thread that takes milliseconds without the interpreter's lock.
 
         Args:
-            is_refused: Whether it is refused where too many wait; else it waits behind them.
-
-        Raises:
-            PasswordsBusyError: Too many wait.
+            is_refused: Whether it is refused (`PasswordsBusyError`) where too many wait; else it waits behind them.
         """
         if is_refused and self._load() >= 1:
             self._refuse()
@@ -85,7 +71,6 @@ class PasswordPool:
         return answer
 
     def use(self, settings: PasswordThreads) -> None:
-        """Use other limits from now on."""
         self._settings = settings
         self._threads.limit(settings.threads)
 
@@ -95,7 +80,6 @@ class PasswordPool:
         self._end_alarm()
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics."""
         return {
             "passwords.waiting": self._waiting,
             "passwords.checked": self.checked,
@@ -174,13 +158,6 @@ def _tell(answer: "asyncio.Future[Result]", result: Result) -> None:
 
 
 class PasswordCheck:
-    """Checks passwords by one algorithm; owned by an authenticator, and used in the event loop only.
-
-    Args:
-        algorithm: How its passwords are hashed.
-        pool: Where slow checks are made.
-    """
-
     def __init__(self, algorithm: PasswordHashAlgorithm, pool: PasswordPool) -> None:
         self.algorithm = algorithm
         self._pool = pool
@@ -196,9 +173,6 @@ class PasswordCheck:
 
         Args:
             own: The algorithm of this user, where it is not the authenticator's.
-
-        Raises:
-            PasswordsBusyError: Too many logins wait; the client is to be refused with `SERVER_BUSY`.
         """
         if password is None:
             return False
@@ -212,16 +186,7 @@ class PasswordCheck:
         """Spend the time of a check where there is no such user, so that time does not tell which users there are.
 
         Where users have algorithms of their own, as imported ones have, a name costs what one of those costs that were
-        seen, always the same one.
-
-        Args:
-            name: Which user there is not.
-
-        Returns:
-            False, or what becomes False.
-
-        Raises:
-            PasswordsBusyError: As in `check`.
+        seen, always the same one. Returns and raises as `check`.
         """
         if password is None:
             return False

@@ -19,12 +19,6 @@ BOOTSTRAPPED: Final = "from_bootstrap_file_"
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """An API key of a file.
-
-    Attributes:
-        secret_hash: SHA-256 of its secret.
-    """
-
     api_key: str
     secret_hash: bytes
     role: str
@@ -39,7 +33,7 @@ def api_key_of(name: str) -> str:
 
 
 def new_secret() -> str:
-    """A secret that is new: 32 random bytes in base 62."""
+    """32 random bytes in base 62."""
     number = int.from_bytes(secrets.token_bytes(_SECRET_BYTES))
     digits = []
     while number:
@@ -49,16 +43,12 @@ def new_secret() -> str:
 
 
 def secret_hash_of(secret: str) -> bytes:
-    """What is kept of a secret. It is random: a fast hash gives nothing away."""
+    """A secret is random: a fast hash gives nothing away."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def file_keys(file: str | Path) -> Iterator[FileKey]:
-    """The keys of a bootstrap file: `key:secret` or `key:secret:role` a line; blank lines count nothing.
-
-    Raises:
-        PeopleError: While they are taken: a line is wrong, or the file cannot be read. The message has no secret.
-    """
+    """Lines of `key:secret` or `key:secret:role`, read lazily; a bad one raises `PeopleError`, without its secret."""
     path = Path(file)
     for count, (number, line) in enumerate(_lines(path)):
         if count >= FILE_KEYS_MAX:

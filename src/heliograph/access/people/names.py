@@ -21,15 +21,10 @@ _API_KEY: Final = re.compile(r"[!-9;-~]{1,256}", re.ASCII)  # what a bootstrap f
 
 
 class PeopleError(ValueError):
-    """A user or an API key cannot be so; the message says what was given and what is valid."""
+    """A name, role or description that is refused; the message says what was given and what is valid."""
 
 
 def check_username(name: str) -> None:
-    """Refuse what is no name of a user.
-
-    Raises:
-        PeopleError: It is not one.
-    """
     if not _USERNAME.fullmatch(name):
         raise PeopleError(
             f"{_shown(name)} is no name of a user; letters, digits and underscores are valid, 100 of them at most"
@@ -37,11 +32,6 @@ def check_username(name: str) -> None:
 
 
 def check_key_name(name: str) -> None:
-    """Refuse what is no name of an API key.
-
-    Raises:
-        PeopleError: It is not one.
-    """
     if len(name) > _KEY_NAME_MAX or not _KEY_NAME.fullmatch(name):
         raise PeopleError(
             f"{_shown(name)} is no name of an API key; a letter and then letters, digits, hyphens and underscores are "
@@ -50,31 +40,16 @@ def check_key_name(name: str) -> None:
 
 
 def check_api_key(api_key: str) -> None:
-    """Refuse what cannot be an API key in a header.
-
-    Raises:
-        PeopleError: It cannot.
-    """
     if not _API_KEY.fullmatch(api_key):
         raise PeopleError("it is no API key; 1 to 256 printable characters without a colon or a space are valid")
 
 
 def check_role(role: str, roles: tuple[str, ...]) -> None:
-    """Refuse what is no role.
-
-    Raises:
-        PeopleError: It is not one of these.
-    """
     if role not in roles:
         raise PeopleError(f"{_shown(role)} is no role; {', '.join(roles)} are valid")
 
 
 def check_description(text: str) -> None:
-    """Refuse a description that is too long.
-
-    Raises:
-        PeopleError: It is.
-    """
     if len(text) > DESCRIPTION_MAX:
         raise PeopleError(f"the description has {len(text):,} characters; {DESCRIPTION_MAX:,} are valid")
 

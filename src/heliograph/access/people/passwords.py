@@ -19,11 +19,7 @@ _KINDS: Final = (frozenset(string.ascii_letters), frozenset(string.digits), froz
 
 
 def check_password(password: str) -> None:
-    """Refuse a new password that is too weak.
-
-    Raises:
-        PeopleError: It is; the message does not show it.
-    """
+    """Refuse a new password that is too weak; the message does not show it."""
     if len(password) < LENGTH_MIN:
         raise PeopleError(f"the password has {len(password)} characters; {LENGTH_MIN} to {LENGTH_MAX} are valid")
     check_length(password)
@@ -34,22 +30,18 @@ def check_password(password: str) -> None:
 
 
 def check_length(password: str) -> None:
-    """Refuse a password that no login could have.
-
-    Raises:
-        PeopleError: It is too long.
-    """
+    """Refuse a password that no login could have."""
     if len(password) > LENGTH_MAX:
         raise PeopleError(f"the password has {len(password)} characters; {LENGTH_MIN} to {LENGTH_MAX} are valid")
 
 
 def hash_of(password: str) -> str:
-    """The hash of a password, with a salt of its own; takes long."""
+    """Takes long."""
     return _hasher().hash(password)
 
 
 def is_password(password: str, stored: str) -> bool:
-    """Whether a password belongs to a hash; takes long. Never raises: what is no hash matches nothing."""
+    """Takes long. Never raises: what is no hash matches nothing."""
     if not is_hash(stored) or len(password) > LENGTH_MAX:
         password, stored = "", NO_PASSWORD  # it takes as long as with one, so that it does not show that there is none
     from argon2.exceptions import InvalidHashError, VerificationError

@@ -13,7 +13,6 @@ class ManagementUser(msgspec.Struct, array_like=True, frozen=True):
     """A user who logs in with a password.
 
     Attributes:
-        role: One of `names.USER_ROLES`.
         version: The revision in which it was changed the last time: tokens of an earlier one have ended.
         is_default: Whether it was made of `dashboard.default_username`; such a one stays.
         totp_secret: The secret of its second factor; empty where it has none.
@@ -37,8 +36,6 @@ class StoredApiKey(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         api_key: The part that is no secret; no other has the same.
-        secret_hash: SHA-256 of the secret.
-        role: One of `names.KEY_ROLES`.
         expires_s: When it ends, in seconds since the epoch; None for never.
     """
 
@@ -59,25 +56,14 @@ def key_of(kind: bytes, name: str) -> bytes:
 
 
 def encode(record: ManagementUser | StoredApiKey) -> bytes:
-    """The bytes of a record."""
     return msgspec.msgpack.encode(record)
 
 
 def decode(kind: type[RecordT], value: bytes) -> RecordT:
-    """The record of some bytes.
-
-    Raises:
-        msgspec.MsgspecError: They are not valid.
-    """
     return msgspec.msgpack.decode(value, type=kind)
 
 
 def decode_revision(value: bytes) -> int:
-    """The number of the last change.
-
-    Raises:
-        ValueError: It is not one.
-    """
     if len(value) != 8:
         raise ValueError(f"a revision has 8 bytes, and this {len(value)}")
     return int.from_bytes(value)

@@ -36,11 +36,7 @@ class PeopleStore:
     """The users and API keys of one node; owned by its part, and used in the event loop's thread.
 
     Each change gets the next revision, which is on the disk with it. What `put` and `delete` submit is seen by the next
-    `find`, so that a check and the change that rests on it are one if nothing is awaited between them.
-
-    Args:
-        state: The database, not open yet.
-        is_there: Whether it is on the disk; one that is not is made by the first change.
+    `find`, so a check and its change are one if nothing is awaited between them. All raise `StorageError`.
     """
 
     def __init__(self, state: LocalState, is_there: Callable[[], bool]) -> None:
@@ -51,62 +47,32 @@ class PeopleStore:
 
     @property
     def is_open(self) -> bool:
-        """Whether the database was needed."""
         return self._is_open
 
     @property
     def revision(self) -> int:
-        """The number of the last change; 0 before the first.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """The number of the last change; 0 before the first."""
         value = self._get(REVISION)
         return 0 if value is None else decode_revision(value)
 
     def find_user(self, name: str) -> ManagementUser | None:
-        """A user.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
         value = self._get(key_of(USER, name))
         return None if value is None else self._decoded(ManagementUser, name, value)
 
     def find_key(self, name: str) -> StoredApiKey | None:
-        """An API key by its name.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
         value = self._get(key_of(API_KEY, name))
         return None if value is None else self._decoded(StoredApiKey, name, value)
 
     def users(self) -> Iterator[tuple[str, ManagementUser]]:
-        """All users with their names; they may change between two of them.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """They may change between two of them."""
         return self._walk(USER, ManagementUser)
 
     def api_keys(self) -> Iterator[tuple[str, StoredApiKey]]:
-        """All API keys with their names; they may change between two of them.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
+        """They may change between two of them."""
         return self._walk(API_KEY, StoredApiKey)
 
     async def put_user(self, name: str, record: ManagementUser, *, ends_tokens: bool = True) -> ManagementUser:
-        """Keep a user; on the disk when this returns.
-
-        Args:
-            ends_tokens: Whether what it had got by logging in ends: it gets a new version.
-
-        Raises:
-            StorageError: It is not kept.
-        """
+        """Keep a user; on the disk when this returns. Its tokens end with `ends_tokens`: it gets a new version."""
         batch, revision = self._batch()
         if ends_tokens:
             record = msgspec.structs.replace(record, version=revision)
@@ -115,14 +81,7 @@ class PeopleStore:
         return record
 
     async def put_keys(self, records: Mapping[str, StoredApiKey], gone: Iterable[str] = ()) -> None:
-        """Keep API keys by their names; all are on the disk when this returns, or none is.
-
-        Args:
-            gone: The names of those that go.
-
-        Raises:
-            StorageError: They are not kept.
-        """
+        """Keep keys by their names, delete those that are `gone`; all is on the disk when this returns, or nothing."""
         batch, _ = self._batch()
         for name in gone:
             batch.delete(key_of(API_KEY, name))
@@ -131,17 +90,12 @@ class PeopleStore:
         await self._commits.commit(batch)
 
     async def delete(self, kind: bytes, name: str) -> None:
-        """Delete a user or a key, for good when this returns.
-
-        Raises:
-            StorageError: It is not.
-        """
+        """Delete a user or a key, for good when this returns."""
         batch, _ = self._batch()
         batch.delete(key_of(kind, name))
         await self._commits.commit(batch)
 
     async def close(self) -> None:
-        """Commit what was taken, and close."""
         if self._is_open:
             await self._state.close()
 
@@ -188,7 +142,7 @@ class PeopleStore:
 
 
 async def load_keys(store: PeopleStore, file: str, now_s: int) -> int:
-    """Take the keys of a file; how many were new or changed. What goes wrong is logged, and ends it."""
+    """How many were new or changed. A fault is logged, and ends it."""
     try:
         found = await asyncio.to_thread(_read, file)
         records, gone = _changes(store, found, now_s)
@@ -202,7 +156,7 @@ async def load_keys(store: PeopleStore, file: str, now_s: int) -> int:
 
 
 def _read(file: str) -> dict[str, FileKey]:
-    """The keys of a file up to its first mistake; of several lines for one key the last counts."""
+    """The keys up to the first mistake; of several lines for one key the last counts."""
     found: dict[str, FileKey] = {}
     try:
         for key in file_keys(file):

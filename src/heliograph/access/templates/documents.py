@@ -17,12 +17,7 @@ _OPERATOR: Final = "$"
 class DocumentTemplate:
     """A document whose texts and keys are templates; numbers, booleans and null stay as they are.
 
-    Args:
-        document: The document of the configuration.
-        names: The names that are allowed.
-
     Attributes:
-        names: The names of the placeholders.
         unknown: Names that are not allowed, for a warning.
     """
 
@@ -33,26 +28,17 @@ class DocumentTemplate:
         self._prepared = self._prepare(document)
 
     def render(self, values: Values) -> Document:
-        """The document for a client, in which every value that was inserted is (a part of) a text."""
+        """Every value that was inserted is (a part of) a text."""
         return _rendered(self._prepared, values, False)
 
     def json(self, values: Values) -> bytes:
-        """The document for a client, as JSON.
-
-        Raises:
-            TemplateError: A value is not UTF-8.
-        """
         try:
             return orjson.dumps(self.render(values))
         except (TypeError, orjson.JSONEncodeError):
             raise TemplateError("a value is not UTF-8, which JSON cannot say") from None
 
     def query(self, values: Values) -> Document:
-        """The document for a client, as a filter of a document database.
-
-        Raises:
-            TemplateError: A value would make a key an operator, or name another field.
-        """
+        """Raises `TemplateError` if a value would make a key an operator, or name another field."""
         return _rendered(self._prepared, values, True)
 
     def _prepare(self, document: Document) -> _Prepared:
@@ -85,7 +71,6 @@ def _rendered(prepared: _Prepared, values: Values, is_query: bool) -> Document:
 
 
 def _field(value: str) -> str:
-    """A value that is to be (a part of) the name of a field."""
     if _OPERATOR in value or "." in value or "\0" in value:
         raise TemplateError("a value would make the name of a field an operator or another field")
     return value

@@ -30,7 +30,6 @@ def _in_name(character: str) -> str:
 
 
 def _is_byte(character: str) -> bool:
-    """Whether it stands for a byte that is not UTF-8."""
     return "\udc80" <= character <= "\udcff"
 
 

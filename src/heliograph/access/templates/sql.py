@@ -22,8 +22,6 @@ class Statement:
     Args:
         text: The statement of the configuration. Double quotes around a placeholder are dropped; within single quotes
             `?` is a text of the statement, and no parameter.
-        names: The names that are allowed.
-        dialect: One of `DIALECTS`.
 
     Attributes:
         text: The statement for the server.
@@ -47,11 +45,7 @@ class Statement:
         self.text = texts[0] + "".join(mark + part for mark, part in zip(marks, texts[1:], strict=True))
 
     def params(self, values: Values) -> list[str]:
-        """The parameters for a client: texts, empty where it has no value.
-
-        Raises:
-            TemplateError: A value is not UTF-8.
-        """
+        """Empty where the client has no value; `TemplateError` if one is not UTF-8."""
         return [utf8(values.get(name, ""), name) for name in self.names]
 
     def __repr__(self) -> str:
@@ -59,11 +53,6 @@ class Statement:
 
 
 def utf8(value: str, name: str) -> str:
-    """A value that is to be UTF-8.
-
-    Raises:
-        TemplateError: It is not.
-    """
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -89,11 +78,7 @@ def _check_quotes(template: Template) -> None:
 
 
 def _open_after(text: str, closing: str) -> str:
-    """What ends the quotes or comment that are open behind a text; empty if none are.
-
-    Args:
-        closing: What ends those that are open before it.
-    """
+    """What ends the quotes or comment that are open behind a text, of which `closing` ends those open before it."""
     at = 0
     while at < len(text):
         if closing:

@@ -26,7 +26,6 @@ class Template:
         drops_quotes: Whether double quotes around a placeholder belong to it, as in SQL.
 
     Attributes:
-        text: The same.
         texts: What stands before, between and behind the placeholders: one more than there are names.
         names: The names of the placeholders, in their order.
         unknown: Names that are not allowed, for a warning.
@@ -55,11 +54,7 @@ class Template:
         self.texts.append(literal + text[done:])
 
     def render(self, values: Values, encode: Callable[[str], str] | None = None) -> str:
-        """The text for a client; what a client has no value for is empty.
-
-        Args:
-            encode: What makes a value safe for the place where the text is used, such as `ldap.filter_value`.
-        """
+        """Without a value it is empty; `encode` makes one safe for its place, such as `ldap.filter_value`."""
         pieces = [self.texts[0]]
         for name, text in zip(self.names, self.texts[1:], strict=True):
             value = values.get(name, "")
@@ -68,7 +63,6 @@ class Template:
         return "".join(pieces)
 
     def topic(self, values: Values) -> str | None:
-        """The topic for a client; None if it has no value for a placeholder."""
         return self.render(values) if all(name in values for name in self.names) else None
 
     def __repr__(self) -> str:
@@ -81,11 +75,5 @@ def _is_allowed(name: str, names: Collection[str]) -> bool:
 
 
 def warn_of_unknown(where: str, names: Iterable[str]) -> None:
-    """Write a line for each placeholder that is not allowed.
-
-    Args:
-        where: What they stand in, for people.
-        names: `Template.unknown`, or that of several templates.
-    """
     for name in names:
         _log.warning("%s: ${%s} is no placeholder here and stays as it is", where, name)

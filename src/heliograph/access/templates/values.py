@@ -32,7 +32,6 @@ def client_values(client: ClientInfo, attempt: AuthAttempt | None = None, **more
     """What placeholders stand for where they are about a client.
 
     Args:
-        attempt: Its authentication, whose user name and password count; None once it is authenticated.
         more: Values of other names, or in the place of those of the client.
     """
     username = client.username if attempt is None else attempt.username

@@ -14,10 +14,6 @@ _DOTS: Final = (".", "..")
 class UrlTemplate:
     """A URL whose path and query may hold placeholders.
 
-    Args:
-        url: The URL of the configuration.
-        names: The names that are allowed.
-
     Attributes:
         base: Scheme, host and port.
         unknown: Names that are not allowed, for a warning.
@@ -37,14 +33,7 @@ class UrlTemplate:
         self.unknown = [*self._path.unknown, *self._query.unknown]
 
     def render(self, values: Values, more_query: str = "") -> str:
-        """The URL for a client.
-
-        Args:
-            more_query: A rendered form that follows the query.
-
-        Raises:
-            TemplateError: A value would name a folder above, or make the URL too long.
-        """
+        """`TemplateError` if a value names a folder above, or the URL gets too long. `more_query` follows the query."""
         path = self._path.render(values, _encoded)
         if self._path.names and any(segment in _DOTS for segment in path.split("/")):
             raise TemplateError("a value would make a segment of the URL's path '.' or '..'")
@@ -56,12 +45,7 @@ class UrlTemplate:
 
 
 class FormTemplate:
-    """A form (`a=1&b=2`), whose names and values may hold placeholders.
-
-    Args:
-        fields: Names and values of the configuration.
-        names: The names of placeholders that are allowed.
-    """
+    """A form (`a=1&b=2`), whose names and values may hold placeholders."""
 
     def __init__(self, fields: Mapping[str, str], names: Collection[str]) -> None:
         self._fields = [(Template(name, names), Template(value, names)) for name, value in fields.items()]
@@ -69,18 +53,13 @@ class FormTemplate:
         self.unknown = [name for pair in self._fields for template in pair for name in template.unknown]
 
     def render(self, values: Values) -> str:
-        """The form for a client, encoded."""
         return "&".join(
             f"{_encoded(name.render(values))}={_encoded(value.render(values))}" for name, value in self._fields
         )
 
 
 def header_value(value: str) -> str:
-    """A value that is to be (a part of) the value of a header.
-
-    Raises:
-        TemplateError: It would end the header, or is not UTF-8.
-    """
+    """`TemplateError` if a value would end the header, or is not UTF-8."""
     if any((character < " " and character != "\t") or character == "\x7f" for character in value):
         raise TemplateError("a value with control characters cannot stand in a header")
     if any("\ud800" <= character <= "\udfff" for character in value):

@@ -31,10 +31,8 @@ class FileUser:
     """A user of a file.
 
     Attributes:
-        user_id: The user name or client id.
         secret: The password, or its hash, as the type of the file says.
-        salt: The salt of a hash.
-        algorithm: Of a hash: the `password_hash_algorithm` that it was made with; None for that of the authenticator.
+        algorithm: Of a hash; None for that of the authenticator.
     """
 
     user_id: str
@@ -48,8 +46,7 @@ def read_users(text: bytes, form: str, kind: str) -> Iterator[FileUser]:
     """The users of a file, in its order; the same user may come twice.
 
     Args:
-        form: The file's extension: `csv` or `json`.
-        kind: What it holds of passwords: `plain` or `hash`.
+        kind: `plain` or `hash`.
 
     Raises:
         UserFileError: While it is read: it has a form that is not known, or a bad record, or no user.
@@ -68,7 +65,7 @@ def read_users(text: bytes, form: str, kind: str) -> Iterator[FileUser]:
 
 
 def _csv_rows(text: bytes) -> Iterator[tuple[str, dict[str, object]]]:
-    """The lines, each with its columns by name; fields end at commas and blanks, and there is no quoting."""
+    """Fields end at commas and blanks, and there is no quoting."""
     names: list[str] | None = None
     for number, line in enumerate(_lines(text), 1):
         if not line:
@@ -86,7 +83,7 @@ def _csv_rows(text: bytes) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def _lines(text: bytes) -> Iterator[str]:
-    """The lines of a file, which end with CR, LF or both; read one by one, since there may be a million."""
+    """Lines end with CR, LF or both; read one by one, since there may be a million."""
     try:
         for line in io.TextIOWrapper(io.BytesIO(text), "utf-8"):
             yield line.removesuffix("\n")
@@ -146,11 +143,7 @@ def _text(row: dict[str, object], name: str, place: str, default: str | None = N
 
 
 def read_mosquitto(text: bytes) -> Iterator[FileUser]:
-    """The users of a file that `mosquitto_passwd` wrote: `$6$SALT$HASH` or `$7$ITERATIONS$SALT$HASH`, in Base64.
-
-    Raises:
-        UserFileError: While it is read: a line is not one of these, or there is no user.
-    """
+    """Lines of `$6$SALT$HASH` or `$7$ITERATIONS$SALT$HASH`, in Base64; raises `UserFileError` while they are read."""
     is_empty = True
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith(b"#"):

@@ -25,29 +25,19 @@ _SALT_BYTES: Final = 16
 
 
 def user_with_password(password: bytes, algorithm: PasswordHashAlgorithm, *, is_superuser: bool) -> PasswordUser:
-    """A user with a new password, hashed with a salt of its own.
-
-    Raises:
-        PasswordTooLongError: The algorithm does not take all of it.
-    """
+    """Hashed with a salt of its own; raises `PasswordTooLongError`."""
     hashed, salt = hash_password(algorithm, password)
     return PasswordUser(hashed, salt, is_superuser, own_algorithm(algorithm))
 
 
 def new_scram_user(digest: str, password: bytes, iterations: int, is_superuser: bool) -> ScramUser:
-    """A user of SCRAM with a new password and a salt of its own."""
     salt = secrets.token_bytes(_SALT_BYTES)
     keys = scram_keys(digest, password, salt, iterations)
     return ScramUser(keys.stored_key, keys.server_key, salt, iterations, digest, is_superuser)
 
 
 def user_of_file(user: FileUser, kind: str, algorithm: PasswordHashAlgorithm) -> PasswordUser:
-    """A user of a file that was checked.
-
-    Args:
-        kind: `plain` or `hash`.
-        algorithm: How new passwords are hashed.
-    """
+    """A user of a file that was checked; `kind` is `plain` or `hash`."""
     if kind == "plain":
         return user_with_password(user.secret, algorithm, is_superuser=user.is_superuser)
     own = None if user.algorithm is None else own_algorithm(user.algorithm)
@@ -55,11 +45,7 @@ def user_of_file(user: FileUser, kind: str, algorithm: PasswordHashAlgorithm) ->
 
 
 def checked_users(text: bytes, form: str, kind: str, algorithm: PasswordHashAlgorithm) -> Iterator[FileUser]:
-    """The users of a file; see `read_users`.
-
-    Raises:
-        UserFileError: While it is read: also where a password is too long for the algorithm.
-    """
+    """See `read_users`; also raises `UserFileError` where a password is too long for the algorithm."""
     for user in read_users(text, form, kind):
         if kind == "plain":
             try:
@@ -71,14 +57,7 @@ def checked_users(text: bytes, form: str, kind: str, algorithm: PasswordHashAlgo
 
 @dataclass(frozen=True, slots=True)
 class BootstrapFile:
-    """A bootstrap file that was read and found good; nothing of it is added yet.
-
-    Attributes:
-        file: Its path.
-        text: What it holds.
-        kind: `plain` or `hash`.
-        algorithm: How new passwords are hashed.
-    """
+    """A bootstrap file that was read and found good; nothing of it is added yet."""
 
     file: str
     text: bytes
@@ -86,11 +65,7 @@ class BootstrapFile:
     algorithm: PasswordHashAlgorithm
 
     async def add(self, users: UserGroup[PasswordUser], pool: PasswordPool) -> None:
-        """Add the users that are not there yet, in turns of the event loop.
-
-        Raises:
-            StorageError: The database does not take them all.
-        """
+        """Add the users that are not there yet, in turns of the event loop; raises `StorageError`."""
         added = count = 0
         for part in _parts(checked_users(self.text, _form(self.file), self.kind, self.algorithm)):
             count += len(part)
@@ -106,11 +81,7 @@ class BootstrapFile:
 
 
 async def read_bootstrap(file: str, kind: str, algorithm: PasswordHashAlgorithm) -> BootstrapFile:
-    """A bootstrap file, read and checked in turns of the event loop.
-
-    Raises:
-        UserFileError: It cannot be used.
-    """
+    """Read and checked in turns of the event loop; raises `UserFileError`."""
     try:
         text = await asyncio.to_thread(Path(file).read_bytes)
     except OSError as error:

@@ -13,8 +13,6 @@ class PasswordUser(msgspec.Struct, frozen=True, array_like=True):
     """A user of `password_based:built_in_database`.
 
     Attributes:
-        password_hash: The hash, as `access.passwords` compares it.
-        salt: The salt; empty for none.
         own: The algorithm of this hash (name, salt position, function, iterations, length); None for that of the
             authenticator.
     """
@@ -26,7 +24,6 @@ class PasswordUser(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def algorithm(self) -> PasswordHashAlgorithm | None:
-        """The algorithm of this hash; None for that of the authenticator."""
         if self.own is None:
             return None
         name, salt_position, mac_fun, iterations, dk_length = self.own
@@ -37,15 +34,7 @@ class PasswordUser(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ScramUser(msgspec.Struct, frozen=True, array_like=True):
-    """A user of `scram:built_in_database`.
-
-    Attributes:
-        stored_key: See `scram_keys`.
-        server_key: Likewise.
-        salt: The salt.
-        iterations: The iterations of the keys.
-        digest: `sha256` or `sha512`.
-    """
+    """A user of `scram:built_in_database`, with the keys of `scram_keys`; its digest is `sha256` or `sha512`."""
 
     stored_key: bytes
     server_key: bytes
@@ -70,5 +59,4 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def encode(record: UserRecord) -> bytes:
-    """A record as the database keeps it."""
     return _ENCODER.encode(record)

@@ -28,14 +28,7 @@ class ScramError(Exception):
 
 
 class ClientFirst:
-    """A client's first message, read.
-
-    Attributes:
-        username: Who it says it is.
-
-    Raises:
-        ScramError: It is not one.
-    """
+    """A client's first message; raises `ScramError`."""
 
     def __init__(self, message: bytes) -> None:
         found = _FIRST.fullmatch(message) if len(message) <= _MESSAGE_BYTES_MAX else None
@@ -49,8 +42,6 @@ class ScramExchange:
     """One exchange after the client's first message; owned by the attempt that it belongs to.
 
     Args:
-        first: That message.
-        user: What is kept of the user.
         nonce: The server's part of the nonce; by chance if empty.
 
     Attributes:
@@ -64,11 +55,7 @@ class ScramExchange:
         self.server_first = b"r=%s,s=%s,i=%d" % (self._nonce, b64encode(user.salt), user.iterations)
 
     def finish(self, message: bytes) -> bytes:
-        """The server's last message, for a client that has proved that it knows the password.
-
-        Raises:
-            ScramError: It has not.
-        """
+        """The server's last message, for a client that has proved to know the password; else raises `ScramError`."""
         found = _FINAL.fullmatch(message) if len(message) <= _MESSAGE_BYTES_MAX else None
         if found is None:
             raise ScramError("the client's final message is not valid")
@@ -105,23 +92,14 @@ def _decoded(text: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What a server keeps of one password.
-
-    Attributes:
-        stored_key: Proves that a client knows the password.
-        server_key: Proves to the client that the server knows these keys.
-    """
+    """`stored_key` proves that a client knows the password, `server_key` that the server knows these keys."""
 
     stored_key: bytes
     server_key: bytes
 
 
 def scram_keys(digest: str, password: bytes, salt: bytes, iterations: int) -> ScramKeys:
-    """The keys of a password, which is taken as its bytes are, without normalisation.
-
-    Args:
-        digest: `sha256` or `sha512`.
-    """
+    """The password is taken as its bytes are, without normalisation; `digest` is `sha256` or `sha512`."""
     salted = hashlib.pbkdf2_hmac(digest, password, salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", digest)
     return ScramKeys(hashlib.new(digest, client_key).digest(), hmac.digest(salted, b"Server Key", digest))

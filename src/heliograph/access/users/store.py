@@ -32,25 +32,13 @@ class UserExistsError(Exception):
 
 @dataclass(slots=True)
 class ImportCounts:
-    """What became of the users of a file.
-
-    Attributes:
-        added: New ones.
-        overwritten: Users that were there, and are as the file says now.
-        kept: Users that were there, and stay as they were.
-    """
-
     added: int = 0
     overwritten: int = 0
     kept: int = 0
 
 
 class UserStore:
-    """The database of users; owned by the node, and used in its event loop only.
-
-    Args:
-        open_state: Opens the database, which is done when it is needed first.
-    """
+    """The database of users; owned by the node, and used in its event loop only. All methods raise `StorageError`."""
 
     def __init__(self, open_state: Callable[[], StateDatabase]) -> None:
         self._open_state = open_state
@@ -62,11 +50,6 @@ class UserStore:
 
     @property
     def state(self) -> StateDatabase:
-        """The database, opened.
-
-        Raises:
-            StorageError: It cannot be read now.
-        """
         if self._state is None:
             self._state = self._open_state()
         if not self._is_resumed:
@@ -81,21 +64,10 @@ class UserStore:
         return self._state
 
     def group(self, model: type[UserRecordT], chain: str, authenticator: str) -> "UserGroup[UserRecordT]":
-        """The users of one authenticator.
-
-        Args:
-            model: What is kept of each.
-            chain: A listener as `tcp:default`; empty for the chain of all listeners.
-            authenticator: Its id, as `password_based:built_in_database`.
-        """
         return UserGroup(self, model, chain, authenticator)
 
     def delete_group(self, chain: str, authenticator: str) -> None:
-        """Delete the users of an authenticator that is gone, in turns of the event loop; no crash brings one back.
-
-        Raises:
-            StorageError: The database does not take it.
-        """
+        """Delete the users of an authenticator that is gone, in turns of the event loop; no crash brings one back."""
         name = _group_name(chain, authenticator)
         batch = StateBatch()
         batch.put(_DELETED + name, b"")
@@ -104,25 +76,17 @@ class UserStore:
             self._again.add(name)
 
     async def commit(self, batch: StateBatch) -> None:
-        """Make changes, and wait until they are on the disk.
-
-        Raises:
-            StorageError: They are not.
-        """
+        """Make changes, and wait until they are on the disk."""
         if self._commits is None:
             self._commits = AwaitedCommits(self.state)
         await self._commits.commit(batch)
 
     def is_deleted(self, name: bytes) -> bool:
-        """Whether the users of a group are being deleted: none of them is there any more."""
+        """The users of a group are being deleted: none of them is there any more."""
         return name in self._purges
 
     async def purged(self, name: bytes) -> None:
-        """Wait until the deleted users of a group are gone, so that those that come now stay.
-
-        Raises:
-            StorageError: The database does not take it.
-        """
+        """Wait until the deleted users of a group are gone, so that those that come now stay."""
         _ = self.state  # goes on with what an earlier process did not end
         if name not in self._purges:
             return
@@ -133,7 +97,6 @@ class UserStore:
             task.result()
 
     async def close(self) -> None:
-        """Commit what was taken, and close."""
         for task in self._purges.values():
             task.cancel()
         await asyncio.gather(*self._purges.values(), return_exceptions=True)
@@ -141,7 +104,7 @@ class UserStore:
             await self._state.close()
 
     def _purge(self, name: bytes) -> bool:
-        """Begin to delete the users of a group; False where that is under way."""
+        """False where that is under way."""
         before = self._purges.get(name)
         if before is not None and not before.done():
             return False
@@ -176,12 +139,7 @@ class UserStore:
 
 
 class UserGroup(Generic[UserRecordT]):
-    """The users of one authenticator; a view of the store.
-
-    Attributes:
-        chain: See `UserStore.group`.
-        authenticator: Likewise.
-    """
+    """The users of one authenticator; a view of the store. All methods raise `StorageError`."""
 
     def __init__(self, store: UserStore, model: type[UserRecordT], chain: str, authenticator: str) -> None:
         self._store = store
@@ -198,17 +156,11 @@ class UserGroup(Generic[UserRecordT]):
             self._store.state.get(self._prefix)
 
     def health(self) -> str:
-        """Why users cannot be read; empty if they can."""
         state = self._store.opened
         is_open = state is None or state.statistics().get("open", 1)
         return "" if is_open else "the database of users cannot be opened; the log says why"
 
     def find(self, user_id: str) -> UserRecordT | None:
-        """A user; None if there is none.
-
-        Raises:
-            StorageError: The database cannot be read now.
-        """
         key = self._key(user_id)
         found = self._store.state.get(key)
         if found is not None and not self._store.is_deleted(self._name):
@@ -220,34 +172,21 @@ class UserGroup(Generic[UserRecordT]):
         return None
 
     async def add(self, user_id: str, record: UserRecordT) -> None:
-        """Add a user, who is on the disk when this returns.
-
-        Raises:
-            UserExistsError: There is one of that id.
-            StorageError: The database does not take it.
-        """
+        """On the disk when this returns; `UserExistsError` if there is one of that id."""
         await self._store.purged(self._name)  # nothing is waited for between the look and the write
         if self.find(user_id) is not None:
             raise UserExistsError
         await self.put(user_id, record)
 
     async def put(self, user_id: str, record: UserRecordT) -> None:
-        """Add or change a user; it is on the disk when this returns.
-
-        Raises:
-            StorageError: The database does not take it.
-        """
+        """Add or change a user; it is on the disk when this returns."""
         await self._store.purged(self._name)
         batch = StateBatch()
         batch.put(self._key(user_id), encode(record))
         await self._store.commit(batch)
 
     async def delete(self, user_id: str) -> bool:
-        """Delete a user, for good when this returns; False if there was none.
-
-        Raises:
-            StorageError: The database does not take it.
-        """
+        """Delete a user, for good when this returns; False if there was none."""
         if self._store.state.get(self._key(user_id)) is None or self._store.is_deleted(self._name):
             return False
         batch = StateBatch()
@@ -256,11 +195,7 @@ class UserGroup(Generic[UserRecordT]):
         return True
 
     def walk(self, after: str = "") -> Iterator[tuple[str, UserRecordT]]:
-        """The users behind an id, in the order of their ids; users may come and go between any two of them.
-
-        Raises:
-            StorageError: While it is walked: the database cannot be read now.
-        """
+        """The users behind an id, in the order of their ids; users may come and go between any two of them."""
         last = self._key(after) if after else b""
         while page := self._store.state.scan(self._prefix, last, _PAGE):
             if self._store.is_deleted(self._name):
@@ -275,9 +210,6 @@ class UserGroup(Generic[UserRecordT]):
         Args:
             users: Checked by now. Of several with one id the last counts if users are overwritten, else the first.
             overwrite: Whether users that are there become as these say, or are kept.
-
-        Raises:
-            StorageError: The database does not take them all.
         """
         await self._store.purged(self._name)
         counts = ImportCounts()

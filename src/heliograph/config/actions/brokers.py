@@ -42,8 +42,6 @@ _MECHANISMS: Final = {"plain": "PLAIN", "scram_sha_256": "SCRAM-SHA-256", "scram
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaLogin:
-    """Who connects to Kafka, by SASL."""
-
     mechanism: str = setting(Words(_MECHANISMS), "PLAIN", "How.")
     username: str = required(Text("a user name"), "Who.")
     password: Secret = required(SecretText(), "The password for it, or `file://PATH` with it.")
@@ -51,8 +49,6 @@ class KafkaLogin:
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaConnectorConfig(ConnectorConfig):
-    """A Kafka cluster."""
-
     bootstrap_hosts: tuple[str, ...] = required(
         ServerAddresses(), "Brokers from which the others are learned (port 9092)."
     )
@@ -66,7 +62,6 @@ class KafkaConnectorConfig(ConnectorConfig):
 
     @property
     def servers(self) -> tuple[Address, ...]:
-        """Hosts and ports."""
         return tuple(map(ServerAddress(_KAFKA_PORT).convert, self.bootstrap_hosts))
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -75,8 +70,6 @@ class KafkaConnectorConfig(ConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaMessage:
-    """The message that is made of a row."""
-
     key: str = setting(RowTemplate(), "${.clientid}", "Template of the key.")
     value: str = setting(RowTemplate(), "${.}", "Template of the value.")
     timestamp: str = ignored(RowTemplate(), "${.timestamp}")
@@ -84,8 +77,6 @@ class KafkaMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaHeader:
-    """One header."""
-
     kafka_ext_header_key: str = required(Text("a name without placeholders", r"[^$]+"), "Its name.")
     kafka_ext_header_value: str = required(RowTemplate(), "Template of its value.")
 
@@ -102,8 +93,6 @@ class KafkaBuffer:
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaParameters:
-    """The message, and its topic."""
-
     topic: str = required(RowTemplate("a topic, which may be a template", r"(?s).*\S.*"), "Template of the topic.")
     message: KafkaMessage = section(KafkaMessage, "The message.")
     kafka_ext_headers: tuple[KafkaHeader, ...] = section_list(KafkaHeader, "Its headers.")
@@ -126,15 +115,11 @@ class KafkaParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaAction(ActionConfig):
-    """Each row is a message in Kafka."""
-
     parameters: KafkaParameters = required_section(KafkaParameters, "The message.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MqttConnectorConfig(ServerConnectorConfig):
-    """An MQTT broker."""
-
     server: Address = required(ServerAddress(1883), "Where it is.")
     clientid_prefix: str = setting(AnyText(), "", "What client ids begin with.")
     max_inflight: int = setting(
@@ -155,8 +140,6 @@ class MqttConnectorConfig(ServerConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MqttParameters:
-    """The message that is made of a row."""
-
     topic: str = required(RowTemplate("a template of a topic", r"(?s).*\S.*"), "Template of the topic.")
     qos: int = setting(Integer(0, 2), 1, "Quality of service; a placeholder is not there.")
     retain: bool = setting(Boolean(), False, "Whether the broker keeps each message; a placeholder is not there.")
@@ -165,6 +148,4 @@ class MqttParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class MqttAction(ActionConfig):
-    """Each row is published to a broker."""
-
     parameters: MqttParameters = required_section(MqttParameters, "The message.")

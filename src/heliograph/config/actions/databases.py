@@ -31,64 +31,48 @@ def _sql() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class PgsqlConnectorConfig(ServerConnectorConfig):
-    """A PostgreSQL."""
-
     server: Address = required(ServerAddress(5432), "Where PostgreSQL is.")
     database: str = required(_DATABASE, "The database.")
     pool_size: int = ignored(Integer(1, 1000), 8)
     disable_prepared_statements: bool = ignored(Boolean(), False)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The server."""
         return ((self.server.host, self.server.port),)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlConnectorConfig(ServerConnectorConfig):
-    """A MySQL or MariaDB."""
-
     server: Address = required(ServerAddress(3306), "Where MySQL or MariaDB is.")
     database: str = required(_DATABASE, "The database.")
     username: str | None = setting(Text("a user name"), "root", "Who connects.")
     pool_size: int = ignored(Integer(1, 1000), 8)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The server."""
         return ((self.server.host, self.server.port),)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqlParameters:
-    """What is done with a row."""
-
     sql: str = _sql()
 
 
 @dataclass(frozen=True, kw_only=True)
 class PgsqlAction(ActionConfig):
-    """Each row is a statement in PostgreSQL."""
-
     parameters: SqlParameters = required_section(SqlParameters, "The statement.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlParameters(SqlParameters):
-    """What is done with a row."""
-
     undefined_vars_as_null: bool = ignored(Boolean(), False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlAction(ActionConfig):
-    """Each row is a statement in MySQL or MariaDB."""
-
     parameters: MysqlParameters = required_section(MysqlParameters, "The statement.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedisParameters(RedisPlace):
-    """Where a Redis is, and who connects."""
-
     username: str | None = optional(Text("a user name"), "Who connects.")
     password: Secret | None = optional(SecretText(), "The password for it, or `file://PATH` with it.")
     pool_size: int = ignored(Integer(1, 1000), 8)
@@ -96,13 +80,10 @@ class RedisParameters(RedisPlace):
 
 @dataclass(frozen=True, kw_only=True)
 class RedisConnectorConfig(ConnectorConfig):
-    """A Redis: a server, the primary that sentinels name, or a cluster."""
-
     parameters: RedisParameters = required_section(RedisParameters, "Where it is.")
     tls: ClientTls | None = optional_section(ClientTls, "TLS to the servers.", name="ssl", has_switch=True)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The servers or sentinels."""
         return tuple((each.host, each.port) for each in self.parameters.addresses)
 
 
@@ -112,7 +93,6 @@ class CommandTemplate(Kind[tuple[str, ...]]):
     expected = 'a list of texts, as in [LPUSH, messages, "${payload}"]'
 
     def convert(self, value: Content) -> tuple[str, ...]:
-        """The command and its arguments."""
         if not isinstance(value, list) or not value:
             raise RefusedError
         words = tuple(RowTemplate().convert(item.value) for item in value)
@@ -121,20 +101,15 @@ class CommandTemplate(Kind[tuple[str, ...]]):
         return words
 
     def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        """A list."""
         return list(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedisActionParameters:
-    """The command that is made of a row."""
-
     command_template: tuple[str, ...] = required(CommandTemplate(), "The command; its arguments are templates.")
     redis_type: str = ignored(Choice("single", "sentinel", "cluster"), "single")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedisAction(ActionConfig):
-    """Each row is a command of Redis."""
-
     parameters: RedisActionParameters = required_section(RedisActionParameters, "The command.")

@@ -34,8 +34,6 @@ class BaseUrl(Text):
 
 
 class LowerMethod(Choice):
-    """A method with a body, in letters of any case."""
-
     def __init__(self) -> None:
         super().__init__("post", "put", "patch")
 
@@ -45,8 +43,6 @@ class LowerMethod(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class HttpConnectorConfig(ConnectorConfig):
-    """A web service."""
-
     url: str = required(BaseUrl(), "Where it is; the path of an action follows it.")
     headers: Mapping[str, str] = setting(Texts(), {}, "Headers of every request, by name.", is_secret=True)
     pool_size: int = setting(Integer(1, 64), 8, "Requests at a time.")
@@ -65,8 +61,6 @@ class HttpConnectorConfig(ConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HttpParameters:
-    """The request that is made of a row."""
-
     path: str = setting(RowTemplate(), "", "Template of what follows the URL of the connector.")
     method: str = setting(LowerMethod(), "post", "Method of the request.")
     headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.", is_secret=True)
@@ -77,6 +71,4 @@ class HttpParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class HttpAction(ActionConfig):
-    """Each row is a request to a web service."""
-
     parameters: HttpParameters = section(HttpParameters, "The request.")

@@ -40,8 +40,6 @@ Fault: TypeAlias = tuple[tuple[str, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """Connectors by type and name."""
-
     http: Mapping[str, HttpConnectorConfig] = named_sections_of(_HTTP + "HttpConnectorConfig", "Web services.")
     kafka_producer: Mapping[str, KafkaConnectorConfig] = named_sections_of(
         _BROKERS + "KafkaConnectorConfig", "Kafka clusters."
@@ -66,8 +64,6 @@ class ConnectorSettings:
 
 @dataclass(frozen=True, slots=True)
 class ActionSettings:
-    """Actions by type and name."""
-
     http: Mapping[str, HttpAction] = named_sections_of(_HTTP + "HttpAction", "Requests to web services.")
     kafka_producer: Mapping[str, KafkaAction] = named_sections_of(_BROKERS + "KafkaAction", "Messages in Kafka.")
     pgsql: Mapping[str, PgsqlAction] = named_sections_of(_DATABASES + "PgsqlAction", "Statements in PostgreSQL.")

@@ -31,7 +31,7 @@ class TableColumns(Texts):
     expected = f"an object of columns and their types, as in {{ temp = double }}; types are {', '.join(_TYPES)}"
 
     def convert(self, value: Content) -> Mapping[str, str]:
-        """Names that the rule language takes as they are."""
+        """Names must be ones that the rule language takes as they are."""
         columns = super().convert(value)
         if not columns:
             raise RefusedError("a table has at least one column")
@@ -58,7 +58,6 @@ class TablePlace(Text):
         self._may_be_empty = may_be_empty
 
     def convert(self, value: Content) -> str:
-        """Without a slash at the end."""
         if value == "" and self._may_be_empty:
             return ""
         if not isinstance(value, str) or not value.strip() or "\0" in value:
@@ -71,8 +70,6 @@ class TablePlace(Text):
 
 @dataclass(frozen=True, kw_only=True)
 class TableConnectorConfig(ConnectorConfig):
-    """Where tables lie."""
-
     place: str = setting(
         TablePlace(may_be_empty=True),
         "",
@@ -89,8 +86,6 @@ class TableConnectorConfig(ConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TableParameters:
-    """The table."""
-
     path: str = required(TablePlace(), "Directory of the table, below the place of the connector.")
     columns: Mapping[str, str] = required(
         TableColumns(), "Its columns, each the value of that name in a row; what a row lacks is null."
@@ -105,36 +100,26 @@ class TableParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetParameters(TableParameters):
-    """The table."""
-
     compression: str = setting(Choice("zstd", "snappy", "gzip", "lz4", "none"), "zstd", "How files are compressed.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetAction(ActionConfig):
-    """Rows become Parquet files."""
-
     parameters: ParquetParameters = required_section(ParquetParameters, "The table.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaParameters(TableParameters):
-    """The table."""
-
     merge_schema: bool = setting(Boolean(), False, "Whether columns that the table does not have are added to it.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaAction(ActionConfig):
-    """Rows go to a Delta Lake table."""
-
     parameters: DeltaParameters = required_section(DeltaParameters, "The table.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergConnectorConfig(ConnectorConfig):
-    """A catalog of Apache Iceberg."""
-
     catalog: Mapping[str, str] = setting(
         Texts(),
         {},
@@ -147,8 +132,6 @@ class IcebergConnectorConfig(ConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergParameters:
-    """The table."""
-
     table: str = required(Text("a name such as obs, or weather.obs", r"[\w-]+(\.[\w-]+)*"), "The table.")
     columns: Mapping[str, str] = required(
         TableColumns(), "Its columns, each the value of that name in a row; what a row lacks is null."
@@ -160,23 +143,17 @@ class IcebergParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergAction(ActionConfig):
-    """Rows go to an Apache Iceberg table."""
-
     parameters: IcebergParameters = required_section(IcebergParameters, "The table.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3Transport:
-    """How a store is spoken to."""
-
     use_tls: bool = setting(Boolean(), True, "Whether over TLS, with the system's authorities.")
     region: str = setting(AnyText(), "", "The region; empty for what the environment says.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3ConnectorConfig(ConnectorConfig):
-    """A store that speaks S3."""
-
     host: str = required(Text("a host", r"[A-Za-z0-9.\[\]:_-]+"), "The host.", is_place=True)
     port: int = setting(Integer(1, 65_535), 443, "Its port.", is_place=True)
     access_key_id: Secret = required(SecretText(), "The key.")
@@ -189,16 +166,12 @@ class S3ConnectorConfig(ConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class S3Container:
-    """What files are."""
-
     type: str = setting(Choice("json_lines", "csv", "parquet", "orc"), "json_lines", "Their type.")
     compression: str | None = optional(Text("a compression"), "How they are compressed, as docs/sinks.md has it.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3Parameters:
-    """The files."""
-
     bucket: str = required(Text("the name of a bucket", r"[A-Za-z0-9][A-Za-z0-9._-]*"), "The bucket.")
     key: str = required(TablePlace(), "Directory of the files in it; names of files are made of batch and number.")
     mode: str = setting(
@@ -218,8 +191,6 @@ class S3Parameters:
 
 @dataclass(frozen=True, kw_only=True)
 class S3Action(ActionConfig):
-    """Rows become files in a bucket."""
-
     parameters: S3Parameters = required_section(S3Parameters, "The files.")
 
 

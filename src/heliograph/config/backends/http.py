@@ -17,8 +17,6 @@ _HEADERS: Final = {"accept": JSON, "cache-control": "no-cache"}
 # Without slots: classes with slots cannot be joined.
 @dataclass(frozen=True, kw_only=True)
 class HttpConnection:
-    """How a service is connected to."""
-
     connect_timeout: float = setting(Duration(0.001), 15.0, "How long opening a connection may take.")
     pool_size: int = setting(Integer(1, 1000), 8, "Connections at most; that many requests are made at a time.")
     enable_pipelining: int = setting(

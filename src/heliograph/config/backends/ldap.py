@@ -78,11 +78,7 @@ class LdapConnection:
 
 
 def _after(text: str, at: int, depth: int) -> int:
-    """Where the filter ends that begins there.
-
-    Raises:
-        RefusedError: None does.
-    """
+    """Where the filter ends that begins there; raises `RefusedError` if none does."""
     if text[at : at + 1] != "(" or depth > _DEPTH_MAX:
         raise RefusedError(f"a filter begins with a bracket, at character {at + 1}")
     at += 1

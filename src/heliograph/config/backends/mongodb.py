@@ -35,7 +35,6 @@ class MongoFilter(Kind[Mapping[str, Plain]]):
     expected = 'an object, as in { username = "${username}" }'
 
     def read(self, node: Node) -> Mapping[str, Plain]:
-        """The filter as plain values."""
         found = to_plain(node)
         if not isinstance(found, dict):
             raise RefusedError
@@ -43,16 +42,11 @@ class MongoFilter(Kind[Mapping[str, Plain]]):
         return found
 
     def plain(self, value: Mapping[str, Plain]) -> dict[str, Plain]:
-        """The object."""
         return dict(value)
 
 
 class Unsupported(Kind[None]):
-    """A setting of EMQX that there is not here.
-
-    Args:
-        why: Why, in a sentence.
-    """
+    """A setting of EMQX that there is not here; `why` is a sentence."""
 
     expected = "nothing"
 
@@ -60,11 +54,9 @@ class Unsupported(Kind[None]):
         self._why = why
 
     def convert(self, value: Content) -> NoReturn:
-        """No value is accepted."""
         raise RefusedError(self._why)
 
-    def plain(self, value: None) -> None:
-        """Nothing."""
+    def plain(self, value: None) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,16 +128,11 @@ class MongoConnection:
 
     @property
     def place(self) -> str:
-        """Where, for people."""
         return ",".join(map(str, self.addresses)) + f"/{self.database}"
 
 
 def _refuse_programs(found: Mapping[str, Plain]) -> None:
-    """Refuse placeholders where a value would be read as more than a text.
-
-    Raises:
-        RefusedError: There is one.
-    """
+    """Refuse placeholders where a value would be read as more than a text."""
     pending: list[tuple[Plain, str]] = [(dict(found), "")]
     while pending:
         value, below = pending.pop()

@@ -8,8 +8,6 @@ from heliograph.settings.kinds import Boolean, Duration, Integer, Size, Unless
 
 @dataclass(frozen=True, slots=True)
 class NodeCacheConfig:
-    """Answers of backends, kept for all clients of a node."""
-
     enable: bool = setting(Boolean(), False, "Whether answers of backends are kept.")
     cache_ttl: float = setting(Duration(0.001), 60.0, "How long an answer is kept.")
     max_count: int | None = setting(

@@ -27,8 +27,6 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
 @dataclass(frozen=True, kw_only=True)
 class RedisConnection(RedisPlace):
-    """Where a Redis is, and how it is asked."""
-
     username: str | None = optional(Text("a user name"), "Who connects.")
     password: Secret | None = optional(SecretText(), "The password for it.")
     pool_size: int = setting(Integer(1, 1000), 8, "Connections at most; in a cluster, questions at a time.")
@@ -38,11 +36,7 @@ class RedisConnection(RedisPlace):
 
 @dataclass(frozen=True, slots=True)
 class RedisCommand:
-    """A command: its name in capitals, its key (a template), and the fields that it asks for.
-
-    Attributes:
-        text: As the operator wrote it.
-    """
+    """A command as it was written, its name in capitals, its key (a template), and the fields that it asks for."""
 
     text: str
     name: str
@@ -51,16 +45,12 @@ class RedisCommand:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its words, with the name as it was written."""
+        """With the name as it was written."""
         return tuple(command_words(self.text))
 
     @staticmethod
     def of_user(text: str) -> RedisCommand:
-        """A command that asks for the password of a user.
-
-        Raises:
-            RedisCommandError: It is something else.
-        """
+        """A command that asks for the password of a user; raises `RedisCommandError`."""
         command = _read(text, ("HGET", "HMGET"))
         for field in command.fields:
             if field not in _USER_FIELDS:
@@ -73,11 +63,7 @@ class RedisCommand:
 
     @staticmethod
     def of_rules(text: str) -> RedisCommand:
-        """A command that asks for the rules of a client.
-
-        Raises:
-            RedisCommandError: It is something else.
-        """
+        """A command that asks for the rules of a client; raises `RedisCommandError`."""
         command = _read(text, ("HGETALL", "HMGET"))
         if command.name == "HGETALL" and command.fields:
             raise RedisCommandError("HGETALL has a key only")
@@ -87,19 +73,13 @@ class RedisCommand:
 
 
 class RedisCommandText(Kind[RedisCommand]):
-    """A command of Redis.
-
-    Args:
-        read: `RedisCommand.of_user` or `RedisCommand.of_rules`.
-        expected: What is valid.
-    """
+    """A command that `read` takes, `RedisCommand.of_user` or `RedisCommand.of_rules`."""
 
     def __init__(self, read: Callable[[str], RedisCommand], expected: str) -> None:
         self._read = read
         self.expected = expected
 
     def convert(self, value: Content) -> RedisCommand:
-        """The command, taken apart."""
         if not isinstance(value, str):
             raise RefusedError
         try:
@@ -108,7 +88,6 @@ class RedisCommandText(Kind[RedisCommand]):
             raise RefusedError(str(error)) from None
 
     def plain(self, value: RedisCommand) -> str:
-        """The command as it was written."""
         return value.text
 
 
@@ -122,11 +101,7 @@ class RedisCommandError(ValueError):
 
 
 def command_words(text: str) -> list[str]:
-    """The words of a command.
-
-    Raises:
-        RedisCommandError: A quote is not closed, or does not end its word, or a word is not UTF-8.
-    """
+    """Raises `RedisCommandError` if a quote is not closed, or does not end its word, or a word is not UTF-8."""
     words: list[str] = []
     at = 0
     while True:
@@ -142,11 +117,7 @@ def command_words(text: str) -> list[str]:
 
 
 def checked_name(words: Sequence[str], names: Collection[str]) -> str:
-    """The name of a command, in capitals; refused if it is not one of `names`, or has no key.
-
-    Raises:
-        RedisCommandError: See above.
-    """
+    """The name in capitals; `RedisCommandError` if it is not one of `names`, or has no key."""
     valid = " or ".join(f"{name} KEY" for name in names)
     if not words or words[0].upper() not in names:
         raise RedisCommandError(
@@ -158,7 +129,6 @@ def checked_name(words: Sequence[str], names: Collection[str]) -> str:
 
 
 def _word(text: str, at: int) -> tuple[bytes, int]:
-    """One word and where it ends."""
     word = bytearray()
     while at < len(text) and text[at] not in _BLANKS:
         if text[at] in "\"'":

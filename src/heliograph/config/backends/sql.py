@@ -40,8 +40,6 @@ class SqlConnection:
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresqlConnection(SqlConnection):
-    """A PostgreSQL and a query."""
-
     dialect: ClassVar[str] = "pg"
 
     server: Address = required(ServerAddress(5432), "Where PostgreSQL is.")
@@ -55,8 +53,6 @@ class PostgresqlConnection(SqlConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlConnection(SqlConnection):
-    """A MySQL or MariaDB and a query."""
-
     dialect: ClassVar[str] = "format"
 
     server: Address = required(ServerAddress(3306), "Where MySQL or MariaDB is.")

@@ -20,12 +20,6 @@ def _of_databases(declare: _Declare, name: str, meaning: str, unit: str = "") ->
 
 
 def samples_of(database: str, numbers: Mapping[str, float], commit_times: Histogram | None) -> list[Sample]:
-    """What a database counts.
-
-    Args:
-        database: Its name.
-        commit_times: How long its commits took; None where there were none.
-    """
     times = [] if commit_times is None else commit_times.samples("storage.commit_time", database)
     return [*labelled("storage", numbers, database), *times]
 
