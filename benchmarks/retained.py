@@ -34,7 +34,7 @@ from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker as Kernel
 from heliograph.broker.router import Router
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet, encode_publish
 from heliograph.mqtt.properties import Properties

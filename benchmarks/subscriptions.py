@@ -27,8 +27,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.shared_options import STRATEGIES, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
-from heliograph.config import Config
-from heliograph.config.settings import DEFAULT_ZONE
+from heliograph.config.settings import DEFAULT_ZONE, Config
 from heliograph.mqtt import packets as p
 from heliograph.node.options import channel_options
 from heliograph.session.mqtt_encoder import PACKET_BYTES_MAX, mqtt_encoder

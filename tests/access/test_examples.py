@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from heliograph.config import Sources
+from heliograph.config.layers import Sources
 from heliograph.node.checked_config import checked_config
 from support.cases import cases
 

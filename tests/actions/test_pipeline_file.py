@@ -9,7 +9,7 @@ import pytest
 from heliograph.actions.figures import query_name
 from heliograph.actions.pipeline_file import actions_file
 from heliograph.actions.sinks import of_row
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node.pipeline import PipelineRefusedError, validate
 from heliograph.settings.errors import ConfigError
 from support.cases import cases

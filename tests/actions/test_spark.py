@@ -17,8 +17,8 @@ from heliograph.actions.figures import query_name
 from heliograph.actions.pipeline_file import probe_section, sample_action
 from heliograph.actions.reachability import unreachable_reason
 from heliograph.cli.main import main
-from heliograph.config import load_config
 from heliograph.config.actions.roots import all_connectors
+from heliograph.config.loading import load_config
 from heliograph.mqtt import packets as p
 from support.managed_clients import connected
 from support.management import ManagedNode

@@ -103,7 +103,7 @@ RARE = (
 def test_a_start_with_default_settings_loads_nothing_that_it_does_not_use() -> None:
     script = f"""
 import sys, heliograph.cli.start
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node import Node
 from heliograph.node.checked_config import language_faults
 Node(Config())

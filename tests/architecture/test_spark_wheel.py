@@ -7,7 +7,6 @@ def test_the_wheel_for_spark_has_what_it_imports_and_nothing_of_a_broker() -> No
     # `closure` refuses modules of other rooms by itself.
     modules = closure().modules
     assert {"pyspark_heliograph", "heliograph.client.connection", "heliograph.pipeline.datasource.source"} <= modules
-    assert "heliograph.hocon.names" in modules, "it is imported at the first use of a name"
     assert not {name for name in modules if name.startswith("heliograph.config.")} - {"heliograph.config.schemas"}
     assert not {name for name in modules if name.startswith("heliograph.storage.")} - {
         "heliograph.storage.durable_files",

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 
 from heliograph.cli.main import whole_parser
-from heliograph.config import load_config
 from heliograph.config.contradictions import open_listener_faults
+from heliograph.config.loading import load_config
 from support.cases import cases
 
 _ROOT = Path(__file__).parents[2]

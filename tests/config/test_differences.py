@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
-from heliograph.config import Config, RuleConfig, TcpListener
 from heliograph.config.differences import differences, until_restart
+from heliograph.config.listeners import TcpListener
+from heliograph.config.rules import RuleConfig
+from heliograph.config.settings import Config
 from heliograph.settings.fields import How
 
 

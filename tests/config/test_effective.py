@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from heliograph.config import Config, Sources
 from heliograph.config.effective import EffectiveSetting, effective_settings
-from heliograph.hocon import parse_text, to_plain
+from heliograph.config.layers import Sources
+from heliograph.config.settings import Config
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.values import to_plain
 from heliograph.settings.fields import (
     ListOf,
     ListOfSections,

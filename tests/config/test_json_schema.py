@@ -11,7 +11,8 @@ import jsonschema_rs
 
 from heliograph.config.description import describe
 from heliograph.config.json_schema import json_schema
-from heliograph.hocon import parse_text, to_plain
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.values import to_plain
 from support.cases import cases
 
 _ROOT = Path(__file__).parents[2]

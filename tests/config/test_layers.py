@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config import Config, ConfigError, Sources, config_of, load_config
 from heliograph.config.effective import effective_settings
-from heliograph.hocon import parse_text, to_plain
+from heliograph.config.layers import Sources
+from heliograph.config.loading import config_of, load_config
+from heliograph.config.settings import Config
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.values import to_plain
+from heliograph.settings.errors import ConfigError
 from heliograph.settings.fields import settings_of
 from heliograph.settings.masking import NoSecretError, kept_secrets, masked
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from config.writing import Write, config_of, mistakes_in
-from heliograph.config import Config
 from heliograph.config.access_rules import parse_access_rule
+from heliograph.config.settings import Config
 from heliograph.settings.units import Address, Rate, UnixAddress, format_rate, parse_listener_address, parse_rate
 from support.cases import cases
 

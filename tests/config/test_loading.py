@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from config.writing import Write, config_of, mistakes_in
-from heliograph.config import Address, Config, ConfigError, TcpListener, environment_name, load_config
-from heliograph.config.listeners import TcpOptions
+from heliograph.config.listeners import TcpListener, TcpOptions
+from heliograph.config.loading import environment_name, load_config
+from heliograph.config.settings import Config
+from heliograph.settings.errors import ConfigError
+from heliograph.settings.units import Address
 from support.cases import cases
 
 
@@ -190,6 +193,6 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_without_a_file_the_grammar_library_is_not_loaded() -> None:
-    code = "import sys, heliograph.config as c; c.load_config(None, {}); print('lark' in sys.modules)"
+    code = "import sys, heliograph.config.loading as c; c.load_config(None, {}); print('lark' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed == "False\n"

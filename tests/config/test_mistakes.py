@@ -3,7 +3,8 @@
 import pytest
 
 from config.writing import Write, config_of, mistakes_in
-from heliograph.config import ConfigError, load_config
+from heliograph.config.loading import load_config
+from heliograph.settings.errors import ConfigError
 from support.cases import cases
 
 

@@ -1,8 +1,10 @@
 """A listener that other machines reach is not opened to strangers without leave."""
 
 from config.writing import Write
-from heliograph.config import ConfigError, Sources, config_of
 from heliograph.config.contradictions import open_listener_faults
+from heliograph.config.layers import Sources
+from heliograph.config.loading import config_of
+from heliograph.settings.errors import ConfigError
 from support.cases import cases
 
 USERS = '{ mechanism = cinfo, checks = [{ is_match = "true", result = allow }] }'

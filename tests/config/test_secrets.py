@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config import ConfigError, load_config
+from heliograph.config.loading import load_config
+from heliograph.settings.errors import ConfigError
 from heliograph.settings.secrets import Secret, SecretError
 
 SSL = 'listeners.ssl.default { bind = "127.0.0.1:0", ssl_options.password = "%s" }'

@@ -1,7 +1,8 @@
 """Settings of the services around the kernel: what their defaults are, and what an operator is told of mistakes."""
 
 from config.writing import Write, config_of, mistakes_in
-from heliograph.config import AutoSubscribeTopic, Config, FlappingDetect, RewriteRule
+from heliograph.config.services import AutoSubscribeTopic, FlappingDetect, RewriteRule
+from heliograph.config.settings import Config
 from support.cases import cases
 
 

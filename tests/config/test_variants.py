@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config import ConfigError, load_config
 from heliograph.config.authentication import CinfoConfig
+from heliograph.config.loading import load_config
 from heliograph.config.settings import Config
+from heliograph.settings.errors import ConfigError
 from support.cases import cases
 
 ONE = "{ mechanism = cinfo, checks = [{ is_match = \"str_eq(clientid, 'c')\", result = allow }] }"

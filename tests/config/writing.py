@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config import Config, ConfigError, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
+from heliograph.settings.errors import ConfigError
 
 Write = Callable[[str], Path]
 

@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from heliograph.broker import hooks
 from heliograph.cli.main import main
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.config_changes.edits import REPLACE, Edit
 from heliograph.config_changes.errors import (
     ChangeConflictError,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.node import Node

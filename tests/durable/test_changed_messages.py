@@ -10,7 +10,7 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message, make_message
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.cases import cases

@@ -19,7 +19,7 @@ from heliograph.broker.pending import Pending
 from heliograph.broker.publishing import publish
 from heliograph.channel.handles import CommitWaiter, ReaderHandle
 from heliograph.channel.options import ChannelOptions
-from heliograph.config import AutoSubscribeTopic
+from heliograph.config.services import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.policies.auto_subscribe import AutomaticSubscriptions

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from heliograph.hocon import HoconError, MemoryFiles, Plain, parse_text, to_plain
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.errors import HoconError
+from heliograph.hocon.files import MemoryFiles
+from heliograph.hocon.values import Plain, to_plain
 
 
 def value_of(text: str | bytes, files: Mapping[str, str | bytes] | None = None) -> Plain:

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.hocon import HoconError, Plain, apply_environment, parse_text, to_plain
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.environment import apply_environment
+from heliograph.hocon.errors import HoconError
+from heliograph.hocon.values import Plain, to_plain
 from hocon.reading import value_of
 from support.cases import cases
 

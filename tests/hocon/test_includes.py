@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.hocon import HoconError, Plain, parse_file, parse_text, to_plain
+from heliograph.hocon.document import parse_file, parse_text
+from heliograph.hocon.errors import HoconError
+from heliograph.hocon.values import Plain, to_plain
 from hocon.reading import error_of, value_of
 from support.cases import cases
 

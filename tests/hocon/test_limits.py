@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.hocon import HoconError, MemoryFiles, ParsingLimits, parse_text, to_json, to_plain
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.errors import HoconError
+from heliograph.hocon.files import MemoryFiles
+from heliograph.hocon.limits import ParsingLimits
+from heliograph.hocon.values import to_json, to_plain
 from hocon.reading import error_of, value_of
 from support.cases import cases
 from support.forms import examples

@@ -1,6 +1,6 @@
 """Several definitions of one path: merging, replacing, editing lists by index, `+=`."""
 
-from heliograph.hocon import Plain
+from heliograph.hocon.values import Plain
 from hocon.reading import error_of, value_of
 from support.cases import cases
 

@@ -1,6 +1,8 @@
 """Where errors and values say that they stand."""
 
-from heliograph.hocon import MemoryFiles, Node, parse_text
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.files import MemoryFiles
+from heliograph.hocon.values import Node
 from hocon.reading import error_of
 from support.cases import cases
 

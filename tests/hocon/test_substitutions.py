@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.hocon import Plain
+from heliograph.hocon.values import Plain
 from hocon.reading import error_of, value_of
 from support.cases import cases
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.hocon import Plain
+from heliograph.hocon.values import Plain
 from hocon.reading import error_of, field_of, value_of
 from support.cases import cases
 from support.forms import examples

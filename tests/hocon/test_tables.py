@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-_CODE = "from heliograph.hocon import parse_text, to_json; print(to_json(parse_text('a = [1 x]'), None))"
+_CODE = """
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.values import to_json
+print(to_json(parse_text("a = [1 x]"), None))
+"""
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Lexical rules: white space, comments, numbers, units, words, and what is illegal."""
 
-from heliograph.hocon import Plain
+from heliograph.hocon.values import Plain
 from hocon.reading import error_of, field_of, value_of
 from support.cases import cases
 

@@ -5,7 +5,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.hocon import Node, Plain, SourcePosition, parse_text, to_json, to_plain
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.errors import SourcePosition
+from heliograph.hocon.values import Node, Plain, to_json, to_plain
 from hocon.reading import value_of
 from support.cases import cases
 from support.forms import examples

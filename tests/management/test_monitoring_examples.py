@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.control.proto_v1.metrics import DeclaredMetric
 from heliograph.management.prometheus.emqx import add_cluster, stats_families
 from heliograph.management.prometheus.machine import MachineUse

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.broker import hooks
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node import Node
 
 LOUD = "EVERY CLIENT THAT REACHES"

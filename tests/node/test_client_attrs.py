@@ -16,9 +16,10 @@ from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.peer import Peer as Address
 from heliograph.cli.main import main
-from heliograph.config import ConfigError, load_config
+from heliograph.config.loading import load_config
 from heliograph.node import Node as RealNode
 from heliograph.rules.client_attrs import VARIABLES, client_attribute_faults
+from heliograph.settings.errors import ConfigError
 from support.cases import cases
 from support.kernel import Peer
 from support.options import CHANNEL, LISTENER

@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.broker.message import Message
 from heliograph.broker.subscription import Subscriber, Subscription
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node import Node
 from heliograph.node.reports import FaultLog
 from support.listening import CONNACK, CONNECT

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config import Config, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.control.proto_v1.broker import BROKER_METRICS, BROKER_STATS
 from heliograph.control.proto_v1.node import NODE_STATUS, NodeStatus
 from heliograph.node import Node

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node import Node
 from heliograph.node.reports import HookFailureLog
 from support.listening import CONNACK, CONNECT

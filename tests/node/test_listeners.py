@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.channel.context import ChannelContext
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.listeners import make_listeners
 from heliograph.rules.parts import make_environment

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.broker.faults import Faults
-from heliograph.config import Config, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.control import metrics
 from heliograph.control.proto_v1.metrics import MetricsWanted
 from heliograph.node import Node

@@ -6,7 +6,7 @@ from pathlib import Path
 from heliograph.broker import shared_options
 from heliograph.broker.hooks import Hooks
 from heliograph.channel.options import ChannelOptions, ListenerOptions
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.config.mqtt import INITIAL_STICKY_PICKS, SHARED_STRATEGIES, MqttConfig
 from heliograph.config.settings import levels_max
 from heliograph.node.options import make_broker

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config import Config, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.node import Node
 from heliograph.node.kernel import KernelPart
 from heliograph.parts import Part

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config import PipelineConfig, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.pipeline import PipelineConfig
 from heliograph.node.pipeline import ALARM, PipelineProcess
 from heliograph.observe.alarms import Alarms
 from heliograph.settings.errors import ConfigError

@@ -16,8 +16,9 @@ import pytest
 from heliograph.access.bans.ban_list import BanList
 from heliograph.access.bans.bootstrap import load_bans
 from heliograph.broker.hook_order import PLUGINS
-from heliograph.config import Config, load_config
 from heliograph.config.description import describe
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet

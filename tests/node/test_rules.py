@@ -9,7 +9,7 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node import Node
 from heliograph.rules.engine.faults import rule_faults
 from heliograph.settings.errors import ConfigError

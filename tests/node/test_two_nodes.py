@@ -8,7 +8,7 @@ import aiomqtt
 import psutil
 import pytest
 
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node import Node
 from heliograph.rules.schemas.sparkplug import sparkplug_schema
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config import LogConfig, LogFileConfig, LogTargetConfig
+from heliograph.config.log import LogConfig, LogFileConfig, LogTargetConfig
 from heliograph.observe.log_output import LogFileError, LogOutput, open_targets
 
 _LOGGER = logging.getLogger("heliograph.tests.log")

@@ -7,8 +7,8 @@ from pathlib import Path
 import heliograph
 from heliograph.cli.main import whole_parser
 from heliograph.cli.usage import commands_of
-from heliograph.config import load_config
 from heliograph.config.description import describe
+from heliograph.config.loading import load_config
 from heliograph.node import Node, memory_policy
 
 ROOT = Path(heliograph.__file__).parent

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from heliograph.broker.faults import Faults
-from heliograph.config import Config, LogConfig, LogTargetConfig
+from heliograph.config.log import LogConfig, LogTargetConfig
+from heliograph.config.settings import Config
 from heliograph.observe.metric import Sample, counter
 from heliograph.parts import Change, Part, Parts
 from heliograph.parts.lifecycle import PartOrderError, each, every

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from heliograph.hocon import parse_text
+from heliograph.hocon.document import parse_text
 from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
 from heliograph.cli.main import main
-from heliograph.hocon import parse_file
+from heliograph.hocon.document import parse_file
 from heliograph.pipeline.datasource.schemas import arrow_type, decode_column, read_schemas
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.section import FileSection

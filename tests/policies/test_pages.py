@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.broker import hooks
 from heliograph.cli.main import main
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from support.cases import cases
 from support.kernel import Kernel
 from support.services import Node

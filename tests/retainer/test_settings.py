@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node.options import retainer_options
 from heliograph.retainer.options import RetainerOptions
 from support.options import RETAINER

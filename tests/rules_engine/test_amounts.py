@@ -7,7 +7,7 @@ from dataclasses import replace
 from heliograph.broker.guid import IdSource
 from heliograph.broker.internal_publish_queue import PublishCounters
 from heliograph.broker.message import make_message
-from heliograph.config import RuleEngineConfig
+from heliograph.config.rules import RuleEngineConfig
 from heliograph.parts.threads import Threads
 from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.engine.strands import Strand

@@ -2,7 +2,7 @@
 
 import pytest
 
-from heliograph.config import PipelineAction, RepublishAction, RuleConfig
+from heliograph.config.rules import PipelineAction, RepublishAction, RuleConfig
 from heliograph.rules.engine.errors import PipelineStorageError, RuleActionError
 from heliograph.rules.errors import RuleSyntaxError
 from support.cases import cases

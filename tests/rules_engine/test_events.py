@@ -7,7 +7,7 @@ from typing import Any
 from heliograph.broker import hooks
 from heliograph.broker.message import make_message
 from heliograph.channel.options import ChannelOptions
-from heliograph.config import RuleConfig
+from heliograph.config.rules import RuleConfig
 from heliograph.mqtt import packets as p
 from heliograph.rules.events import COMMON_COLUMNS, EVENTS
 from support.cases import cases

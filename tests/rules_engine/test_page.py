@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from heliograph.config import ConsoleAction, PipelineAction, RepublishAction, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.rules import ConsoleAction, PipelineAction, RepublishAction
 from heliograph.rules.engine.counters import NAMES
 from heliograph.rules.engine.faults import rule_faults
 

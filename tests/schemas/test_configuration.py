@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config import Config, ConfigError, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.rules.schemas.configured import schema_faults, schema_settings
 from heliograph.rules.schemas.settings import HttpService
+from heliograph.settings.errors import ConfigError
 from support.cases import cases
 
 PROTO = 'syntax = "proto3"; message M { int32 n = 1; }'

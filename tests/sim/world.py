@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from heliograph.channel.context import ChannelContext
-from heliograph.config import Config, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.mqtt import packets as p
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases

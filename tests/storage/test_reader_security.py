@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from heliograph.config import ConfigError, load_config
+from heliograph.config.loading import load_config
 from heliograph.config.storage import FlightConfig, FlightTlsConfig, FlightTokenConfig
 from heliograph.processes.programs import Programs
+from heliograph.settings.errors import ConfigError
 from heliograph.settings.secrets import Secret
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.reader.configured import reader_security

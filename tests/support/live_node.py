@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
-from heliograph.config import Sources
+from heliograph.config.layers import Sources
 from heliograph.config_changes.audit import AuditLog
 from heliograph.config_changes.files import recover
 from heliograph.config_changes.manager import ConfigManager

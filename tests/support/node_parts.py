@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from heliograph.broker.hooks import Hooks
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node.options import make_broker
 from heliograph.node.parts import make_parts
 from heliograph.parts import Part, Parts

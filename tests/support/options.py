@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from heliograph.config import Config
-from heliograph.config.settings import DEFAULT_ZONE
+from heliograph.config.settings import DEFAULT_ZONE, Config
 from heliograph.node.options import channel_options, retainer_options
 
 CHANNEL: Final = channel_options(Config(), DEFAULT_ZONE)

@@ -11,7 +11,8 @@ from typing import Protocol, Self, TypeVar
 from heliograph.access.bans.ban_list import BanList
 from heliograph.access.bans.parts import BansPart
 from heliograph.broker.client import ClientInfo
-from heliograph.config import Config, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.decode import decode_packet, remaining_length
 from heliograph.mqtt.encode import encode_packet

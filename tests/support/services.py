@@ -8,7 +8,9 @@ from tempfile import TemporaryDirectory
 from heliograph.access.bans.ban_list import BanList
 from heliograph.access.bans.parts import BansPart
 from heliograph.channel.options import ChannelOptions
-from heliograph.config import Config, RuleConfig, load_config
+from heliograph.config.loading import load_config
+from heliograph.config.rules import RuleConfig
+from heliograph.config.settings import Config
 from heliograph.message_policies.parts import TransformationPart, ValidationPart
 from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import SchemaValidation

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from heliograph.hocon import parse_text
+from heliograph.hocon.document import parse_text
 from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
 

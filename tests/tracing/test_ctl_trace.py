@@ -11,7 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from heliograph.cli.main import main
-from heliograph.config import load_config
+from heliograph.config.loading import load_config
 from heliograph.node import Node
 
 SETTINGS = """

@@ -8,7 +8,7 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.broker.message import Message
 from heliograph.cli.main import main
-from heliograph.config import Operation, Transformation
+from heliograph.config.message_policies import Operation, Transformation
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.mqtt import packets as p
 from retainer.retaining import each

@@ -6,7 +6,7 @@ import pytest
 
 from heliograph.broker import hooks
 from heliograph.broker.message import Message
-from heliograph.config import Validation, ValidationCheck
+from heliograph.config.message_policies import Validation, ValidationCheck
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.mqtt import packets as p
 from support.cases import cases

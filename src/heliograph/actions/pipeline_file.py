@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from heliograph.actions.figures import query_name
 from heliograph.actions.sinks import ROW, columns_of, names_whole_row, sink_of
-from heliograph.config import Config
 from heliograph.config.actions.brokers import KafkaAction, KafkaParameters, MqttAction, MqttParameters
 from heliograph.config.actions.databases import (
     MysqlAction,
@@ -21,6 +20,7 @@ from heliograph.config.actions.http import HttpAction
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.roots import all_actions, connector_of, running_actions
 from heliograph.config.rules import rules_by_action
+from heliograph.config.settings import Config
 
 STORED_BELOW: Final = "$pipeline/"
 _WITH_TIMEOUT: Final = ("http", "postgresql", "mysql", "redis", "mqtt")

@@ -16,24 +16,22 @@ from typing import Final
 
 from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
 from heliograph.cli.usage import Actions
-from heliograph.config import Config, ConfigError, Layers, Sources, config_of
 from heliograph.config.authentication import BuiltInDatabaseConfig, JwtConfig
 from heliograph.config.contradictions import open_listener_faults
 from heliograph.config.json_schema import json_schema
-from heliograph.hocon import (
-    HoconError,
-    MemoryFiles,
-    Node,
-    Scalar,
-    apply_environment,
-    parse_text,
-    scalar_json,
-    to_json,
-)
+from heliograph.config.layers import Layers, Sources
+from heliograph.config.loading import config_of
+from heliograph.config.settings import Config
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.environment import apply_environment
+from heliograph.hocon.errors import HoconError
+from heliograph.hocon.files import MemoryFiles
+from heliograph.hocon.values import Node, Scalar, scalar_json, to_json
 from heliograph.node.checked_config import language_faults
 from heliograph.node.file_faults import Fault, file_faults
 from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.values import string_of
+from heliograph.settings.errors import ConfigError
 from heliograph.settings.masking import masked
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")

@@ -9,7 +9,8 @@ from typing import Final
 
 from heliograph.cli.output import is_output_closed
 from heliograph.cli.usage import Actions, add_node_options
-from heliograph.config import ConfigError, load_config
+from heliograph.config.loading import load_config
+from heliograph.settings.errors import ConfigError
 from heliograph.storage.errors import StorageError
 from heliograph.storage.repair.message_database import StorageInUseError
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from heliograph.broker.hooks import Refusal
     from heliograph.broker.message import Message
     from heliograph.broker.pubsub import Broker
-    from heliograph.config import Config
+    from heliograph.config.settings import Config
     from heliograph.rules.environment import Environment
     from heliograph.rules.values import Value
 
@@ -46,13 +46,14 @@ def add_parser(subparsers: Actions) -> None:
 def run(args: argparse.Namespace) -> int:
     """Try the message; the exit code."""
     from heliograph.broker.message import Message
-    from heliograph.config import ConfigError, load_config
+    from heliograph.config.loading import load_config
     from heliograph.message_policies.errors import MessagePolicyError
     from heliograph.message_policies.faults import policy_faults
     from heliograph.rules import engine as engine  # what checks the rules of a configuration
     from heliograph.rules.json_text import encode_exactly
     from heliograph.rules.parts import make_environment
     from heliograph.rules.schemas.settings import SchemaSourceError
+    from heliograph.settings.errors import ConfigError
 
     try:
         config = load_config(args.config, os.environ, checks=(policy_faults,))

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from heliograph.cli.usage import UsageError
-from heliograph.hocon import HoconError, parse_file
+from heliograph.hocon.document import parse_file
+from heliograph.hocon.errors import HoconError
 from heliograph.pipeline.datasource.schemas import read_schemas
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.section import FileSection

@@ -42,10 +42,11 @@ def add_parser(subparsers: Actions) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the options say; the exit code."""
-    from heliograph.config import ConfigError, load_config
+    from heliograph.config.loading import load_config
     from heliograph.rules.schemas import SchemaRegistry
     from heliograph.rules.schemas.configured import registry_settings, schema_faults
     from heliograph.rules.schemas.registry import build
+    from heliograph.settings.errors import ConfigError
 
     registry = SchemaRegistry()
     if args.config is not None:

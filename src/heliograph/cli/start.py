@@ -22,7 +22,10 @@ import uvloop
 
 from heliograph._pure import is_compiled
 from heliograph.cli.usage import Actions
-from heliograph.config import Config, Layers, LogTargetConfig, Sources, config_of
+from heliograph.config.layers import Layers, Sources
+from heliograph.config.loading import config_of
+from heliograph.config.log import LogTargetConfig
+from heliograph.config.settings import Config
 from heliograph.observe.log_output import ConsoleTarget, LogOutput, open_targets
 from heliograph.storage.reader.process import give_up, launch_reader
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from heliograph.config.layers import DEFAULTS, KeyPath, Layers
 from heliograph.config.settings import Config
-from heliograph.hocon import Node, SourcePosition, to_json
+from heliograph.hocon.errors import SourcePosition
+from heliograph.hocon.values import Node, to_json
 from heliograph.hocon.writing import key_text
 from heliograph.settings.fields import (
     NOTHING,

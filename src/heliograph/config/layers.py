@@ -22,17 +22,11 @@ from typing import Final
 
 from heliograph.config.reading import knows_path
 from heliograph.config.settings import NodeConfig
-from heliograph.hocon import (
-    HoconError,
-    Node,
-    Override,
-    SourcePosition,
-    apply_overrides,
-    environment_overrides,
-    parse_file,
-)
-from heliograph.hocon.environment import set_value
+from heliograph.hocon.document import parse_file
+from heliograph.hocon.environment import Override, apply_overrides, environment_overrides, set_value
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.merging import merge_nodes
+from heliograph.hocon.values import Node
 from heliograph.hocon.walking import run_walk
 from heliograph.settings.errors import ConfigSyntaxError
 from heliograph.settings.reading import child_of

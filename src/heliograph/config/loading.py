@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from heliograph.config.layers import Layers, Sources
 from heliograph.config.reading import Check, ConfigReader, knows_path
 from heliograph.config.settings import Config
-from heliograph.hocon import environment_overrides
-from heliograph.hocon.environment import DEFAULT_PREFIX
+from heliograph.hocon.environment import DEFAULT_PREFIX, environment_overrides
 from heliograph.settings.errors import ConfigError
 
 _LOGGER = logging.getLogger(__name__)

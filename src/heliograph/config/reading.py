@@ -8,8 +8,8 @@ from typing import Any
 
 from heliograph.config.contradictions import contradictions
 from heliograph.config.settings import Config
-from heliograph.hocon import Node
 from heliograph.hocon.merging import list_index
+from heliograph.hocon.values import Node
 from heliograph.settings.fields import (
     AnyKind,
     ListOf,

@@ -9,9 +9,12 @@ from typing import Final
 
 from heliograph.config.layers import CLUSTER, KeyPath, Layers, refuse_data_dir
 from heliograph.config_changes.errors import ConfigRefusedError
-from heliograph.hocon import HoconError, MemoryFiles, Node, SourcePosition, parse_text
+from heliograph.hocon.document import parse_text
 from heliograph.hocon.environment import read_value
+from heliograph.hocon.errors import HoconError, SourcePosition
+from heliograph.hocon.files import MemoryFiles
 from heliograph.hocon.merging import merge_nodes
+from heliograph.hocon.values import Node
 from heliograph.hocon.walking import Walk, run_walk
 from heliograph.settings.masking import NoSecretError, kept_secrets
 

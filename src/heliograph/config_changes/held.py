@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.config import Config, ConfigError, Layers
-from heliograph.config.layers import CLUSTER
+from heliograph.config.layers import CLUSTER, Layers
+from heliograph.config.settings import Config
 from heliograph.config_changes.edits import Edit, edited
 from heliograph.config_changes.errors import (
     ChangeConflictError,
@@ -30,10 +30,12 @@ from heliograph.config_changes.files import ConfigFiles, document
 from heliograph.config_changes.planning import HIDDEN, PlannedSetting, planned
 from heliograph.config_changes.revisions import Revision, Unconfirmed, digest_of
 from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
-from heliograph.hocon import HoconError, parse_text
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.errors import HoconError
 from heliograph.hocon.writing import to_hocon
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Parts, Plan
+from heliograph.settings.errors import ConfigError
 from heliograph.settings.masking import masked
 from heliograph.settings.secrets import SecretError
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from heliograph.config import Config, Layers
+from heliograph.config.layers import Layers
+from heliograph.config.settings import Config
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.errors import ConfigRefusedError
-from heliograph.hocon import HoconError, MemoryFiles, Node, SourcePosition, parse_text, to_json, to_plain
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.errors import HoconError, SourcePosition
+from heliograph.hocon.files import MemoryFiles
+from heliograph.hocon.values import Node, to_json, to_plain
 from heliograph.settings.fields import ListOfSections, ListOfVariants, settings_of
 from heliograph.settings.masking import masked
 from heliograph.settings.reading import groups_of

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from heliograph.config import Layers
+from heliograph.config.layers import Layers
 from heliograph.config_changes.edits import WHOLE, Edit
 from heliograph.config_changes.errors import (
     ChangeConflictError,

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from heliograph.config import Config, Layers
-from heliograph.config.layers import CLUSTER, node_at
+from heliograph.config.layers import CLUSTER, Layers, node_at
+from heliograph.config.settings import Config
 from heliograph.config_changes.edits import Edit
 from heliograph.config_changes.errors import ConfigRefusedError, HiddenChangeError
-from heliograph.hocon import HoconError, MemoryFiles, Node, SourcePosition, parse_text, to_json, to_plain
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.errors import HoconError, SourcePosition
+from heliograph.hocon.files import MemoryFiles
+from heliograph.hocon.values import Node, to_json, to_plain
 from heliograph.hocon.walking import Walk, run_walk
 from heliograph.settings.masking import masked
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from heliograph.config import Config, Layers
 from heliograph.config.differences import Difference
-from heliograph.config.layers import CLUSTER, NAMES, KeyPath, Origin, leaves, node_at
-from heliograph.hocon import Node, to_json, to_plain
+from heliograph.config.layers import CLUSTER, NAMES, KeyPath, Layers, Origin, leaves, node_at
+from heliograph.config.settings import Config
+from heliograph.hocon.values import Node, to_json, to_plain
 from heliograph.hocon.writing import key_text
 from heliograph.settings.fields import How
 from heliograph.settings.kinds import Kind

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from heliograph.config.layers import leaves
-from heliograph.hocon import Node, parse_text, to_json
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.values import Node, to_json
 from heliograph.hocon.writing import key_text
 
 #: What stands before the first change.

@@ -5,16 +5,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from heliograph.config import Config
 from heliograph.config.actions.roots import all_actions, all_connectors
 from heliograph.config.layers import node_at
+from heliograph.config.settings import Config
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.named_edits import NamedGroups, group_in
 from heliograph.control.configured import ACTIONS, CONNECTORS, RULES, ConfiguredGroups, Resource
 from heliograph.control.proto_v1 import actions as proto
 from heliograph.control.proto_v1 import groups as groups_proto
 from heliograph.control.slices import in_slices
-from heliograph.hocon import Node, SourcePosition
+from heliograph.hocon.errors import SourcePosition
+from heliograph.hocon.values import Node
 from heliograph.hocon.writing import key_text
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError

@@ -11,7 +11,7 @@ from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Terms
 from heliograph.control.conf import answered, author_of
 from heliograph.control.proto_v1 import authn as proto
-from heliograph.hocon import Node
+from heliograph.hocon.values import Node
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 
 Settings = dict[str, Any]

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequen
 from itertools import islice
 from typing import TypeVar
 
-from heliograph.config import Config
 from heliograph.config.effective import effective_settings
+from heliograph.config.settings import Config
 from heliograph.config_changes.edits import MERGE, REPLACE, Edit, path_of
 from heliograph.config_changes.errors import ConfigChangeError
 from heliograph.config_changes.manager import ConfigManager

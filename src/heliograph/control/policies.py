@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from heliograph.broker.message import Message, make_message
-from heliograph.config import MessagePolicy, Transformation, Validation
+from heliograph.config.message_policies import MessagePolicy, Transformation, Validation
 from heliograph.config_changes.errors import ConfigRefusedError
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.named_edits import group_in

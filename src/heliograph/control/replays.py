@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.control.proto_v1 import replays as proto
 from heliograph.control.rules import shown_action
 from heliograph.rpc.methods import Call, Method

@@ -18,7 +18,7 @@ from heliograph.control.configured import RULES, ConfiguredGroups
 from heliograph.control.proto_v1 import groups as groups_proto
 from heliograph.control.proto_v1 import rules as proto
 from heliograph.control.slices import in_slices
-from heliograph.hocon import to_plain
+from heliograph.hocon.values import to_plain
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.rules.columns import Columns

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from heliograph.config import Config
 from heliograph.config.authentication import BuiltInDatabaseConfig, ScramConfig
+from heliograph.config.settings import Config
 from heliograph.config_changes.errors import ConfigChangeError
 from heliograph.config_changes.list_edits import REAR, GroupList
 from heliograph.config_changes.manager import ConfigManager

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from heliograph.broker.hooks import Callback, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.config import MessagePolicy
+from heliograph.config.message_policies import MessagePolicy
 from heliograph.mqtt import reason_codes as rc
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled, plain

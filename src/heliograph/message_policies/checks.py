@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from heliograph.broker.message import Message
-from heliograph.config import ValidationCheck
+from heliograph.config.message_policies import ValidationCheck
 from heliograph.message_policies.columns_of_messages import ColumnsOfMessages
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.schemas import find_schema

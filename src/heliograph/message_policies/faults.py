@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.message_policies.checks import compile_sql
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.operations import compile_operation

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from heliograph.config import Operation
+from heliograph.config.message_policies import Operation
 from heliograph.message_policies.draft import Draft
 from heliograph.message_policies.errors import MessagePolicyError, TransformationFault
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault

@@ -7,7 +7,7 @@ from typing import Any, Final
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.message_policies.chain import PolicyChain
 from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import SchemaValidation

@@ -12,7 +12,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hooks import OK, STOP
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.config import PayloadCoding, Transformation
+from heliograph.config.message_policies import PayloadCoding, Transformation
 from heliograph.message_policies.chain import PolicyChain, Stage
 from heliograph.message_policies.draft import Draft
 from heliograph.message_policies.errors import TransformationFault

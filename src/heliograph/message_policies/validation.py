@@ -13,7 +13,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Validation
+from heliograph.config.message_policies import Validation
 from heliograph.message_policies.chain import PolicyChain, Stage
 from heliograph.message_policies.columns_of_messages import ColumnsOfMessages
 from heliograph.rules.engine.columns import NodeFacts

@@ -9,7 +9,7 @@ from heliograph.access.bans.stored import StoredBans
 from heliograph.access.built_in_rules.store import DATABASE, BuiltInRules
 from heliograph.access.passwords import PasswordPool
 from heliograph.access.users.store import UserStore
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.delayed import may_be_there
 from heliograph.node.kernel import KernelPart

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from heliograph.actions.figures import RUNNING, PipelineFigures, query_name
 from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
-from heliograph.config import Config
 from heliograph.config.actions.roots import all_actions, all_connectors, running_actions
 from heliograph.config.rules import rules_by_action
+from heliograph.config.settings import Config
 from heliograph.node.clock import uptime_us
 from heliograph.node.pipeline import PipelinePart
 from heliograph.observe.rate import LOOK_S

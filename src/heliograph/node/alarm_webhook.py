@@ -19,8 +19,8 @@ import msgspec
 
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import EVENTS
-from heliograph.config import Config
 from heliograph.config.monitoring import AlarmWebhook
+from heliograph.config.settings import Config
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.alarms import Alarm

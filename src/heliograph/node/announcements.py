@@ -8,8 +8,8 @@ from pathlib import Path
 from heliograph import __version__
 from heliograph.broker import hooks
 from heliograph.broker.hooks import Hooks
-from heliograph.config import Config
 from heliograph.config.contradictions import is_open
+from heliograph.config.settings import Config
 from heliograph.parts import Plan
 from heliograph.transport.listener import Listener
 

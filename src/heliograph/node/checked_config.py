@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from heliograph.config import Config, Layers, config_of
 from heliograph.config.backends.sql import SqlConnection
 from heliograph.config.contradictions import open_listener_faults
+from heliograph.config.layers import Layers
 from heliograph.config.listeners import enabled
+from heliograph.config.loading import config_of
+from heliograph.config.settings import Config
 from heliograph.node.file_faults import file_faults
 
 Fault = tuple[tuple[str, ...], str]

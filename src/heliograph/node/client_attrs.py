@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from heliograph.config import ClientAttribute, Config
-from heliograph.config.settings import DEFAULT_ZONE, zone_of
+from heliograph.config.mqtt import ClientAttribute
+from heliograph.config.settings import DEFAULT_ZONE, Config, zone_of
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.environment import Environment
 

@@ -11,7 +11,7 @@ from typing import Final
 from heliograph.broker import hooks
 from heliograph.broker.drops import DropLedger, Drops
 from heliograph.broker.hook_order import LOG
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.events.client_log import ClientLog, ConflictWatch
 from heliograph.node.kernel import KernelPart
 from heliograph.node.log_part import level_of

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from heliograph.broker import hooks
-from heliograph.config import Config, Layers
+from heliograph.config.layers import Layers
 from heliograph.config.log import AuditLogConfig
+from heliograph.config.settings import Config
 from heliograph.node import announcements
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart

@@ -3,8 +3,7 @@
 from typing import Final
 
 from heliograph.channel.channel import Channel
-from heliograph.config import Config
-from heliograph.config.settings import zone_of
+from heliograph.config.settings import Config, zone_of
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart

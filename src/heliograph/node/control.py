@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node.clock import uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart

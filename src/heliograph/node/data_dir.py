@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, TextIO
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node import announcements
 from heliograph.parts import Part
 from heliograph.storage.durable_files import write_durably

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Final
 
 from heliograph.broker.faults import COMMITS
-from heliograph.config import Config, MessagesConfig
+from heliograph.config.settings import Config
+from heliograph.config.storage import MessagesConfig
 from heliograph.node.commit_join import CommitJoin, Follower
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart

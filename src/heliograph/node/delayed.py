@@ -13,7 +13,7 @@ from heliograph.broker import hook_order, hooks
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node import delayed_record as record
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory

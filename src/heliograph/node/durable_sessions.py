@@ -5,8 +5,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from heliograph.config import Config
-from heliograph.config.settings import DEFAULT_ZONE
+from heliograph.config.settings import DEFAULT_ZONE, Config
 from heliograph.config.storage import StateConfig
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.durable_sessions.taken import note_off

@@ -8,7 +8,8 @@ from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import EVENTS, FORGOTTEN_CLIENTS, KNOWN_CLIENTS, SYS_TOPICS
 from heliograph.broker.hooks import Callback
-from heliograph.config import Config, SysTopics
+from heliograph.config.services import SysTopics
+from heliograph.config.settings import Config
 from heliograph.events.event_messages import EventMessages
 from heliograph.events.sys_topics import Numbers, SysTopicMessages
 from heliograph.node.kernel import KernelPart

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from heliograph.config import Config
 from heliograph.config.authorization import FileSourceConfig
 from heliograph.config.listeners import SslListener, WssListener, enabled
+from heliograph.config.settings import Config
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.security import ReaderSettingsError
 from heliograph.transport.certificates import Certificates

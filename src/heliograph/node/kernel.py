@@ -9,8 +9,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.option_changes import OptionChanges
 from heliograph.channel.standing import StandingOptions
-from heliograph.config import Config
-from heliograph.config.settings import DEFAULT_ZONE, levels_max
+from heliograph.config.settings import DEFAULT_ZONE, Config, levels_max
 from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.metrics import kernel as metrics

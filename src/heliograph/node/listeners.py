@@ -9,10 +9,9 @@ from typing import Final
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
-from heliograph.config import Config
 from heliograph.config.listeners import ListenerConfig as ListenerSettings
 from heliograph.config.listeners import enabled
-from heliograph.config.settings import zone_of
+from heliograph.config.settings import Config, zone_of
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import announcements
 from heliograph.node.client_attrs import ZoneAttributes

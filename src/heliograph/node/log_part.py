@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from heliograph.config import Config, LogConfig
+from heliograph.config.log import LogConfig
+from heliograph.config.settings import Config
 from heliograph.observe.log_format import LEVELS
 from heliograph.observe.log_output import LogOutput, open_targets
 from heliograph.observe.log_ring import LogRing

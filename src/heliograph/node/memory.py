@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.channel_table import ChannelTable
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import memory_policy as policy
 from heliograph.node.delayed import DelayedPart

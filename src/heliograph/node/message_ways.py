@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from heliograph.config import Config
 from heliograph.config.monitoring import MessageWaysConfig
+from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.delayed import may_be_there
 from heliograph.node.kernel import KernelPart

@@ -11,7 +11,8 @@ from typing import Final
 
 from heliograph import __version__
 from heliograph.broker.hooks import Hooks
-from heliograph.config import Config, Layers
+from heliograph.config.layers import Layers
+from heliograph.config.settings import Config
 from heliograph.node import announcements
 from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.kernel import KernelPart

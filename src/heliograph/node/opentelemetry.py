@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from heliograph.access.authentication.part import AuthenticationPart
-from heliograph.config import Config
 from heliograph.config.opentelemetry import OpenTelemetryConfig
+from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.log_ring import LogRing

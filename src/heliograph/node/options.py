@@ -7,9 +7,10 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.options import AttributesOf, ChannelOptions, ListenerOptions
-from heliograph.config import Config, MessagesConfig, RetainerConfig, TcpListener
-from heliograph.config.listeners import ListenerConfig
-from heliograph.config.settings import levels_max, zone_of
+from heliograph.config.listeners import ListenerConfig, TcpListener
+from heliograph.config.retainer import RetainerConfig
+from heliograph.config.settings import Config, levels_max, zone_of
+from heliograph.config.storage import MessagesConfig
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
 from heliograph.settings.records import microseconds, record

@@ -8,8 +8,8 @@ import gc
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from heliograph.config import Config
 from heliograph.config.monitoring import OverloadProtection
+from heliograph.config.settings import Config
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.loop_probe import TurnCount

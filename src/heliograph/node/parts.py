@@ -13,7 +13,7 @@ from heliograph.access.bans.address_limits import AddressLimitsPart
 from heliograph.access.bans.parts import BansPart, FlappingPart
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.kicking import kick
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
 from heliograph.node.access_records import BuiltInRulesPart, StoredBansPart, UsersPart

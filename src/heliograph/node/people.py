@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from heliograph.access.people.store import DATABASE, PeopleStore, load_keys
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.delayed import may_be_there
 from heliograph.node.metrics.storage import COMMITS, samples_of

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from heliograph.config import Config, PipelineConfig
 from heliograph.config.actions.roots import all_actions
+from heliograph.config.pipeline import PipelineConfig
+from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.config.storage import FlightConfig
 from heliograph.node.clock import uptime_us
 from heliograph.node.data_dir import DataDirectory

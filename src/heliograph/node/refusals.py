@@ -1,7 +1,8 @@
 """Which databases of a node refuse messages now, so that these are refused before delivery."""
 
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Config, NamedAction, PipelineAction
+from heliograph.config.rules import NamedAction, PipelineAction
+from heliograph.config.settings import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.storage.errors import StorageError, StorageFullError
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.broker.retained import RetainedStore
-from heliograph.config import Config, RetainerConfig
+from heliograph.config.retainer import RetainerConfig
+from heliograph.config.settings import Config
 from heliograph.config.storage import StateConfig
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory

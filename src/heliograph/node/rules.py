@@ -8,9 +8,9 @@ from typing import Final
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
-from heliograph.config import Config, NamedAction, RuleEngineConfig
 from heliograph.config.actions.roots import running_actions
-from heliograph.config.rules import Action
+from heliograph.config.rules import Action, NamedAction, RuleEngineConfig
+from heliograph.config.settings import Config
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Metric, Sample, counter, gauge

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import SHARED_GROUPS
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.config.storage import SharedGroupsConfig
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.node.metrics.storage import samples_of

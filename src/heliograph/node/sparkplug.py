@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import SPARKPLUG
-from heliograph.config import Config
 from heliograph.config.schemas import SparkplugConfig
+from heliograph.config.settings import Config
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.observe.outgoing import SystemMessageQueue

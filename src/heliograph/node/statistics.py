@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heliograph.broker import hooks
 from heliograph.broker.delivery_times import INTERNAL, RESPONSE, WHOLE
 from heliograph.broker.hook_order import LOG, TOPIC_METRICS
-from heliograph.config import Config, SlowSubs, TopicMetric
+from heliograph.config.monitoring import SlowSubs, TopicMetric
+from heliograph.config.settings import Config
 from heliograph.events.disconnects import DisconnectHistory
 from heliograph.events.slow_subscriptions import SlowSubscriptions
 from heliograph.events.topic_metrics import TopicMetrics

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from heliograph.config import MessagesConfig
+from heliograph.config.storage import MessagesConfig
 from heliograph.node.metrics import storage as metrics
 from heliograph.node.options import compaction_options, offload_options, retention_options
 from heliograph.node.refusals import Refusals

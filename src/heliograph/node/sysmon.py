@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
 from heliograph.node.loop_probe import LoopProbe

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Part

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from heliograph.config import Config
 from heliograph.config.differences import Difference
+from heliograph.config.settings import Config
 from heliograph.settings.fields import How
 
 

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import TypeVar
 
 from heliograph.broker.faults import Faults
-from heliograph.config import Config, ConfigError
 from heliograph.config.contradictions import contradictions
 from heliograph.config.differences import differences, until_restart
+from heliograph.config.settings import Config
 from heliograph.observe.metric import Catalogue, Sample
 from heliograph.parts.changes import Change, Plan
 from heliograph.parts.part import Part
-from heliograph.settings.errors import Problem
+from heliograph.settings.errors import ConfigError, Problem
 
 PartT = TypeVar("PartT", bound=Part)
 OwnedT = TypeVar("OwnedT")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from heliograph.broker.hooks import Callback, Hooks, RewriteOnly
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.observe.metric import Metric, Sample
 from heliograph.parts.changes import Change
 

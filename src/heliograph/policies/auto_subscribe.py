@@ -8,7 +8,7 @@ from logging import Logger
 from typing import Final, Protocol
 
 from heliograph.broker.client import ClientInfo
-from heliograph.config import AutoSubscribeTopic
+from heliograph.config.services import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.topic import subscription_fault
 from heliograph.observe.bounded_log import BoundedLog

@@ -7,7 +7,7 @@ from typing import Final
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import AUTO_SUBSCRIBE, REWRITE
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Hook, HookedPart
 from heliograph.policies.auto_subscribe import AutomaticSubscriptions, SubscribingChannel

@@ -13,7 +13,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.config import RewriteRule
+from heliograph.config.services import RewriteRule
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.topic import bare_filter, subscription_fault, topic_filter_fault, topic_matches, topic_name_fault
 from heliograph.observe.bounded_log import BoundedLog

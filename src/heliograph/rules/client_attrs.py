@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from heliograph.broker.client import ClientInfo
-from heliograph.config import ClientAttribute, Config
+from heliograph.config.mqtt import ClientAttribute
+from heliograph.config.settings import Config
 from heliograph.mqtt import packets as p
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.environment import Environment

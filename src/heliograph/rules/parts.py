@@ -1,6 +1,6 @@
 """What rules, expressions and message policies may ask besides the message, as a part of a node."""
 
-from heliograph.config import Config
+from heliograph.config.settings import Config
 from heliograph.parts import Change, Part
 from heliograph.rules.environment import Environment
 from heliograph.rules.schemas import SchemaRegistry

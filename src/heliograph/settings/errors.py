@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from heliograph.hocon import HoconError, SourcePosition
+from heliograph.hocon.errors import HoconError, SourcePosition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from heliograph.hocon import Node, parse_text, to_json
+from heliograph.hocon.document import parse_text
 from heliograph.hocon.merging import list_index
+from heliograph.hocon.values import Node, to_json
 from heliograph.settings.errors import Problem
 from heliograph.settings.fields import (
     NOTHING,

@@ -15,11 +15,12 @@ from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.faults import Faults
 from heliograph.broker.pending import Pending
-from heliograph.config import ConfigError, Sources
 from heliograph.config.authentication import AuthenticatorConfig
+from heliograph.config.layers import Sources
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.checked_config import checked_config
+from heliograph.settings.errors import ConfigError
 from support.running import RunningNode
 
 LISTENERS = """

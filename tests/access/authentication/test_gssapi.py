@@ -8,10 +8,10 @@ import pytest_asyncio
 
 from heliograph.access.authentication.gssapi import Exchange
 from heliograph.access.bans.ban_table import Ban
-from heliograph.config import ConfigError
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import AUTHENTICATION_DATA
+from heliograph.settings.errors import ConfigError
 from support.kerberos import REALM, SERVICE, Realm, kerberos
 from support.packets import properties
 from support.running import MqttClient, RunningNode

@@ -8,8 +8,8 @@ from hashlib import sha1
 import pytest
 import pytest_asyncio
 
-from heliograph.config import ConfigError
 from heliograph.mqtt import reason_codes as rc
+from heliograph.settings.errors import ConfigError
 from support.access import WatchedNode
 from support.openldap import ADMIN, ADMIN_PASSWORD, BASE, OpenLdap, openldap
 

@@ -12,8 +12,7 @@ from heliograph.access.bans.failed_logins import FailedLogins
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import STOP
-from heliograph.config import AddressLimits
-from heliograph.config.address_limits import LoginBackoff
+from heliograph.config.address_limits import AddressLimits, LoginBackoff
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.settings.units import Rate

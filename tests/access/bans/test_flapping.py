@@ -11,7 +11,7 @@ from heliograph.access.bans.flapping import FlappingDetector
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import STOP
-from heliograph.config import FlappingDetect
+from heliograph.config.services import FlappingDetect
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.options import CHANNEL

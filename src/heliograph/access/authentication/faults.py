@@ -8,10 +8,10 @@ from heliograph.access.backends.sql import query_fault
 from heliograph.access.templates import TemplateError
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
 from heliograph.access.templates.web import UrlTemplate
-from heliograph.config import Config
 from heliograph.config.authentication import CinfoConfig, JwtConfig
 from heliograph.config.backends.http import HttpRequest
 from heliograph.config.backends.sql import SqlConnection
+from heliograph.config.settings import Config
 
 
 def authentication_faults(config: Config) -> Iterator[tuple[Path, str]]:

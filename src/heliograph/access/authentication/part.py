@@ -14,8 +14,8 @@ from heliograph.broker.hook_order import ACCESS
 from heliograph.broker.hooks import CLIENT_AUTHENTICATE, OK, STOP
 from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Config
 from heliograph.config.authentication import AuthenticatorConfig
+from heliograph.config.settings import Config
 from heliograph.observe.metric import Sample, labelled
 from heliograph.observe.rate import CountRates
 from heliograph.parts import Change, Hook, HookedPart, every

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from heliograph.access.backends.sql import query_fault
 from heliograph.access.templates.values import QUERY_NAMES
-from heliograph.config import Config
 from heliograph.config.backends.sql import SqlConnection
+from heliograph.config.settings import Config
 
 
 def query_faults(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:

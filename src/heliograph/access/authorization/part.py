@@ -19,12 +19,13 @@ from heliograph.access.authorization.waiting import WaitingChain
 from heliograph.access.backends.node_cache import NodeCache, node_cache_metrics
 from heliograph.broker.actions import ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Authorization, Config
 from heliograph.config.authorization import (
+    Authorization,
     SourceConfig,
     source_type,
 )
 from heliograph.config.listeners import enabled
+from heliograph.config.settings import Config
 from heliograph.observe.metric import Metric, Sample, counter, histogram, labelled
 from heliograph.observe.rate import CountRates
 from heliograph.parts import Change, Part

@@ -17,7 +17,8 @@ from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import ADDRESS_LIMITS
 from heliograph.broker.hooks import OK, STOP, Hooks
-from heliograph.config import AddressLimits, Config
+from heliograph.config.address_limits import AddressLimits
+from heliograph.config.settings import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog, shown_username

@@ -12,7 +12,7 @@ from heliograph.access.bans.ban_list import BanList
 from heliograph.access.bans.ban_table import CLIENTID, Ban
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import OK
-from heliograph.config import FlappingDetect
+from heliograph.config.services import FlappingDetect
 from heliograph.mqtt import reason_codes as rc
 from heliograph.observe.bounded_log import BoundedLog, short_text
 

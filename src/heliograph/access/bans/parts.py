@@ -11,8 +11,8 @@ from heliograph.access.bans.flapping import FlappingDetector
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import ACCESS, FLAPPING
 from heliograph.broker.hooks import Hooks
-from heliograph.config import Banned, Config, FlappingDetect
-from heliograph.config.settings import DEFAULT_ZONE
+from heliograph.config.services import Banned, FlappingDetect
+from heliograph.config.settings import DEFAULT_ZONE, Config
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Hook, HookedPart
 

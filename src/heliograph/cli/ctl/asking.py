@@ -81,7 +81,8 @@ def data_dir(args: argparse.Namespace) -> Path:
         return Path(args.data_dir)
     if args.config is None and _ENVIRONMENT not in os.environ:
         return Path(DEFAULT_DATA_DIR).absolute()
-    from heliograph.config import ConfigError, load_config  # it takes longer than most requests
+    from heliograph.config.loading import load_config  # it takes longer than most requests
+    from heliograph.settings.errors import ConfigError
 
     try:
         return Path(load_config(args.config, os.environ).node.data_dir).absolute()

@@ -252,7 +252,8 @@ def _change_of(args: argparse.Namespace) -> proto.ConfChangeArgs:
 
 def _text_of(file: str) -> str:
     """The text of a file with what it includes, which the node cannot read in its place."""
-    from heliograph.hocon import HoconError, parse_file
+    from heliograph.hocon.document import parse_file
+    from heliograph.hocon.errors import HoconError
     from heliograph.hocon.writing import to_hocon
 
     try:

@@ -85,7 +85,8 @@ async def put_configs(
     ignore_readonly: Annotated[bool, Query(description="Whether roots that cannot change are passed over")] = False,
 ) -> Response:
     """Change the configuration by a text of HOCON."""
-    from heliograph.hocon import MemoryFiles, parse_text  # the grammar takes memory, and is seldom needed
+    from heliograph.hocon.document import parse_text  # the grammar takes memory, and is seldom needed
+    from heliograph.hocon.files import MemoryFiles
 
     try:
         text = (await request.body()).decode()

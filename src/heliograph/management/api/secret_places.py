@@ -92,7 +92,7 @@ async def _settings(node: Node, place: _Path) -> dict[_Path, _Held]:
 
 def _moved(place: _Path, there: Mapping[_Path, _Held], new: Mapping[_Path, Any]) -> _Path | None:
     """A setting that says where secrets go, and says something else than before."""
-    from heliograph.config import Config  # most processes never need the declarations
+    from heliograph.config.settings import Config  # most processes never need the declarations
 
     for path in dict.fromkeys((*there, *new)):
         held = there.get(path, _NOT_THERE)

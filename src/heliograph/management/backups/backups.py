@@ -256,6 +256,7 @@ def _some(rows: Iterator[bytes]) -> list[bytes]:
 
 
 def _parsed(text: str, name: str) -> Node:
-    from heliograph.hocon import MemoryFiles, parse_text  # the grammar takes memory, and is seldom needed
+    from heliograph.hocon.document import parse_text  # the grammar takes memory, and is seldom needed
+    from heliograph.hocon.files import MemoryFiles
 
     return parse_text(text, name=name, files=MemoryFiles({}))

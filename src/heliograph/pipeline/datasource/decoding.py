@@ -275,7 +275,8 @@ def _check_json_type(kind: DataType, path: str) -> None:
 
 
 def _schema_named(options: Mapping[str, str], text: str, kind: str, name: str) -> "SchemaSettings":
-    from heliograph.hocon import HoconError, parse_file, parse_text
+    from heliograph.hocon.document import parse_file, parse_text
+    from heliograph.hocon.errors import HoconError
     from heliograph.pipeline.datasource.schemas import read_schemas
     from heliograph.pipeline.errors import RuleFileError
     from heliograph.pipeline.files.section import FileSection

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from heliograph.hocon import HoconError, parse_file
+from heliograph.hocon.document import parse_file
+from heliograph.hocon.errors import HoconError
 from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.errors import OptionError, RuleFileError
 from heliograph.pipeline.files.definition import (

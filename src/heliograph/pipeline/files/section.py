@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeVar
 
-from heliograph.hocon import Node
+from heliograph.hocon.values import Node
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.settings.reading import read_group
 

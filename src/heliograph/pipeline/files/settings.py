@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.hocon import Node
-from heliograph.hocon.values import Content, Plain
+from heliograph.hocon.values import Content, Node, Plain
 from heliograph.pipeline.files.definition import Watermark
 from heliograph.pipeline.sinks.interface import COLUMNS, OutputMode
 from heliograph.settings.fields import list_setting, optional, optional_section, required_list, setting

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from heliograph.config import Config
 from heliograph.config.rules import RuleConfig
+from heliograph.config.settings import Config
 from heliograph.rules.calls import call_faults
 from heliograph.rules.engine.actions import action_fault
 from heliograph.rules.errors import RuleSyntaxError

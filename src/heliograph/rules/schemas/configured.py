@@ -15,7 +15,7 @@ from heliograph.rules.schemas.settings import (
 )
 
 if TYPE_CHECKING:  # Spark's workers read schemas, and no other settings of a node
-    from heliograph.config import Config
+    from heliograph.config.settings import Config
 
 Path = tuple[str, ...]
 
