@@ -1,7 +1,7 @@
 """Types of TypeScript for the answers of the API, made from its document, for the dashboard's modules.
 
-They are in the namespace `Api`: the schemas by their names, and `Gets`, `Posts`, `Puts` and `Deletes`, the answers by
-their paths.
+They are in the namespace `Api`: the schemas by their names, `Gets`, `Posts`, `Puts` and `Deletes`, the answers by their
+paths, and `Streams`, likewise what server-sent events have by their names.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from heliograph.management.document import whole_document
+from heliograph.management.web.area import EVENTS
 
 _METHODS: Final = {"get": "Gets", "post": "Posts", "put": "Puts", "delete": "Deletes"}
 _SCALARS: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
@@ -25,12 +26,21 @@ def declarations() -> str:
     for name, schema in document["components"]["schemas"].items():
         lines += [*_comment(schema, "  "), f"  type {_named(name)} = {_type(schema, '  ')};"]
     for method, title in _METHODS.items():
-        lines.append(f"  interface {title} {{")
-        for path, item in document["paths"].items():
-            if method in item:
-                lines.append(f"    {json.dumps(path.removeprefix('/'))}: {_answer(item[method], '    ')};")
-        lines.append("  }")
+        answers = {path: _answer(item[method], "    ") for path, item in document["paths"].items() if method in item}
+        lines += _interface(title, answers)
+    contents = {
+        path: item["get"]["responses"].get("200", {}).get("content", {})
+        for path, item in document["paths"].items()
+        if "get" in item
+    }
+    streams = {path: _type(one[EVENTS]["schema"], "    ") for path, one in contents.items() if EVENTS in one}
+    lines += _interface("Streams", streams)
     return "\n".join([*lines, "}", ""])
+
+
+def _interface(title: str, types: Mapping[str, str]) -> list[str]:
+    fields = [f"    {json.dumps(path.removeprefix('/'))}: {one};" for path, one in types.items()]
+    return [f"  interface {title} {{", *fields, "  }"]
 
 
 def _answer(operation: Schema, indent: str) -> str:

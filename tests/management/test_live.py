@@ -5,14 +5,17 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 
 from heliograph.management.asking.nodes import Nodes
+from heliograph.management.live.events import LiveEvents
 from heliograph.management.live.hub import LiveHub
 from heliograph.management.live.subject import LiveSubject, Look
+from heliograph.management.live.subjects import SUBJECTS
 from support.api_node import ApiNode
 from support.managed_clients import connected
 from support.management import KEY, SECRET, ManagedNode, Served
@@ -65,6 +68,16 @@ async def watching(api: httpx.AsyncClient, of: str) -> AsyncIterator[Events]:
 
 def caller(managed: Served, **more: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"{managed.url}/api/v5", timeout=30, **more)
+
+
+async def test_events_have_what_the_document_says(managed: Served) -> None:
+    shapes = get_type_hints(LiveEvents)
+    names = {subject.name for subject in SUBJECTS}
+    assert names | {"failed", "end"} == shapes.keys()
+    async with caller(managed, auth=(KEY, SECRET)) as api:
+        for name in sorted(names):
+            async with watching(api, name) as events:
+                TypeAdapter(shapes[name]).validate_python(await events.next(name), strict=True)
 
 
 async def test_two_streams_see_what_clients_do(managed: Served) -> None:

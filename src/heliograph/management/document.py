@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 
 from heliograph import __version__
 from heliograph.management.api.areas import AREAS
-from heliograph.management.web.area import BASE, Area
+from heliograph.management.web.area import BASE, EVENTS, Area
 
 _SCHEMES: Final = {
     "basicAuth": {"type": "http", "scheme": "basic", "description": "An API key and its secret."},
@@ -40,6 +40,9 @@ def whole_document() -> dict[str, Any]:
     for item in document["paths"].values():
         for operation in item.values():
             operation["responses"].pop("422", None)  # a request that is not valid is answered with 400
+            content = operation["responses"].get("200", {}).get("content", {})
+            if EVENTS in content:
+                content[EVENTS] = content.pop("application/json")
     schemas = document["components"].get("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

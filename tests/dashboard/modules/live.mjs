@@ -21,6 +21,7 @@ globalThis.EventSource = Stream;
 
 const { useLive, useLiveState } = await load("kernel/live.js");
 const { useLiveRows } = await load("kernel/live_rows.js");
+const useRules = (...rest) => useLiveRows(useLive("rules")?.rules, ...rest);
 const open = () => streams.filter(({ readyState }) => readyState !== Stream.CLOSED);
 const opened = async (subjects) => {
   const url = `api/v5/heliograph/live?of=${encodeURIComponent(subjects)}`;
@@ -56,14 +57,14 @@ test("rows that the stream knows otherwise are loaded again, once", async () => 
   let loads = 0;
   const about = ({ id, enable }) => ({ id, enable });
   const first = [{ id: "a", enable: true }];
-  const list = await mount(useLiveRows, "rules", first, about, () => { loads += 1; });
+  const list = await mount(useRules, first, about, () => { loads += 1; });
   const stream = await opened("rules");
   stream.say("rules", { rules: { a: { enable: true, count: 1 } } });
   await until(() => list.now.since.a?.count === 1);
   assert.equal(loads, 0);
   stream.say("rules", { rules: { a: { enable: false } } });
   await until(() => loads === 1);
-  list.use("rules", [{ id: "a", enable: false }], about, () => { loads += 1; });
+  list.use([{ id: "a", enable: false }], about, () => { loads += 1; });
   assert.deepEqual(list.now.since, {}); // rows that were loaded since are newer
   stream.say("rules", { rules: { a: { enable: false, count: 2 } } });
   await until(() => list.now.since.a?.count === 2);
@@ -75,12 +76,12 @@ test("rows that differ from what the stream had said before them wait for its ne
   let loads = 0;
   const about = ({ id, enable }) => ({ id, enable });
   const reload = () => { loads += 1; };
-  const list = await mount(useLiveRows, "rules", undefined, about, reload);
+  const list = await mount(useRules, undefined, about, reload);
   const stream = await opened("rules");
   stream.say("rules", { rules: { a: { enable: true } } });
   await until(() => list.now.now.a);
   mock.timers.enable({ apis: ["setTimeout"] });
-  list.use("rules", [], about, reload);
+  list.use([], about, reload);
   for (let step = 0; step < 48; step += 1) mock.timers.tick(100); // first of all effects
   assert.equal(loads, 0);
   for (let step = 0; step < 4; step += 1) mock.timers.tick(100);

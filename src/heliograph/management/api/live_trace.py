@@ -5,11 +5,12 @@ import uuid
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, suppress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NotRequired
 
 import orjson
 from fastapi import Query, Request
 from starlette.responses import StreamingResponse
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.trace import (
     TRACE_DELETE,
@@ -23,7 +24,7 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
-from heliograph.management.web.event_streams import event_of, event_stream
+from heliograph.management.web.event_streams import StreamEnd, event_of, event_stream
 from heliograph.management.web.places import place
 from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
@@ -34,6 +35,29 @@ _KINDS: Final = {"clientid": "client", "topic": "topic", "ip_address": "ip_addre
 _SCOPE: Final = "traces:write"
 _WAITING_MAX: Final = 1000  # records that wait for a slow reader
 _AT_ONCE_MAX: Final = 5
+
+
+class TraceRecord(TypedDict):
+    """What a trace records of an event, which has further facts of its own."""
+
+    at: str
+    event: str
+    client: NotRequired[str]
+    message: NotRequired[str]
+
+
+class LostRecords(TypedDict):
+    """How many records did not reach a slow reader."""
+
+    records: int
+
+
+class TraceEvents(TypedDict):
+    """Events by their names."""
+
+    record: TraceRecord
+    lost: LostRecords
+    end: StreamEnd
 
 
 class LiveTrace:
@@ -135,6 +159,7 @@ class LiveTraces:
     "/heliograph/trace/live",
     scope=_SCOPE,
     response_class=StreamingResponse,
+    events=TraceEvents,
     errors={400: ("INVALID_PARAMS", "BAD_REQUEST"), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def watch_live_trace(

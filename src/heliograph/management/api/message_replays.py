@@ -15,7 +15,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller, require, still_may
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.event_streams import event_stream
+from heliograph.management.web.event_streams import StreamEnd, event_stream
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.reader_processes import reader_access
 from heliograph.management.web.times import NowDep, read_time_us, rfc3339
@@ -96,6 +96,14 @@ class MessageReplayShown(TypedDict):
     error: NotRequired[JobFailure]
 
 
+class MessageReplayEvents(TypedDict):
+    """Events by their names."""
+
+    progress: MessageReplayShown
+    end: MessageReplayShown
+    refused: StreamEnd
+
+
 @area.get("/heliograph/message_replays", scope="messages:read", answers=list[MessageReplayShown])
 async def list_message_replays(request: Request) -> list[dict[str, Any]]:
     """The caller's replays, the oldest first; an administrator's list has all."""
@@ -157,6 +165,7 @@ async def get_message_replay(id: str, request: Request) -> dict[str, Any]:
     "/heliograph/message_replays/{id}/events",
     scope="messages:read",
     response_class=StreamingResponse,
+    events=MessageReplayEvents,
     errors=_MISSING,
 )
 async def watch_message_replay(id: str, request: Request) -> StreamingResponse:

@@ -4,17 +4,18 @@ import asyncio
 import base64
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing, suppress
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, NotRequired
 
 from fastapi import Query, Request
 from starlette.responses import StreamingResponse
+from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.tail import MESSAGES_TAIL, TailRow, TailWanted
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.event_streams import event_of, event_stream
+from heliograph.management.web.event_streams import StreamEnd, event_of, event_stream
 from heliograph.management.web.places import place
 from heliograph.management.web.times import rfc3339
 from heliograph.mqtt.topic import topic_filter_fault
@@ -29,10 +30,51 @@ _LEVELS_MAX: Final = 65_536
 _PAYLOAD_BYTES_MAX: Final = 64 << 10
 
 
+class TailedMessageObject(TypedDict):
+    """A message that came.
+
+    Attributes:
+        payload: As the request wants it; its beginning, where it is long.
+        left_out: Messages that came before it and are not shown.
+    """
+
+    msgid: str
+    topic: str
+    qos: int
+    retain: bool
+    from_clientid: str
+    from_username: str | None
+    received_at: str
+    properties: dict[str, object]
+    payload_bytes: int
+    left_out: int
+    payload: NotRequired[str]
+
+
+class LeftOut(TypedDict):
+    """Messages that came and are not shown."""
+
+    left_out: int
+
+
+class TailBegin(TypedDict):
+    """The tail is there; nothing is to be said of it."""
+
+
+class TailEvents(TypedDict):
+    """Events by their names."""
+
+    begin: TailBegin
+    message: TailedMessageObject
+    left_out: LeftOut
+    end: StreamEnd
+
+
 @area.get(
     "/heliograph/tail",
     scope=_SCOPE,
     response_class=StreamingResponse,
+    events=TailEvents,
     errors={400: ("BAD_REQUEST",), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def tail_messages(
@@ -92,7 +134,7 @@ async def _follow(node: Node, wanted: TailWanted, rows: asyncio.Queue[list[TailR
 def _of_row(row: TailRow, payload: str) -> bytes:
     if not row.msgid:
         return event_of("begin", {}) if row.left_out == 0 else event_of("left_out", {"left_out": row.left_out})
-    shown: dict[str, Any] = {
+    shown: TailedMessageObject = {
         "msgid": row.msgid.upper(),
         "topic": row.topic,
         "qos": row.qos,

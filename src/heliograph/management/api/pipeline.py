@@ -19,6 +19,7 @@ from heliograph.control.proto_v1.pipeline import (
     LateRowsWanted,
     PipelineRule,
 )
+from heliograph.management.live.events import QueryFiguresObject
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
@@ -55,7 +56,7 @@ class PipelineQueryObject(TypedDict):
     state: str
     lag: int | None
     last_error: str | None
-    figures: dict[str, Any]
+    figures: QueryFiguresObject
 
 
 class PipelineObject(TypedDict):
@@ -74,12 +75,108 @@ class PipelineObject(TypedDict):
     queries: list[PipelineQueryObject]
 
 
+class LetterCountObject(TypedDict):
+    """Rows of a rule that were refused for a cause: `rule`, `required` or `sink`.
+
+    Attributes:
+        reason: Of the newest.
+    """
+
+    rule: str
+    cause: str
+    waiting: int
+    replayed: int
+    newest: str | None
+    reason: str
+
+
+class DeadLetter(TypedDict):
+    """A row that was refused, with its message where there is one.
+
+    Attributes:
+        payload: Text where it is text, else hexadecimal.
+        row: What the rule made, as JSON.
+    """
+
+    rule: str
+    cause: str
+    reason: str
+    refused_at: str
+    replayed_at: str | None
+    topic: str | None
+    clientid: str | None
+    stored_at: str | None
+    payload: str | None
+    row: str | None
+
+
+class LateCountObject(TypedDict):
+    """Late rows of one view of a query; the newest is of those that wait."""
+
+    query: str
+    view: str
+    waiting: int
+    replayed: int
+    newest: str | None
+
+
+class LateRow(TypedDict):
+    """A row beyond the watermark, as JSON."""
+
+    view: str
+    event_time: str
+    watermark: str
+    row: str
+    replayed_at: str | None
+
+
+class ReplayedLetters(TypedDict):
+    """Letters that were brought to their sink, their rows, and the letters that stay."""
+
+    letters: int
+    rows: int
+    kept: int
+
+
+class ReplayedLateRows(TypedDict):
+    """Late rows that were brought to a place of their own, those that stay, and why."""
+
+    target: str
+    rows: int
+    kept: int
+    reason: str | None
+
+
+class QueryPlan(TypedDict):
+    """What a query makes of the last messages.
+
+    Attributes:
+        engine: `native`, `udf` or `Spark SQL`.
+        columns: Name and type of each.
+        rows: The first of them.
+        reasons: Why its rule failed, the first few.
+    """
+
+    name: str
+    engine: str
+    source: str
+    target: str
+    guarantee: str
+    columns: list[list[str]]
+    messages: int
+    failed: int
+    refused: int
+    rows_count: int
+    rows: list[dict[str, Any]]
+    reasons: list[str]
+
+
 PipelineLine: TypeAlias = dict[str, Any]
-"""What a program of the pipeline says: figures, or columns of a row."""
+"""What a program of the pipeline says."""
 
 
-@area.get("/heliograph/pipeline", scope="pipeline:read")
-async def get_pipeline(nodes: NodesDep) -> PipelineObject:
+@area.get("/heliograph/pipeline", scope="pipeline:read", answers=PipelineObject)
+async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
     """The driver and its queries: state, lag, figures."""
     status = await nodes.own.ask(PIPELINE_STATUS())
     return {
@@ -102,13 +199,13 @@ async def get_pipeline(nodes: NodesDep) -> PipelineObject:
     }
 
 
-@area.get("/heliograph/pipeline/dead_letters", scope="pipeline:read", errors=_ERRORS)
+@area.get("/heliograph/pipeline/dead_letters", scope="pipeline:read", answers=list[LetterCountObject], errors=_ERRORS)
 async def count_dead_letters(nodes: NodesDep) -> list[PipelineLine]:
     """How many rows of each rule were refused, by cause."""
     return await _letters(nodes, DeadLettersWanted())
 
 
-@area.get("/heliograph/pipeline/dead_letters/{rule}", scope="pipeline:read", errors=_ERRORS)
+@area.get("/heliograph/pipeline/dead_letters/{rule}", scope="pipeline:read", answers=list[DeadLetter], errors=_ERRORS)
 async def list_dead_letters(
     rule: str,
     nodes: NodesDep,
@@ -119,13 +216,13 @@ async def list_dead_letters(
     return await _letters(nodes, DeadLettersWanted(rule, limit, replayed))
 
 
-@area.get("/heliograph/pipeline/late_rows", scope="pipeline:read", errors=_ERRORS)
+@area.get("/heliograph/pipeline/late_rows", scope="pipeline:read", answers=list[LateCountObject], errors=_ERRORS)
 async def count_late_rows(nodes: NodesDep) -> list[PipelineLine]:
     """How many late rows of each query and view are kept: rows beyond the watermark."""
     return await _late(nodes, LateRowsWanted())
 
 
-@area.get("/heliograph/pipeline/late_rows/{query}", scope="pipeline:read", errors=_ERRORS)
+@area.get("/heliograph/pipeline/late_rows/{query}", scope="pipeline:read", answers=list[LateRow], errors=_ERRORS)
 async def list_late_rows(
     query: str,
     nodes: NodesDep,
@@ -136,7 +233,9 @@ async def list_late_rows(
     return await _late(nodes, LateRowsWanted(query, limit, with_replayed=replayed))
 
 
-@area.post("/heliograph/pipeline/dead_letters/{rule}/replay", scope="pipeline:write", errors=_ERRORS)
+@area.post(
+    "/heliograph/pipeline/dead_letters/{rule}/replay", scope="pipeline:write", answers=ReplayedLetters, errors=_ERRORS
+)
 async def replay_dead_letters(rule: str, nodes: NodesDep) -> PipelineLine:
     """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
@@ -145,7 +244,9 @@ async def replay_dead_letters(rule: str, nodes: NodesDep) -> PipelineLine:
     return figures
 
 
-@area.post("/heliograph/pipeline/late_rows/{query}/replay", scope="pipeline:write", errors=_ERRORS)
+@area.post(
+    "/heliograph/pipeline/late_rows/{query}/replay", scope="pipeline:write", answers=ReplayedLateRows, errors=_ERRORS
+)
 async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) -> PipelineLine:
     """Bring the late rows of a query, as they arrived, to a table or sink of their own; this starts Spark.
 
@@ -158,7 +259,7 @@ async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) ->
     return figures
 
 
-@area.post("/heliograph/pipeline/plan", scope="pipeline:write", errors=_ERRORS)
+@area.post("/heliograph/pipeline/plan", scope="pipeline:write", answers=list[QueryPlan], errors=_ERRORS)
 async def plan_pipeline(
     nodes: NodesDep,
     rule: Annotated[str, Query(description="This rule only")] = "",

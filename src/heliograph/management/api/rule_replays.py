@@ -16,7 +16,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller, require, still_may
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.event_streams import event_stream
+from heliograph.management.web.event_streams import StreamEnd, event_stream
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.reader_processes import reader_access
 from heliograph.management.web.times import NowDep, read_time_us, rfc3339
@@ -79,6 +79,88 @@ class StartedRule(TypedDict):
     lines: NotRequired[list[str]]
 
 
+class RuleReplayProgress(TypedDict):
+    """How far a replay is.
+
+    Attributes:
+        share: Of the work that is done, from 0 to 1.
+    """
+
+    share: float
+    messages: NotRequired[int]
+    rows: NotRequired[int]
+    failures: NotRequired[int]
+    no_result: NotRequired[int]
+
+
+class ReplayedMessageObject(TypedDict):
+    """What a rule made of a message, or made otherwise than another one.
+
+    Attributes:
+        stored_at: Microseconds since the epoch.
+        row: Of the rule; a text, where it is long.
+        before: Of the rule beside it, where that differs.
+        error: Why the rule failed.
+    """
+
+    id: str
+    topic: str
+    clientid: str
+    stored_at: int
+    row_number: NotRequired[int]
+    row: NotRequired[Any]
+    before: NotRequired[Any]
+    error: NotRequired[str]
+
+
+class RuleComparison(TypedDict):
+    """What differs from the rows of the rule beside it."""
+
+    compared_messages: int
+    compared_rows_count: int
+    compared_failures_count: int
+    compared_no_result_count: int
+    added_count: int
+    gone_count: int
+    changed_count: int
+    equal_count: int
+    added: list[ReplayedMessageObject]
+    gone: list[ReplayedMessageObject]
+    changed: list[ReplayedMessageObject]
+
+
+class NotDone(TypedDict):
+    """An action that would have got rows."""
+
+    action: str
+    target: str
+    rows: int
+    what: str
+
+
+class RuleReplayResult(TypedDict):
+    """What a rule makes of stored messages; counts are of all, rows the first of each kind.
+
+    Attributes:
+        complete: Whether all of the stretch was read in the time that there was.
+        notes: What is to be known of it.
+    """
+
+    complete: bool
+    seconds: float
+    messages: int
+    rows_count: int
+    failures_count: int
+    no_result_count: int
+    messages_per_second: int
+    rows_per_second: int
+    rows: list[ReplayedMessageObject]
+    failures: list[ReplayedMessageObject]
+    not_done: list[NotDone]
+    notes: list[str]
+    comparison: NotRequired[RuleComparison]
+
+
 RuleReplayShown = TypedDict(
     "RuleReplayShown",
     {
@@ -90,12 +172,12 @@ RuleReplayShown = TypedDict(
         "from_us": str,
         "limit": int,
         "owner": str,
-        "progress": dict[str, Any],
+        "progress": RuleReplayProgress,
         "error": NotRequired[JobError],
         "rule": NotRequired[ReplayedText],
         "compare": NotRequired[ReplayedText | None],
         "start": NotRequired[StartedRule],
-        "result": NotRequired[dict[str, Any]],
+        "result": NotRequired[RuleReplayResult],
     },
 )
 RuleReplayShown.__doc__ = """A replay of a rule.
@@ -103,10 +185,17 @@ RuleReplayShown.__doc__ = """A replay of a rule.
 Attributes:
     state: `running`, `finished`, `failed` or `cancelled`.
     from_us: Microseconds since the epoch, or `earliest`.
-    progress: `share` of the work that is done, and counts.
     start: Of the rule, where it was asked for.
     result: Where it is asked for, of one that has finished.
 """
+
+
+class RuleReplayEvents(TypedDict):
+    """Events by their names."""
+
+    progress: RuleReplayShown
+    end: RuleReplayShown
+    refused: StreamEnd
 
 
 @area.post(
@@ -152,7 +241,13 @@ async def get_rule_replay(id: str, request: Request) -> dict[str, Any]:
     return _found(request, id).shown_with_result()
 
 
-@area.get("/heliograph/rule_replays/{id}/events", scope="rules:read", response_class=StreamingResponse, errors=_MISSING)
+@area.get(
+    "/heliograph/rule_replays/{id}/events",
+    scope="rules:read",
+    response_class=StreamingResponse,
+    events=RuleReplayEvents,
+    errors=_MISSING,
+)
 async def watch_rule_replay(id: str, request: Request) -> StreamingResponse:
     """The progress of a replay as events `progress`, and `end` when it has ended."""
     events = _found(request, id).events()

@@ -110,7 +110,7 @@ class RuleObject(Row):
     id: str
     name: str
     sql: str
-    actions: list[Any]
+    actions: list[str | dict[str, Any]]
     enable: bool
     description: str
     created_at: str

@@ -66,7 +66,7 @@ class StoredMessageObject(_Payload):
     retain: bool
     from_clientid: str
     from_username: str | None
-    properties: dict[str, Any]
+    properties: dict[str, str]
     received_at: str
     stored_at: str
     payload_bytes: int

@@ -90,6 +90,7 @@ def _is_deeper(value: object, levels: int) -> bool:
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 BASE: Final = "/api/v5"
+EVENTS: Final = "text/event-stream"
 _SCOPE: Final = "x-scope"
 _NUL: Final = "\0"  # behind `.` and `..`, which browsers and proxies take for folders
 OPEN: Final = ""  # the scope of a route that everybody may call
@@ -247,6 +248,7 @@ class Area:
         status: int = 200,
         name: str = "",
         answers: Any = None,
+        events: Any = None,
         **more: Any,
     ) -> Callable[[Endpoint], Endpoint]:
         """Add a route.
@@ -260,6 +262,7 @@ class Area:
             status: The status of success.
             name: What the document calls it; by default its function.
             answers: The type of the answer, for the document: where the endpoint makes a `Response`, or a plain dict.
+            events: What the server-sent events of the answer have, by their names, as a `TypedDict`.
             more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `description` and others.
         """
         declared = {code: set(names) for code, names in (errors or {}).items()}
@@ -284,7 +287,7 @@ class Area:
                 endpoint,
                 methods=[method],
                 status_code=status,
-                responses=responses,
+                responses=responses | (_streamed(events) if events is not None and is_documented else {}),
                 name=name or endpoint.__name__,
                 operation_id=_operation_id(name or endpoint.__name__),
                 openapi_extra=extra,
@@ -334,6 +337,11 @@ def _described(codes: tuple[str, ...]) -> dict[str, Any]:
     }
     text = "; ".join(DESCRIPTIONS[code] for code in codes)
     return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+def _streamed(events: object) -> dict[int | str, dict[str, Any]]:
+    """An answer of events for the document, which moves the schema from JSON to them."""
+    return {200: {"model": events, "content": {EVENTS: {}}}}
 
 
 def _operation_id(name: str) -> str:

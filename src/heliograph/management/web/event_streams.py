@@ -5,12 +5,13 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, aclosing, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NotRequired
 
 import orjson
 from fastapi import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
+from typing_extensions import TypedDict
 
 from heliograph.management.web.callers import authorize
 from heliograph.management.web.errors import ApiError
@@ -23,6 +24,14 @@ CHECK_S: Final = 2.0  # within which a stream ends whose login has ended
 ALIVE_S: Final = 15.0  # after which a stream without events gives a sign of life, for proxies
 ALIVE: Final = b": it is on\n\n"
 _STREAM_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies are to pass each event on
+
+
+class StreamEnd(TypedDict):
+    """Why a stream ends; of one that was refused, with a code."""
+
+    why: str
+    code: NotRequired[str]
+    message: NotRequired[str]
 
 
 def event_of(name: str, data: object, default: Callable[[Any], Any] | None = None) -> bytes:

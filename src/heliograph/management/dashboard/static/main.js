@@ -3,18 +3,19 @@
 import { html, render } from "./kernel/html.js";
 import { session, loadSession, useSession } from "./kernel/session.js";
 import { SignIn, SignInAgain } from "./parts/sign_in.js";
+import { failureOf } from "./kernel/resource.js";
 import { Shell } from "./parts/shell.js";
 import { ErrorNote, Loading } from "./parts/notice.js";
 import { createStore, useStore } from "./kernel/store.js";
 
-const failure = createStore(/** @type {any} */ (null));
+const failure = createStore(/** @type {import("./kernel/resource.js").Failure | null} */ (null));
 
 const begin = async () => {
   failure.set(null);
   try {
     await loadSession();
   } catch (error) {
-    failure.set(error);
+    failure.set(failureOf(error));
   }
 };
 

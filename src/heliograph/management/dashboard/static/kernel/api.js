@@ -15,13 +15,11 @@ export class ApiError extends Error {
    * @param {number} status The status of HTTP; 0 where no answer came.
    * @param {string} code The code of the error.
    * @param {string} message What the API says.
-   * @param {any} body The whole answer.
    */
-  constructor(status, code, message, body = {}) {
+  constructor(status, code, message) {
     super(message);
     this.status = status;
     this.code = code;
-    this.body = body;
     /** The field that caused it, as `config.port`; empty where the API names none. */
     this.field = fieldOf(message);
   }
@@ -85,7 +83,7 @@ export const ask = async (method, where, { query = {}, body, signal, headers = {
   const answer = parsed(text);
   if (response.ok) return answer;
   if (response.status === 401 && where !== "login") loggedOut.set(loggedOut.get() + 1);
-  throw new ApiError(response.status, answer?.code ?? "", messageOf(answer, text), answer);
+  throw new ApiError(response.status, answer?.code ?? "", messageOf(answer, text));
 };
 
 /** @param {string} text */
@@ -97,7 +95,7 @@ const parsed = (text) => {
   }
 };
 
-/** @param {any} answer @param {string} text */
+/** @param {{ message?: unknown } | null} answer @param {string} text */
 const messageOf = (answer, text) => {
   const message = answer?.message ?? text;
   return typeof message === "string" ? message : JSON.stringify(message);

@@ -5,10 +5,16 @@ import { ApiError, urlOf } from "./api.js";
 const BLOCK_MAX = 1 << 22;
 
 /**
+ * @template {keyof Api.Streams} Where
+ * @typedef {{ [Name in keyof Api.Streams[Where]]?: (data: Api.Streams[Where][Name]) => void }} Takers
+ */
+
+/**
  * Reads server-sent events of JSON until they end or are ended.
- * @param {string} where
- * @param {Record<string, any>} query
- * @param {(name: string, data: any) => void} take
+ * @template {keyof Api.Streams} Where
+ * @param {Where} where
+ * @param {import("./api.js").Query} query
+ * @param {Takers<Where>} take What is called with the data of each event, by the names of events.
  * @param {AbortSignal} signal
  */
 export const readEvents = async (where, query, take, signal) => {
@@ -36,12 +42,16 @@ const opened = async (url, signal) => {
   }
   if (response.ok && response.body) return response;
   const body = await response.json().catch(() => ({}));
-  throw new ApiError(response.status, body.code ?? "", body.message ?? "", body);
+  throw new ApiError(response.status, body.code ?? "", body.message ?? "");
 };
 
-/** @param {string} block @param {(name: string, data: any) => void} take */
+/**
+ * @template {keyof Api.Streams} Where
+ * @param {string} block @param {Takers<Where>} take
+ */
 const tell = (block, take) => {
   const fields = new Map(block.split("\n").map((line) => /** @type {[string, string]} */ (line.split(/: ?(.*)/s, 2))));
   const data = fields.get("data");
-  if (data) take(fields.get("event") ?? "message", JSON.parse(data));
+  const name = /** @type {keyof Takers<Where>} */ (fields.get("event") ?? "message");
+  if (data) take[name]?.(JSON.parse(data));
 };

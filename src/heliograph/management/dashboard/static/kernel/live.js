@@ -11,8 +11,12 @@ export const BEHIND = "configuration";
 /** Whether the stream brings what the page shows: `on`, `begins`, or `broken` until it is there again. */
 const liveState = createStore(/** @type {"off" | "begins" | "on" | "broken"} */ ("off"));
 
-/** @type {Map<string, Set<(value: any) => void>>} */
+/** @typedef {Api.Streams["heliograph/live"]} Events */
+
+/** Who follows a subject. @type {Map<keyof Events, Set<() => void>>} */
 const wanted = new Map();
+/** @type {Partial<Events>} */
+const newest = {};
 /** @type {EventSource | null} */
 let source = null;
 let subjects = "";
@@ -27,18 +31,19 @@ const say = (state) => liveState.set([...wanted.keys()].some((name) => name !== 
 
 const begin = () => {
   isPlanned = false;
-  const now = isSeen ? [...wanted.keys()].sort().join(",") : "";
+  const names = isSeen ? [...wanted.keys()].sort() : [];
+  const now = names.join(",");
   if (now === subjects && source?.readyState !== EventSource.CLOSED) return;
   source?.close();
   source = null;
   subjects = now;
   say(now ? "begins" : "off");
-  if (now) open(now);
+  if (now) open(names);
 };
 
-/** @param {string} names */
+/** @param {(keyof Events)[]} names */
 const open = (names) => {
-  const opened = new EventSource(urlOf("heliograph/live", { of: names }));
+  const opened = new EventSource(urlOf("heliograph/live", { of: names.join(",") }));
   source = opened;
   /** @type {Set<string>} Subjects that the server cannot look at now. */
   const failing = new Set();
@@ -47,12 +52,12 @@ const open = (names) => {
     if (of !== BEHIND) failing.add(of);
     if (failing.size) say("broken");
   });
-  for (const name of names.split(",")) {
+  for (const name of names) {
     opened.addEventListener(name, (event) => {
       failing.delete(name);
       say(failing.size ? "broken" : "on");
-      const value = JSON.parse(/** @type {MessageEvent} */ (event).data);
-      for (const take of wanted.get(name) ?? []) take(value);
+      newest[name] = JSON.parse(/** @type {MessageEvent} */ (event).data);
+      for (const told of wanted.get(name) ?? []) told();
     });
   }
   opened.addEventListener("error", () => {
@@ -84,16 +89,16 @@ document.addEventListener("visibilitychange", () => {
 });
 
 /**
- * @param {string} subject
- * @param {(value: any) => void} take
+ * @param {keyof Events} subject
+ * @param {() => void} told
  * @returns {() => void} Ends it.
  */
-const follow = (subject, take) => {
+const follow = (subject, told) => {
   const takers = wanted.get(subject) ?? new Set();
-  wanted.set(subject, takers.add(take));
+  wanted.set(subject, takers.add(told));
   plan();
   return () => {
-    takers.delete(take);
+    takers.delete(told);
     if (takers.size === 0) wanted.delete(subject);
     plan();
   };
@@ -101,11 +106,12 @@ const follow = (subject, take) => {
 
 /**
  * The newest value of a subject; undefined until it has come.
- * @param {string} subject Empty for none.
+ * @template {keyof Events} Subject
+ * @param {Subject | ""} subject Empty for none.
  */
 export const useLive = (subject) => {
-  const [value, setValue] = useState(/** @type {any} */ (undefined));
-  useEffect(() => (subject ? follow(subject, setValue) : undefined), [subject]);
+  const [value, setValue] = useState(/** @type {Events[Subject] | undefined} */ (undefined));
+  useEffect(() => (subject ? follow(subject, () => setValue(() => newest[subject])) : undefined), [subject]);
   return value;
 };
 

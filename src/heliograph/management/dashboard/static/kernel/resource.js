@@ -4,7 +4,13 @@ import { useCallback, useEffect, useRef, useState } from "./html.js";
 import { loggedInAgain } from "./api.js";
 import { useStore } from "./store.js";
 
-/** @typedef {Error & Partial<import("./api.js").ApiError>} Failure What was caught, of the API or of the page. */
+/**
+ * What is wrong, of the API or of the page.
+ * @typedef {{ message: string, name?: string, status?: number, code?: string, field?: string }} Failure
+ */
+
+/** What was thrown. @param {unknown} caught @returns {Failure} */
+export const failureOf = (caught) => (caught instanceof Error ? caught : { message: String(caught) });
 
 /**
  * @template T
@@ -33,7 +39,7 @@ export const useResource = (key, load) => {
       isLoading: true }));
     latest.current(abort.signal).then(
       (data) => abort.signal.aborted || setState({ key, data, error: null, isLoading: false }),
-      (error) => abort.signal.aborted || setState((old) => ({ ...old, error, isLoading: false })),
+      (error) => abort.signal.aborted || setState((old) => ({ ...old, error: failureOf(error), isLoading: false })),
     );
     return () => abort.abort();
   }, [key, turn, logins]);
@@ -65,7 +71,7 @@ export const useAction = (act) => {
     try {
       await act(...args);
     } catch (caught) {
-      error = /** @type {Failure} */ (caught);
+      error = failureOf(caught);
     }
     isRunning.current = false;
     if (isThere.current) setState({ isRunning: false, error });

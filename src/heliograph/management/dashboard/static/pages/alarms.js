@@ -20,14 +20,14 @@ export default function AlarmsPage() {
   const ended = useResource(`ended ${page}`, (signal) => api.get("alarms", { activated: false, page, limit: ROWS },
     signal));
   const [asked, setAsked] = useState(/** @type {string | null} */ (null));
-  const open = now ? now.alarms.map((/** @type {any} */ alarm) => alarm.name).join("|") : "";
+  const open = now ? now.alarms.map((alarm) => alarm.name).join("|") : "";
   useEffect(() => { if (now) ended.reload(); }, [open]); // what is no longer open stands in the history
   const close = (/** @type {boolean} */ isDone) => {
     if (isDone) tell(asked ? texts.ended(asked) : texts.cleared);
     setAsked(null);
     ended.reload();
   };
-  const end = (/** @type {any} */ alarm) => may("alarms:write")
+  const end = (/** @type {Api.OpenAlarm} */ alarm) => may("alarms:write")
     && html`<button type="button" aria-label=${texts.endNamed(alarm.name)} onClick=${() => setAsked(alarm.name)}>
       ${texts.end}</button>`;
   return html`
@@ -40,8 +40,7 @@ export default function AlarmsPage() {
       <${Loaded} of=${ended}>${(/** @type {Api.AlarmPage} */ data) => html`
         <${Table} caption=${texts.history} columns=${COLUMNS} rows=${data.data} empty=${texts.noHistory}
           isBusy=${ended.isLoading}
-          rowKey=${(/** @type {Api.AlarmShown} */ row) =>
-            `${row.node} ${row.name} ${row.activate_at} ${row.deactivate_at}`} />
+          rowKey="node name activate_at deactivate_at" />
         ${(page > 1 || data.meta.hasnext) && html`<${Pager} hasMore=${data.meta.hasnext} hasBefore=${page > 1}
           onMore=${() => setPage(page + 1)} onBefore=${() => setPage(page - 1)} />`}`}<//>
     </section>

@@ -1,6 +1,6 @@
 // @ts-check
 /** API keys: for programs; the secret of a new one is shown once. */
-import { html } from "../kernel/html.js";
+import { html, useState } from "../kernel/html.js";
 import { api, path } from "../kernel/api.js";
 import { time } from "../kernel/format.js";
 import { useResource } from "../kernel/resource.js";
@@ -22,20 +22,23 @@ const SHARED = [
   { name: "enable", label: texts.enabled, type: "check" },
 ];
 
-/** @param {any} values */
-const sent = ({ expired_at, ...values }) => ({ ...values, expired_at: expired_at ? new Date(expired_at).toISOString()
-  : NEVER });
+/**
+ * @typedef {import("../parts/form_dialog.js").Values} Values
+ * @param {Values} values
+ */
+const sent = ({ expired_at: end, ...values }) =>
+  ({ ...values, expired_at: end ? new Date(String(end)).toISOString() : NEVER });
 /** @param {string} value */
 const local = (value) => (value && value !== NEVER ? time(value).slice(0, 16).replace(" ", "T") : "");
 
 export default function ApiKeysPage() {
   const keys = useResource("keys", (signal) => api.get("api_key", {}, signal));
-  const { kind, about: key, show, close } = useDialog(keys.reload);
+  const { kind, about: key, show, close } = useDialog(keys);
   const mayChange = may("api_keys:write");
-  const add = async (/** @type {any} */ values) => {
-    const key = await api.post("api_key", sent(values));
+  const [made, setMade] = useState(/** @type {Api.NewApiKeyAnswer | null} */ (null));
+  const add = async (/** @type {Values} */ values) => {
+    setMade(await api.post("api_key", sent(values)));
     keys.reload();
-    queueMicrotask(() => show("made", key));
   };
   /** @type {import("../parts/table.js").Column<Api.ApiKeyAnswer>[]} */
   const columns = [
@@ -47,12 +50,11 @@ export default function ApiKeysPage() {
       (row.expired_at === NEVER ? texts.never : time(row.expired_at)) },
     { key: "created_at", title: texts.created, show: (row) => time(row.created_at) },
     { key: "desc", title: texts.description },
-    ...(mayChange ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {Api.ApiKeyAnswer} */ row) => html`
+    { key: "do", title: texts.actions, kind: "actions", isShown: mayChange, show: (row) => html`
       <button type="button" onClick=${() => show("change", row)} aria-label=${texts.changeNamed(row.name)}>
         ${texts.change}</button>
       <button type="button" class="danger" onClick=${() => show("delete", row)}
-        aria-label=${texts.deleteNamed(row.name)}>${everywhere.remove}</button>` }] : []),
+        aria-label=${texts.deleteNamed(row.name)}>${everywhere.remove}</button>` },
   ];
   return html`
     <${PageHead} title=${texts.title}>${mayChange && html`<button type="button" class="main"
@@ -60,18 +62,18 @@ export default function ApiKeysPage() {
     <p class="quiet">${texts.intro}</p>
     <${Loaded} of=${keys}>${(/** @type {Api.ApiKeyAnswer[]} */ rows) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {Api.ApiKeyAnswer} */ row) => row.name}
+        rowKey="name"
         empty=${texts.none} />`}<//>
     ${kind === "add" && html`<${FormDialog} title=${texts.add} action=${texts.add} fields=${[NAME, ...SHARED]}
       initial=${{ role: "viewer", enable: true }}
-      act=${add} onClose=${(/** @type {boolean} */ isDone) => isDone || show("")} />`}
-    ${kind === "made" && html`<${Made} made=${key} onClose=${() => show("")} />`}
+      act=${add} onClose=${() => show("")} />`}
+    ${made && !kind && html`<${Made} made=${made} onClose=${() => setMade(null)} />`}
     ${kind === "change" && html`<${FormDialog} title=${texts.changeNamed(key.name)} action=${everywhere.save}
       fields=${SHARED}
       initial=${{ role: key.role, desc: key.desc, enable: key.enable, expired_at: local(key.expired_at) }}
-      act=${(/** @type {object} */ values) => api.put(path("api_key/{name}", key.name), sent(values))}
+      act=${(/** @type {Values} */ values) => api.put(path("api_key/{name}", key.name), sent(values))}
         onClose=${close(texts.changed(key.name))} />`}
-    ${kind === "delete" && html`<${ConfirmDialog} title=${texts.deleteNamed(key.name)}
+    ${kind === "delete" && html`<${ConfirmDialog}
       text=${texts.deleteText(key.name)} action=${texts.deleteNamed(key.name)}
       act=${() => api.del(path("api_key/{name}", key.name))} onClose=${close(texts.deleted(key.name))} />`}`;
 }

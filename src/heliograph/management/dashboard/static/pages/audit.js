@@ -50,7 +50,7 @@ export default function AuditPage({ route }) {
     </div>
     <${Loaded} of=${rows}>${(/** @type {Api.PageOfAuditAnswer} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${COLUMNS} rows=${data}
-        rowKey=${(/** @type {Api.AuditAnswer} */ row) => `${row.created_at} ${row.request_id} ${row.operation_id}`}
+        rowKey="created_at request_id operation_id"
         empty=${texts.none} isBusy=${rows.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${() => setPage(page + 1)}
         onBefore=${() => setPage(page - 1)} />`}<//>`;

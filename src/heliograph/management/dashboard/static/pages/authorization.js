@@ -14,7 +14,7 @@ import { SourcesTab } from "./access/sources.js";
 import shared from "../texts/en/access.js";
 
 const texts = shared.authorization;
-/** @type {Record<string, any>} */
+/** @type {Record<string, (props: { route: import("../kernel/router.js").Route }) => unknown>} */
 const TABS = { sources: SourcesTab, rules: RulesTab, settings: AuthorizationSettings };
 
 /** @param {{ route: import("../kernel/router.js").Route }} props */

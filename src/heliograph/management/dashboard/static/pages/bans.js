@@ -43,7 +43,7 @@ export default function BansPage() {
   const query = wanted.who ? { [`like_${wanted.kind}`]: literally(wanted.who) } : {};
   const bans = useResource(JSON.stringify(wanted), (signal) =>
     api.get("banned", { ...query, page: wanted.page, limit: LIMIT }, signal));
-  const { kind, about, show, close } = useDialog(bans.reload);
+  const { kind, about, show, close } = useDialog(bans);
   const mayWrite = may("clients:write");
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -57,10 +57,9 @@ export default function BansPage() {
     { key: "by", title: texts.by },
     { key: "at", title: texts.at, show: (row) => time(row.at) },
     { key: "until", title: texts.until, show: (row) => (row.until === "infinity" ? texts.forever : time(row.until)) },
-    ...(mayWrite ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {Api.Ban} */ row) => html`
+    { key: "do", title: texts.actions, kind: "actions", isShown: mayWrite, show: (row) => html`
       <button type="button" aria-label=${texts.liftNamed(row.who)} onClick=${() => show("lift", row)}>
-        ${texts.lift}</button>` }] : []),
+        ${texts.lift}</button>` },
   ];
   return html`
     <${PageHead} title=${texts.title}><button type="button" onClick=${bans.reload}>${everywhere.refresh}</button>
@@ -74,14 +73,14 @@ export default function BansPage() {
       <button type="submit">${texts.search}</button></form>
     <${Loaded} of=${bans}>${(/** @type {Api.PageOfBan} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${data}
-        rowKey=${(/** @type {Api.Ban} */ row) => `${row.as} ${row.who}`} empty=${texts.none} isBusy=${bans.isLoading} />
+        rowKey="as who" empty=${texts.none} isBusy=${bans.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${wanted.page > 1}
         onMore=${() => setWanted({ ...wanted, page: wanted.page + 1 })}
         onBefore=${() => setWanted({ ...wanted, page: wanted.page - 1 })}>
           ${meta.count !== undefined && texts.found(count(meta.count))}<//>`}<//>
     ${kind === "add" && html`<${FormDialog} title=${texts.add} action=${texts.add} fields=${FIELDS}
       initial=${{ as: "clientid" }} act=${make} onClose=${close(texts.added)} />`}
-    ${kind === "lift" && html`<${ConfirmDialog} title=${texts.liftNamed(about.who)} text=${texts.liftText(about.who)}
+    ${kind === "lift" && html`<${ConfirmDialog} text=${texts.liftText(about.who)}
       action=${texts.liftNamed(about.who)}
       act=${() => api.del(path("banned/{kind}/{who}", about.as, about.who))}
       onClose=${close(texts.lifted(about.who))} />`}`;

@@ -64,7 +64,7 @@ const Explain = ({ query }) => {
     ${answer && html`<${Answer} answer=${answer} />`}`;
 };
 
-/** @param {Api.ExplainedAccess} answer @returns {import("../parts/table.js").Column[]} */
+/** @param {Api.ExplainedAccess} answer @returns {import("../parts/table.js").Column<Api.AccessStep>[]} */
 const columnsOf = (answer) => [
   { key: "source", title: texts.source, isHead: true, show: ({ source }) =>
     texts.sources[/** @type {keyof typeof texts.sources} */ (source)] ?? html`<code>${source}</code>` },
@@ -86,5 +86,5 @@ const Answer = ({ answer }) => html`
         && texts.denyAction[/** @type {keyof typeof texts.denyAction} */ (answer.deny_action)]}</p>
     <p class="quiet">${texts.client(answer.clientid, answer.username, answer.is_connected)}</p>
     <${Table} caption=${texts.steps} columns=${columnsOf(answer)} rows=${answer.steps}
-      rowKey=${(/** @type {Api.AccessStep} */ step) => step.source} />
+      rowKey="source" />
   </section>`;

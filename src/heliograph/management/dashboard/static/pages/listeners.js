@@ -31,7 +31,7 @@ const certificateOf = ({ type, certificate_expires_at: until }) => {
 
 export default function ListenersPage() {
   const list = useResource("listeners", (signal) => api.get("listeners", {}, signal));
-  const { kind, about, show, close } = useDialog(list.reload);
+  const { kind, about, show, close } = useDialog(list);
   const start = useAction(async (/** @type {string} */ id) => {
     await api.post(path("listeners/{id}/start", id));
     tell(texts.started(id));
@@ -49,8 +49,7 @@ export default function ListenersPage() {
         : count(status.current_connections);
     } },
     { key: "certificate", title: texts.certificate, show: certificateOf },
-    ...(mayWrite ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {Api.ListenerSummary} */ row) => html`
+    { key: "do", title: texts.actions, kind: "actions", isShown: mayWrite, show: (row) => html`
       ${row.status.running
         ? html`<button type="button" aria-label=${texts.named.stop(row.id)} onClick=${() => show("stop", row)}>
           ${texts.stop}</button>`
@@ -59,7 +58,7 @@ export default function ListenersPage() {
       <button type="button" aria-label=${texts.named.change(row.id)} onClick=${() => show("change", row)}>
         ${texts.change}</button>
       <button type="button" class="danger" aria-label=${texts.named.remove(row.id)}
-        onClick=${() => show("delete", row)}>${everywhere.remove}</button>` }] : []),
+        onClick=${() => show("delete", row)}>${everywhere.remove}</button>` },
   ];
   return html`
     <${PageHead} title=${texts.title}><button type="button" onClick=${list.reload}>${everywhere.refresh}</button>
@@ -68,13 +67,12 @@ export default function ListenersPage() {
     <${ErrorNote} error=${start.error} />
     <${Loaded} of=${list}>${(/** @type {Api.ListenerSummary[]} */ rows) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {Api.ListenerSummary} */ row) => row.id}
+        rowKey="id"
         isBusy=${list.isLoading} />`}<//>
-    ${kind === "stop" && html`<${ConfirmDialog} title=${texts.named.stop(about.id)} action=${texts.named.stop(about.id)}
+    ${kind === "stop" && html`<${ConfirmDialog} action=${texts.named.stop(about.id)}
       text=${texts.stopText(about.id, count(about.status.current_connections))}
       act=${() => api.post(path("listeners/{id}/stop", about.id))} onClose=${close(texts.ended(about.id))} />`}
-    ${kind === "delete" && html`<${ConfirmDialog} title=${texts.named.remove(about.id)}
-      action=${texts.named.remove(about.id)} name=${about.id} typed
+    ${kind === "delete" && html`<${ConfirmDialog} action=${texts.named.remove(about.id)} name=${about.id} typed
       text=${texts.removeText(about.id, count(about.status.current_connections))}
       act=${() => api.del(path("listeners/{id}", about.id))} onClose=${close(texts.removed(about.id))} />`}
     ${kind === "change" && html`<${ListenerDialog} id=${about.id} onClose=${close(texts.saved(about.id))} />`}

@@ -27,10 +27,10 @@ export default function MqttClientPage() {
     <${PageHead} title=${texts.title} />
     <div class="mqtt-client">
       <div>
-        <${ConnectionCard} values=${connection} set=${(/** @type {any} */ change) =>
+        <${ConnectionCard} values=${connection} set=${(/** @type {Partial<typeof connection>} */ change) =>
           setConnection((old) => ({ ...old, ...change }))} />
         <${SubscriptionsCard} />
-        <${PublishCard} values=${publication} set=${(/** @type {any} */ change) =>
+        <${PublishCard} values=${publication} set=${(/** @type {Partial<typeof publication>} */ change) =>
           setPublication((old) => ({ ...old, ...change }))} />
         <${ExamplesCard} connection=${connection} publication=${publication} onLoad=${load} />
       </div>

@@ -53,25 +53,24 @@ const UsersTable = ({ id, turn }) => {
   const users = useResource(JSON.stringify([id, wanted, turn]), (signal) =>
     api.get(path("authentication/{id}/users", id),
       { like_user_id: wanted.like, page: wanted.page, limit: LIMIT }, signal));
-  const { kind, about, show, close } = useDialog(users.reload);
+  const { kind, about, show, close } = useDialog(users);
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
     setWanted({ like: typed, page: 1 });
   };
-  const change = ({ password = "", is_superuser: isSuperuser = false }) =>
-    api.put(path("authentication/{id}/users/{user_id}", id, about.user_id),
+  const changeOf = (/** @type {string} */ user) => ({ password = "", is_superuser: isSuperuser = false }) =>
+    api.put(path("authentication/{id}/users/{user_id}", id, user),
       { is_superuser: isSuperuser, ...(password ? { password } : {}) });
   /** @type {import("../parts/table.js").Column<Api.AuthenticatorUser>[]} */
   const columns = [
     { key: "user_id", title: texts.userId, kind: "code", isHead: true },
     { key: "is_superuser", title: texts.superuser, show: (row) =>
       (row.is_superuser ? html`<span class="badge warn">${texts.yes}</span>` : texts.no) },
-    ...(may("authentication:write") ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {Api.AuthenticatorUser} */ row) => html`
+    { key: "do", title: texts.actions, kind: "actions", isShown: may("authentication:write"), show: (row) => html`
       <button type="button" aria-label=${texts.changeNamed(row.user_id)} onClick=${() => show("change", row)}>
         ${texts.change}</button>
       <button type="button" class="danger" aria-label=${texts.removeNamed(row.user_id)}
-        onClick=${() => show("delete", row)}>${everywhere.remove}</button>` }] : []),
+        onClick=${() => show("delete", row)}>${everywhere.remove}</button>` },
   ];
   return html`
     <form class="filters" role="search" onSubmit=${search}>
@@ -79,15 +78,16 @@ const UsersTable = ({ id, turn }) => {
         ${texts.search}</button></form>
     <${Loaded} of=${users}>${(/** @type {Api.PageOfAuthenticatorUser} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${data}
-        rowKey=${(/** @type {Api.AuthenticatorUser} */ row) => row.user_id}
+        rowKey="user_id"
         empty=${texts.none} isBusy=${users.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${wanted.page > 1}
         onMore=${() => setWanted({ ...wanted, page: wanted.page + 1 })}
         onBefore=${() => setWanted({ ...wanted, page: wanted.page - 1 })} />`}<//>
     ${kind === "change" && html`<${FormDialog} title=${texts.changeNamed(about.user_id)} action=${everywhere.save}
       fields=${FIELDS}
-      initial=${{ is_superuser: about.is_superuser }} act=${change} onClose=${close(texts.changed(about.user_id))} />`}
-    ${kind === "delete" && html`<${ConfirmDialog} title=${texts.removeNamed(about.user_id)}
+      initial=${{ is_superuser: about.is_superuser }} act=${changeOf(about.user_id)}
+      onClose=${close(texts.changed(about.user_id))} />`}
+    ${kind === "delete" && html`<${ConfirmDialog}
       text=${texts.removeText(about.user_id)} action=${texts.removeNamed(about.user_id)}
       act=${() => api.del(path("authentication/{id}/users/{user_id}", id, about.user_id))}
         onClose=${close(texts.removed(about.user_id))} />`}`;

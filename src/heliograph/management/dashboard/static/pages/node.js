@@ -19,10 +19,10 @@ export default function NodePage({ route }) {
   const { user } = useSession();
   const name = route.steps[1] ?? user?.node ?? "";
   const event = useLive("node");
-  const now = event?.nodes.find((/** @type {any} */ one) => one.node === name);
+  const now = event?.nodes.find((one) => one.node === name);
   if (event && !now) return html`<${PageHead} title=${name} /><${Empty}>${texts.unknown} <a href=${link("overview")}>
     ${texts.overview}</a><//>`;
-  if (now && !now.answers) return html`<${PageHead} title=${name} /><${Empty}>${texts.silent}<//>`;
+  if (now?.answers === false) return html`<${PageHead} title=${name} /><${Empty}>${texts.silent}<//>`;
   return html`
     <${PageHead} title=${name} />
     ${now ? html`<${Numbers} of=${numbersOf(now)} />` : html`<${Loading} />`}
@@ -30,19 +30,19 @@ export default function NodePage({ route }) {
     ${now && html`
       <section class="card"><h2>${texts.storage}</h2>
         <${Table} caption=${texts.storage} columns=${STORAGE} rows=${now.storage}
-          rowKey=${(/** @type {any} */ row) => row.database} empty=${texts.noStorage} />
+          rowKey="database" empty=${texts.noStorage} />
         <p class="quiet">${texts.reader(now.reader.is_running, now.reader.restarts,
           now.reader.damaged_places)}</p></section>`}
     <div class="cards">
       <${MemoryOwners} node=${name} />
       ${now && html`<section class="card"><h2>${texts.listeners}</h2>
         <${Table} caption=${texts.listeners} columns=${LISTENERS} rows=${now.listeners}
-          rowKey=${(/** @type {any} */ row) => `${row.type}:${row.name}`} empty=${texts.noListener} /></section>`}
+          rowKey="type name" empty=${texts.noListener} /></section>`}
     </div>
     ${may("config:read") && html`<${Differing} />`}`;
 }
 
-/** @param {any} now @returns {import("../parts/numbers.js").ShownNumber[]} */
+/** @param {Api.WholeNode} now @returns {import("../parts/numbers.js").ShownNumber[]} */
 const numbersOf = (now) => [
   { name: texts.uptime, value: duration(now.uptime_s) },
   { name: texts.connections, value: count(now.connections), more: texts.sessions(count(now.sessions)) },
@@ -58,7 +58,7 @@ const numbersOf = (now) => [
 /** @param {number | null} value */
 const byteRate = (value) => (value === null ? "" : `${bytes(value)}/s`);
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/table.js").Column<Api.LiveDatabase>[]} */
 const STORAGE = [
   { key: "database", title: texts.database, isHead: true },
   { key: "is_open", title: texts.state, show: (row) => html`<span class=${`badge ${row.is_open ? "good" : "bad"}`}>
@@ -72,13 +72,13 @@ const STORAGE = [
   { key: "refused_messages", title: texts.refused, kind: "number", show: (row) => compact(row.refused_messages) },
 ];
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/table.js").Column<Api.LiveListener>[]} */
 const LISTENERS = [
   { key: "name", title: texts.listener, isHead: true, show: (row) => `${row.type}:${row.name}` },
   { key: "connections", title: texts.connections, kind: "number", show: (row) => count(row.connections) },
 ];
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/table.js").Column<Api.SettingShown>[]} */
 const SETTINGS = [
   { key: "path", title: texts.setting, isHead: true, kind: "code" },
   { key: "value", title: texts.value, kind: "code" },
@@ -91,5 +91,5 @@ const Differing = () => {
     <${Loaded} of=${settings}>${(/** @type {Api.SettingShown[]} */ rows) => html`
       <${Table} caption=${texts.differing} columns=${SETTINGS}
         rows=${rows.filter(({ origin }) => !origin.startsWith("default"))}
-        rowKey=${(/** @type {Api.SettingShown} */ row) => row.path} empty=${texts.noneDiffers} />`}<//></section>`;
+        rowKey="path" empty=${texts.noneDiffers} />`}<//></section>`;
 };

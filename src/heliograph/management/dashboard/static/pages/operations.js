@@ -10,12 +10,13 @@ import { Operation } from "./operations/operation.js";
 import texts from "../texts/en/operations.js";
 
 /**
- * @typedef {{ path: string, method: string, tag: string, about: any }} Listed
- * @param {any} document
+ * @typedef {import("./operations/schemas.js").ApiDocument} ApiDocument
+ * @typedef {{ path: string, method: string, tag: string, about: import("./operations/schemas.js").About }} Listed
+ * @param {ApiDocument} document
  * @returns {Listed[]}
  */
 const listed = (document) => Object.entries(document.paths).flatMap(([path, item]) =>
-  Object.entries(/** @type {Record<string, any>} */ (item)).map(([method, about]) =>
+  Object.entries(item).map(([method, about]) =>
     ({ path, method, tag: about.tags?.[0] ?? "", about })));
 
 /** @param {Listed} one @param {string} wanted */
@@ -24,7 +25,8 @@ const has = ({ path, method, about }, wanted) =>
 
 /** @param {{ route: import("../kernel/router.js").Route }} props */
 export default function OperationsPage({ route }) {
-  const document = useResource("document", (signal) => ask("GET", "openapi.json", { signal }));
+  const document = useResource("document", (signal) =>
+    /** @type {Promise<ApiDocument>} */ (ask("GET", "openapi.json", { signal })));
   const [search, setSearch] = useState(route.query.search ?? "");
   const area = route.query.area ?? "";
   const type = (/** @type {string} */ value) => {
@@ -35,24 +37,25 @@ export default function OperationsPage({ route }) {
   return html`
     <${PageHead} title=${texts.title} />
     <p>${texts.intro} <a href=${urlOf("openapi.json")}>${texts.json}</a>, <a href=${urlOf("openapi.yaml")}>YAML</a>.</p>
-    ${isOff ? html`<${Empty}>${texts.off}<//>` : html`<${Loaded} of=${document}>${(/** @type {any} */ data) => html`
+    ${isOff ? html`<${Empty}>${texts.off}<//>` : html`<${Loaded} of=${document}>
+      ${(/** @type {ApiDocument} */ data) => html`
       <form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
         <${Field} label=${texts.search} value=${search} type="search" onInput=${type} />
         <${Field} label=${texts.area} value=${area} onInput=${(/** @type {string} */ value) =>
           replaceQuery({ area: value, search })}
-          options=${[{ value: "", label: texts.all }, ...data.tags.map((/** @type {any} */ { name }) => name)]} />
+          options=${[{ value: "", label: texts.all }, ...data.tags.map(({ name }) => name)]} />
       </form>
       <${Areas} document=${data} search=${search} area=${area} />`}<//>`}`;
 }
 
-/** @param {{ document: any, search: string, area: string }} props */
+/** @param {{ document: ApiDocument, search: string, area: string }} props */
 const Areas = ({ document, search, area }) => {
   const found = listed(document).filter((one) => (!area || one.tag === area) && has(one, search));
-  const tags = document.tags.filter((/** @type {any} */ { name }) => found.some(({ tag }) => tag === name));
+  const tags = document.tags.filter(({ name }) => found.some(({ tag }) => tag === name));
   return html`
     <p role="status"><small>${texts.found(found.length)}</small></p>
     ${found.length === 0 && html`<${Empty}>${texts.none}<//>`}
-    ${tags.map((/** @type {any} */ { name, description }) => html`
+    ${tags.map(({ name, description }) => html`
       <section class="card operations" key=${name} aria-label=${name}>
         <h2>${name}</h2><p class="quiet">${description}</p>
         ${found.filter((one) => one.tag === name).map((one) => html`

@@ -1,7 +1,7 @@
 // @ts-check
 /** How the broker is at this moment, and how it was: totals, charts, open alarms, nodes. */
 import { html } from "../kernel/html.js";
-import { bytes, compact, count, duration, rate } from "../kernel/format.js";
+import { bytes, compact, count, duration, NONE, rate } from "../kernel/format.js";
 import { useLive } from "../kernel/live.js";
 import { may } from "../kernel/session.js";
 import { link } from "../kernel/router.js";
@@ -19,12 +19,13 @@ export default function OverviewPage() {
     <${PageHead} title=${texts.title} />
     ${now ? html`<${Numbers} of=${numbersOf(now)} />` : html`<${Loading} />`}
     <${BrokerCharts} event=${now} at=${now?.at ?? 0} />
-    ${now && html`<section class="card"><h2>${texts.nodes}</h2><${Nodes} nodes=${now.nodes} /></section>`}
+    ${now && html`<section class="card"><h2>${texts.nodes}</h2>
+      <${Table} caption=${texts.nodes} columns=${COLUMNS} rows=${now.nodes} rowKey="node" /></section>`}
     ${alarms && html`<section class="card"><h2><a href=${link("alarms")}>${texts.alarms(alarms.count)}</a></h2>
       <${AlarmList} alarms=${alarms.alarms.slice(0, 5)} /></section>`}`;
 }
 
-/** @param {any} now @returns {import("../parts/numbers.js").ShownNumber[]} */
+/** @param {Api.OverviewEvent} now @returns {import("../parts/numbers.js").ShownNumber[]} */
 const numbersOf = (now) => [
   { name: texts.connections, value: count(now.connections), more: texts.sessions(count(now.sessions)) },
   { name: texts.received, value: rate(now.rates.received), more: byteRate(now.rates.bytes_received) },
@@ -41,7 +42,7 @@ const numbersOf = (now) => [
 /** @param {number | null} value */
 const byteRate = (value) => (value === null ? "" : `${bytes(value)}/s`);
 
-/** @type {import("../parts/table.js").Column[]} */
+/** @type {import("../parts/table.js").Column<Api.NodeInShort>[]} */
 const COLUMNS = [
   { key: "node", title: texts.node, isHead: true, show: (row) =>
     html`<a class="nowrap" href=${link("node", row.node)}>${row.node}</a>` },
@@ -52,11 +53,8 @@ const COLUMNS = [
   { key: "received", title: texts.received, kind: "number", show: (row) => rate(row.received) },
   { key: "sent", title: texts.sent, kind: "number", show: (row) => rate(row.sent) },
   { key: "cpu_percent", title: texts.cpu, kind: "number", show: (row) =>
-    (row.cpu_percent === null ? "–" : `${row.cpu_percent} %`) },
+    (row.cpu_percent === null || row.cpu_percent === undefined ? NONE : `${row.cpu_percent} %`) },
   { key: "longest_turn_s", title: texts.turn, kind: "number", show: (row) => duration(row.longest_turn_s) },
   { key: "memory_bytes", title: texts.memory, kind: "number", show: (row) => bytes(row.memory_bytes) },
 ];
 
-/** @param {{ nodes: any[] }} props */
-const Nodes = ({ nodes }) => html`<${Table} caption=${texts.nodes} columns=${COLUMNS} rows=${nodes}
-  rowKey=${(/** @type {any} */ row) => row.node} />`;

@@ -23,19 +23,19 @@ export default function PipelinePage({ route }) {
   const first = useResource("pipeline", (signal) => api.get("heliograph/pipeline", {}, signal));
   return html`
     <${PageHead} title=${texts.title}><button type="button" onClick=${first.reload}>${everywhere.refresh}</button><//>
-    <${Loaded} of=${first}>${(/** @type {any} */ data) => (data.enable
+    <${Loaded} of=${first}>${(/** @type {Api.PipelineObject} */ data) => (data.enable
       ? html`<${Running} first=${data} query=${route.query} />`
       : html`<${Empty}><p>${texts.off}</p>${may("config:read")
         && html`<a href=${link("configuration")}>${texts.toConfiguration}</a>`}<//>`)}<//>`;
 }
 
-/** @param {{ first: any, query: Record<string, string> }} props */
+/** @param {{ first: Api.PipelineObject, query: Record<string, string> }} props */
 const Running = ({ first, query }) => {
   const live = useLive("pipeline");
-  const now = live ?? { ...first, queries: first.queries.map((/** @type {any} */ { figures, ...one }) =>
-    ({ ...figures, ...one })) };
-  const names = Object.keys(texts.tabs).filter((id) => id !== "plan" || may("pipeline:write"));
-  const tab = names.includes(query.tab) ? query.tab : "queries";
+  /** @type {Api.PipelineEvent} */
+  const now = live ?? { ...first, queries: first.queries.map(({ figures, ...one }) => ({ ...figures, ...one })) };
+  const tabs = Object.entries(texts.tabs).filter(([id]) => id !== "plan" || may("pipeline:write"));
+  const tab = tabs.some(([id]) => id === query.tab) ? query.tab : "queries";
   return html`
     <div class="card">
       <dl class="facts">
@@ -46,10 +46,10 @@ const Running = ({ first, query }) => {
         <dt>${texts.failures}</dt><dd>${texts.times(count(now.failures))}</dd>
       </dl>
     </div>
-    <${Tabs} label=${texts.title} current=${tab} tabs=${names.map((id) => ({
-      id, title: /** @type {any} */ (texts.tabs)[id], href: link("pipeline", { tab: id }) }))} />
+    <${Tabs} label=${texts.title} current=${tab} tabs=${tabs.map(([id, title]) =>
+      ({ id, title, href: link("pipeline", { tab: id }) }))} />
     ${tab === "queries" && html`<${Queries} queries=${now.queries} />`}
     ${tab === "dead_letters" && html`<${DeadLetters} rule=${query.rule ?? ""} />`}
     ${tab === "late_rows" && html`<${LateRows} name=${query.rule ?? ""} />`}
-    ${tab === "plan" && html`<${Plan} names=${now.queries.map((/** @type {any} */ { name }) => name)} />`}`;
+    ${tab === "plan" && html`<${Plan} names=${now.queries.map(({ name }) => name)} />`}`;
 };

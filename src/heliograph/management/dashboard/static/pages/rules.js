@@ -2,7 +2,7 @@
 /** All rules with what became of the messages that they matched. */
 import { html, useState } from "../kernel/html.js";
 import { api, path } from "../kernel/api.js";
-import { count, cut, rate } from "../kernel/format.js";
+import { cut } from "../kernel/format.js";
 import { useLive } from "../kernel/live.js";
 import { useAction, useResource } from "../kernel/resource.js";
 import { link, replaceQuery } from "../kernel/router.js";
@@ -11,6 +11,7 @@ import { ConfirmDialog } from "../parts/dialog.js";
 import { Field } from "../parts/field.js";
 import { ErrorNote, Loaded, PageHead, tell } from "../parts/notice.js";
 import { Pager, Table } from "../parts/table.js";
+import { columnsOfCounts } from "./rule/counts.js";
 import everywhere from "../texts/en/everywhere.js";
 import texts from "../texts/en/rules.js";
 
@@ -34,7 +35,15 @@ export default function RulesPage({ route }) {
     event.preventDefault();
     replaceQuery({ id: typed });
   };
-  const columns = columnsOf(live, may("rules:write") ? { turn, remove: setGone } : null);
+  /** @type {import("../parts/table.js").Column<Api.RuleObject>[]} */
+  const columns = [...columnsOf(live), {
+    key: "more", title: texts.more, kind: "actions", isShown: may("rules:write"), show: (rule) => html`
+      <button type="button" disabled=${turn.isRunning} onClick=${() => turn.run(rule)}
+        aria-label=${`${rule.enable ? texts.disable : texts.enable} ${rule.id}`}>
+          ${rule.enable ? texts.disable : texts.enable}</button>
+      <button type="button" class="danger" aria-label=${texts.removeAction(rule.id)}
+        onClick=${() => setGone(rule.id)}>${texts.remove}</button>`,
+  }];
   return html`
     <${PageHead} title=${texts.title}>
       <button type="button" onClick=${rules.reload}>${everywhere.refresh}</button>
@@ -47,7 +56,7 @@ export default function RulesPage({ route }) {
     <${ErrorNote} error=${turn.error} />
     <${Loaded} of=${rules}>${(/** @type {Api.PageOfRuleObject} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${data}
-        rowKey=${(/** @type {Api.RuleObject} */ row) => row.id}
+        rowKey="id"
         empty=${like_id ? texts.noneFound : texts.none} isBusy=${rules.isLoading} />
       ${(page > 1 || meta.hasnext) && html`<${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1}
         onMore=${() => replaceQuery({ id: like_id, page: page + 1 })}
@@ -62,50 +71,19 @@ export default function RulesPage({ route }) {
 }
 
 /**
- * @param {Record<string, any>} live
- * @param {{ turn: any, remove: (id: string) => void } | null} change
+ * @param {Record<string, Api.LiveRule | undefined>} live
  * @returns {import("../parts/table.js").Column<Api.RuleObject>[]}
  */
-const columnsOf = (live, change) => [
+const columnsOf = (live) => [
   { key: "id", title: texts.id, kind: "code", isHead: true, show: ({ id }) =>
     html`<a href=${link("rule", id)}>${id}</a>` },
   { key: "from", title: texts.from, kind: "code", show: ({ from }) => cut(from.join(", "), 120) },
   { key: "enable", title: texts.state, show: ({ enable }) =>
     html`<span class=${`badge ${enable ? "good" : ""}`}>${enable ? texts.enabled : texts.disabled}</span>` },
-  counted("matched", texts.matched, live),
-  counted("passed", texts.passed, live),
-  counted("failed_no_result", texts.nothing, live),
-  counted("failed_exception", texts.failed, live, "bad"),
-  counted("actions_success", texts.done, live),
-  counted("actions_failed", texts.actionsFailed, live, "bad"),
+  ...columnsOfCounts(live),
   { key: "last_error", title: texts.lastError, show: ({ id }) =>
     html`<span title=${live[id]?.last_error}>${cut(problemOf(live[id]?.last_error ?? ""), 90)}</span>` },
-  ...(change ? [{
-    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {Api.RuleObject} */ rule) => html`
-      <button type="button" disabled=${change.turn.isRunning} onClick=${() => change.turn.run(rule)}
-        aria-label=${`${rule.enable ? texts.disable : texts.enable} ${rule.id}`}>
-          ${rule.enable ? texts.disable : texts.enable}</button>
-      <button type="button" class="danger" aria-label=${texts.removeAction(rule.id)}
-        onClick=${() => change.remove(rule.id)}>${texts.remove}</button>`,
-  }] : []),
 ];
 
 /** What went wrong, without the message that it went wrong with. @param {string} text */
 const problemOf = (text) => /\[\w+\] ([^\n]*)/.exec(text)?.[1] ?? text;
-
-/**
- * @param {string} name
- * @param {string} title
- * @param {Record<string, any>} live
- * @param {string} [sign]
- * @returns {import("../parts/table.js").Column}
- */
-const counted = (name, title, live, sign = "") => ({
-  key: name, title, kind: "number", show: ({ id }) => {
-    const now = live[id]?.[name];
-    const pace = live[id]?.[`${name}_rate`];
-    return html`<span class=${now && sign ? `badge ${sign}` : ""}>${count(now)}</span>
-      ${pace ? html` <small class="quiet">${rate(pace)}</small>` : ""}`;
-  },
-});

@@ -26,18 +26,24 @@ export default function SchemaPage({ route }) {
   return html`
     <${PageHead} title=${name ? texts.one(name) : texts.add}><a class="button" href=${link("schemas")}>
       ${texts.all}</a><//>
-    <${Loaded} of=${found}>${(/** @type {any} */ { row, root }) => html`
+    <${Loaded} of=${found}>${(/** @type {Pick<SettingsProps, "row" | "root">} */ { row, root }) => html`
       <div class="rule">
         <${Settings} key=${name} row=${row} root=${root} isNew=${!name} onSaved=${found.reload} />
         ${name && may("schemas:write") && html`<${PayloadCheck} name=${name} type=${row.type} />`}
       </div>`}<//>`;
 }
 
-/** @param {{ row: any, root: any, isNew: boolean, onSaved: () => void }} props */
+/**
+ * A schema as it is written; `source` is the text of one that is no external service, which has `parameters`.
+ * @typedef {Api.SchemaObject & { source?: string, parameters?: unknown }} Written
+ * @typedef {{ row: Written, root: import("../parts/schema/kinds.js").Schema, isNew: boolean, onSaved: () => void }}
+ *   SettingsProps
+ * @param {SettingsProps} props
+ */
 const Settings = ({ row, root, isNew, onSaved }) => {
-  const [draft, setDraft] = useState(/** @type {any} */ (row));
+  const [draft, setDraft] = useState(row);
   const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
-    setDraft((/** @type {typeof draft} */ old) => ({ ...old, [name]: value }));
+    setDraft((old) => ({ ...old, [name]: value }));
   const isService = draft.type === "external_http";
   const seen = useSeen(row);
   const save = useAction(async () => {
@@ -52,7 +58,8 @@ const Settings = ({ row, root, isNew, onSaved }) => {
   });
   const { fields, rest } = problemsOf(save.error, PLACE);
   const ofWhole = fields[""]; // what names the schema and none of its settings
-  const error = rest || ofWhole ? { ...save.error, message: [rest, ofWhole].filter(Boolean).join("\n") } : save.error;
+  const error = save.error && (rest || ofWhole)
+    ? { ...save.error, message: [rest, ofWhole].filter(Boolean).join("\n") } : save.error;
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     save.run();

@@ -15,14 +15,14 @@ import texts from "../texts/en/schemas.js";
 
 export default function SchemasPage() {
   const all = useResource("schemas", (signal) => api.get("schema_registry", {}, signal));
-  const dialog = useDialog(all.reload);
+  const dialog = useDialog(all);
   const mayChange = may("schemas:write");
-  const columns = [...COLUMNS, ...(mayChange ? [{
-    key: "more", title: texts.more, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {Api.SchemaObject} */ { name }) => html`
-      <button type="button" class="danger" aria-label=${texts.removeAction(name)}
-        onClick=${() => dialog.show("remove", name)}>${texts.remove}</button>`,
-  }] : [])];
+  /** @type {import("../parts/table.js").Column<Api.SchemaObject>[]} */
+  const columns = [...COLUMNS, {
+    key: "more", title: texts.more, kind: "actions", isShown: mayChange, show: (row) => html`
+    <button type="button" class="danger" aria-label=${texts.removeAction(row.name)}
+      onClick=${() => dialog.show("delete", row)}>${texts.remove}</button>`,
+  }];
   return html`
     <${PageHead} title=${texts.title}>
       <button type="button" onClick=${all.reload}>${everywhere.refresh}</button>
@@ -30,13 +30,14 @@ export default function SchemasPage() {
     <//>
     <${Loaded} of=${all}>${(/** @type {Api.SchemaObject[]} */ rows) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {Api.SchemaObject} */ row) => row.name}
+        rowKey="name"
         empty=${texts.none} isBusy=${all.isLoading} />`}<//>
     <${Registries} />
-    ${dialog.kind && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(dialog.about)}
-      action=${texts.removeAction(dialog.about)}
-      act=${() => api.del(path("schema_registry/{name}", dialog.about))}
-        onClose=${dialog.close(texts.removed(dialog.about))} />`}`;
+    ${dialog.kind === "delete" && html`<${ConfirmDialog} title=${texts.removeTitle}
+      text=${texts.removeText(dialog.about.name)}
+      action=${texts.removeAction(dialog.about.name)}
+      act=${() => api.del(path("schema_registry/{name}", dialog.about.name))}
+        onClose=${dialog.close(texts.removed(dialog.about.name))} />`}`;
 }
 
 /** @type {import("../parts/table.js").Column<Api.SchemaObject>[]} */

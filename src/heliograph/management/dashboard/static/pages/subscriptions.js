@@ -9,7 +9,7 @@ import { Loaded, PageHead } from "../parts/notice.js";
 import { Pager, Table } from "../parts/table.js";
 import common from "../texts/en/everywhere.js";
 import texts from "../texts/en/client_subscriptions.js";
-import { byFilter, COLUMNS, keyOf } from "./subscriptions/columns.js";
+import { byFilter, COLUMNS } from "./subscriptions/columns.js";
 
 const LIMIT = 100;
 
@@ -34,7 +34,7 @@ export default function SubscriptionsPage({ route }) {
     <${PageHead} title=${texts.title}><button type="button" onClick=${list.reload}>${common.refresh}</button><//>
     <${Search} key=${key} query=${query} />
     <${Loaded} of=${list}>${(/** @type {Api.PageOfListedSubscription} */ { data, meta }) => html`
-      <${Table} caption=${texts.title} columns=${COLUMNS} rows=${data} rowKey=${keyOf} empty=${texts.none}
+      <${Table} caption=${texts.title} columns=${COLUMNS} rows=${data} rowKey="clientid topic" empty=${texts.none}
         isBusy=${list.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${() => turn(1)} onBefore=${() => turn(-1)}>
         ${meta.count !== undefined && texts.found(meta.count)}<//>`}<//>`;

@@ -14,7 +14,7 @@ const FIELDS = ["rule", "sql", "compare", "from", "to", "engine"];
 export default function TimeMachinePage({ route }) {
   const replay = useReplay();
   const { error, shown } = replay;
-  const isOfField = FIELDS.includes(error?.field);
+  const isOfField = FIELDS.includes(error?.field ?? "");
   return html`
     <${PageHead} title=${texts.title} />
     <p class="quiet">${texts.about}</p>

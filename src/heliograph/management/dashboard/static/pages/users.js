@@ -21,7 +21,7 @@ const DESCRIPTION = { name: "description", label: texts.description };
 
 export default function UsersPage() {
   const users = useResource("users", (signal) => api.get("users", {}, signal));
-  const { kind, about: user, show, close } = useDialog(users.reload);
+  const { kind, about: user, show, close } = useDialog(users);
   const mayChange = may("users:write");
   /** @type {import("../parts/table.js").Column<Api.UserAnswer>[]} */
   const columns = [
@@ -30,14 +30,13 @@ export default function UsersPage() {
     { key: "description", title: texts.description },
     { key: "mfa", title: texts.factor, show: ({ mfa }) => (mfa === "none" ? texts.noFactor : texts.hasFactor) },
     { key: "backend", title: texts.backend, show: ({ backend }) => (backend === "local" ? texts.local : texts.sso) },
-    ...(mayChange ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {Api.UserAnswer} */ row) => html`
+    { key: "do", title: texts.actions, kind: "actions", isShown: mayChange, show: (row) => html`
       <button type="button" onClick=${() => show("change", row)} aria-label=${texts.changeNamed(row.username)}>
         ${texts.change}</button>
       ${row.mfa !== "none" && html`<button type="button" onClick=${() => show("factor", row)}>
         ${texts.takeFactor}</button>`}
       <button type="button" class="danger" onClick=${() => show("delete", row)}
-        aria-label=${texts.deleteNamed(row.username)}>${everywhere.remove}</button>` }] : []),
+        aria-label=${texts.deleteNamed(row.username)}>${everywhere.remove}</button>` },
   ];
   return html`
     <${PageHead} title=${texts.title}>${mayChange && html`<button type="button" class="main"
@@ -45,7 +44,7 @@ export default function UsersPage() {
     <p class="quiet">${texts.intro}</p>
     <${Loaded} of=${users}>${(/** @type {Api.UserAnswer[]} */ rows) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {Api.UserAnswer} */ row) => row.username} empty=${texts.none} />`}<//>
+        rowKey="username" empty=${texts.none} />`}<//>
     ${kind === "add" && html`<${FormDialog} title=${texts.add} action=${texts.add}
       fields=${[NAME, PASSWORD, ROLE, DESCRIPTION]} initial=${{ role: "viewer" }}
       act=${(/** @type {object} */ values) => api.post("users", values)} onClose=${close(texts.added)} />`}
@@ -54,11 +53,11 @@ export default function UsersPage() {
       initial=${{ role: user.role, description: user.description }} intro=${texts.loginsEnd}
       act=${(/** @type {object} */ values) => api.put(path("users/{username}", user.username), values)}
         onClose=${close(texts.changed(user.username))} />`}
-    ${kind === "factor" && html`<${ConfirmDialog} title=${texts.takeFactor} text=${texts.takeFactorOf(user.username)}
+    ${kind === "factor" && html`<${ConfirmDialog} text=${texts.takeFactorOf(user.username)}
       action=${texts.takeFactor} name=${user.username}
       act=${() => api.del(path("heliograph/users/{username}/second_factor", user.username))}
         onClose=${close(texts.changed(user.username))} />`}
-    ${kind === "delete" && html`<${ConfirmDialog} title=${texts.deleteNamed(user.username)}
+    ${kind === "delete" && html`<${ConfirmDialog}
       text=${texts.deleteText(user.username)} action=${texts.deleteNamed(user.username)}
       act=${() => api.del(path("users/{username}", user.username))}
       onClose=${close(texts.deleted(user.username))} />`}`;

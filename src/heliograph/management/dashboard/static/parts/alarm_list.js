@@ -5,7 +5,7 @@ import { duration, secondsSince, time } from "../kernel/format.js";
 import texts from "../texts/en/alarms.js";
 
 /**
- * @param {{ alarms: any[], children?: unknown, act?: (alarm: any) => unknown }} props `act` makes what can be
+ * @param {{ alarms: Api.OpenAlarm[], act?: (alarm: Api.OpenAlarm) => unknown }} props `act` makes what can be
  *   done with one.
  */
 export const AlarmList = ({ alarms, act }) => alarms.length === 0 ? html`<p class="quiet">${texts.none}</p>` : html`

@@ -16,7 +16,8 @@ const micros = (/** @type {number | null | undefined} */ value) =>
   duration(value === null || value === undefined ? null : value / 1e6);
 
 /**
- * @type {Record<string, { names: string[], show: (value: number | null | undefined) => string, isWhole?: boolean }>}
+ * @typedef {{ names: string[], show: (value: number | null | undefined) => string, isWhole?: boolean }} Shown
+ * @type {Record<string, Shown>}
  */
 const SECOND = {
   drops: { names: DROPS.map((reason) => `dropped.${reason}`), show: rate },
@@ -28,7 +29,11 @@ const SECOND = {
 const MESSAGES = ["received", "sent"];
 const ALL = [...MESSAGES, ...Object.values(SECOND).flatMap(({ names }) => names)];
 
-/** What the stream says of a broker or a node, by the names of the history. @param {any} event @param {number} at */
+/**
+ * What the stream says of a broker or a node, by the names of the history.
+ * @typedef {Api.OverviewEvent | Api.WholeNode} Numbers
+ * @param {Numbers} event @param {number} at
+ */
 const pointOf = (event, at) => ({
   at, ...event.rates, live_connections: event.connections, connections: event.sessions,
   memory_bytes: event.memory_bytes,
@@ -37,8 +42,8 @@ const pointOf = (event, at) => ({
 });
 
 /**
- * @param {{ event: any, at: number, node?: string }} props `event` is the newest of the stream, undefined before the
- *   first.
+ * @param {{ event: Numbers | undefined, at: number, node?: string }} props `event` is the newest of the stream,
+ *   undefined before the first.
  */
 export const BrokerCharts = ({ event, at, node = "" }) => {
   const [range, setRange] = useState(LIVE);
@@ -58,8 +63,8 @@ export const BrokerCharts = ({ event, at, node = "" }) => {
 };
 
 /**
- * @param {{ title: string, names: string[], show: any, isWhole?: boolean, range: string, node: string, live:
- *   import("../kernel/series.js").Series, children?: unknown }} props
+ * @param {Shown & { title: string, range: string, node: string, live: import("../kernel/series.js").Series,
+ *   children?: unknown }} props
  */
 const Loaded = ({ title, names, show, isWhole, range, node, live, children }) => {
   const series = useSeries(range, node, names, live);

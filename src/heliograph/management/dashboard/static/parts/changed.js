@@ -8,8 +8,8 @@ import texts from "../texts/en/changed.js";
 /**
  * Settings as this page has seen them last. `check` takes those that hold now, and fails with the names of what
  * somebody else has changed; once it has, these are the ones that were seen.
- * @param {any} loaded
- * @returns {{ check: (now: any) => void, saved: (now: any) => void }}
+ * @param {unknown} loaded
+ * @returns {{ check: (now: unknown) => void, saved: (now: unknown) => void }}
  */
 export const useSeen = (loaded) => {
   const seen = useRef(loaded);

@@ -15,18 +15,18 @@ const WIDTH_MIN = 200;
  */
 export const Chart = ({ title, at, lines, show, height = 230, isWhole = false, children }) => {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
-  const plot = useRef(/** @type {any} */ (null));
+  const plot = useRef(/** @type {uPlot | null} */ (null));
   const [index, setIndex] = useState(/** @type {number | null} */ (null));
   const [scheme, setScheme] = useState(0);
   const names = lines.map(({ label }) => label).join("|");
+  /** @type {import("uplot").AlignedData} */
   const data = [at.map((one) => one / 1000), ...lines.map(({ values }) => values)];
 
   useEffect(() => watchScheme(() => setScheme((old) => old + 1)), []);
   useEffect(() => {
     const host = /** @type {HTMLElement} */ (place.current);
     const width = () => Math.max(WIDTH_MIN, Math.floor(host.clientWidth));
-    const made = new uPlot(optionsOf(lines, axes(show, isWhole), width(), height, setIndex), /** @type {any} */ (data),
-      host);
+    const made = new uPlot(optionsOf(lines, axes(show, isWhole), width(), height, setIndex), data, host);
     plot.current = made;
     const watch = new ResizeObserver(() => made.width !== width() && made.setSize({ width: width(), height }));
     watch.observe(host);
@@ -53,20 +53,20 @@ export const Chart = ({ title, at, lines, show, height = 230, isWhole = false, c
 
 /**
  * @param {Line[]} lines
- * @param {any[]} shownAxes
+ * @param {import("uplot").Axis[]} shownAxes
  * @param {number} width
  * @param {number} height
  * @param {(index: number | null) => void} onIndex
+ * @returns {import("uplot").Options}
  */
-const optionsOf = (lines, shownAxes, width, height, onIndex) => /** @type {any} */ ({
+const optionsOf = (lines, shownAxes, width, height, onIndex) => ({
   width, height, legend: { show: false },
   cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-  scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */
-    most) => [0, most > 0 ? most * 1.1 : 1] } },
+  scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
   axes: shownAxes,
   series: [{}, ...lines.map((line, number) => ({ label: line.label, ...strokes(number), width: 1.6, spanGaps: false,
     points: { show: false } }))],
-  hooks: { setCursor: [(/** @type {any} */ self) => onIndex(self.cursor.idx ?? null)] },
+  hooks: { setCursor: [(self) => onIndex(self.cursor.idx ?? null)] },
 });
 
 /** @param {() => void} told */
@@ -93,7 +93,7 @@ const ROWS_MAX = 40;
 
 /**
  * The same as numbers, for who asks.
- * @param {{ title: string, at: number[], lines: Line[], show: (value: any) => string }} props
+ * @param {{ title: string, at: number[], lines: Line[], show: (value: number | null | undefined) => string }} props
  */
 const AsTable = ({ title, at, lines, show }) => {
   const [isOpen, setOpen] = useState(false);

@@ -15,7 +15,10 @@ export const strokes = (number) => ({
 
 const WHOLE_STEPS = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 
-/** @param {(value: number) => string} show @param {boolean} isWhole Whether there is nothing between whole numbers. */
+/**
+ * @param {(value: number) => string} show @param {boolean} isWhole Whether there is nothing between whole numbers.
+ * @returns {import("uplot").Axis[]}
+ */
 export const axes = (show, isWhole) => {
   const font = `12px ${cssOf("--font")}`;
   const shared = {
@@ -23,10 +26,9 @@ export const axes = (show, isWhole) => {
     ticks: { stroke: cssOf("--line"), width: 1, size: 4 },
   };
   return [
-    { ...shared, space: 70, size: 30, values: (/** @type {any} */ _, /** @type {number[]} */ at, /** @type {any} */ __,
-      /** @type {any} */ ___, /** @type {number} */ step) => at.map((one) => moment(one, step)) },
+    { ...shared, space: 70, size: 30, values: (_, at, __, ___, step) => at.map((one) => moment(one, step)) },
     { ...shared, size: 70, ...(isWhole ? { incrs: WHOLE_STEPS } : {}),
-      values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map(show) },
+      values: (_, values) => values.map(show) },
   ];
 };
 

@@ -31,10 +31,10 @@ export const Dialog = ({ title, onClose, children, canClose = true, isWide = fal
 
 /**
  * Asks before something dangerous, with the name of the thing; where `typed` is set, the user types the name.
- * @param {{ title: string, text: any, action: string, name?: string, typed?: boolean, act: () => Promise<unknown>,
+ * @param {{ title?: string, text: unknown, action: string, name?: string, typed?: boolean, act: () => Promise<unknown>,
  *   onClose: (isDone: boolean) => void }} props
  */
-export const ConfirmDialog = ({ title, text, action, name = "", typed = false, act, onClose }) => {
+export const ConfirmDialog = ({ action, title = action, text, name = "", typed = false, act, onClose }) => {
   const [said, setSaid] = useState("");
   const { run, isRunning, error } = useAction(act);
   const submit = async (/** @type {Event} */ event) => {
@@ -59,13 +59,23 @@ export const ConfirmDialog = ({ title, text, action, name = "", typed = false, a
 };
 
 /**
+ * What a dialog may be for: nothing is open, or it is about a row or about none yet.
+ * @typedef {"" | "add"} Plain
+ * @typedef {"change" | "delete" | "factor" | "lift" | "stop"} OfRow
+ */
+
+/** @template Row @typedef {{ kind: Plain, about?: undefined } | { kind: OfRow, about: Row }} Open */
+
+/**
  * Which dialog of a page is open, and about what; a dialog that has done its work tells so, and what it changed is
  * loaded anew.
- * @param {() => void} reload
+ * @template Row
+ * @param {{ data: Row[] | { data: Row[] } | undefined, reload: () => void }} of What the page lists.
  */
-export const useDialog = (reload) => {
-  const [open, setOpen] = useState(/** @type {{ kind: string, about?: any }} */ ({ kind: "" }));
-  const show = (/** @type {string} */ kind, /** @type {any} */ about = undefined) => setOpen({ kind, about });
+export const useDialog = ({ reload }) => {
+  const [open, setOpen] = useState(/** @type {Open<Row>} */ ({ kind: "" }));
+  const show = (/** @type {[Plain] | [OfRow, Row]} */ ...next) =>
+    setOpen(next.length === 1 ? { kind: next[0] } : { kind: next[0], about: next[1] });
   const close = (/** @type {string} */ told) => (/** @type {boolean} */ isDone) => {
     setOpen({ kind: "" });
     if (!isDone) return;

@@ -3,11 +3,9 @@
 import { html, useId, useState } from "../kernel/html.js";
 
 /**
- * @typedef {{ label: string, value: any, onInput: (value: any) => void, hint?: unknown, error?: string, type?: string,
- *   isRequired?: boolean, options?: (string | { value: string, label: string })[], rows?: number,
- *   [more: string]: unknown
- *   }} FieldProps
- * @param {FieldProps} props
+ * @param {{ label: string, value: string | number | null | undefined, onInput: (value: string) => void, hint?: unknown,
+ *   error?: string, type?: string, isRequired?: boolean, options?: (string | { value: string, label: string })[],
+ *   rows?: number, [more: string]: unknown }} props
  */
 export const Field = ({ label, value, onInput, hint, error, type = "text", isRequired = false, options, rows,
   ...more }) => {

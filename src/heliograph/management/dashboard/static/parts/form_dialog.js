@@ -14,8 +14,10 @@ import texts from "../texts/en/everywhere.js";
  */
 
 /**
- * @param {{ title: string, fields: FormField[], initial?: Record<string, unknown>, action: string, intro?: unknown,
- *   act: (values: Record<string, unknown>) => Promise<unknown>, onClose: (isDone: boolean) => void }} props
+ * What was typed, by the names of fields.
+ * @typedef {Record<string, string | number | boolean | undefined>} Values
+ * @param {{ title: string, fields: FormField[], initial?: Values, action: string, intro?: unknown,
+ *   act: (values: Values) => Promise<unknown>, onClose: (isDone: boolean) => void }} props
  */
 export const FormDialog = ({ title, fields, initial = {}, action, intro, act, onClose }) => {
   const [values, setValues] = useState(initial);
@@ -32,7 +34,7 @@ export const FormDialog = ({ title, fields, initial = {}, action, intro, act, on
         ${fields.map(({ name, type, ...more }, index) => html`
           <${type === "check" ? CheckField : Field} key=${name} ...${more} type=${type} autofocus=${index === 0}
             value=${values[name] ?? (type === "check" ? false : "")} error=${error?.field === name ? error.message : ""}
-            onInput=${(/** @type {any} */ value) => setValues((old) =>
+            onInput=${(/** @type {string | boolean} */ value) => setValues((old) =>
               ({ ...old, [name]: value }))} />`)}
         <${ErrorNote} error=${error && !names.has(error.field ?? "") ? error : null} />
         <footer>

@@ -30,8 +30,8 @@ const LIMIT = 100;
  * @template {Row} [One=Row]
  * @typedef {{
  *   words: Words, placeOf: (row: One) => "mqtt/retainer/message/{topic}" | "mqtt/delayed/messages/{node}/{msgid}",
- *   columns: import("./table.js").Column[], facts: (one: One) => [string, string][], deleteText: (row: One) => string,
- *   asked?: Record<string, number>,
+ *   columns: import("./table.js").Column<One>[], facts: (one: One) => [string, string][],
+ *   deleteText: (row: One) => string, asked?: Record<string, number>,
  * }} Kind
  */
 
@@ -63,12 +63,12 @@ export const KeptMessages = ({ kind, where, query = {}, children }) => {
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${turn(1)} onBefore=${turn(-1)}>
         ${meta.count !== undefined && words.found(meta.count)}<//>`}<//>
     ${open?.kind === "show" && html`<${Message} kind=${kind} row=${open.row} onClose=${() => setOpen(null)} />`}
-    ${open?.kind === "delete" && html`<${ConfirmDialog} title=${words.deleteNamed(open.row.topic)}
+    ${open?.kind === "delete" && html`<${ConfirmDialog}
       text=${kind.deleteText(open.row)} action=${words.deleteNamed(open.row.topic)}
       act=${() => api.del(placeOf(open.row))} onClose=${close} />`}`;
 };
 
-/** @param {Kind} kind @param {(open: Open) => void} setOpen @returns {import("./table.js").Column[]} */
+/** @param {Kind} kind @param {(open: Open) => void} setOpen @returns {import("./table.js").Column<Row>[]} */
 const columnsOf = ({ words, columns }, setOpen) => [
   { key: "topic", title: texts.topic, kind: "code", isHead: true },
   { key: "from_clientid", title: texts.client, kind: "code" },

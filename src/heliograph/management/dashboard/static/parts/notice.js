@@ -13,16 +13,18 @@ const LOGIN_ENDED = new Set(["AUTHORIZATION_HEADER_ERROR", "TOKEN_TIME_OUT", "BA
 /** Every change is refused so while another one is on trial. */
 const ON_TRIAL = /^revision \d+ is on trial\b/;
 
-/** @param {any} error */
+/** @typedef {import("../kernel/resource.js").Failure} Failure */
+
+/** @param {Failure | null | undefined} error */
 export const messageOf = (error) => {
   if (error?.code === "UNREACHABLE") return texts.unreachable;
-  if (error?.status === 401 && LOGIN_ENDED.has(error.code) && !error.field) return texts.loginEnded;
+  if (error?.status === 401 && LOGIN_ENDED.has(error.code ?? "") && !error.field) return texts.loginEnded;
   return error?.message || texts.failed(error?.status ?? 0);
 };
 
 /**
  * An error; `again` tries once more.
- * @param {{ error: any, again?: () => void }} props
+ * @param {{ error: Failure | null | undefined, again?: () => void }} props
  */
 export const ErrorNote = ({ error, again }) => error && html`
   <div class="note error" role="alert">
@@ -39,7 +41,8 @@ export const Loading = () => html`<p class="loading" role="status">${texts.loadi
 
 /**
  * What was loaded, or that it is loaded, or why it could not be.
- * @param {{ of: import("../kernel/resource.js").Resource<any>, children: (data: any) => any }} props
+ * @template T
+ * @param {{ of: import("../kernel/resource.js").Resource<T>, children: (data: T) => unknown }} props
  */
 export const Loaded = ({ of, children }) => html`
   <${ErrorNote} error=${of.error} again=${of.reload} />

@@ -8,12 +8,19 @@ import { bytesOf, chunksOf, hasControls, hexOf, prettyJson, textOf } from "./pay
 import texts from "../texts/en/payload.js";
 
 const FIRST = 16384;
+const VIEWS = /** @type {const} */ (["text", "json", "hex"]);
 
-/** @param {Uint8Array} data @param {boolean} isCut */
+/**
+ * What the bytes are in each view, null where that does not fit.
+ * @typedef {"text" | "json" | "hex"} View
+ * @param {Uint8Array} data @param {boolean} isCut
+ */
 const viewsOf = (data, isCut) => {
   const text = textOf(data, isCut);
   const json = prettyJson(text);
-  return { text, json, best: json !== null ? "json" : text !== null && !hasControls(text) ? "text" : "hex" };
+  /** @type {View} */
+  const best = json !== null ? "json" : text !== null && !hasControls(text) ? "text" : "hex";
+  return { text, json, hex: "", best };
 };
 
 /**
@@ -27,13 +34,12 @@ export const Payload = ({ base64, size, load }) => {
   const shown = useMemo(() => (isWhole ? data : data.subarray(0, FIRST)), [data, isWhole]);
   const isCut = shown.length < size;
   const views = useMemo(() => viewsOf(shown, isCut), [shown, isCut]);
-  const [chosen, setChosen] = useState("");
+  const [chosen, setChosen] = useState(/** @type {View | null} */ (null));
   const more = useAction(async () => {
     setWanted({ base64, size, all: data.length < size && load ? await load() : all, isWhole: true });
   });
-  const view = chosen === "" || /** @type {any} */ (views)[chosen] === null ? views.best : chosen;
-  const text = useMemo(() => (view === "json" ? views.json : view === "text" ? views.text : hexOf(shown)) ?? "",
-    [view, views, shown]);
+  const view = chosen === null || views[chosen] === null ? views.best : chosen;
+  const text = useMemo(() => (view === "hex" ? hexOf(shown) : views[view] ?? ""), [view, views, shown]);
   if (size === 0) return html`<p class="quiet">${texts.empty}</p>`;
   return html`
     <div class="payload">
@@ -50,21 +56,21 @@ export const Payload = ({ base64, size, load }) => {
     </div>`;
 };
 
-/** @param {{ view: string, views: any, onChoose: (view: string) => void }} props */
+/** @param {{ view: View, views: ReturnType<typeof viewsOf>, onChoose: (view: View) => void }} props */
 const Views = ({ view, views, onChoose }) => {
   const name = useId();
   return html`
     <fieldset class="choices"><legend>${texts.shownAs}</legend>
-      ${["text", "json", "hex"].map((one) => html`
+      ${VIEWS.map((one) => html`
         <label key=${one}><input type="radio" name=${name} value=${one} checked=${view === one}
-          disabled=${one !== "hex" && views[one] === null}
+          disabled=${views[one] === null}
           onChange=${() => onChoose(one)} /> ${texts.views[one]}</label>`)}
     </fieldset>`;
 };
 
-/** @param {Uint8Array} data */
+/** @param {Uint8Array<ArrayBuffer>} data */
 const save = (data) => {
-  const address = URL.createObjectURL(new Blob([/** @type {any} */ (data)]));
+  const address = URL.createObjectURL(new Blob([data]));
   const link = Object.assign(document.createElement("a"), { href: address, download: "payload" });
   link.click();
   URL.revokeObjectURL(address);

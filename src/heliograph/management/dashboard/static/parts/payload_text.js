@@ -4,7 +4,7 @@
 const CHUNK = 16384;
 const ROW = 16;
 
-/** @param {string} text Base64. @returns {Uint8Array} */
+/** @param {string} text Base64. */
 export const bytesOf = (text) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 
 /**

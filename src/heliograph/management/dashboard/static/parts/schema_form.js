@@ -26,9 +26,9 @@ export const loadSchema = () => {
 };
 
 /**
- * @param {{ schema: import("./schema/kinds.js").Schema, root?: any, value: any, onInput: (value: any) => void,
- *   errors?: Record<string, string>, path?: string[], note?: (path: string[]) => any,
- *   isChanged?: (path: string[]) => boolean, isReadOnly?: boolean }} props
+ * @param {{ schema: import("./schema/kinds.js").Schema, root?: object, value: unknown,
+ *   onInput: (value: unknown) => void, errors?: Record<string, string>, path?: string[],
+ *   note?: (path: string[]) => unknown, isChanged?: (path: string[]) => boolean, isReadOnly?: boolean }} props
  *   `root`: the whole schema, where `schema` is a part of one with references; `path`: what paths of errors begin with;
  *   `note`: what stands below a setting.
  */

@@ -10,10 +10,13 @@ import everywhere from "../texts/en/everywhere.js";
 import texts from "../texts/en/schema_form.js";
 
 /**
- * @param {{ title: string, intro?: unknown, schema: any, root: any, initial?: any, prefix: string[], action: string,
+ * @typedef {import("./schema/kinds.js").Schema} Schema
+ * @typedef {Record<string, unknown>} Settings
+ * @param {{ title: string, intro?: unknown, schema: Schema | undefined, root: Schema | undefined, initial?: Settings,
+ *   prefix: string[], action: string,
  *   canAct?: boolean, load?: () => Promise<unknown>,
- *   act: (value: any) => Promise<unknown>, onClose: (isDone: boolean) => void, 
- *   children?: (value: any, set: (value: any) => void) => unknown }} props
+ *   act: (value: Settings) => Promise<unknown>, onClose: (isDone: boolean) => void,
+ *   children?: (value: Settings, set: (value: Settings) => void) => unknown }} props
  *   `prefix`: where the group stands in the configuration, `*` for a name or position; `children`: what stands above
  *   the form; `load`: the settings as they hold now, which tell whether somebody else has changed those of `initial`.
  */

@@ -4,7 +4,7 @@ import { html, useEffect, useErrorBoundary, useState } from "../kernel/html.js";
 import { useRoute } from "../kernel/router.js";
 import { logOut, may, useSession } from "../kernel/session.js";
 import { useLiveState } from "../kernel/live.js";
-import { useAction } from "../kernel/resource.js";
+import { failureOf, useAction } from "../kernel/resource.js";
 import { GROUPS, HOME, PAGES } from "../pages/map.js";
 import { ErrorNote, Loading, Notices, PageHead } from "./notice.js";
 import { SchemeButton } from "./scheme.js";
@@ -61,8 +61,8 @@ const Menu = ({ name }) => html`
 /** @param {{ name: string, route: import("../kernel/router.js").Route }} props */
 const Page = ({ name, route }) => {
   const page = PAGES.find(({ path }) => path === name);
-  const [loaded, setLoaded] = useState(/** @type {any} */ (null));
-  const [failure, reset] = useErrorBoundary((/** @type {any} */ error) => console.error(error));
+  const [loaded, setLoaded] = useState(/** @type {{ View?: unknown, error?: unknown } | null} */ (null));
+  const [failure, reset] = useErrorBoundary((error) => console.error(error));
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     let isWanted = true;
@@ -75,7 +75,8 @@ const Page = ({ name, route }) => {
   if (!page) return html`<${PageHead} title=${texts.noPage} /><p>${texts.noPageHint}</p>`;
   if (!may(page.scope)) return html`<${PageHead} title=${texts.notAllowed} /><p>
     ${texts.notAllowedHint(page.scope)}</p>`;
-  if (failure) return html`<${PageHead} title=${texts.broken} /><${ErrorNote} error=${failure} again=${reset} />`;
+  if (failure) return html`<${PageHead} title=${texts.broken} />
+    <${ErrorNote} error=${failureOf(failure)} again=${reset} />`;
   if (loaded?.error) return html`<${ErrorNote} error=${{ code: "UNREACHABLE" }} again=${() => setTurn(turn + 1)} />`;
   if (!loaded) return html`<${Loading} />`;
   return html`<${TrialWatch} /><${loaded.View} ...${page.props?.(route)} route=${route} />`;

@@ -24,10 +24,11 @@ const READ = {
 /**
  * A message of the API with its payload as `text`, which is null where it is none, and its properties as rules see
  * them (`pub_props`).
- * @param {any} row
+ * @typedef {ReturnType<typeof seen>} SeenMessage
+ * @param {Api.StoredMessageObject} row
  */
 const seen = (row) => {
-  const data = bytesOf(row.payload);
+  const data = bytesOf(row.payload ?? "");
   return { ...row, text: textOf(data, data.length < row.payload_bytes), pub_props: nested(row.properties) };
 };
 
@@ -41,25 +42,25 @@ const nested = (properties) => {
     "User-Property-Pairs": user.map(([key, value]) => ({ key, value })) };
 };
 
-/** @param {any} row */
+/** @param {SeenMessage} row */
 const whole = async (row) => (row.payload_bytes <= LISTED_BYTES ? row
   : seen(await api.get(path("heliograph/messages/{id}", row.id), { payload: "base64" })));
 
 /**
- * @param {{ filter: string, isBusy: boolean, takesBytes?: boolean, onUse: (row: unknown) => unknown }} props
+ * @param {{ filter: string, isBusy: boolean, takesBytes?: boolean, onUse: (message: SeenMessage) => unknown }} props
  *   `takesBytes`: whether a payload may be anything, not only text.
  */
 export const StoredMessages = ({ filter, isBusy, takesBytes = false, onUse }) => {
   const [topic, setTopic] = useState(filter);
   const [span, setSpan] = useState("3600");
-  const [found, setFound] = useState(/** @type {unknown[] | null} */ (null));
+  const [found, setFound] = useState(/** @type {SeenMessage[] | null} */ (null));
   const search = useAction(async () => {
     const start = new Date(Date.now() - Number(span) * 1000).toISOString();
     const { data } = await api.get("heliograph/messages", { topic, start, order: "newest", limit: LIMIT,
       payload: "base64", max_payload_bytes: LISTED_BYTES });
     setFound(data.slice(0, LIMIT).map(seen));
   });
-  const use = useAction(async (/** @type {unknown} */ row) => {
+  const use = useAction(async (/** @type {SeenMessage} */ row) => {
     const message = await whole(row);
     if (message.text === null && !takesBytes) throw new Error(texts.notText);
     await onUse(message);
@@ -68,9 +69,9 @@ export const StoredMessages = ({ filter, isBusy, takesBytes = false, onUse }) =>
     event.preventDefault();
     search.run();
   };
-  const isUsable = (/** @type {any} */ { text, payload_bytes }) =>
+  const isUsable = (/** @type {SeenMessage} */ { text, payload_bytes }) =>
     (takesBytes || text !== null) && payload_bytes <= USED_BYTES;
-  /** @type {import("./table.js").Column[]} */
+  /** @type {import("./table.js").Column<SeenMessage>[]} */
   const columns = [...COLUMNS, { key: "use", title: "", kind: "actions", show: (row) => html`
     <button type="button" disabled=${isBusy || use.isRunning || !isUsable(row)} onClick=${() => use.run(row)}>
       ${texts.use}</button>` }];
@@ -82,17 +83,17 @@ export const StoredMessages = ({ filter, isBusy, takesBytes = false, onUse }) =>
       <button type="submit" disabled=${search.isRunning}>${texts.search}</button>
     </form>
     <${ErrorNote} error=${search.error ?? use.error} />
-    ${found && html`<${Table} caption=${texts.caption} columns=${columns} rows=${found}
-      rowKey=${(/** @type {any} */ row) => row.id} empty=${texts.none} />`}`;
+    ${found && html`<${Table} caption=${texts.caption} columns=${columns} rows=${found} rowKey="id"
+      empty=${texts.none} />`}`;
 };
 
-/** @param {any} row */
+/** @param {SeenMessage} row */
 const shown = ({ text, payload_bytes: size }) => {
   if (size > USED_BYTES) return texts.tooLarge(bytes(size));
   return text === null ? texts.binary(bytes(size)) : cut(text, 80);
 };
 
-/** @type {import("./table.js").Column[]} */
+/** @type {import("./table.js").Column<SeenMessage>[]} */
 const COLUMNS = [
   { key: "topic", title: texts.topic, kind: "code", isHead: true, show: ({ topic }) => cut(topic, 60) },
   { key: "stored_at", title: texts.at, show: ({ stored_at: at }) => time(at) },

@@ -5,8 +5,9 @@ import { Empty } from "./notice.js";
 import texts from "../texts/en/everywhere.js";
 
 /**
- * @template [Row=any]
- * @typedef {{ key: string, title: string, show?: (row: Row) => unknown,
+ * `isShown`: false where the column is left out.
+ * @template Row
+ * @typedef {{ key: string, title: string, show?: (row: Row) => unknown, isShown?: boolean,
  *   kind?: "number" | "text" | "code" | "time" | "actions", isSortable?: boolean, isHead?: boolean }} Column
  */
 
@@ -17,22 +18,26 @@ import texts from "../texts/en/everywhere.js";
  */
 
 /**
- * @param {{ caption: string, columns: Column<Row>[], rows: Row[], rowKey: (row: Row) => string, empty?: unknown,
- *   sort?: Sort, onSort?: (sort: Sort) => void, chosen?: Chosen, isBusy?: boolean }} props
+ * @param {{ caption: string, columns: Column<Row>[], rows: Row[], rowKey: string | ((row: Row) => string),
+ *   empty?: unknown, sort?: Sort, onSort?: (sort: Sort) => void, chosen?: Chosen, isBusy?: boolean }} props
+ *   `rowKey`: what tells rows apart, or the names of what does, with spaces between them.
  */
-export const Table = ({ caption, columns, rows, rowKey, empty, sort, onSort, chosen, isBusy = false }) => {
+export const Table = ({ caption, columns: all, rows, rowKey, empty, sort, onSort, chosen, isBusy = false }) => {
   if (rows.length === 0 && empty !== undefined) return html`<${Empty}>${empty}<//>`;
+  const columns = all.filter(({ isShown = true }) => isShown);
+  const keyOf = typeof rowKey === "function" ? rowKey : (/** @type {Row} */ row) =>
+    rowKey.split(" ").map((name) => row[name]).join("\0");
   return html`
     <div class="table" role="region" aria-label=${caption} tabindex="0" aria-busy=${isBusy}>
       <table>
         <caption>${caption}</caption>
         <thead><tr>
-          ${chosen && html`<th scope="col"><${ChooseAll} chosen=${chosen} keys=${rows.map(rowKey)} /></th>`}
+          ${chosen && html`<th scope="col"><${ChooseAll} chosen=${chosen} keys=${rows.map(keyOf)} /></th>`}
           ${columns.map((column) => html`<${Head} key=${column.key} column=${column} sort=${sort} onSort=${onSort} />`)}
         </tr></thead>
         <tbody>${rows.map((row) => html`
-          <tr key=${rowKey(row)}>
-            ${chosen && html`<td><${Choose} chosen=${chosen} name=${rowKey(row)} /></td>`}
+          <tr key=${keyOf(row)}>
+            ${chosen && html`<td><${Choose} chosen=${chosen} name=${keyOf(row)} /></td>`}
             ${columns.map((column) => cell(column, row))}
           </tr>`)}</tbody>
       </table>
@@ -46,7 +51,7 @@ const cell = (column, row) => {
     : html`<td class=${column.kind ?? "text"}>${shown}</td>`;
 };
 
-/** @param {{ column: Column, sort?: Sort, onSort?: (sort: Sort) => void }} props */
+/** @param {{ column: Column<Row>, sort?: Sort, onSort?: (sort: Sort) => void }} props */
 const Head = ({ column, sort, onSort }) => {
   const isBy = sort?.by === column.key;
   const order = isBy ? (sort.isDown ? "descending" : "ascending") : undefined;

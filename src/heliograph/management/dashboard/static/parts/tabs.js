@@ -17,8 +17,9 @@ export const Tabs = ({ label, current, tabs }) => html`
 /**
  * A page that is nothing but its tabs, of which the user sees those that the scopes allow; the second step of the
  * address names one.
- * @typedef {{ id: string, title: string, View: any, scope: string }} Tab
- * @param {{ title: string, tabs: Tab[], route: import("../kernel/router.js").Route }} props
+ * @typedef {import("../kernel/router.js").Route} Route
+ * @typedef {{ id: string, title: string, View: (props: { route: Route }) => unknown, scope: string }} Tab
+ * @param {{ title: string, tabs: Tab[], route: Route }} props
  */
 export const TabbedPage = ({ title, tabs, route }) => {
   const [page, wanted] = route.steps;

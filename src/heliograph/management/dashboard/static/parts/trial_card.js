@@ -6,8 +6,9 @@ import texts from "../texts/en/trial_card.js";
 import { StoredMessages } from "./stored_messages.js";
 
 /**
- * @param {{ title: string, hint: string, typed: string, form: any, filter: string, isBusy: boolean,
- *   takesBytes?: boolean, onUse: (row: any) => any, children?: unknown }} props
+ * @param {{ title: string, hint: string, typed: string, form: unknown, filter: string, isBusy: boolean,
+ *   takesBytes?: boolean, onUse: (message: import("./stored_messages.js").SeenMessage) => unknown,
+ *   children?: unknown }} props
  *   `typed`: what the tab of the form is called; the children are what came of it; the others as in `StoredMessages`.
  */
 export const TrialCard = ({ title, hint, typed, form, children, ...stored }) => {

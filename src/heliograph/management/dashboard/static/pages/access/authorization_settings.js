@@ -6,7 +6,7 @@ import { useAction, useResource } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
 import { useSeen } from "../../parts/changed.js";
 import { ErrorNote, Loaded, tell } from "../../parts/notice.js";
-import { SchemaForm, differences, loadSchema, problemsOf, withChanges } from "../../parts/schema_form.js";
+import { SchemaForm, differences, loadSchema, problemsOf, schemaAt, withChanges } from "../../parts/schema_form.js";
 import everywhere from "../../texts/en/everywhere.js";
 import shared from "../../texts/en/access.js";
 
@@ -20,18 +20,23 @@ const load = async (signal) => {
 
 export const AuthorizationSettings = () => {
   const loaded = useResource("authorization settings", load);
-  return html`<${Loaded} of=${loaded}>${(/** @type {any} */ { root, settings }) => html`
-    <${SettingsCard} root=${root} settings=${settings} onSaved=${(/** @type {any} */ next) =>
+  return html`<${Loaded} of=${loaded}>${(/** @type {Awaited<ReturnType<typeof load>>} */ { root, settings }) => html`
+    <${SettingsCard} root=${root} settings=${settings} onSaved=${(/** @type {Settings} */ next) =>
       loaded.set({ root, settings: next })} />`}<//>`;
 };
 
-/** @param {{ root: any, settings: any, onSaved: (settings: any) => void }} props */
+/**
+ * @typedef {Record<string, unknown>} Settings
+ * @param {{ root: import("../../parts/schema/kinds.js").Schema, settings: Settings, onSaved: (settings: Settings) =>
+ *   void }} props
+ */
 const SettingsCard = ({ root, settings, onSaved }) => {
   const [typed, setTyped] = useState({ of: settings, draft: settings }); // until they are loaded anew
   const draft = typed.of === settings ? typed.draft : settings;
   const schema = useMemo(() => {
-    const { sources, ...properties } = root.properties.authorization.properties;
-    return { ...root.properties.authorization, properties };
+    const whole = schemaAt(root, ["authorization"]);
+    const { sources, ...properties } = whole?.properties ?? {};
+    return { ...whole, properties };
   }, [root]);
   const changes = differences(settings, draft);
   const seen = useSeen(settings);
@@ -59,7 +64,7 @@ const SettingsCard = ({ root, settings, onSaved }) => {
     <${ErrorNote} error=${clean.error} />
     <form class="card" onSubmit=${submit}>
       <h2>${texts.settingsTitle}</h2>
-      <${SchemaForm} schema=${schema} root=${root} value=${draft} onInput=${(/** @type {any} */ next) =>
+      <${SchemaForm} schema=${schema} root=${root} value=${draft} onInput=${(/** @type {Settings} */ next) =>
         setTyped({ of: settings, draft: next })} errors=${fields}
         isReadOnly=${!mayWrite} />
       <${ErrorNote} error=${save.error && (rest || !Object.keys(fields).length) ? save.error : null} />

@@ -49,7 +49,7 @@ export const NewUserDialog = ({ id, onDone, onClose }) => {
           ${form.choice !== "rules" && html`<${Field} label=${texts.topics} hint=${texts.topicsHint}
             value=${user.topics} onInput=${put("topics")} isRequired spellcheck="false" />`}
         </fieldset>
-        <${Loaded} of=${access}>${(/** @type {any} */ { hasSource }) => html`
+        <${Loaded} of=${access}>${(/** @type {{ hasSource: boolean }} */ { hasSource }) => html`
           ${(!id || rules.length > 0) && html`<div class="note"><p><strong>${texts.also}</strong></p><ul>
             ${!id && html`<li>${texts.alsoAuthenticator}</li>`}
             ${rules.length > 0 && !hasSource && html`<li>${texts.alsoSource}</li>`}

@@ -17,7 +17,10 @@ import shared from "../../texts/en/access.js";
 
 const texts = shared.rules;
 const LIMIT = 50;
-/** @typedef {"users" | "clients" | "all"} Kind */
+/**
+ * @typedef {"users" | "clients" | "all"} Kind
+ * @typedef {import("./rules_dialog.js").Owner} Owner
+ */
 const KINDS = Object.entries(texts.kinds).map(([value, label]) => ({ value, label }));
 
 /** @param {Api.BuiltInRule} rule */
@@ -57,45 +60,44 @@ const Owners = ({ kind }) => {
   const [like, setLike] = useState("");
   const [wanted, setWanted] = useState({ like: "", page: 1 });
   const owners = useResource(JSON.stringify([kind, wanted]), (signal) => load(kind, wanted.like, wanted.page, signal));
-  const dialog = useDialog(owners.reload);
+  const dialog = useDialog({ data: owners.data?.rows, reload: owners.reload });
   const mayWrite = may("authorization:write");
   const search = (/** @type {Event} */ event) => {
     event.preventDefault();
     setWanted({ like, page: 1 });
   };
-  /** @type {import("../../parts/table.js").Column[]} */
+  /** @type {import("../../parts/table.js").Column<Owner>[]} */
   const columns = [
     { key: "name", title: texts.name[kind], kind: "code", isHead: true },
     { key: "rules", title: texts.count, show: ({ rules }) =>
-      html`<ol class="plain-list">${rules.map((/** @type {any} */ rule, /** @type {number} */ at) =>
+      html`<ol class="plain-list">${rules.map((rule, at) =>
       html`<li key=${at}><code>${inWords(rule)}</code></li>`)}</ol>` },
-    ...(mayWrite ? [{ key: "do", title: shared.actions, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {any} */ row) => html`
+    { key: "do", title: shared.actions, kind: "actions", isShown: mayWrite, show: (row) => html`
       <button type="button" aria-label=${shared.changeNamed(row.name)} onClick=${() => dialog.show("change", row)}>
         ${shared.change}</button>
       <button type="button" class="danger" aria-label=${shared.removeNamed(row.name)}
-        onClick=${() => dialog.show("delete", row)}>${everywhere.remove}</button>` }] : []),
+        onClick=${() => dialog.show("delete", row)}>${everywhere.remove}</button>` },
   ];
-  const where = (/** @type {import("./rules_dialog.js").Owner} */ row) => placeOf(kind, row.name);
+  const ofAll = kind === "all" ? owners.data?.rows[0] : undefined;
+  const add = () => (ofAll ? dialog.show("change", ofAll) : dialog.show("add"));
   return html`
     <form class="filters" role="search" onSubmit=${search}>
       <${Field} label=${texts.of} options=${KINDS} value=${kind}
         onInput=${(/** @type {string} */ chosen) => navigate(link("authorization", "rules", chosen))} />
       ${kind !== "all" && html`<${Field} label=${texts.name[kind]} type="search" value=${like} onInput=${setLike} />
         <button type="submit">${shared.search}</button>`}
-      ${mayWrite && html`<button type="button" class="main" onClick=${() =>
-        dialog.show("add", kind === "all" ? owners.data?.rows[0] : undefined)}>${texts.add[kind]}</button>`}
+      ${mayWrite && html`<button type="button" class="main" onClick=${add}>${texts.add[kind]}</button>`}
     </form>
-    <${Loaded} of=${owners}>${(/** @type {any} */ { rows, hasNext }) => html`
+    <${Loaded} of=${owners}>${(/** @type {Awaited<ReturnType<typeof load>>} */ { rows, hasNext }) => html`
       <${Table} caption=${texts.kinds[kind]} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => row.name} empty=${texts.none} isBusy=${owners.isLoading} />
+        rowKey="name" empty=${texts.none} isBusy=${owners.isLoading} />
       ${kind !== "all" && html`<${Pager} hasMore=${hasNext} hasBefore=${wanted.page > 1}
         onMore=${() => setWanted({ ...wanted, page: wanted.page + 1 })}
         onBefore=${() => setWanted({ ...wanted, page: wanted.page - 1 })} />`}`}<//>
     ${(dialog.kind === "add" || dialog.kind === "change") && html`<${RulesDialog} kind=${kind} owner=${dialog.about}
       onClose=${dialog.close(texts.saved(dialog.about?.name ?? texts.name[kind]))} />`}
-    ${dialog.kind === "delete" && html`<${ConfirmDialog} title=${shared.removeNamed(dialog.about.name)}
+    ${dialog.kind === "delete" && html`<${ConfirmDialog}
       text=${texts.removeText(dialog.about.name)}
-      action=${shared.removeNamed(dialog.about.name)} act=${() => api.del(where(dialog.about))}
+      action=${shared.removeNamed(dialog.about.name)} act=${() => api.del(placeOf(kind, dialog.about.name))}
         onClose=${dialog.close(texts.removed(dialog.about.name))} />`}`;
 };

@@ -12,11 +12,12 @@ import shared from "../../texts/en/access.js";
 const texts = shared.rules;
 /** @type {"authorization/sources/built_in_database/rules"} */
 export const RULES = "authorization/sources/built_in_database/rules";
+/** @type {Api.BuiltInRule} */
 const NEW = { permission: "allow", action: "publish", topic: "${username}/#", qos: [0, 1, 2], retain: "all" };
 const QOS = [[0, 1, 2], [0], [1], [2], [0, 1], [0, 2], [1, 2]].map((levels) => levels.join(", "));
 
 /**
- * @typedef {typeof NEW} Rule
+ * @typedef {Api.BuiltInRule} Rule
  * @typedef {{ name: string, rules: Rule[] }} Owner
  */
 
@@ -86,7 +87,7 @@ const RuleRows = ({ rules, setRules }) => {
         onInput=${(/** @type {string} */ qos) => put(at, { qos: qos.split(", ").map(Number) })} />
       <${Field} label=${texts.retain} options=${["all", "true", "false"]} value=${String(rule.retain ?? "all")}
         onInput=${(/** @type {string} */ retain) => put(at, { retain: retain === "all" ? retain
-          : /** @type {any} */ (retain === "true") })} />
+          : retain === "true" })} />
       <span class="actions"><button type="button" aria-label=${shared.upNamed(texts.rule(at + 1))} disabled=${at === 0}
         onClick=${() => up(at)}>↑</button>
         <button type="button" class="danger" aria-label=${shared.removeNamed(texts.rule(at + 1))}

@@ -2,12 +2,13 @@
 /** The sources of authorization, in the order in which they are asked. */
 import { html } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
+import { useLive } from "../../kernel/live.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
 import { ConfirmDialog, useDialog } from "../../parts/dialog.js";
 import { Field } from "../../parts/field.js";
 import { ErrorNote, Loaded, tell } from "../../parts/notice.js";
-import { loadSchema, variantOf } from "../../parts/schema_form.js";
+import { loadSchema, schemaAt, variantOf } from "../../parts/schema_form.js";
 import { SettingsDialog } from "../../parts/settings_dialog.js";
 import { ChainTable, linksOf, useLiveLinks } from "./chain.js";
 import everywhere from "../../texts/en/everywhere.js";
@@ -25,29 +26,31 @@ const load = async (signal) => {
   return { root, links };
 };
 
+/** @typedef {import("../../parts/settings_dialog.js").Settings} Settings */
+
 /**
  * Rules of a file are sent where they were changed: they are written to a new file then.
- * @param {any} before
- * @param {any} after
+ * @param {Api.SourceObject} before
+ * @param {Settings} after
  */
-const bodyOf = (before, { rules, ...settings }) => (rules === before?.rules ? settings : { ...settings, rules });
+const bodyOf = (before, { rules, ...settings }) => (rules === before.rules ? settings : { ...settings, rules });
 
-/** @param {any} value @param {(value: any) => void} set */
+/** @param {Settings} value @param {(value: Settings) => void} set */
 const fileRules = (value, set) => value.type === "file" && html`<${Field} label=${texts.fileRules}
   hint=${texts.fileRulesHint} rows=${10}
   value=${value.rules ?? ""} onInput=${(/** @type {string} */ rules) => set({ ...value, rules })} />`;
 
 export const SourcesTab = () => {
   const chain = useResource("sources", load);
-  const links = useLiveLinks("authorization", chain);
-  const { kind, about, show, close } = useDialog(chain.reload);
+  const links = useLiveLinks(useLive("authorization")?.authorization, chain);
+  const { kind, about, show, close } = useDialog({ data: links, reload: chain.reload });
   const move = useAction(async (/** @type {string} */ name, /** @type {string} */ position) => {
     await api.post(path("authorization/sources/{type}/move", name), { position });
     tell(shared.moved);
     chain.reload();
   });
   const mayWrite = may("authorization:write");
-  const items = chain.data?.root.properties.authorization.properties.sources.items;
+  const items = chain.data && schemaAt(chain.data.root, ["authorization", "sources"])?.items;
   return html`
     <p class="actions tools"><button type="button" onClick=${chain.reload}>${everywhere.refresh}</button>
       ${mayWrite && html`<button type="button" class="main" onClick=${() => show("add")} disabled=${!items}>
@@ -63,12 +66,12 @@ export const SourcesTab = () => {
         onClose=${close(texts.added)}>${fileRules}<//>`}
     ${kind === "change" && html`<${SettingsDialog} title=${shared.changeNamed(about.name)} root=${chain.data?.root}
       prefix=${PREFIX}
-      schema=${items.oneOf[variantOf(items, about.settings)]} initial=${about.settings} action=${everywhere.save}
+      schema=${items?.oneOf?.[variantOf(items, about.settings)]} initial=${about.settings} action=${everywhere.save}
       load=${() => api.get(path("authorization/sources/{type}", about.name))}
-      act=${(/** @type {object} */ value) => api.put(path("authorization/sources/{type}", about.name),
+      act=${(/** @type {Settings} */ value) => api.put(path("authorization/sources/{type}", about.name),
         bodyOf(about.settings, value))}
       onClose=${close(shared.saved(about.name))}>${fileRules}<//>`}
-    ${kind === "delete" && html`<${ConfirmDialog} title=${shared.removeNamed(about.name)}
+    ${kind === "delete" && html`<${ConfirmDialog}
       text=${texts.removeText(about.name)} name=${about.name} typed
       action=${shared.removeNamed(about.name)} act=${() => api.del(path("authorization/sources/{type}", about.name))}
         onClose=${close(shared.removed(about.name))} />`}`;

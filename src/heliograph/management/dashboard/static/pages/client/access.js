@@ -21,9 +21,6 @@ const COLUMNS = [
   { key: "updated_time", title: texts.updatedAt, kind: "time", show: (row) => time(row.updated_time) },
 ];
 
-/** @param {Api.CachedDecision} row */
-const rowKey = (row) => JSON.stringify([row.access, row.topic, row.qos, row.retain]);
-
 /** @param {import("./one.js").TabProps} props */
 export const AccessTab = ({ id, client, turn }) => {
   const where = path("clients/{clientid}/authorization/cache", id);
@@ -36,7 +33,7 @@ export const AccessTab = ({ id, client, turn }) => {
   });
   return html`
     <${Loaded} of=${list}>${(/** @type {Api.CachedDecision[]} */ rows) => html`
-      <${Table} caption=${texts.access} columns=${COLUMNS} rows=${rows} rowKey=${rowKey}
+      <${Table} caption=${texts.access} columns=${COLUMNS} rows=${rows} rowKey="access topic qos retain"
         empty=${texts.noAccess} />`}<//>
     <${ErrorNote} error=${forget.error} />
     ${may("clients:write") && html`

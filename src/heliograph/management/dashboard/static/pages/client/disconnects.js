@@ -36,7 +36,7 @@ export const DisconnectsTab = ({ id, client, turn }) => {
   useTurn(turn, list.reload);
   return html`<${Loaded} of=${list}>${(/** @type {Api.DisconnectList} */ { data, meta }) => html`
     <${Table} caption=${texts.disconnects} columns=${COLUMNS} rows=${data} isBusy=${list.isLoading}
-      rowKey=${(/** @type {Api.ListedDisconnect} */ row) => `${row.at} ${row.peername}`} empty=${texts.noDisconnects} />
+      rowKey="at peername" empty=${texts.noDisconnects} />
     ${(place.hasBefore || meta.hasnext) && html`<${Pager} hasMore=${meta.hasnext} hasBefore=${place.hasBefore}
       onMore=${() => place.next(meta.cursor)} onBefore=${place.before} />`}`}<//>`;
 };

@@ -52,7 +52,7 @@ export const MessagesTab = ({ id, turn, kind }) => {
     <${Loaded} of=${list}>${(/** @type {Api.ClientMessages} */ { data, meta }) => html`
       <${Table} caption=${caption} columns=${columnsOf(setShown)} rows=${data} empty=${texts.none}
         isBusy=${list.isLoading}
-        rowKey=${(/** @type {Api.ClientMessage} */ row) => `${row.msgid} ${row.inserted_at}`} />
+        rowKey="msgid inserted_at" />
       <${Pager} hasMore=${meta.position !== END} hasBefore=${place.hasBefore} onBefore=${place.before}
         onMore=${() => place.next(meta.position)} />`}<//>
     ${shown && html`<${Dialog} title=${cut(shown.topic, 80)} onClose=${() => setShown(null)} isWide>

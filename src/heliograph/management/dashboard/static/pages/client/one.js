@@ -61,10 +61,9 @@ export const OneClient = ({ id, route }) => {
 
 /** @param {TabProps & { tab: string }} props */
 const OfSession = ({ tab, ...shared }) => {
-  const names = Object.keys(TABS);
-  const tabs = names.map((name) => ({
+  const tabs = Object.entries(texts.tabs).map(([name, title]) => ({
     id: name,
-    title: /** @type {any} */ (texts.tabs)[name],
+    title,
     href: link("clients", shared.id, { tab: name === "facts" ? "" : name }),
   }));
   const View = TABS[tab];

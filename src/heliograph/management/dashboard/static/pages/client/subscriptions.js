@@ -10,7 +10,7 @@ import { Field } from "../../parts/field.js";
 import { Loaded, tell } from "../../parts/notice.js";
 import { Pager, Table } from "../../parts/table.js";
 import texts from "../../texts/en/client_subscriptions.js";
-import { byFilter, COLUMNS, keyOf } from "../subscriptions/columns.js";
+import { byFilter, COLUMNS } from "../subscriptions/columns.js";
 import { SubscribeDialog } from "./subscribe.js";
 import { useTurn } from "./turn.js";
 
@@ -48,8 +48,7 @@ export const SubscriptionsTab = ({ id, client, turn, reload }) => {
     </form>
     <${Loaded} of=${list}>${(/** @type {Api.PageOfListedSubscription} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${columns((topic) => setAsked({ remove: topic }))} rows=${data}
-        rowKey=${keyOf}
-        empty=${wanted.filter ? texts.none : texts.noneOfClient} isBusy=${list.isLoading} />
+        rowKey="clientid topic" empty=${wanted.filter ? texts.none : texts.noneOfClient} isBusy=${list.isLoading} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${wanted.page > 1} onMore=${() => leaf(1)} onBefore=${() => leaf(-1)}>
         ${meta.count !== undefined && texts.found(meta.count)}<//>`}<//>
     ${asked.add && html`<${SubscribeDialog} id=${id} onClose=${close} />`}
@@ -64,9 +63,7 @@ export const SubscriptionsTab = ({ id, client, turn, reload }) => {
  */
 const columns = (onRemove) => [
   ...COLUMNS.filter(({ key }) => key !== "clientid"),
-  ...(may("clients:write") ? [{
-    key: "actions", title: texts.actions, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {Api.ListedSubscription} */ row) => html`<button type="button" onClick=${() => onRemove(row.topic)}
-      aria-label=${texts.removeAct(row.topic)}>${texts.remove}</button>`,
-  }] : []),
+  { key: "actions", title: texts.actions, kind: "actions", isShown: may("clients:write"), show: (row) => html`
+    <button type="button" onClick=${() => onRemove(row.topic)} aria-label=${texts.removeAct(row.topic)}>
+      ${texts.remove}</button>` },
 ];

@@ -55,7 +55,7 @@ export const ClientList = ({ route }) => {
       onSearch=${(/** @type {Record<string, string>} */ next) => replaceQuery({ ...next, sort: query.sort })} />
     <${Loaded} of=${page}>${(/** @type {Api.ClientCursorPage} */ { data, meta }) => html`
       <${Table} caption=${texts.title} columns=${COLUMNS} rows=${data}
-        rowKey=${(/** @type {Api.ClientObject} */ row) => row.clientid}
+        rowKey="clientid"
         empty=${emptyText(query.sort, place.hasBefore)} isBusy=${page.isLoading}
         sort=${query.sort ? { by: query.sort, isDown: true } : undefined}
         onSort=${sortBy}

@@ -70,7 +70,7 @@ export const ApplyDialog = ({ changes, state, reload, onErrors, onApplied, onLea
           onReload=${() => { change.clear(); reload(); }} />`
           : html`<${ErrorNote} error=${error} again=${change.error ? undefined : plan.reload} />`}
         ${plan.data ? html`<${Table} caption=${texts.plan} columns=${COLUMNS} rows=${plan.data.settings}
-          rowKey=${(/** @type {Api.SettingChange} */ row) => row.path} empty=${texts.nothingDiffers} />`
+          rowKey="path" empty=${texts.nothingDiffers} />`
           : !plan.error && html`<${Loading} />`}
         ${hidden.length > 0 && html`<div class="note warn"><p>${texts.hiddenTold}</p>
           <button type="button"

@@ -20,8 +20,8 @@ const grouped = (hits) => hits.reduce((made, hit) => {
 }, /** @type {{ group: string, hits: Hit[] }[]} */ ([]));
 
 /**
- * @param {{ form: import("../../parts/schema/form.js").FormContext, find: string, draft: any,
- *   setDraft: (draft: any) => void }} props
+ * @param {{ form: import("../../parts/schema/form.js").FormContext, find: string, draft: unknown,
+ *   setDraft: (draft: unknown) => void }} props
  */
 export const Found = ({ form, find, draft, setDraft }) => {
   const hits = useMemo(() => searched(form.root, find, draft), [form.root, find, draft]);
@@ -36,7 +36,7 @@ export const Found = ({ form, find, draft, setDraft }) => {
         <fieldset key=${`${group} ${dotted(those[0].path)}`}>${group && html`<legend>${group}</legend>`}
           ${those.map(({ schema, path, isRequired }) => html`<${SchemaNode} key=${dotted(path)} schema=${schema}
             path=${path} isRequired=${isRequired} value=${valueAt(draft, path)}
-            onInput=${(/** @type {any} */ value) => setDraft(withValue(draft, path, value))} />`)}
+            onInput=${(/** @type {unknown} */ value) => setDraft(withValue(draft, path, value))} />`)}
         </fieldset>`)}
     </section>`)}<//>`;
 };

@@ -15,7 +15,7 @@ import texts from "../../texts/en/configuration.js";
 
 /**
  * @typedef {Api.ConfigurationState} State
- * @typedef {{ schema: Schema, rows: Map<string, Api.SettingShown>, tree: Record<string, unknown>, state: State }} Held
+ * @typedef {{ schema: Schema, rows: Map<string, Api.SettingShown>, tree: unknown, state: State }} Held
  * @typedef {import("../../parts/schema/kinds.js").Schema} Schema
  */
 
@@ -30,7 +30,7 @@ const load = async (signal) => {
   const state = await api.get("heliograph/configuration/state", {}, signal);
   const [schema, rows] = await Promise.all([loadSchema(), api.get("heliograph/configuration", {}, signal)]);
   const tree = rows.reduce((made, row) =>
-    withValue(made, namesOf(row.path), row.plain ?? undefined), /** @type {Record<string, unknown>} */ ({}));
+    withValue(made, namesOf(row.path), row.plain ?? undefined), /** @type {unknown} */ ({}));
   return { schema, rows: new Map(rows.map((row) => [row.path, row])), tree, state };
 };
 

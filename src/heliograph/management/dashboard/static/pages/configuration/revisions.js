@@ -18,7 +18,7 @@ import trial from "../../texts/en/trial.js";
 /** Who it was, without the number of the request. @param {string} who */
 export const personOf = (who) => who.replace(/, request [0-9a-f]+$/, "");
 
-/** @param {State} state @returns {import("../../parts/table.js").Column[]} */
+/** @param {State} state @returns {import("../../parts/table.js").Column<Api.RevisionObject>[]} */
 const columnsOf = (state) => [
   { key: "number", title: texts.revision, isHead: true, show: (row) =>
     html`<a href=${link("configuration", "revisions", row.number)}>${row.number}</a>
@@ -33,14 +33,14 @@ export const RevisionsTab = ({ state, number, reload }) => {
   const list = useResource(`revisions ${state.revision}`, (signal) =>
     api.get("heliograph/configuration/revisions", {}, signal));
   return html`
-    <${Loaded} of=${list}>${(/** @type {any} */ rows) => html`
+    <${Loaded} of=${list}>${(/** @type {Api.RevisionObject[]} */ rows) => html`
       <${Table} caption=${texts.revisions} columns=${columnsOf(state)} rows=${rows}
-        rowKey=${(/** @type {Api.RevisionObject} */ row) => String(row.number)} empty=${texts.noRevisions} />`}<//>
+        rowKey="number" empty=${texts.noRevisions} />`}<//>
     ${number && html`<${RevisionDialog} key=${number} number=${Number(number)} state=${state} reload=${reload}
       onClose=${() => navigate(link("configuration", "revisions"))} />`}`;
 };
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.SettingDifference>[]} */
 const DIFF = [
   { key: "path", title: texts.diffColumns.path, kind: "code", isHead: true },
   { key: "old", title: texts.diffColumns.old, kind: "code", show: (row) => row.old
@@ -61,9 +61,9 @@ const RevisionDialog = ({ number, state, reload, onClose }) => {
   return html`
     <${Dialog} title=${texts.revisionTitle(number)} onClose=${onClose} isWide>
       <h3>${texts.diffToNow(number)}</h3>
-      <${Loaded} of=${diff}>${(/** @type {any} */ rows) => html`
+      <${Loaded} of=${diff}>${(/** @type {Api.SettingDifference[]} */ rows) => html`
         <${Table} caption=${texts.diffToNow(number)} columns=${DIFF} rows=${rows}
-          rowKey=${(/** @type {Api.SettingDifference} */ row) => row.path} empty=${texts.noDiff} />`}<//>
+          rowKey="path" empty=${texts.noDiff} />`}<//>
       <details><summary>${texts.whole}</summary><${Loaded} of=${one}>
         ${(/** @type {Api.WholeRevision} */ data) => html`<pre tabindex="0">${data.text}</pre>`}<//></details>
       ${may("config:write") && number !== state.revision && (isGoing

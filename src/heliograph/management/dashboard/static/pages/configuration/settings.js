@@ -1,7 +1,7 @@
 // @ts-check
 /** All settings as forms, section by section or as a search finds them; what is changed is kept until it is applied. */
 import { html, useEffect, useMemo, useRef, useState } from "../../kernel/html.js";
-import { own } from "../../kernel/own.js";
+import { own, recordOf } from "../../kernel/own.js";
 import { link, replaceQuery } from "../../kernel/router.js";
 import { may, session } from "../../kernel/session.js";
 import { Field } from "../../parts/field.js";
@@ -22,7 +22,7 @@ const SEARCH_MIN = 2;
 let kept = /** @type {import("../../parts/schema/values.js").Change[]} */ ([]);
 session.subscribe(() => { if (session.get().state === "out") kept = []; });
 
-/** The settings as the user has changed them; the changes stay when others are loaded. @param {any} tree */
+/** The settings as the user has changed them; the changes stay when others are loaded. @param {unknown} tree */
 const useDraft = (tree) => {
   const [draft, setDraft] = useState(() => withChanges(tree, kept));
   const base = useRef(tree);
@@ -57,7 +57,7 @@ export const SettingsTab = ({ held, section, query, reload }) => {
     <${Field} label=${texts.search} hint=${texts.searchHint} type="search" value=${find}
       onInput=${(/** @type {string} */ text) => replaceQuery({ find: text })} />
     <div class="settings">
-      <${Sections} names=${Object.keys(held.schema.properties)} section=${isSearch ? "" : section}
+      <${Sections} names=${Object.keys(held.schema.properties ?? {})} section=${isSearch ? "" : section}
         changed=${changes.map(({ path }) => path[0])} />
       <div class="card">${isSearch
         ? html`<${Found} form=${form} find=${find} draft=${draft} setDraft=${setDraft} />`
@@ -75,14 +75,15 @@ export const SettingsTab = ({ held, section, query, reload }) => {
 };
 
 /**
- * @param {{ form: any, section: string, draft: any, setDraft: (draft: any) => void }} props
+ * @param {{ form: import("../../parts/schema/form.js").FormContext, section: string, draft: unknown,
+ *   setDraft: (draft: unknown) => void }} props
  */
 const Section = ({ form, section, draft, setDraft }) => {
   const schema = own(form.root.properties, section);
   if (schema === undefined) return html`<${Empty}>${texts.noSection(section)}<//>`;
   return html`<h2>${section}</h2><p class="quiet">${marked(schema.description)}</p>
-    <${SchemaForm} ...${form} schema=${schema} value=${own(draft, section)} path=${[section]}
-      onInput=${(/** @type {any} */ value) => setDraft(withValue(draft, [section], value))} />`;
+    <${SchemaForm} ...${form} schema=${schema} value=${own(recordOf(draft), section)} path=${[section]}
+      onInput=${(/** @type {unknown} */ value) => setDraft(withValue(draft, [section], value))} />`;
 };
 
 /** @param {{ names: string[], section: string, changed: string[] }} props */

@@ -48,7 +48,7 @@ const Entry = ({ entry }) => html`
 
 /**
  * What was loaded and what has come since, each once; what the stream had to leave out is loaded.
- * @param {import("../../kernel/resource.js").Resource<Api.LogEntryList>} first @param {any} event
+ * @param {import("../../kernel/resource.js").Resource<Api.LogEntryList>} first @param {Api.LogEvent | undefined} event
  * @returns {Api.LogEntryShown[]}
  */
 const useEntries = (first, event) => {

@@ -60,8 +60,7 @@ export const SlowSubscriptions = () => {
     <${Loaded} of=${list}>${(/** @type {Api.SlowSubscriptionList} */ data) => (isOn || data.data.length > 0 ? html`
       <${Table} caption=${texts.tabs.slow} columns=${COLUMNS} rows=${data.data} empty=${texts.noSlow}
         isBusy=${list.isLoading}
-        rowKey=${(/** @type {Api.ListedSlowSubscription} */ row) =>
-          `${row.node} ${row.clientid} ${row.topic}`} />` : html`
+        rowKey="node clientid topic" />` : html`
       <${Empty}><p>${texts.off}</p>${mayChange
         ? html`<button type="button" class="main" disabled=${turnOn.isRunning} onClick=${() => turnOn.run()}>
           ${texts.enable}</button>` : html`<p>${texts.offForYou}</p>`}<//>`)}<//>

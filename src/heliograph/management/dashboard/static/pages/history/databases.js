@@ -19,7 +19,7 @@ export const Databases = ({ route }) => {
   return html`
     <${Loaded} of=${storage}>${(/** @type {Api.StorageOverview} */ { databases, reader }) => html`
       <${Table} caption=${texts.databases} columns=${COLUMNS} rows=${databases}
-        rowKey=${(/** @type {Api.DatabaseObject} */ row) => row.name} />
+        rowKey="name" />
       <${Facts} title=${texts.reader} rows=${[
         [texts.state, reader.is_running ? texts.readerOn(reader.bind) : texts.readerOff],
         [texts.damage, reader.damaged_places ? html`<span class="badge bad">
@@ -29,7 +29,7 @@ export const Databases = ({ route }) => {
         && html`<${Contents} key=${chosen} name=${chosen} />`}`}<//>`;
 };
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.DatabaseObject>[]} */
 const COLUMNS = [
   { key: "name", title: texts.database, kind: "code", isHead: true },
   { key: "kind", title: texts.kind, show: (row) => texts.kinds[row.kind] },
@@ -57,15 +57,15 @@ const Contents = ({ name }) => {
     <h2>${texts.of(name)}</h2>
     <${Loaded} of=${generations}>${(/** @type {Api.GenerationObject[]} */ rows) => html`
       <${Table} caption=${texts.generations} columns=${GENERATIONS} rows=${rows}
-        rowKey=${(/** @type {Api.GenerationObject} */ row) => `${row.shard}/${row.generation}`} />`}<//>
+        rowKey="shard generation" />`}<//>
     <${Loaded} of=${streams}>${(/** @type {Api.PageOfStreamObject} */ { data, meta }) => html`
       <${Table} caption=${texts.streams} columns=${streamColumns(name)} rows=${data}
-        rowKey=${(/** @type {Api.StreamObject} */ row) => row.stream} empty=${texts.noStreams} />
+        rowKey="stream" empty=${texts.noStreams} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${page > 1} onMore=${() => setPage(page + 1)}
         onBefore=${() => setPage(page - 1)} />`}<//>`;
 };
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.GenerationObject>[]} */
 const GENERATIONS = [
   { key: "generation", title: texts.generation, kind: "number", isHead: true },
   { key: "shard", title: texts.shard, kind: "number" },
@@ -77,7 +77,7 @@ const GENERATIONS = [
   { key: "bytes", title: texts.size, kind: "number", show: (row) => bytes(row.bytes) },
 ];
 
-/** @param {string} database @returns {import("../../parts/table.js").Column[]} */
+/** @param {string} database @returns {import("../../parts/table.js").Column<Api.StreamObject>[]} */
 const streamColumns = (database) => [
   { key: "topics", title: texts.learned, kind: "code", isHead: true, show: (row) =>
     html`<a href=${link("history", "messages", { topic: row.topics, span: "all", database })}>${row.topics}</a>` },

@@ -11,10 +11,14 @@ const FIELDS = [
   { name: "limit", label: texts.limit, type: "number", min: 1, max: 1000000, isRequired: true },
 ];
 
-/** @param {{ selection: any, span: string, onClose: (isDone: boolean) => void }} props */
+/**
+ * @typedef {import("../../parts/form_dialog.js").Values} Values
+ * @typedef {{ topic: string, clientid: string, database: string, start?: string, end?: string }} Selection
+ * @param {{ selection: Selection, span: string, onClose: (isDone: boolean) => void }} props
+ */
 export const ReplayDialog = ({ selection, span, onClose }) => {
   const { topic, clientid, database, start = "", end = "" } = selection;
-  const act = (/** @type {any} */ { target, rate, limit }) => api.post("heliograph/message_replays", {
+  const act = (/** @type {Values} */ { target, rate, limit }) => api.post("heliograph/message_replays", {
     topic, database, start, end, ...(clientid ? { clientid: [clientid] } : {}), target, rate: Number(rate),
     limit: Number(limit),
   });

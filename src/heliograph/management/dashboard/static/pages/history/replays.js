@@ -22,8 +22,8 @@ export const Replays = () => {
   return html`
     <${Loaded} of=${list}>${() => html`
       <${Table} caption=${texts.replays} columns=${columns(setAsked)} rows=${rows}
-        rowKey=${(/** @type {Api.MessageReplayShown} */ row) => row.id} empty=${texts.noReplays} />`}<//>
-    ${asked && html`<${ConfirmDialog} title=${titleOf(asked)} text=${texts.stopText} action=${titleOf(asked)}
+        rowKey="id" empty=${texts.noReplays} />`}<//>
+    ${asked && html`<${ConfirmDialog} text=${texts.stopText} action=${titleOf(asked)}
       act=${() => api.del(path("heliograph/message_replays/{id}", asked.id))}
       onClose=${(/** @type {boolean} */ isDone) => {
         setAsked(null);
@@ -47,8 +47,9 @@ const useFollowed = (rows) => {
   useEffect(() => {
     const abort = new AbortController();
     for (const id of running.split(",").filter(Boolean)) {
-      const take = (/** @type {string} */ _, /** @type {any} */ data) => setStates((old) => ({ ...old, [id]: data }));
-      readEvents(path("heliograph/message_replays/{id}/events", id), {}, take, abort.signal).catch(() => {});
+      const take = (/** @type {Api.MessageReplayShown} */ now) => setStates((old) => ({ ...old, [id]: now }));
+      readEvents(path("heliograph/message_replays/{id}/events", id), {}, { progress: take, end: take }, abort.signal)
+        .catch(() => {});
     }
     return () => abort.abort();
   }, [running]);
@@ -73,8 +74,7 @@ const columns = (setAsked) => [
       html`<p class="wrong" key=${said}>${said}</p>`)}` },
   { key: "rate", title: texts.rateTitle, kind: "number" },
   { key: "owner", title: texts.owner, show: (row) => html`<span title=${row.owner}>${cut(row.owner, 20)}</span>` },
-  ...(may("publish") ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {Api.MessageReplayShown} */ row) => html`
+  { key: "do", title: texts.actions, kind: "actions", isShown: may("publish"), show: (row) => html`
     <button type="button" class="danger" aria-label=${titleOf(row)} onClick=${() => setAsked(row)}>
-      ${row.state === "running" ? texts.stop : texts.forget}</button>` }] : []),
+      ${row.state === "running" ? texts.stop : texts.forget}</button>` },
 ];

@@ -68,7 +68,7 @@ export const MessageSearch = ({ route }) => {
           onClick=${() => setOpen({ kind: "replay" })}>${texts.replay}</button>`}
       </div>
       <${Table} caption=${texts.tabs.messages} columns=${columns(setOpen)} rows=${data}
-        rowKey=${(/** @type {Api.StoredMessageObject} */ row) => row.id} empty=${texts.none} isBusy=${page.isLoading} />
+        rowKey="id" empty=${texts.none} isBusy=${page.isLoading} />
       <${Pager} hasMore=${Boolean(meta.cursor)} hasBefore=${list.hasBefore} onMore=${() => list.next(meta.cursor)}
         onBefore=${list.before}>
         ${texts.inOrder[order]}<//>`}<//>`}

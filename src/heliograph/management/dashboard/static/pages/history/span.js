@@ -21,7 +21,8 @@ const midnight = (/** @type {number} */ daysAgo) => {
 };
 
 /**
- * @param {{ span: string, from: string, until: string }} asked
+ * @typedef {{ span: string, from: string, until: string }} Asked
+ * @param {Asked} asked
  * @returns {{ start?: string, end?: string }}
  */
 export const timesOf = ({ span, from, until }) => {
@@ -31,7 +32,7 @@ export const timesOf = ({ span, from, until }) => {
   return { start: new Date(Date.now() - Number(span) * 1000).toISOString() };
 };
 
-/** @param {{ asked: any, onChange: (more: Record<string, string>) => void }} props */
+/** @param {{ asked: Asked, onChange: (more: Partial<Asked>) => void }} props */
 export const SpanFields = ({ asked, onChange }) => html`
   <${Field} label=${texts.span} value=${asked.span} options=${SPANS}
     onInput=${(/** @type {string} */ span) => onChange({ span })} />

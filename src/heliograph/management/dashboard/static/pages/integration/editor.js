@@ -3,6 +3,7 @@
 import { html, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useLive } from "../../kernel/live.js";
+import { own, recordOf } from "../../kernel/own.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { link, navigate } from "../../kernel/router.js";
 import { may } from "../../kernel/session.js";
@@ -12,7 +13,7 @@ import { Field } from "../../parts/field.js";
 import { ErrorNote, Loaded, PageHead, tell } from "../../parts/notice.js";
 import { loadSchema, problemsOf, schemaAt, SchemaForm } from "../../parts/schema_form.js";
 import { ActionMetrics } from "./metrics.js";
-import { idOf, pageOf, RemoveDialog, State } from "./list.js";
+import { idOf, pageOf, RemoveDialog, rowsOf, State } from "./list.js";
 import texts from "../../texts/en/integration.js";
 
 const ONLY_READ = ["type", "name", "status", "status_reason", "node_status", "actions", "sources", "rules",
@@ -21,7 +22,7 @@ const ONLY_READ = ["type", "name", "status", "status_reason", "node_status", "ac
 /** @param {Row} row */
 const settingsOf = (row) => Object.fromEntries(Object.entries(row).filter(([name]) => !ONLY_READ.includes(name)));
 
-/** @param {{ kind: "connectors" | "actions", id: string, type: string }} props */
+/** @param {{ kind: import("./list.js").Kind, id: string, type: string }} props */
 export default function IntegrationEditor({ kind, id, type }) {
   const words = texts[kind];
   const found = useResource(id, async (signal) => {
@@ -29,28 +30,29 @@ export default function IntegrationEditor({ kind, id, type }) {
     const connectors = kind === "actions" && may("connectors:read") ? await api.get("connectors", {}, signal) : [];
     return { schema, row, connectors };
   });
-  const told = useLive(id && kind)?.[kind]?.[id];
-  const dialog = useDialog(() => navigate(link(kind)));
+  const told = own(rowsOf(useLive(id ? kind : "")), id);
+  const row = found.data?.row;
+  const dialog = useDialog({ data: row ? [row] : [], reload: () => navigate(link(kind)) });
   return html`
     <${PageHead} title=${id ? words.one(id) : words.add}>
-      ${id && found.data && may(`${kind}:write`) && html`
-        <button type="button" class="danger" onClick=${() => dialog.show("remove", found.data?.row)}>
+      ${row && may(`${kind}:write`) && html`
+        <button type="button" class="danger" onClick=${() => dialog.show("delete", row)}>
           ${texts.remove}</button>`}
       <a class="button" href=${link(kind)}>${words.all}</a>
     <//>
-    <${Loaded} of=${found}>${(/** @type {any} */ data) => html`
-      ${data.row && html`<${State} row=${data.row} told=${told} />`}
-      ${data.row && kind === "actions" && html`<${ActionMetrics} id=${id} rules=${data.row.rules}
-        metrics=${told?.metrics} />`}
+    <${Loaded} of=${found}>${(/** @type {Found} */ data) => html`
+      ${row && html`<${State} row=${row} told=${told} />`}
+      ${row && kind === "actions" && html`<${ActionMetrics} id=${id} rules=${row.rules} metrics=${told?.metrics} />`}
       <${Settings} key=${id} kind=${kind} ...${data} first=${type} onSaved=${found.reload} />`}<//>
-    ${dialog.kind && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
+    ${dialog.kind === "delete" && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
       onClose=${dialog.close(texts.removed(id))} />`}`;
 }
 
 /**
  * A schema without the settings that are taken for other products and change nothing.
- * @param {any} schema
- * @returns {any}
+ * @typedef {import("../../parts/schema/kinds.js").Schema} Schema
+ * @param {Schema} schema
+ * @returns {Schema}
  */
 const withMeaning = (schema) => (schema.properties ? { ...schema,
   properties: Object.fromEntries(Object.entries(schema.properties)
@@ -59,14 +61,14 @@ const withMeaning = (schema) => (schema.properties ? { ...schema,
 
 /**
  * @typedef {Api.IntegrationObject} Row
- * @param {{ kind: "connectors" | "actions", schema: any, row: Row | null, connectors: Row[], first: string,
- *   onSaved: () => void }} props
+ * @typedef {{ schema: Schema, row: Row | null, connectors: Row[] }} Found
+ * @param {Found & { kind: import("./list.js").Kind, first: string, onSaved: () => void }} props
  */
 const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
-  const types = Object.keys(schema.properties[kind].properties);
+  const types = Object.keys(schemaAt(schema, [kind])?.properties ?? {});
   const [type, setType] = useState(row?.type ?? (types.includes(first) ? first : types[0]));
   const [name, setName] = useState(row?.name ?? "");
-  const [draft, setDraft] = useState(/** @type {any} */ (row ? settingsOf(row) : {}));
+  const [draft, setDraft] = useState(/** @type {Record<string, unknown>} */ (row ? settingsOf(row) : {}));
   const [isTested, setTested] = useState(false);
   const seen = useSeen(row && settingsOf(row));
   const save = useAction(async () => {
@@ -85,8 +87,8 @@ const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
   });
   const shown = save.error ?? test.error;
   const { fields, rest } = problemsOf(shown, [kind, type, "*"]);
-  const change = (/** @type {any} */ value) => {
-    setDraft(value ?? {});
+  const change = (/** @type {unknown} */ value) => {
+    setDraft(recordOf(value));
     setTested(false);
   };
   const other = (/** @type {string} */ chosen) => {
@@ -101,7 +103,7 @@ const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
   };
   const isReadOnly = !may(`${kind}:write`);
   const { connector: _, resource_opts, ...properties } = withMeaning(schemaAt(schema, [kind, type, "x"])
-    ?? {}).properties;
+    ?? {}).properties ?? {};
   return html`
     <form class="card" onSubmit=${submit}>
       ${shown && (rest || shown.status !== 400) && html`<${ErrorNote}

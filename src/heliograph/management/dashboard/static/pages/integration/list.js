@@ -3,7 +3,9 @@
 import { html } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { count, cut, rate } from "../../kernel/format.js";
+import { useLive } from "../../kernel/live.js";
 import { useLiveRows } from "../../kernel/live_rows.js";
+import { own } from "../../kernel/own.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { link } from "../../kernel/router.js";
 import { may } from "../../kernel/session.js";
@@ -24,11 +26,12 @@ export const idOf = (row) => `${row.type}:${row.name}`;
 /** The page of one of them. @param {Kind} kind */
 export const pageOf = (kind) => kind.slice(0, -1);
 
+const SIGNS = { connected: "good", connecting: "warn", disconnected: "bad", inconsistent: "bad" };
+
 /** @param {{ row: Row }} props */
 const StatusBadge = ({ row }) => {
   const state = row.enable ? row.status : "disabled";
-  const sign = { connected: "good", connecting: "warn", disconnected: "bad",
-    inconsistent: "bad" }[/** @type {string} */ (state)] ?? "";
+  const sign = own(SIGNS, state) ?? "";
   return html`<span class=${`badge ${sign}`}>${texts.states[state] ?? state}</span>`;
 };
 
@@ -36,8 +39,9 @@ const StatusBadge = ({ row }) => {
 export default function IntegrationList({ kind }) {
   const words = texts[kind];
   const all = useResource(kind, (signal) => api.get(kind, {}, signal));
-  const live = useLiveRows(kind, all.data, (row) => ({ id: idOf(row), enable: row.enable }), all.reload);
-  const dialog = useDialog(all.reload);
+  const live = useLiveRows(rowsOf(useLive(kind)), all.data,
+    (row) => ({ id: idOf(row), enable: row.enable }), all.reload);
+  const dialog = useDialog(all);
   const turn = useAction(async (/** @type {Row} */ row) => {
     await api.put(path(`${kind}/{id}/enable/{enable}`, idOf(row), String(!row.enable)));
     all.reload();
@@ -51,8 +55,17 @@ export default function IntegrationList({ kind }) {
     }
   });
   const mayChange = may(`${kind}:write`);
-  const columns = [...columnsOf(kind, live.now), ...(mayChange ? [buttons({ turn, start, remove: (row) =>
-    dialog.show("remove", row) })] : [])];
+  /** @type {import("../../parts/table.js").Column<Row>[]} */
+  const columns = [...columnsOf(kind, live.now), {
+    key: "more", title: texts.more, kind: "actions", isShown: mayChange, show: (row) => html`
+    ${row.enable && html`<button type="button" aria-label=${`${texts.start} ${row.name}`} disabled=${start.isRunning}
+      onClick=${() => start.run(row)}>${texts.start}</button>`}
+    <button type="button" aria-label=${`${row.enable ? texts.disable : texts.enable} ${row.name}`}
+      disabled=${turn.isRunning}
+      onClick=${() => turn.run(row)}>${row.enable ? texts.disable : texts.enable}</button>
+    <button type="button" class="danger" aria-label=${texts.removeAction(row.name)}
+      onClick=${() => dialog.show("delete", row)}>${texts.remove}</button>`,
+  }];
   return html`
     <${PageHead} title=${words.title}>
       <button type="button" onClick=${all.reload}>${everywhere.refresh}</button>
@@ -62,7 +75,7 @@ export default function IntegrationList({ kind }) {
     <${Loaded} of=${all}>${(/** @type {Row[]} */ rows) => html`
       <${Table} caption=${words.title} columns=${columns} rowKey=${idOf} empty=${words.none} isBusy=${all.isLoading}
         rows=${rows.map((row) => ({ ...row, ...stateOf(live.since[idOf(row)]) }))} />`}<//>
-    ${dialog.kind && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
+    ${dialog.kind === "delete" && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
       onClose=${dialog.close(texts.removed(idOf(dialog.about)))} />`}`;
 }
 
@@ -77,49 +90,47 @@ export const RemoveDialog = ({ kind, row, onClose }) => {
       act=${() => api.del(path(`${kind}/{id}`, idOf(row)), { query: { also_delete_dep_actions } })} />`;
 };
 
-/** How one is, without the rest. @param {any} told */
+/**
+ * What the stream tells of all, by their ids.
+ * @param {Api.ConnectorsEvent | Api.ActionsEvent | undefined} event
+ */
+export const rowsOf = (event) => event && ("actions" in event ? event.actions : event.connectors);
+
+/** How one is, without the rest. @param {Api.LiveState | undefined} told */
 const stateOf = (told) => told && { status: told.status, status_reason: told.status_reason };
 
-/** How one is, and why. @param {{ row: Row, told: any }} props `told`: what the stream tells of it. */
+/**
+ * How one is, and why.
+ * @param {{ row: Row, told: Api.LiveState | undefined }} props `told`: what the stream tells of it.
+ */
 export const State = ({ row, told }) => {
   const now = { ...row, ...stateOf(told) };
   return html`<p><${StatusBadge} row=${now} /> ${now.status_reason}</p>`;
 };
 
-/** @param {Kind} kind @param {Record<string, any>} live @returns {import("../../parts/table.js").Column[]} */
+/**
+ * @param {Kind} kind
+ * @param {Record<string, Api.LiveState | undefined>} live
+ * @returns {import("../../parts/table.js").Column<Row>[]}
+ */
 const columnsOf = (kind, live) => [
   { key: "name", title: texts.name, kind: "code", isHead: true, show: (row) =>
     html`<a href=${link(pageOf(kind), idOf(row))}>${row.name}</a>` },
   { key: "type", title: texts.type },
-  ...(kind === "actions" ? [{ key: "connector", title: texts.connector, kind: /** @type {const} */ ("code"),
-    show: (/** @type {Row} */ row) => html`<a href=${link("connector", `${row.type}:${row.connector}`)}>
-      ${row.connector}</a>` }] : []),
+  { key: "connector", title: texts.connector, kind: "code", isShown: kind === "actions", show: (row) =>
+    html`<a href=${link("connector", `${row.type}:${row.connector}`)}>${row.connector}</a>` },
   { key: "status", title: texts.status, show: (row) => html`<${StatusBadge} row=${row} />` },
   { key: "reason", title: texts.reason, show: (row) => html`<span title=${row.status_reason}>
     ${cut(row.status_reason, 120)}</span>` },
-  ...(kind === "actions" ? ["success", "failed"].map((name) => ({
-    key: name, title: texts.counts[name], kind: /** @type {const} */ ("number"), show: (/** @type {Row} */ row) => {
+  ...["success", "failed"].map((name) => ({
+    key: name, title: texts.counts[name], kind: /** @type {const} */ ("number"), isShown: kind === "actions",
+    show: (/** @type {Row} */ row) => {
       const metrics = live[idOf(row)]?.metrics;
       return html`<span class=${name === "failed" && metrics?.failed ? "badge bad" : ""}>
         ${count(metrics?.[name])}</span>
         ${name === "success" && metrics?.rate ? html` <small class="quiet">${rate(metrics.rate)}</small>` : ""}`;
     },
-  })) : []),
+  })),
   { key: "uses", title: texts.uses[kind], kind: "code", show: (row) =>
-    cut((kind === "actions" ? row.rules : row.actions).join(", "), 100) },
+    cut(((kind === "actions" ? row.rules : row.actions) ?? []).join(", "), 100) },
 ];
-
-/**
- * @param {{ turn: any, start: any, remove: (row: Row) => void }} change
- * @returns {import("../../parts/table.js").Column}
- */
-const buttons = ({ turn, start, remove }) => ({
-  key: "more", title: texts.more, kind: "actions", show: (row) => html`
-    ${row.enable && html`<button type="button" aria-label=${`${texts.start} ${row.name}`} disabled=${start.isRunning}
-      onClick=${() => start.run(row)}>${texts.start}</button>`}
-    <button type="button" aria-label=${`${row.enable ? texts.disable : texts.enable} ${row.name}`}
-      disabled=${turn.isRunning}
-      onClick=${() => turn.run(row)}>${row.enable ? texts.disable : texts.enable}</button>
-    <button type="button" class="danger" aria-label=${texts.removeAction(row.name)} onClick=${() => remove(row)}>
-      ${texts.remove}</button>`,
-});

@@ -7,14 +7,14 @@ import { Field } from "../../parts/field.js";
 import { Dialog } from "../../parts/dialog.js";
 import { Loaded } from "../../parts/notice.js";
 import { SettingsDialog } from "../../parts/settings_dialog.js";
-import { differences, loadSchema, withChanges } from "../../parts/schema_form.js";
+import { differences, loadSchema, schemaAt, withChanges } from "../../parts/schema_form.js";
 import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/listeners.js";
 
 const OURS = ["id", "type", "name", "acceptors", "running", "current_connections", "address", "certificate_expires_at"];
 const TYPES = Object.entries(texts.types).map(([value, label]) => ({ value, label }));
 
-/** @param {any} before @param {any} after Only what differs, with null for what is taken out. */
+/** @param {unknown} before @param {unknown} after Only what differs, with null for what is taken out. */
 const changed = (before, after) => withChanges({}, differences(before, after).map(({ path: names, value }) =>
   ({ path: names, value: value ?? null })));
 
@@ -35,7 +35,7 @@ export const ListenerDialog = ({ id = "", onClose }) => {
   if (!loaded.data) return html`<${Dialog} title=${title} onClose=${() => onClose(false)}><${Loaded} of=${loaded}>
     ${() => null}<//><//>`;
   const { root, settings } = loaded.data;
-  const schema = root.properties.listeners.properties[type].additionalProperties;
+  const schema = schemaAt(root, ["listeners", type, "*"]);
   return html`<${SettingsDialog} key=${type} title=${title} intro=${id && texts.changeIntro} schema=${schema}
     root=${root}
     initial=${settings} prefix=${["listeners", "*", "*"]} action=${id ? everywhere.save : texts.add} onClose=${onClose}

@@ -38,7 +38,7 @@ export const MessageList = ({ query }) => {
     ${!isOfTopic && html`<${Loaded} of=${found}>${(/** @type {Api.WayList} */ { data, meta }) => html`
       <${Recording} of=${meta.recording} reload=${found.reload} />
       <${Table} caption=${texts.found} columns=${COLUMNS} rows=${data}
-        rowKey=${(/** @type {Api.WayObject} */ row) => row.id}
+        rowKey="id"
         empty=${topic || client || since ? texts.none : texts.noneAtAll} isBusy=${found.isLoading} />
       ${(meta.cursor || cursors.length > 0) && html`
         <${Pager} hasMore=${!!meta.cursor} hasBefore=${cursors.length > 0}
@@ -73,7 +73,7 @@ const SearchForm = ({ query, onSearch, error }) => {
 
 /**
  * What is recorded now; where nothing is, how that begins.
- * @param {{ of: any, reload: () => void }} props
+ * @param {{ of: Api.RecordingState, reload: () => void }} props
  */
 const Recording = ({ of, reload }) => {
   const turn = useAction(async (/** @type {boolean} */ isOn) => {

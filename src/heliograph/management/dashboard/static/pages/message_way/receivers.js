@@ -21,7 +21,7 @@ export const Receivers = ({ receivers }) => {
       <p class="quiet way-legend"><span class="way-key queued" aria-hidden="true"></span>${texts.legend.queued}
         <span class="way-key sent" aria-hidden="true"></span>${texts.legend.sent}</p>
       <${Table} caption=${texts.stages.receivers} columns=${columnsOf(longest)} rows=${receivers}
-        rowKey=${(/** @type {Api.WayReceiverObject} */ row) => row.clientid} />
+        rowKey="clientid" />
     </section>`;
 };
 

@@ -3,6 +3,7 @@
 import { html, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { bytes, cut, duration, time } from "../../kernel/format.js";
+import { own } from "../../kernel/own.js";
 import { useResource } from "../../kernel/resource.js";
 import { link, replaceQuery } from "../../kernel/router.js";
 import { may } from "../../kernel/session.js";
@@ -58,7 +59,7 @@ const Outcome = ({ way, asked }) => {
 const Refuser = ({ steps }) => {
   const { who, policy } = steps.find((step) => step.is_bad && step.policy) ?? { who: "", policy: "" };
   const page = PAGES[who];
-  return page && html`<p><a href=${link(page, policy)}>${/** @type {any} */ (texts.policy)[page](policy)}</a></p>`;
+  return page && html`<p><a href=${link(page, policy)}>${own(texts.policy, page)?.(policy)}</a></p>`;
 };
 
 /** Where the page says what decides that its publisher may not publish it. @param {Api.WholeWay} way */

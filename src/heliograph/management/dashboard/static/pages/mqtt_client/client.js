@@ -103,7 +103,7 @@ export const unsubscribe = (filter) => {
 export const publish = async (wanted) => {
   const { payload, options } = publishOptions(wanted, status.get().version === "5");
   if (!client) throw new Error(texts.notConnected);
-  await client.publishAsync(wanted.topic, /** @type {any} */ (payload), options);
+  await client.publishAsync(wanted.topic, payload, options);
   addMessage({ isSent: true, topic: wanted.topic, payload, qos: Number(wanted.qos), retain: wanted.retain,
     properties: options.properties ?? {} });
 };

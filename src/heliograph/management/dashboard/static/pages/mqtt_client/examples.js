@@ -31,7 +31,7 @@ const read = () => {
 export const ExamplesCard = ({ connection, publication, onLoad }) => {
   const [list, setList] = useState(read);
   const [name, setName] = useState("");
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {import("../../kernel/resource.js").Failure | null} */ (null));
   const keep = (/** @type {Example[]} */ next) => {
     try {
       if (next.length > MOST) throw new Error();

@@ -8,7 +8,7 @@ const TOLD_MS = 200;
 
 /**
  * @typedef {{ id: number, at: number, isSent: boolean, topic: string, payload: Uint8Array, size: number, qos: number,
- *   retain: boolean, properties: Record<string, any>, key?: string }} Message
+ *   retain: boolean, properties: Record<string, unknown>, key?: string }} Message
  * @typedef {{ isPaused: boolean, shown: Message[], since: number }} Messages
  */
 

@@ -36,7 +36,7 @@ export const connectOptions = (from) => ({
   protocolVersion: from.version === "5" ? 5 : 4, protocolId: "MQTT",
   ...(from.username ? { username: from.username } : {}),
   ...(from.password ? { password: from.password } : {}),
-  ...(from.willTopic ? { will: /** @type {any} */ (willOf(from)) } : {}),
+  ...(from.willTopic ? { will: willOf(from) } : {}),
   ...(from.version === "5" ? { properties: { sessionExpiryInterval: Number(from.expiry) } } : {}),
   connectTimeout: 10_000, reconnectPeriod: 0, resubscribe: false, timerVariant: "native",
 });
@@ -63,7 +63,7 @@ const propertiesOf = (from) => ({
   ...(from.expiry !== "" ? { messageExpiryInterval: Number(from.expiry) } : {}),
   ...(from.contentType ? { contentType: from.contentType } : {}),
   ...(from.responseTopic ? { responseTopic: from.responseTopic } : {}),
-  ...(from.correlation ? { correlationData: /** @type {any} */ (bytesOf(from.correlation, "text")) } : {}),
+  ...(from.correlation ? { correlationData: bytesOf(from.correlation, "text") } : {}),
   ...(from.user.trim() ? { userProperties: userProperties(from.user) } : {}),
 });
 

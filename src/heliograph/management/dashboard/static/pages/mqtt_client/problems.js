@@ -1,6 +1,7 @@
 // @ts-check
 /** Why a connection fails, as far as a browser tells. */
 import mqtt from "../../vendor/mqtt.mjs";
+import { recordOf } from "../../kernel/own.js";
 import texts from "../../texts/en/mqtt_client.js";
 
 /** The addresses that the page's policy has kept it from. */
@@ -36,12 +37,13 @@ export const problemOf = (url) => {
     unanswered,
     /** The broker has ended the connection. @param {number} code */
     ofReason: (code) => texts.ended(named(code)),
-    /** @param {any} error */
+    /** @param {unknown} error */
     ofError: (error) => {
-      if (typeof error?.code === "number") return texts.connectRefused(named(error.code));
-      if (!error?.message || /websocket|connack timeout|stream/i.test(error.message)
+      const { code, message } = recordOf(error);
+      if (typeof code === "number") return texts.connectRefused(named(code));
+      if (typeof message !== "string" || !message || /websocket|connack timeout|stream/i.test(message)
         || error instanceof Event) return unanswered();
-      return texts.failed(error.message);
+      return texts.failed(message);
     },
   };
 };

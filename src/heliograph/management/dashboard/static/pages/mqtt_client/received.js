@@ -79,6 +79,6 @@ const Message = ({ one, subscribed }) => {
     </li>`;
 };
 
-/** @param {any} value */
+/** @param {unknown} value */
 const propertyText = (value) => (value instanceof Uint8Array ? shownPayload(value) : typeof value === "string" ? value
   : JSON.stringify(value));

@@ -11,13 +11,13 @@ const STATES = { wanted: "", on: "good", refused: "bad" };
 
 /** @typedef {import("./options.js").Subscription} Subscription */
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Subscription>[]} */
 const COLUMNS = [
   { key: "filter", title: texts.filter, kind: "code", isHead: true, show: (one) =>
     html`<span class=${`dot colour-${one.colour}`} aria-hidden="true"></span>${one.filter}` },
   { key: "name", title: texts.name },
   { key: "state", title: texts.qos, show: (one) => html`<span
-    class=${`badge ${STATES[/** @type {"on"} */ (one.state)]}`}>${one.told || texts.wanted}</span>` },
+    class=${`badge ${STATES[one.state]}`}>${one.told || texts.wanted}</span>` },
   { key: "end", title: "", kind: "actions", show: (one) => html`<button type="button"
     aria-label=${texts.unsubscribe(one.filter)} onClick=${() => unsubscribe(one.filter)}>✕</button>` },
 ];
@@ -45,6 +45,6 @@ export const SubscriptionsCard = () => {
         <button type="submit">${texts.subscribe}</button>
       </form>
       <${Table} caption=${texts.subscriptions} columns=${COLUMNS} rows=${list}
-        rowKey=${(/** @type {Subscription} */ one) => one.filter} empty=${texts.noSubscriptions} />
+        rowKey="filter" empty=${texts.noSubscriptions} />
     </section>`;
 };

@@ -8,13 +8,17 @@ import texts from "../../texts/en/operations.js";
 /**
  * A body as it is being written: its type, its text, and the parts of its form.
  * @typedef {{ type: string, text: string, parts: Record<string, string | File> }} Draft
- * @typedef {{ type: string, schema: any }} Kind
+ * @typedef {{ type: string, schema: import("./schemas.js").Schema }} Kind
  */
 
 const FORM = "multipart/form-data";
 const ONE = ""; // the name of a file that is the whole body
 
-/** What an operation takes, without references. @param {any} about @param {any} document @returns {Kind[]} */
+/**
+ * What an operation takes, without references.
+ * @param {import("./schemas.js").About} about @param {import("./schemas.js").ApiDocument} document
+ * @returns {Kind[]}
+ */
 export const kindsOf = (about, document) => Object.entries(about.requestBody?.content ?? {}).map(([type, { schema }]) =>
   ({ type, schema: resolved(schema, document) }));
 

@@ -8,7 +8,9 @@ import { resolved, typeText } from "./schemas.js";
 import { TryOperation } from "./try.js";
 import texts from "../../texts/en/operations.js";
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @import { Answer, ApiDocument, Parameter, Schema } from "./schemas.js" */
+
+/** @type {import("../../parts/table.js").Column<Parameter>[]} */
 const COLUMNS = [
   { key: "name", title: texts.name, kind: "code", isHead: true },
   { key: "in", title: texts.place },
@@ -17,7 +19,7 @@ const COLUMNS = [
   { key: "description", title: texts.description, show: (one) => one.description ?? one.schema.description ?? "" },
 ];
 
-/** @param {{ one: import("../operations.js").Listed, document: any }} props */
+/** @param {{ one: import("../operations.js").Listed, document: ApiDocument }} props */
 export const Operation = ({ one, document }) => {
   const [isOpen, setOpen] = useState(false);
   const { path, method, about } = one;
@@ -30,7 +32,7 @@ export const Operation = ({ one, document }) => {
     </details>`;
 };
 
-/** @param {{ one: import("../operations.js").Listed, document: any }} props */
+/** @param {{ one: import("../operations.js").Listed, document: ApiDocument }} props */
 const Details = ({ one, document }) => {
   const { about } = one;
   const scope = about["x-scope"] ?? "";
@@ -42,7 +44,7 @@ const Details = ({ one, document }) => {
       <p><span class="badge">${scope ? texts.scope(scope) : texts.open}</span>
         ${scope && !may(scope) && html` <small>${texts.notYours}</small>`}</p>
       ${parameters.length > 0 && html`<${Table} caption=${texts.parameters} columns=${COLUMNS} rows=${parameters}
-        rowKey=${(/** @type {any} */ row) => `${row.in} ${row.name}`} />`}
+        rowKey="in name" />`}
       ${kinds.map(({ type, schema }) => html`<${SchemaShown} key=${type} title=${texts.body(type)}
         schema=${schema} />`)}
       <h3>${texts.answers}</h3>
@@ -52,7 +54,7 @@ const Details = ({ one, document }) => {
     </div>`;
 };
 
-/** @param {{ code: string, answer: any, document: any }} props */
+/** @param {{ code: string, answer: Answer, document: ApiDocument }} props */
 const AnswerShown = ({ code, answer, document }) => {
   const schema = answer.content?.["application/json"]?.schema;
   const hasSchema = schema && Object.keys(schema).length > 0;
@@ -61,7 +63,7 @@ const AnswerShown = ({ code, answer, document }) => {
     : html`<p class="quiet">${code}: ${answer.description}</p>`;
 };
 
-/** @param {{ title: string, schema: any }} props */
+/** @param {{ title: string, schema: Schema }} props */
 const SchemaShown = ({ title, schema }) => html`
   <details><summary>${title}</summary><pre tabindex="0" aria-label=${title}>
     ${JSON.stringify(schema, null, 2)}</pre></details>`;

@@ -12,7 +12,7 @@ import texts from "../../texts/en/operations.js";
 
 const MOST = 100_000;
 
-/** @param {any} answer */
+/** @param {unknown} answer */
 const shown = (answer) => {
   const text = answer === null ? texts.nothing : typeof answer === "string" ? answer : JSON.stringify(answer, null, 2);
   return text.length > MOST ? `${text.slice(0, MOST)}\n${texts.cut(text.length)}` : text;
@@ -28,8 +28,7 @@ const filled = (path, values) =>
  */
 export const TryOperation = ({ one, kinds }) => {
   const { path, method, about } = one;
-  const parameters = /** @type {any[]} */ ((about.parameters ?? []).filter((/** @type {any} */ { in: place }) =>
-    place !== "header"));
+  const parameters = (about.parameters ?? []).filter(({ in: place }) => place !== "header");
   const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
   const [body, setBody] = useState(() => begun(kinds[0]));
   const [isAsking, setAsking] = useState(false);
@@ -76,7 +75,7 @@ export const TryOperation = ({ one, kinds }) => {
       act=${async () => { run(); }} onClose=${() => setAsking(false)} />`}`;
 };
 
-/** @param {any[]} parameters @param {Record<string, string>} values */
+/** @param {import("./schemas.js").Parameter[]} parameters @param {Record<string, string>} values */
 const queryOf = (parameters, values) => Object.fromEntries(parameters.filter(({ in: place }) => place === "query")
   .map(({ name }) => [name, values[`query ${name}`]]));
 

@@ -25,9 +25,9 @@ const Counts = () => {
   const columns = columnsOf(may("pipeline:write") ? setReplayed : null);
   return html`
     <p>${texts.hint}</p>
-    <${Loaded} of=${counts}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${counts}>${(/** @type {Api.LetterCountObject[]} */ rows) => html`
       <${Table} caption=${texts.caption} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => `${row.rule} ${row.cause}`}
+        rowKey="rule cause"
         empty=${texts.none} isBusy=${counts.isLoading} />`}<//>
     <button type="button" disabled=${counts.isLoading} onClick=${counts.reload}>${everywhere.refresh}</button>
     ${replayed && html`<${ReplayDialog} rule=${replayed} onClose=${(/** @type {boolean} */ isDone) => {
@@ -43,7 +43,10 @@ const ReplayDialog = ({ rule, onClose }) => html`
     act=${async () =>
       tell(texts.done(await api.post(path("heliograph/pipeline/dead_letters/{rule}/replay", rule))))} />`;
 
-/** @param {((rule: string) => void) | null} replay @returns {import("../../parts/table.js").Column[]} */
+/**
+ * @param {((rule: string) => void) | null} replay
+ * @returns {import("../../parts/table.js").Column<Api.LetterCountObject>[]}
+ */
 const columnsOf = (replay) => [
   { key: "rule", title: texts.rule, kind: "code", isHead: true },
   { key: "cause", title: texts.cause, show: ({ cause }) => texts.causes[cause] ?? cause },
@@ -71,9 +74,9 @@ const OfRule = ({ rule }) => {
         ${texts.replayOf(rule)}</button>`}
       <a class="button" href=${link("pipeline", { tab: "dead_letters" })}>${texts.all}</a></div></header>
     <${CheckField} label=${texts.withReplayed} value=${replayed} onInput=${setAll} />
-    <${Loaded} of=${letters}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${letters}>${(/** @type {Api.DeadLetter[]} */ rows) => html`
       <${Table} caption=${texts.of(rule)} columns=${LETTER} rows=${rows.map((row, at) => ({ ...row, at }))}
-        rowKey=${(/** @type {any} */ row) => String(row.at)} empty=${texts.noneOf} isBusy=${letters.isLoading} />
+        rowKey="at" empty=${texts.noneOf} isBusy=${letters.isLoading} />
       ${rows.length >= LIMIT && html`<p class="quiet">${texts.newestFirst(LIMIT)}</p>`}`}<//>
     ${isAsked && html`<${ReplayDialog} rule=${rule} onClose=${(/** @type {boolean} */ isDone) => {
       setAsked(false);
@@ -81,7 +84,7 @@ const OfRule = ({ rule }) => {
     }} />`}`;
 };
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.DeadLetter>[]} */
 const LETTER = [
   { key: "refused_at", title: texts.at, isHead: true, show: (row) =>
     html`${time(row.refused_at)}${row.replayed_at && html` <span class="badge good">${texts.wasReplayed}</span>`}` },

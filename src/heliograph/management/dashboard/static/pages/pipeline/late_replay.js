@@ -8,10 +8,13 @@ import pipeline from "../../texts/en/pipeline.js";
 
 const texts = pipeline.lateRows;
 
-/** @param {{ query: string, views: string[], onClose: (isDone: boolean) => void }} props */
+/**
+ * @typedef {import("../../parts/form_dialog.js").Values} Values
+ * @param {{ query: string, views: string[], onClose: (isDone: boolean) => void }} props
+ */
 export const LateReplay = ({ query, views, onClose }) => {
-  const act = async (/** @type {any} */ { view, kind, name }) => tell(texts.done(
-    await api.post(path("heliograph/pipeline/late_rows/{query}/replay", query), { view, [kind]: name })));
+  const act = async (/** @type {Values} */ { view, kind, name }) => tell(texts.done(
+    await api.post(path("heliograph/pipeline/late_rows/{query}/replay", query), { view, [String(kind)]: name })));
   const fields = [
     { name: "kind", label: texts.to, options: Object.entries(texts.kinds).map(([value, label]) => ({ value, label })) },
     { name: "name", label: texts.name, hint: texts.nameHint, isRequired: true },

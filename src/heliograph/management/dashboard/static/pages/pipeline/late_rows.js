@@ -20,7 +20,10 @@ const TAB = "late_rows";
 /** @param {{ name: string }} props */
 export const LateRows = ({ name }) => (name ? html`<${OfQuery} key=${name} name=${name} />` : html`<${Counts} />`);
 
-/** @param {((row: any) => void) | null} replay @returns {import("../../parts/table.js").Column[]} */
+/**
+ * @param {((row: Api.LateCountObject) => void) | null} replay
+ * @returns {import("../../parts/table.js").Column<Api.LateCountObject>[]}
+ */
 const columnsOf = (replay) => [
   { key: "query", title: pipeline.query, kind: "code", isHead: true },
   { key: "view", title: texts.view, kind: "code" },
@@ -36,13 +39,13 @@ const columnsOf = (replay) => [
 
 const Counts = () => {
   const counts = useResource("late", (signal) => api.get("heliograph/pipeline/late_rows", {}, signal));
-  const [asked, setAsked] = useState(/** @type {any} */ (null));
+  const [asked, setAsked] = useState(/** @type {Api.LateCountObject | null} */ (null));
   const columns = columnsOf(may("pipeline:write") ? setAsked : null);
   return html`
     <p>${texts.hint}</p>
-    <${Loaded} of=${counts}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${counts}>${(/** @type {Api.LateCountObject[]} */ rows) => html`
       <${Table} caption=${texts.caption} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {any} */ row) => `${row.query} ${row.view}`}
+        rowKey="query view"
         empty=${texts.none} isBusy=${counts.isLoading} />`}<//>
     <button type="button" disabled=${counts.isLoading} onClick=${counts.reload}>${everywhere.refresh}</button>
     ${asked && html`<${LateReplay} query=${asked.query} views=${[asked.view]}
@@ -52,7 +55,7 @@ const Counts = () => {
       }} />`}`;
 };
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.LateRow>[]} */
 const ROWS = [
   { key: "event_time", title: texts.at, isHead: true, show: (row) =>
     html`${time(row.event_time)}${row.replayed_at
@@ -75,9 +78,9 @@ const OfQuery = ({ name }) => {
         ${texts.replay}</button>`}
       <a class="button" href=${link("pipeline", { tab: TAB })}>${texts.all}</a></div></header>
     <${CheckField} label=${pipeline.dead.withReplayed} value=${replayed} onInput=${setAll} />
-    <${Loaded} of=${found}>${(/** @type {any[]} */ rows) => html`
+    <${Loaded} of=${found}>${(/** @type {Api.LateRow[]} */ rows) => html`
       <${Table} caption=${texts.of(name)} columns=${ROWS} rows=${rows.map((row, at) => ({ ...row, at }))}
-        rowKey=${(/** @type {any} */ row) => String(row.at)}
+        rowKey="at"
         empty=${texts.noneOf} isBusy=${found.isLoading} />
       ${rows.length >= LIMIT && html`<p class="quiet">${pipeline.dead.newestFirst(LIMIT)}</p>`}`}<//>
     ${isAsked && html`<${LateReplay} query=${name} views=${views} onClose=${(/** @type {boolean} */ isDone) => {
@@ -86,5 +89,5 @@ const OfQuery = ({ name }) => {
     }} />`}`;
 };
 
-/** @param {any[]} rows @returns {string[]} */
+/** @param {Api.LateRow[]} rows */
 const viewsWaiting = (rows) => [...new Set(rows.filter((row) => !row.replayed_at).map((row) => row.view))].sort();

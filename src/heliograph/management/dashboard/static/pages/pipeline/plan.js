@@ -15,7 +15,7 @@ const texts = pipeline.plan;
 export const Plan = ({ names }) => {
   const [rule, setRule] = useState("");
   const [last, setLast] = useState("10");
-  const [plans, setPlans] = useState(/** @type {any[]} */ ([]));
+  const [plans, setPlans] = useState(/** @type {Api.QueryPlan[]} */ ([]));
   const plan = useAction(async () => {
     setPlans([]);
     setPlans(await api.post("heliograph/pipeline/plan", undefined, { query: { rule, last } }));
@@ -37,7 +37,7 @@ export const Plan = ({ names }) => {
     ${plans.map((one) => html`<${OneQuery} key=${one.name} plan=${one} />`)}`;
 };
 
-/** @param {{ plan: any }} props */
+/** @param {{ plan: Api.QueryPlan }} props */
 const OneQuery = ({ plan }) => html`
   <section class="card">
     <h2>${plan.name}</h2>
@@ -47,20 +47,23 @@ const OneQuery = ({ plan }) => html`
       <dt>${texts.to}</dt><dd class="code">${plan.target} (${plan.guarantee})</dd>
       <dt>${texts.messages}</dt><dd>${texts.counts(plan)}</dd>
       ${plan.reasons.length > 0 && html`<dt>${texts.reasons}</dt><dd>
-        ${plan.reasons.map((/** @type {string} */ reason) =>
+        ${plan.reasons.map((reason) =>
         html`<p title=${reason}>${cut(reason.split("\n")[0], 300)}</p>`)}</dd>`}
     </dl>
     ${plan.rows.length === 0 ? html`<${Empty}>${texts.none}<//>` : html`
       <${Table} caption=${texts.rows(plan.name)} columns=${columnsOf(plan)}
-        rows=${plan.rows.map((/** @type {any} */ row, /** @type {number} */ at) => ({ row, at }))}
-        rowKey=${(/** @type {any} */ { at }) => String(at)} />`}
+        rows=${plan.rows.map((row, at) => ({ row, at }))}
+        rowKey="at" />`}
   </section>`;
 
-/** @param {any} plan @returns {import("../../parts/table.js").Column[]} */
-const columnsOf = (plan) => plan.columns.map((/** @type {[string, string]} */ [key, type]) => ({
-  key, title: `${key} (${type})`, kind: "code", show: (/** @type {any} */ { row }) => cut(textOf(row[key]), 120),
+/**
+ * @param {Api.QueryPlan} plan
+ * @returns {import("../../parts/table.js").Column<{ row: Record<string, unknown> }>[]}
+ */
+const columnsOf = (plan) => plan.columns.map(([key, type]) => ({
+  key, title: `${key} (${type})`, kind: "code", show: ({ row }) => cut(textOf(row[key]), 120),
 }));
 
-/** @param {any} value */
+/** @param {unknown} value */
 const textOf = (value) => (value === null || value === undefined ? "" : typeof value === "string" ? value
   : JSON.stringify(value));

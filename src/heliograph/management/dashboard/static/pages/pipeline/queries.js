@@ -16,14 +16,14 @@ const StateBadge = ({ state }) => {
 /** @param {number} many */
 const bad = (many) => html`<span class=${many ? "badge bad" : ""}>${count(many)}</span>`;
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.LiveQuery>[]} */
 const COLUMNS = [
   { key: "name", title: texts.query, kind: "code", isHead: true },
   { key: "state", title: texts.state, show: ({ state }) => html`<${StateBadge} state=${state} />` },
   { key: "lag", title: texts.lag, kind: "number", show: ({ lag }) => (lag === null ? texts.unknown : count(lag)) },
   { key: "batches", title: texts.batches, kind: "number", show: ({ batches }) => count(batches) },
   { key: "batch", title: texts.lastBatch, kind: "number", show: (one) =>
-    (one.batches ? html`<span title=${time(one.last_batch_at)}>${duration(one.batch_ms / 1000)}</span>` : "") },
+    (one.batches ? html`<span title=${time(one.last_batch_at)}>${duration((one.batch_ms ?? 0) / 1000)}</span>` : "") },
   { key: "read", title: texts.read, kind: "number", show: (one) => count(one.rows_read) },
   { key: "written", title: texts.written, kind: "number", show: (one) => count(one.rows_written) },
   { key: "refused", title: texts.refused, kind: "number", show: (one) =>
@@ -39,12 +39,12 @@ const COLUMNS = [
   { key: "restarts", title: texts.queryRestarts, kind: "number", show: (one) => bad(one.restarts ?? 0) },
   { key: "sink", title: texts.sink, kind: "code", show: (one) =>
     Object.entries(one.sink_figures ?? {}).map(([name, many]) =>
-    `${name} ${count(/** @type {number} */ (many))}`).join(", ") },
+    `${name} ${count(many)}`).join(", ") },
   { key: "last_error", title: texts.lastError, show: (one) =>
     html`<span title=${one.last_error}>${cut(one.last_error ?? "", 120)}</span>` },
 ];
 
-/** @param {{ queries: any[] }} props */
+/** @param {{ queries: Api.LiveQuery[] }} props */
 export const Queries = ({ queries }) => html`
   <${Table} caption=${texts.tabs.queries} columns=${COLUMNS} rows=${queries}
-    rowKey=${(/** @type {any} */ one) => one.name} empty=${texts.none} />`;
+    rowKey="name" empty=${texts.none} />`;

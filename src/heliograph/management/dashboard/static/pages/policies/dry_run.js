@@ -2,7 +2,7 @@
 /** A validation or a transformation as it stands in its form, tried on a message that is typed, or on a stored one. */
 import { html, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
-import { useAction } from "../../kernel/resource.js";
+import { failureOf, useAction } from "../../kernel/resource.js";
 import { CheckField, Field } from "../../parts/field.js";
 import { ErrorNote } from "../../parts/notice.js";
 import { problemsOf } from "../../parts/schema_form.js";
@@ -17,7 +17,10 @@ const ENCODINGS = Object.entries(texts.encodings).map(([value, label]) => ({ val
 const FIRST = { topic: "", payload: "", payload_encoding: "plain", qos: 0, retain: false, clientid: "dry_run",
   username: "" };
 
-/** @param {any} row A stored message. */
+/**
+ * @typedef {import("../../parts/stored_messages.js").SeenMessage} SeenMessage
+ * @param {SeenMessage} row
+ */
 const messageOf = ({ topic, text, payload, qos, retain, from_clientid, from_username, pub_props }) => ({
   topic, qos, retain, clientid: from_clientid,
   ...(text === null ? { payload, payload_encoding: "base64" } : { payload: text }),
@@ -26,14 +29,15 @@ const messageOf = ({ topic, text, payload, qos, retain, from_clientid, from_user
 });
 
 /**
- * @param {{ kind: import("./kinds.js").Kind, policy: any, onFaults: (fields: Record<string, string>) => void }} props
+ * @param {{ kind: import("./kinds.js").Kind, policy: import("./kinds.js").Policy,
+ *   onFaults: (fields: Record<string, string>) => void }} props
  *   `onFaults`: called with each trial, with what is wrong with the settings by their paths.
  */
 export const DryRun = ({ kind, policy, onFaults }) => {
   const { one, dryRun } = KINDS[kind];
-  const [message, setMessage] = useState(/** @type {any} */ (FIRST));
-  const [output, setOutput] = useState(/** @type {any} */ (null));
-  const trial = useAction(async (/** @type {any} */ tried) => {
+  const [message, setMessage] = useState(FIRST);
+  const [output, setOutput] = useState(/** @type {Api.ValidationVerdict | Api.TransformedMessage | null} */ (null));
+  const trial = useAction(async (/** @type {object} */ tried) => {
     setOutput(null);
     onFaults({});
     const { name: _, topics, ...settings } = policy;
@@ -41,7 +45,7 @@ export const DryRun = ({ kind, policy, onFaults }) => {
     try {
       setOutput(await api.post(dryRun, body));
     } catch (error) {
-      onFaults(problemsOf(error).fields);
+      onFaults(problemsOf(failureOf(error)).fields);
       throw error;
     }
   });
@@ -54,14 +58,15 @@ export const DryRun = ({ kind, policy, onFaults }) => {
     <${TrialCard} title=${texts.title} hint=${texts.hint} typed=${texts.given} filter=${policy.topics[0] ?? "#"}
       form=${html`<${MessageForm} message=${message} onInput=${setMessage} onSubmit=${submit}
         isBusy=${trial.isRunning} />`}
-      isBusy=${trial.isRunning} takesBytes onUse=${(/** @type {any} */ row) => trial.run(messageOf(row))}>
+      isBusy=${trial.isRunning} takesBytes onUse=${(/** @type {SeenMessage} */ row) => trial.run(messageOf(row))}>
       <${ErrorNote} error=${trial.error} />
       ${output && html`<${kind === "schema_validations" ? Verdict : Output} output=${output} />`}
     <//>`;
 };
 
 /**
- * @param {{ message: any, onInput: (message: any) => void, onSubmit: (event: Event) => void, isBusy: boolean }} props
+ * @param {{ message: typeof FIRST, onInput: (message: typeof FIRST) => void, onSubmit: (event: Event) => void,
+ *   isBusy: boolean }} props
  */
 const MessageForm = ({ message, onInput, onSubmit, isBusy }) => {
   const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) => onInput({ ...message, [name]: value });

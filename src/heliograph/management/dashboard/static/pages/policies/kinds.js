@@ -2,7 +2,20 @@
 /** What the two kinds of policies differ in: where the API and the configuration have them. */
 import { path } from "../../kernel/api.js";
 
-/** @typedef {"schema_validations" | "message_transformations"} Kind */
+/**
+ * @typedef {"schema_validations" | "message_transformations"} Kind
+ * @typedef {Api.ValidationObject | Api.TransformationObject} Policy
+ */
+
+/** What is counted of each. */
+export const COUNTED = /** @type {const} */ (["matched", "succeeded", "failed"]);
+
+/**
+ * What the stream tells of all, by their names.
+ * @param {Api.ValidationsEvent | Api.TransformationsEvent | undefined} event
+ */
+export const rowsOf = (event) => event && ("schema_validations" in event ? event.schema_validations
+  : event.message_transformations);
 
 /**
  * @type {Record<Kind, {

@@ -2,28 +2,31 @@
 /** Validations, or transformations, in the order in which messages pass through them. */
 import { html } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
-import { count, cut, rate } from "../../kernel/format.js";
+import { cut } from "../../kernel/format.js";
+import { useLive } from "../../kernel/live.js";
 import { useLiveRows } from "../../kernel/live_rows.js";
+import { own } from "../../kernel/own.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { link } from "../../kernel/router.js";
 import { may } from "../../kernel/session.js";
 import { ConfirmDialog, useDialog } from "../../parts/dialog.js";
 import { ErrorNote, Loaded, PageHead } from "../../parts/notice.js";
+import { counted } from "../../parts/numbers.js";
 import { Table } from "../../parts/table.js";
-import { KINDS, placeOf } from "./kinds.js";
+import { COUNTED, KINDS, placeOf, rowsOf } from "./kinds.js";
 import everywhere from "../../texts/en/everywhere.js";
 import texts from "../../texts/en/policies.js";
 
 /**
- * @typedef {(Api.ValidationObject | Api.TransformationObject) & { at: number }} Row
+ * @typedef {import("./kinds.js").Policy & { at: number }} Row
  * @param {{ kind: import("./kinds.js").Kind }} props
  */
 export default function PolicyList({ kind }) {
   const words = texts[kind];
   const all = useResource(kind, async (signal) => (await api.get(kind, {}, signal))
     .map((row, at) => ({ ...row, at })));
-  const live = useLiveRows(kind, all.data, ({ name, enable }) => ({ id: name, enable }), all.reload);
-  const dialog = useDialog(all.reload);
+  const live = useLiveRows(rowsOf(useLive(kind)), all.data, ({ name, enable }) => ({ id: name, enable }), all.reload);
+  const dialog = useDialog(all);
   const change = useAction(async (/** @type {() => Promise<unknown>} */ act) => {
     await act();
     all.reload();
@@ -36,10 +39,19 @@ export default function PolicyList({ kind }) {
     return api.post(`${kind}/reorder`, { order });
   });
   const mayChange = may("policies:write");
-  const columns = [...columnsOf(kind, live.now), ...(mayChange ? [buttons({
-    isBusy: change.isRunning || all.isLoading, many: all.data?.length ?? 0, turn, move, remove: (row) =>
-      dialog.show("remove", row),
-  })] : [])];
+  const isBusy = change.isRunning || all.isLoading;
+  /** @type {import("../../parts/table.js").Column<Row>[]} */
+  const columns = [...columnsOf(kind, live.now), {
+    key: "more", title: texts.more, kind: "actions", isShown: mayChange, show: (row) => html`
+    <button type="button" aria-label=${`${texts.up} ${row.name}`} disabled=${isBusy || row.at === 0}
+      onClick=${() => move(row, -1)}>↑</button>
+    <button type="button" aria-label=${`${texts.down} ${row.name}`}
+      disabled=${isBusy || row.at + 1 === all.data?.length} onClick=${() => move(row, 1)}>↓</button>
+    <button type="button" aria-label=${`${row.enable ? texts.turnOff : texts.turnOn} ${row.name}`} disabled=${isBusy}
+      onClick=${() => turn(row)}>${row.enable ? texts.turnOff : texts.turnOn}</button>
+    <button type="button" class="danger" aria-label=${texts.removeAction(row.name)}
+      onClick=${() => dialog.show("delete", row)}>${texts.remove}</button>`,
+  }];
   return html`
     <${PageHead} title=${words.title}>
       <button type="button" onClick=${all.reload}>${everywhere.refresh}</button>
@@ -47,17 +59,18 @@ export default function PolicyList({ kind }) {
     <//>
     <${ErrorNote} error=${change.error} />
     <${Loaded} of=${all}>${(/** @type {Row[]} */ rows) => html`
-      <${Table} caption=${words.title} columns=${columns} rows=${rows} rowKey=${(/** @type {Row} */ row) => row.name}
+      <${Table} caption=${words.title} columns=${columns} rows=${rows} rowKey="name"
         empty=${words.none} isBusy=${all.isLoading} />`}<//>
-    ${dialog.kind && html`<${ConfirmDialog} title=${words.removeTitle} text=${texts.removeText(dialog.about.name)}
+    ${dialog.kind === "delete" && html`<${ConfirmDialog} title=${words.removeTitle}
+      text=${texts.removeText(dialog.about.name)}
       action=${texts.removeAction(dialog.about.name)} act=${() => api.del(placeOf(kind, dialog.about.name))}
         onClose=${dialog.close(texts.removed(dialog.about.name))} />`}`;
 }
 
 /**
  * @param {import("./kinds.js").Kind} kind
- * @param {Record<string, any>} live
- * @returns {import("../../parts/table.js").Column[]}
+ * @param {Record<string, Api.LivePolicy | undefined>} live
+ * @returns {import("../../parts/table.js").Column<Row>[]}
  */
 const columnsOf = (kind, live) => [
   { key: "at", title: texts.order, kind: "number", show: ({ at }) => at + 1 },
@@ -65,32 +78,11 @@ const columnsOf = (kind, live) => [
     html`<a href=${link(KINDS[kind].page, name)}>${name}</a>` },
   { key: "topics", title: texts.topics, kind: "code", show: ({ topics }) => cut(topics.join(", "), 100) },
   { key: "failure", title: texts.failure, show: ({ failure_action: action }) =>
-    /** @type {any} */ (texts[kind].actions)[action] },
+    own(texts[kind].actions, action) },
   { key: "enable", title: texts.state, show: ({ enable }) =>
     html`<span class=${`badge ${enable ? "good" : ""}`}>${enable ? texts.enabled : texts.disabled}</span>` },
-  ...["matched", "succeeded", "failed"].map((one) => ({
-    key: one, title: String(/** @type {any} */ (texts)[one]), kind: /** @type {const} */ ("number"),
-    show: (/** @type {Row} */ { name }) => {
-      const pace = live[name]?.[`${one}_rate`];
-      return html`<span class=${one === "failed" && live[name]?.failed ? "badge bad" : ""}>
-        ${count(live[name]?.[one])}</span>${pace ? html` <small class="quiet">${rate(pace)}</small>` : ""}`;
-    },
+  ...COUNTED.map((one) => ({
+    key: one, title: texts[one], kind: /** @type {const} */ ("number"), show: (/** @type {Row} */ { name }) =>
+      counted(live[name]?.[one], live[name]?.[`${one}_rate`], one === "failed"),
   })),
 ];
-
-/**
- * @param {{ isBusy: boolean, many: number, turn: (row: Row) => void, move: (row: Row, by: number) => void,
- *   remove: (row: Row) => void }} change
- * @returns {import("../../parts/table.js").Column}
- */
-const buttons = ({ isBusy, many, turn, move, remove }) => ({
-  key: "more", title: texts.more, kind: "actions", show: (row) => html`
-    <button type="button" aria-label=${`${texts.up} ${row.name}`} disabled=${isBusy || row.at === 0}
-      onClick=${() => move(row, -1)}>↑</button>
-    <button type="button" aria-label=${`${texts.down} ${row.name}`} disabled=${isBusy || row.at === many - 1}
-      onClick=${() => move(row, 1)}>↓</button>
-    <button type="button" aria-label=${`${row.enable ? texts.turnOff : texts.turnOn} ${row.name}`} disabled=${isBusy}
-      onClick=${() => turn(row)}>${row.enable ? texts.turnOff : texts.turnOn}</button>
-    <button type="button" class="danger" aria-label=${texts.removeAction(row.name)} onClick=${() => remove(row)}>
-      ${texts.remove}</button>`,
-});

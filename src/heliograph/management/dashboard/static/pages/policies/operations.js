@@ -8,24 +8,24 @@ import texts from "../../texts/en/policies.js";
 const words = texts.operation;
 
 /**
- * @typedef {{ draft: any, set: (name: string) => (value: any) => void, fields: Record<string, string>, schemas: any[]
- *   }} PartProps
+ * @template Draft
+ * @typedef {{ draft: Draft, set: (name: keyof Draft) => (value: unknown) => void, fields: Record<string, string>,
+ *   schemas: Api.SchemaObject[] }} PartProps
  */
 
-/** @param {PartProps} props */
+/** @param {PartProps<Api.TransformationObject>} props */
 export const Operations = (props) => {
   const { draft, set, fields } = props;
   const list = draft.operations;
-  const put = (/** @type {number} */ at, /** @type {any} */ change) =>
-    set("operations")(list.map((/** @type {any} */ old, /** @type {number} */ index) =>
-    (index === at ? { ...old, ...change } : old)));
+  const put = (/** @type {number} */ at, /** @type {Partial<Api.TransformationStep>} */ change) =>
+    set("operations")(list.map((old, index) => (index === at ? { ...old, ...change } : old)));
   return html`
     <${Coding} ...${props} name="payload_decoder" label=${texts.decoder} />
     <fieldset>
       <legend>${words.title}</legend>
       <p class="hint">${words.hint}</p>
       ${fields.operations && html`<p class="wrong">${fields.operations}</p>`}
-      ${list.map((/** @type {any} */ { key, value }, /** @type {number} */ at) => html`
+      ${list.map(({ key, value }, at) => html`
         <div class="rule-action beside" key=${at}>
           <${Field} label=${words.key(at + 1)} value=${key} hint=${words.keyHint}
             error=${fields[`operations.${at + 1}.key`]} isRequired
@@ -34,17 +34,18 @@ export const Operations = (props) => {
             error=${fields[`operations.${at + 1}.value`]} isRequired class="code"
             onInput=${(/** @type {string} */ text) => put(at, { value: text })} />
           <p><button type="button" aria-label=${texts.takeOut(words.name(at + 1))}
-            onClick=${() => set("operations")(list.filter((/** @type {any} */ _, /** @type {number} */ index) =>
-              index !== at))}>✕</button></p>
+            onClick=${() => set("operations")(list.filter((_, index) => index !== at))}>✕</button></p>
         </div>`)}
       <button type="button" onClick=${() => set("operations")([...list, { key: "", value: "" }])}>${words.add}</button>
     </fieldset>
     <${Coding} ...${props} name="payload_encoder" label=${texts.encoder} />`;
 };
 
-/** @param {PartProps & { name: string, label: string }} props */
+/**
+ * @param {PartProps<Api.TransformationObject> & { name: "payload_decoder" | "payload_encoder", label: string }} props
+ */
 const Coding = ({ draft, set, fields, schemas, name, label }) => {
-  const coding = draft[name] ?? { type: "none" };
+  const coding = draft[name];
   const hasSchema = coding.type === "avro" || coding.type === "protobuf";
   return html`
     <${Field} label=${label} value=${coding.type} error=${fields[name] ?? fields[`${name}.type`]}

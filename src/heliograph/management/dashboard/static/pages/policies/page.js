@@ -2,18 +2,19 @@
 /** One validation, or one transformation: its form, its counts, and a place to try it. */
 import { html, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
-import { count, rate } from "../../kernel/format.js";
 import { useLive } from "../../kernel/live.js";
+import { own } from "../../kernel/own.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { link, navigate } from "../../kernel/router.js";
 import { may } from "../../kernel/session.js";
 import { useSeen } from "../../parts/changed.js";
 import { CheckField, Field } from "../../parts/field.js";
 import { ErrorNote, Loaded, PageHead, tell } from "../../parts/notice.js";
+import { counted } from "../../parts/numbers.js";
 import { problemsOf } from "../../parts/schema_form.js";
 import { Checks } from "./checks.js";
 import { DryRun } from "./dry_run.js";
-import { KINDS, placeOf } from "./kinds.js";
+import { COUNTED, KINDS, placeOf, rowsOf } from "./kinds.js";
 import { Operations } from "./operations.js";
 import texts from "../../texts/en/policies.js";
 
@@ -33,32 +34,34 @@ export default function PolicyPage({ kind, name }) {
   return html`
     <${PageHead} title=${name ? words.one(name) : words.add}><a class="button" href=${link(kind)}>${words.all}</a><//>
     ${name && html`<${Counts} kind=${kind} name=${name} />`}
-    <${Loaded} of=${found}>${(/** @type {any} */ { row, schemas }) => html`
+    <${Loaded} of=${found}>${(/** @type {{ row: Policy, schemas: Api.SchemaObject[] }} */ { row, schemas }) => html`
       <${PolicyForm} key=${name} kind=${kind} row=${row} isNew=${!name} schemas=${schemas} />`}<//>`;
 }
 
 /** @param {{ kind: import("./kinds.js").Kind, name: string }} props */
 const Counts = ({ kind, name }) => {
-  const told = useLive(kind)?.[kind]?.[name];
+  const told = own(rowsOf(useLive(kind)), name);
   const reset = useAction(() => api.post(path(`${KINDS[kind].path}/metrics/reset`, name)));
   return html`
-    <dl class="numbers">${["matched", "succeeded", "failed"].map((one) => html`
-      <div class="number" key=${one}><dt>${/** @type {any} */ (texts)[one]}</dt><dd>
-        ${count(told?.[one])} ${told?.[`${one}_rate`] ? html`<small class="quiet">
-          ${rate(told[`${one}_rate`])}</small>` : ""}</dd></div>`)}</dl>
+    <dl class="numbers">${COUNTED.map((one) => html`
+      <div class="number" key=${one}><dt>${texts[one]}</dt>
+        <dd>${counted(told?.[one], told?.[`${one}_rate`])}</dd></div>`)}</dl>
     <${ErrorNote} error=${reset.error} />
     ${may("policies:write") && html`<p><button type="button" disabled=${reset.isRunning} onClick=${() => reset.run()}>
       ${texts.reset}</button></p>`}`;
 };
 
-/** @param {{ kind: import("./kinds.js").Kind, row: any, isNew: boolean, schemas: any[] }} props */
+/**
+ * @typedef {import("./kinds.js").Policy} Policy
+ * @param {{ kind: import("./kinds.js").Kind, row: Policy, isNew: boolean, schemas: Api.SchemaObject[] }} props
+ */
 const PolicyForm = ({ kind, row, isNew, schemas }) => {
   const words = texts[kind];
   const [draft, setDraft] = useState(row);
   const [topics, setTopics] = useState(row.topics.join("\n"));
-  const whole = { ...draft, topics: topics.split("\n").map((/** @type {string} */ one) => one.trim()).filter(Boolean) };
+  const whole = { ...draft, topics: topics.split("\n").map((one) => one.trim()).filter(Boolean) };
   const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
-    setDraft((/** @type {typeof row} */ old) => ({ ...old, [name]: value }));
+    setDraft((old) => ({ ...old, [name]: value }));
   const seen = useSeen(row);
   const [tried, setTried] = useState(/** @type {Record<string, string> | null} */ (null)); // what the last trial found
   const save = useAction(async () => {

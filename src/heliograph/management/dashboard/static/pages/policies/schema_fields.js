@@ -5,8 +5,9 @@ import { Field } from "../../parts/field.js";
 import texts from "../../texts/en/policies.js";
 
 /**
- * @param {{ type: string, value: any, schemas: any[], fields: Record<string, string>, path: string, onInput: (value:
- *   any) => void }} props
+ * @typedef {Api.Coding | Api.ValidationCheckObject} Value
+ * @param {{ type: string, value: Value, schemas: Api.SchemaObject[], fields: Record<string, string>, path: string,
+ *   onInput: (value: Value) => void }} props
  */
 export const SchemaFields = ({ type, value, schemas, fields, path, onInput }) => {
   const there = schemas.filter((one) => one.type === type).map(({ name }) => name);

@@ -2,6 +2,7 @@
 /** What a rule does with its rows: built-in functions, and actions by their ids. */
 import { html, useId } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
+import { recordOf } from "../../kernel/own.js";
 import { useResource } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
 import { Field } from "../../parts/field.js";
@@ -11,21 +12,25 @@ import everywhere from "../../texts/en/rule.js";
 const texts = everywhere.actions;
 const FUNCTIONS = /** @type {const} */ (["republish", "console", "pipeline"]);
 
-/** The kind of an action as the choice has it. @param {any} action */
-const kindOf = (action) => (typeof action === "string" ? action : action.function);
+/**
+ * The kind of an action as the choice has it.
+ * @typedef {Api.RuleObject["actions"][number]} Action
+ * @param {Action} action
+ */
+export const kindOf = (action) => (typeof action === "string" ? action : String(action.function));
 
-/** @param {string} kind */
+/** @param {string} kind @returns {Action} */
 const actionOf = (kind) => (kind === "republish" ? { function: kind,
   args: { topic: "", payload: "", qos: 0, retain: false } }
   : kind.includes(":") ? kind : { function: kind });
 
-/** @param {{ actions: any[], onInput: (actions: any[]) => void, error?: string }} props */
+/** @param {{ actions: Action[], onInput: (actions: Action[]) => void, error?: string }} props */
 export const ActionsEditor = ({ actions, onInput, error }) => {
   const id = useId();
   const there = useResource("actions", (signal) => (may("actions:read") ? api.get("actions_summary", {}, signal)
     : Promise.resolve([])));
   const ids = (there.data ?? []).map(({ type, name }) => `${type}:${name}`);
-  const put = (/** @type {number} */ at, /** @type {any} */ action) =>
+  const put = (/** @type {number} */ at, /** @type {Action} */ action) =>
     onInput(actions.map((old, index) => (index === at ? action : old)));
   return html`
     <fieldset aria-describedby=${error ? id : undefined}>
@@ -41,8 +46,8 @@ export const ActionsEditor = ({ actions, onInput, error }) => {
             <button type="button" aria-label=${texts.remove(at + 1)}
               onClick=${() => onInput(actions.filter((_, index) => index !== at))}>✕</button>
           </div>
-          ${kindOf(action) === "republish" && html`
-            <${RepublishFields} args=${action.args ?? {}} onInput=${(/** @type {any} */ args) =>
+          ${typeof action !== "string" && kindOf(action) === "republish" && html`
+            <${RepublishFields} args=${recordOf(action.args)} onInput=${(/** @type {Record<string, unknown>} */ args) =>
               put(at, { ...action, args })} />`}
         </div>`)}
       <button type="button" onClick=${() => onInput([...actions, actionOf("republish")])}>${texts.add}</button>

@@ -2,13 +2,14 @@
 /** What evaluates a rule, and why; what it reads and gives. */
 import { html } from "../../kernel/html.js";
 import { Table } from "../../parts/table.js";
+import { kindOf } from "./actions.js";
 import everywhere from "../../texts/en/rule.js";
 
 const texts = everywhere.engine;
 
 /** @typedef {import("../../parts/rule_language.js").Explained} Explained */
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Api.RulePartShown>[]} */
 const COLUMNS = [
   { key: "name", title: texts.column, kind: "code", isHead: true },
   { key: "type", title: texts.type, kind: "code" },
@@ -16,7 +17,7 @@ const COLUMNS = [
   { key: "reason", title: texts.why },
 ];
 
-/** @param {{ explained: Explained | null, actions: any[] }} props */
+/** @param {{ explained: Explained | null, actions: import("./actions.js").Action[] }} props */
 export const EngineCard = ({ explained, actions }) => html`
   <section class="card engine">
     <h2>${texts.title}</h2>
@@ -31,12 +32,12 @@ export const EngineCard = ({ explained, actions }) => html`
         <dt>${texts.spark}</dt><dd>${onSpark(explained)}</dd>
       </dl>
       ${explained.parts.length > 0 && html`<${Table} caption=${texts.parts} columns=${COLUMNS} rows=${explained.parts}
-        rowKey=${(/** @type {Api.RulePartShown} */ part) => part.name} />`}`}
+        rowKey="name" />`}`}
   </section>`;
 
-/** @param {any[]} actions */
+/** @param {import("./actions.js").Action[]} actions */
 const rowsGo = (actions) => {
-  const targets = actions.filter((action) => typeof action === "string" || action.function === "pipeline")
+  const targets = actions.filter((action) => typeof action === "string" || kindOf(action) === "pipeline")
     .map((action) => (typeof action === "string" ? action : everywhere.engine.pipeline));
   return targets.length ? texts.toSpark([...new Set(targets)]) : texts.inBroker;
 };

@@ -1,6 +1,7 @@
 // @ts-check
 /** The arguments of `republish`: templates of the message that is made of a row. */
 import { html } from "../../kernel/html.js";
+import { recordOf } from "../../kernel/own.js";
 import { CheckField, Field } from "../../parts/field.js";
 import everywhere from "../../texts/en/rule.js";
 
@@ -14,10 +15,13 @@ const qosOf = (text) => (/^[012]$/.test(text.trim()) ? Number(text) : text);
 /** @param {string} text */
 const retainOf = (text) => (text.trim() === "true" ? true : text.trim() === "false" ? false : text);
 
-/** @param {{ args: any, onInput: (args: any) => void }} props */
+/**
+ * @typedef {Record<string, unknown>} Args
+ * @param {{ args: Args, onInput: (args: Args) => void }} props
+ */
 export const RepublishFields = ({ args, onInput }) => {
-  const set = (/** @type {string} */ name, /** @type {any} */ value) => onInput({ ...args, [name]: value });
-  const properties = args.mqtt_properties ?? {};
+  const set = (/** @type {string} */ name, /** @type {unknown} */ value) => onInput({ ...args, [name]: value });
+  const properties = recordOf(args.mqtt_properties);
   const setProperty = (/** @type {string} */ name, /** @type {string} */ value) => {
     const { [name]: _, ...others } = properties;
     set("mqtt_properties", value ? { ...others, [name]: value } : others);

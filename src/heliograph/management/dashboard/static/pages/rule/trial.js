@@ -12,6 +12,11 @@ import everywhere from "../../texts/en/rule.js";
 
 const texts = everywhere.trial;
 
+/**
+ * @typedef {import("../../parts/rule_language.js").RuleEvent} RuleEvent
+ * @typedef {import("../../parts/stored_messages.js").SeenMessage} SeenMessage
+ */
+
 /** @param {{ sql: string }} props */
 export const RuleTrial = ({ sql }) => {
   const language = useLanguage();
@@ -41,7 +46,7 @@ export const RuleTrial = ({ sql }) => {
   return html`
     <${TrialCard} title=${texts.title} hint=${texts.hint} typed=${texts.sample} form=${form}
       filter=${firstFilter(sql)} isBusy=${trial.isRunning}
-      onUse=${(/** @type {unknown} */ row) => trial.run(storedContext(row))}>
+      onUse=${(/** @type {SeenMessage} */ row) => trial.run(storedContext(row))}>
       ${trial.error?.status === 412 ? html`<${Empty}>${texts.noMatch}<//>`
         : html`<${ErrorNote} error=${trial.error} />`}
       ${output !== undefined && html`<h3>${Array.isArray(output) ? texts.rows : texts.result}</h3><pre>
@@ -52,10 +57,10 @@ export const RuleTrial = ({ sql }) => {
 /** @param {string} sql */
 const firstFilter = (sql) => topicsOf(sql).find((topic) => !topic.startsWith("$events/")) ?? "#";
 
-/** @param {any} event @param {string} name */
+/** @param {RuleEvent} event @param {string} name */
 const isTopic = (event, name) => event.event === PUBLISHED && name === "topic";
 
-/** @param {unknown} event @param {string} name @param {any} sample */
+/** @param {RuleEvent} event @param {string} name @param {unknown} sample */
 const firstOf = (event, name, sample) => {
   if (isTopic(event, name)) return "";
   return typeof sample === "string" ? sample : JSON.stringify(sample);
@@ -63,12 +68,12 @@ const firstOf = (event, name, sample) => {
 
 /**
  * What was typed as columns: numbers and objects where the samples are some.
- * @param {any} event @param {Record<string, string>} typed
+ * @param {RuleEvent} event @param {Record<string, string>} typed
  */
 const contextOf = (event, typed) => {
-  /** @type {Record<string, any>} */
+  /** @type {Record<string, unknown>} */
   const context = { event_type: event.event.replace("$events/", "") };
-  for (const [name, [sample]] of /** @type {[string, [any, string]][]} */ (Object.entries(event.test_columns))) {
+  for (const [name, [sample]] of Object.entries(event.test_columns)) {
     const text = typed[name] ?? firstOf(event, name, sample);
     if (isTopic(event, name) && text === "") continue;
     context[name] = typeof sample === "string" ? text : parsed(text);
@@ -85,7 +90,7 @@ const parsed = (text) => {
   }
 };
 
-/** A stored message as columns. @param {any} row */
+/** A stored message as columns. @param {SeenMessage} row */
 const storedContext = (row) => ({
   event_type: "message_publish",
   id: row.msgid, topic: row.topic, payload: row.text, qos: row.qos, flags: { retain: row.retain, dup: false },

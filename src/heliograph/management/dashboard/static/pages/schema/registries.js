@@ -13,33 +13,33 @@ import schemas from "../../texts/en/schemas.js";
 
 const texts = schemas.registries;
 
+/** @typedef {Api.RegistryShown & { name: string }} Registry */
+
 export const Registries = () => {
-  const all = useResource("registries", (signal) => api.get("schema_registry_external", {}, signal));
-  const dialog = useDialog(all.reload);
+  const all = useResource("registries", async (signal) =>
+    Object.entries(await api.get("schema_registry_external", {}, signal)).map(([name, one]) => ({ ...one, name })));
+  const dialog = useDialog(all);
   const mayChange = may("schemas:write");
-  /** @type {import("../../parts/table.js").Column[]} */
+  /** @type {import("../../parts/table.js").Column<Registry>[]} */
   const columns = [
     { key: "name", title: schemas.name, kind: "code", isHead: true },
     { key: "url", title: texts.url, kind: "code" },
-    { key: "auth", title: texts.username, show: ({ auth }) => auth?.username ?? "" },
-    ...(mayChange ? [{ key: "more", title: schemas.more, kind: /** @type {const} */ ("actions"),
-      show: (/** @type {{ name: string }} */ { name }) => html`
-      <button type="button" class="danger" aria-label=${schemas.removeAction(name)}
-        onClick=${() => dialog.show("remove", name)}>${schemas.remove}</button>` }] : []),
+    { key: "auth", title: texts.username, show: ({ auth }) => (auth === "none" ? "" : auth.username) },
+    { key: "more", title: schemas.more, kind: "actions", isShown: mayChange, show: (row) => html`
+      <button type="button" class="danger" aria-label=${schemas.removeAction(row.name)}
+        onClick=${() => dialog.show("delete", row)}>${schemas.remove}</button>` },
   ];
   return html`
     <section>
       <header class="page-head"><h2>${texts.title}</h2>
         ${mayChange && html`<button type="button" onClick=${() => dialog.show("add")}>${texts.add}</button>`}</header>
-      <${Loaded} of=${all}>${(/** @type {Record<string, Api.RegistryShown>} */ data) => html`
-        <${Table} caption=${texts.title} columns=${columns} rows=${Object.entries(data).map(([name, one]) =>
-          ({ name, .../** @type {any} */ (one) }))}
-          rowKey=${(/** @type {{ name: string }} */ row) => row.name} empty=${texts.none} />`}<//>
+      <${Loaded} of=${all}>${(/** @type {Registry[]} */ rows) => html`
+        <${Table} caption=${texts.title} columns=${columns} rows=${rows} rowKey="name" empty=${texts.none} />`}<//>
       ${dialog.kind === "add" && html`<${AddDialog} onClose=${dialog.close(texts.added)} />`}
-      ${dialog.kind === "remove" && html`<${ConfirmDialog} title=${texts.removeTitle}
-        text=${texts.removeText(dialog.about)} action=${schemas.removeAction(dialog.about)}
-        act=${() => api.del(path("schema_registry_external/registry/{name}", dialog.about))}
-          onClose=${dialog.close(schemas.removed(dialog.about))} />`}
+      ${dialog.kind === "delete" && html`<${ConfirmDialog} title=${texts.removeTitle}
+        text=${texts.removeText(dialog.about.name)} action=${schemas.removeAction(dialog.about.name)}
+        act=${() => api.del(path("schema_registry_external/registry/{name}", dialog.about.name))}
+          onClose=${dialog.close(schemas.removed(dialog.about.name))} />`}
     </section>`;
 };
 

@@ -19,9 +19,6 @@ export const COLUMNS = [
   { key: "durable", title: texts.durable, show: (row) => (row.durable ? texts.onDisk : texts.inMemory) },
 ];
 
-/** @param {Api.ListedSubscription} row */
-export const keyOf = (row) => JSON.stringify([row.clientid, row.topic]);
-
 /** The API's parameters for a filter: one with wildcards stands for all that it covers. @param {string} filter */
 export const byFilter = (filter) =>
   (/[+#]/.test(filter) && !filter.startsWith("$share/") ? { match_topic: filter } : { topic: filter });

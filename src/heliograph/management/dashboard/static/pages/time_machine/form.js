@@ -31,7 +31,10 @@ const optionsOf = (labels) => Object.entries(labels).map(([value, label]) => ({ 
 
 const FIRST = { sql: "", compare: "none", other: "", stretch: "hour", from: "", to: "", engine: "broker" };
 
-/** @param {{ rule: string, isRunning: boolean, problem: any, onRun: (body: any) => void }} props */
+/**
+ * @param {{ rule: string, isRunning: boolean, problem: import("../../kernel/resource.js").Failure | null,
+ *   onRun: (body: object) => void }} props
+ */
 export const ReplayForm = ({ rule, isRunning, problem, onRun }) => {
   const list = useId();
   const [draft, setDraft] = useState({ ...FIRST, rule });
@@ -81,14 +84,14 @@ export const ReplayForm = ({ rule, isRunning, problem, onRun }) => {
         <${Field} label=${texts.to} type="datetime-local" step="1" value=${draft.to} onInput=${put("to")}
           hint=${texts.toHint} error=${wrong("to")} />
       </div>`}
-      ${draft.stretch !== "own" && (wrong("from") || wrong("to")) && html`<p class="wrong">${problem.message}</p>`}
-      ${wrong("engine") && html`<p class="wrong">${problem.message}</p>`}
+      ${draft.stretch !== "own" && (wrong("from") || wrong("to")) && html`<p class="wrong">${problem?.message}</p>`}
+      ${wrong("engine") && html`<p class="wrong">${problem?.message}</p>`}
       <p class="actions"><button type="submit" class="main" disabled=${isRunning}>${texts.run}</button>
         <span class="quiet">${draft.engine === "spark" && texts.engineHint.spark}</span></p>
     </form>`;
 };
 
-/** What the API is asked. @param {any} draft @param {string} own The rule's own text. */
+/** What the API is asked. @param {typeof FIRST & { rule: string }} draft @param {string} own The rule's own text. */
 const bodyOf = (draft, own) => {
   const rule = draft.rule.trim();
   const isOwn = rule && draft.sql === own;

@@ -4,7 +4,7 @@ import { html } from "../../kernel/html.js";
 import { count } from "../../kernel/format.js";
 import texts from "../../texts/en/time_machine.js";
 
-/** @param {{ progress: any, onCancel: () => void }} props */
+/** @param {{ progress: Api.RuleReplayProgress | undefined, onCancel: () => void }} props */
 export const Progress = ({ progress, onCancel }) => {
   const share = progress?.share ?? 0;
   const { messages, rows, failures } = progress ?? {};

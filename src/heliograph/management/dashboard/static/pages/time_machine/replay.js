@@ -3,11 +3,15 @@
 import { useLayoutEffect, useRef, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { readEvents } from "../../kernel/events.js";
+import { failureOf } from "../../kernel/resource.js";
 import { tell } from "../../parts/notice.js";
 import texts from "../../texts/en/time_machine.js";
 
 const WHERE = "heliograph/rule_replays";
-const NOTHING = { shown: /** @type {any} */ (null), error: /** @type {any} */ (null), isRunning: false };
+const NOTHING = {
+  shown: /** @type {Api.RuleReplayShown | null} */ (null),
+  error: /** @type {import("../../kernel/resource.js").Failure | null} */ (null), isRunning: false,
+};
 
 /** What a replay is followed with; its id comes when it has begun, and is empty while there is none. */
 const fresh = () => ({ begun: Promise.resolve(""), abort: new AbortController() });
@@ -16,9 +20,7 @@ export const useReplay = () => {
   const [state, setState] = useState(NOTHING);
   const now = useRef(fresh());
   const change = (/** @type {Partial<typeof NOTHING>} */ changed) =>
-    setState((/** @type {typeof NOTHING} */ old) => ({ ...old, ...changed }));
-  const take = (/** @type {any} */ data) => setState((/** @type {typeof NOTHING} */ old) =>
-    ({ ...old, isRunning: data.state === "running", shown: { ...old.shown, ...data } }));
+    setState((old) => ({ ...old, ...changed }));
   const forget = () => {
     const { begun, abort } = now.current;
     abort.abort();
@@ -33,14 +35,18 @@ export const useReplay = () => {
     try {
       const id = await begun;
       const where = path("heliograph/rule_replays/{id}/events", id);
-      await readEvents(where, {}, (_, data) => signal.aborted || take(data), signal);
+      const take = (/** @type {Api.RuleReplayShown} */ now) => {
+        if (signal.aborted) return;
+        setState((old) => ({ ...old, isRunning: now.state === "running", shown: { ...old.shown, ...now } }));
+      };
+      await readEvents(where, {}, { progress: take, end: take }, signal);
       const shown = await api.get(path("heliograph/rule_replays/{id}", id), {}, signal);
       change({ shown, isRunning: false, error: null });
     } catch (error) {
-      if (!signal.aborted) change({ error, isRunning: false });
+      if (!signal.aborted) change({ error: failureOf(error), isRunning: false });
     }
   };
-  const run = async (/** @type {any} */ body) => {
+  const run = async (/** @type {object} */ body) => {
     setState({ ...NOTHING, isRunning: true });
     const before = forget();
     const mine = now.current;

@@ -11,8 +11,8 @@ const DEEPEST = 8;
 /** @typedef {import("./levels.js").TreeItem} TreeItem */
 
 /**
- * @param {{ items: TreeItem[], tree: any, chosen: Api.TopicLevelObject | null,
- *   onChoose: (row: Api.TopicLevelObject) => void }} props
+ * @param {{ items: TreeItem[], tree: ReturnType<typeof import("./levels.js").useLevels>,
+ *   chosen: Api.TopicLevelObject | null, onChoose: (row: Api.TopicLevelObject) => void }} props
  */
 export const Branches = ({ items, tree, chosen, onChoose }) => {
   const [current, setCurrent] = useState("");
@@ -29,8 +29,10 @@ export const Branches = ({ items, tree, chosen, onChoose }) => {
     hasMoved.current = true;
     setCurrent(item.key);
   };
-  const turn = (/** @type {TreeItem} */ item) => (item.level?.isOpen ? tree.close(item.key)
-    : tree.open(item.key, item.row));
+  const turn = (/** @type {TreeItem} */ item) => {
+    if (item.level?.isOpen) tree.close(item.key);
+    else if (item.kind === "topic") tree.open(item.key, item.row);
+  };
   const act = (/** @type {TreeItem} */ item) => {
     setCurrent(item.key);
     if (item.kind === "topic") onChoose(item.row);

@@ -2,12 +2,13 @@
 /** The levels of the tree that are open: loaded when they are opened, a page at a time. */
 import { useCallback, useEffect, useRef, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
+import { failureOf } from "../../kernel/resource.js";
 
 const LIMIT = 100;
 
 /**
  * @typedef {{ query: Record<string, unknown>, rows: Api.TopicLevelObject[], meta: Api.TopicLevelMeta | null,
- *   isOpen: boolean, isLoading: boolean, error: unknown }} Level
+ *   isOpen: boolean, isLoading: boolean, error: import("../../kernel/resource.js").Failure | null }} Level
  * @typedef {{ key: string, depth: number, level: Level | undefined, size: number, place: number, above: string }} Place
  * @typedef {Place & ({ kind: "topic", row: Api.TopicLevelObject }
  *   | { kind: "more" | "loading" | "failed", row: null })} TreeItem
@@ -45,7 +46,7 @@ export const useLevels = () => {
         { ...query, limit: LIMIT, cursor: before?.meta?.cursor }, abort.current.signal);
       change(key, { rows: [...rows, ...data], meta, isLoading: false });
     } catch (error) {
-      if (!abort.current.signal.aborted) change(key, { error, isLoading: false });
+      if (!abort.current.signal.aborted) change(key, { error: failureOf(error), isLoading: false });
     }
   }, []);
   const refresh = useCallback(() => {

@@ -36,7 +36,7 @@ export const TopicMetrics = () => {
     <${ErrorNote} error=${reset.error} />
     <${Loaded} of=${counted}>${(/** @type {Api.CountedTopicObject[]} */ rows) => html`
       <${Table} caption=${texts.tabs.metrics} columns=${columns(reset.run, setOpen)} rows=${rows}
-        rowKey=${(/** @type {Api.CountedTopicObject} */ row) => row.topic} empty=${texts.noMetrics} />`}<//>
+        rowKey="topic" empty=${texts.noMetrics} />`}<//>
     ${open?.kind === "add" && html`<${FormDialog} title=${texts.add} action=${texts.add} fields=${TOPIC}
       act=${(/** @type {object} */ values) => api.post("mqtt/topic_metrics", values)} onClose=${close} />`}
     ${open?.kind === "end" && html`<${ConfirmDialog} title=${texts.endNamed(open.topic)}
@@ -56,10 +56,9 @@ const columns = (reset, setOpen) => [
   { key: "dropped", title: texts.dropped, kind: "number", show: (row) => count(row.metrics["messages.dropped.count"]) },
   { key: "rate", title: texts.rateIn, kind: "number", show: (row) => rate(row.metrics["messages.in.rate"]) },
   { key: "create_time", title: texts.since, show: (row) => time(row.reset_time ?? row.create_time) },
-  ...(may("metrics:write") ? [{ key: "do", title: texts.actions, kind: /** @type {const} */ ("actions"),
-    show: (/** @type {Api.CountedTopicObject} */ row) => html`
+  { key: "do", title: texts.actions, kind: "actions", isShown: may("metrics:write"), show: (row) => html`
     <button type="button" aria-label=${texts.resetNamed(row.topic)} onClick=${() => reset(row.topic)}>
       ${texts.reset}</button>
     <button type="button" class="danger" aria-label=${texts.endNamed(row.topic)}
-      onClick=${() => setOpen({ kind: "end", topic: row.topic })}>${texts.end}</button>` }] : []),
+      onClick=${() => setOpen({ kind: "end", topic: row.topic })}>${texts.end}</button>` },
 ];

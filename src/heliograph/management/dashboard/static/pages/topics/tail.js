@@ -14,13 +14,15 @@ import texts from "../../texts/en/topics.js";
 
 const RATES = [1, 5, 10, 50, 100].map((value) => ({ value: String(value), label: texts.perSecond(value) }));
 
+/** @typedef {import("./tail_source.js").Tailed} Tailed */
+
 /** @param {{ route: import("../../kernel/router.js").Route }} props */
 export const LiveTail = ({ route }) => {
   const [filter, setFilter] = useState(route.query.topic ?? "#");
   const [rate, setRate] = useState("10");
   const [watched, setWatched] = useState(/** @type {import("./tail_source.js").Watched | null} */ (null));
   const [isPaused, setPaused] = useState(false);
-  const [open, setOpen] = useState(/** @type {any} */ (null));
+  const [open, setOpen] = useState(/** @type {Tailed | null} */ (null));
   const tail = useTail(watched, isPaused);
   const isOn = watched !== null && (tail.state === "on" || tail.state === "begins");
   const submit = (/** @type {Event} */ event) => {
@@ -44,17 +46,17 @@ export const LiveTail = ({ route }) => {
     <p role="status"><${State} watched=${watched} state=${isOn && isPaused ? "paused" : watched ? tail.state : "off"} />
       ${tail.leftOut > 0 && html` <span class="badge warn">${texts.leftOut(tail.leftOut)}</span>`}</p>
     <div class="tail"><${Table} caption=${texts.tabs.tail} columns=${columns(setOpen)} rows=${tail.messages}
-      rowKey=${(/** @type {any} */ row) => String(row.place)} empty=${texts.noneYet} /></div>
+      rowKey="place" empty=${texts.noneYet} /></div>
     ${open && html`<${Message} message=${open} onClose=${() => setOpen(null)} />`}`;
 };
 
-/** @param {{ watched: any, state: string }} props */
+/** @param {{ watched: import("./tail_source.js").Watched | null, state: string }} props */
 const State = ({ watched, state }) =>
   html`<span class=${`badge ${state === "on" ? "good" : state === "broken" ? "bad" : ""}`}>
-  ${state === "on" ? texts.tailOn(watched.filter) : state === "paused" ? texts.tailPaused : state === "broken"
+  ${state === "on" ? texts.tailOn(watched?.filter ?? "") : state === "paused" ? texts.tailPaused : state === "broken"
     ? texts.tailBroken : state === "begins" ? texts.tailBegins : texts.tailOff}</span>`;
 
-/** @param {(message: any) => void} setOpen @returns {import("../../parts/table.js").Column[]} */
+/** @param {(message: Tailed) => void} setOpen @returns {import("../../parts/table.js").Column<Tailed>[]} */
 const columns = (setOpen) => [
   { key: "received_at", title: texts.receivedAt, show: (row) => time(row.received_at).slice(11) },
   { key: "topic", title: texts.topic, kind: "code", isHead: true },
@@ -68,7 +70,7 @@ const columns = (setOpen) => [
       ${texts.show}</button>` },
 ];
 
-/** @param {{ message: any, onClose: () => void }} props */
+/** @param {{ message: Tailed, onClose: () => void }} props */
 const Message = ({ message, onClose }) => {
   const properties = Object.entries(message.properties);
   return html`

@@ -8,10 +8,13 @@ const KEPT = 200;
 const SHOWN_EVERY_MS = 250;
 const DAY_S = 86400;
 
-/** @typedef {{ filter: string, rate: string }} Watched */
+/**
+ * @typedef {{ filter: string, rate: string }} Watched
+ * @typedef {Api.TailedMessageObject & { place: number }} Tailed
+ */
 
-const NOTHING = { messages: /** @type {any[]} */ ([]), leftOut: 0, state: "off",
-  error: /** @type {import("../../kernel/api.js").ApiError | null} */ (null) };
+const NOTHING = { messages: /** @type {Tailed[]} */ ([]), leftOut: 0, state: "off",
+  error: /** @type {ApiError | null} */ (null) };
 
 /**
  * Follows a filter while it is set; a paused one gets on, and is shown again where it is then.
@@ -35,11 +38,11 @@ export const useTail = (watched, isPaused) => {
     kept.current = { ...NOTHING, state: "begins" };
     show();
     const abort = new AbortController();
-    const set = (/** @type {any} */ changes) => {
+    const set = (/** @type {Partial<typeof NOTHING>} */ changes) => {
       kept.current = { ...kept.current, ...changes };
       plan();
     };
-    /** @type {Record<string, (data: any) => void>} */
+    /** @type {import("../../kernel/events.js").Takers<"heliograph/tail">} */
     const take = {
       begin: () => set({ state: "on" }),
       message: (data) => {
@@ -51,7 +54,7 @@ export const useTail = (watched, isPaused) => {
       end: () => set({ state: "off" }),
     };
     const asked = { topic: watched.filter, rate: watched.rate, max_payload_bytes: 16384, seconds: DAY_S };
-    readEvents("heliograph/tail", asked, (name, data) => take[name]?.(data), abort.signal).then(
+    readEvents("heliograph/tail", asked, take, abort.signal).then(
       () => kept.current.state !== "off" && set({ state: "broken" }),
       (error) => abort.signal.aborted || set(error instanceof ApiError && error.status ? { state: "off", error }
         : { state: "broken" }),

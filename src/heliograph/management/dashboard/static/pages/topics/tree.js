@@ -65,7 +65,7 @@ const Found = ({ search, onChoose }) => {
     <${Loaded} of=${found}>${(/** @type {Api.TopicLevels} */ { data, meta }) => html`
       <p class="quiet">${texts.sources.seen(meta)}</p>
       <${Table} caption=${texts.found} columns=${columns} rows=${data}
-        rowKey=${(/** @type {Api.TopicLevelObject} */ row) => row.topic}
+        rowKey="topic"
         empty=${texts.noneFound} />
       <${Pager} hasMore=${meta.hasnext} hasBefore=${hasBefore} onMore=${() => next(meta.cursor)}
         onBefore=${before} />`}<//>`;

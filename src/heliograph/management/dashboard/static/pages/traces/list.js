@@ -50,7 +50,7 @@ export const TraceList = () => {
     <${ErrorNote} error=${stop.error} />
     <${Loaded} of=${list}>${(/** @type {Api.TraceShown[]} */ rows) => html`
       <${Table} caption=${texts.title} columns=${columns} rows=${rows}
-        rowKey=${(/** @type {Api.TraceShown} */ row) => row.name}
+        rowKey="name"
         empty=${texts.none} isBusy=${list.isLoading} />`}<//>
     ${asked.begin && html`<${TraceDialog} onClose=${close} />`}
     ${asked.remove && html`<${ConfirmDialog} title=${texts.removeTitle} text=${texts.removeText(asked.remove)}

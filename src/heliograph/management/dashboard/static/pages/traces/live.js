@@ -9,19 +9,21 @@ import texts from "../../texts/en/traces.js";
 import { SubjectFields } from "./subject.js";
 import { SHOWN_MAX, useWatch } from "./watch.js";
 
+/** @typedef {import("./watch.js").Watched} Watched */
+
 const NAMED = ["at", "event", "client", "message", "number"];
 
-/** @param {any} record */
+/** @param {Watched} record */
 const rest = (record) => Object.entries(record).filter(([name]) => !NAMED.includes(name))
   .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(" ");
 
-/** The time of day with its fraction. @param {any} record */
+/** The time of day with its fraction. @param {Watched} record */
 const momentOf = ({ at }) => time(at).slice(11) + (/\.\d+/.exec(at)?.[0] ?? "");
 
-/** The end of a message's id; what belongs to one message has the same. @param {any} record */
+/** The end of a message's id; what belongs to one message has the same. @param {Watched} record */
 const shortId = ({ message }) => message && html`<span title=${message}>#${message.slice(-8)}</span>`;
 
-/** @type {import("../../parts/table.js").Column[]} */
+/** @type {import("../../parts/table.js").Column<Watched>[]} */
 const COLUMNS = [
   { key: "at", title: texts.time, kind: "time", isHead: true, show: momentOf },
   { key: "event", title: texts.event },
@@ -52,7 +54,7 @@ export const LiveTrace = ({ query }) => {
     <${ErrorNote} error=${watched.error} />
     <${WatchState} watched=${watched} />
     ${watched.count > 0 && html`<${Table} caption=${texts.live} columns=${COLUMNS} rows=${watched.records}
-      rowKey=${(/** @type {any} */ record) => String(record.number)} />`}`;
+      rowKey="number" />`}`;
 };
 
 /** @param {{ watched: ReturnType<typeof useWatch> }} props */

@@ -8,7 +8,7 @@ import texts from "../../texts/en/traces.js";
 
 /**
  * @template {Subject} T
- * @param {{ subject: T, setSubject: (subject: T) => void, error?: any }} props
+ * @param {{ subject: T, setSubject: (subject: T) => void, error?: string }} props
  */
 export const SubjectFields = ({ subject, setSubject, error }) => {
   const put = (/** @type {string} */ name) => (/** @type {string} */ value) =>

@@ -2,12 +2,15 @@
 /** The records of a live trace as they come, drawn a few times a second however many come. */
 import { useEffect, useRef, useState } from "../../kernel/html.js";
 import { readEvents } from "../../kernel/events.js";
+import { failureOf } from "../../kernel/resource.js";
 import texts from "../../texts/en/traces.js";
 
 export const SHOWN_MAX = 300;
 const DRAW_MS = 250;
+/** @typedef {Api.TraceRecord & { number: number }} Watched */
 const NOTHING = {
-  records: /** @type {any[]} */ ([]), count: 0, lost: 0, why: "", error: /** @type {any} */ (null), isOn: false,
+  records: /** @type {Watched[]} */ ([]), count: 0, lost: 0, why: "",
+  error: /** @type {import("../../kernel/resource.js").Failure | null} */ (null), isOn: false,
 };
 
 export const useWatch = () => {
@@ -29,21 +32,23 @@ export const useWatch = () => {
     now.current.timer = 0;
   };
   useEffect(() => end, []);
-  const take = (/** @type {string} */ name, /** @type {any} */ data) => {
-    const { records, count, lost } = now.current;
-    if (name === "lost") change({ lost: lost + data.records });
-    if (name === "end") change({ why: data.why });
-    if (name !== "record") return;
-    change({ records: [{ ...data, number: count }, ...records.slice(0, SHOWN_MAX - 1)], count: count + 1 });
+  /** @type {import("../../kernel/events.js").Takers<"heliograph/trace/live">} */
+  const take = {
+    record: (record) => {
+      const { records, count } = now.current;
+      change({ records: [{ ...record, number: count }, ...records.slice(0, SHOWN_MAX - 1)], count: count + 1 });
+    },
+    lost: ({ records }) => change({ lost: now.current.lost + records }),
+    end: ({ why }) => change({ why }),
   };
-  const begin = (/** @type {Record<string, any>} */ query) => {
+  const begin = (/** @type {import("../../kernel/api.js").Query} */ query) => {
     end();
     const abort = now.current.abort = new AbortController();
     Object.assign(now.current, NOTHING, { isOn: true });
     draw();
     readEvents("heliograph/trace/live", query, take, abort.signal).then(
       () => abort.signal.aborted || change({ isOn: false }),
-      (error) => abort.signal.aborted || change({ isOn: false, error }),
+      (error) => abort.signal.aborted || change({ isOn: false, error: failureOf(error) }),
     );
   };
   const stop = () => {

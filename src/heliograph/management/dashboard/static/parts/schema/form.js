@@ -6,7 +6,7 @@ import { createContext } from "../../kernel/html.js";
  * @typedef {import("./kinds.js").Schema} Schema
  * @typedef {{ Node: (props: NodeProps) => unknown, root: Schema, errors: Record<string, string>,
  *   note?: (path: string[]) => unknown, isChanged?: (path: string[]) => boolean, isReadOnly: boolean }} FormContext
- * @typedef {{ schema: Schema, value: any, onInput: (value: any) => void, path: string[], isRequired?: boolean,
+ * @typedef {{ schema: Schema, value: unknown, onInput: (value: unknown) => void, path: string[], isRequired?: boolean,
  *   isFlat?: boolean }} NodeProps
  */
 

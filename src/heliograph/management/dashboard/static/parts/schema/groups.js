@@ -1,12 +1,12 @@
 // @ts-check
 /** Groups of fields, and fields of several choices or of names with values. */
 import { html, useContext } from "../../kernel/html.js";
-import { own } from "../../kernel/own.js";
+import { own, recordOf } from "../../kernel/own.js";
 import { marked } from "../marked.js";
 import { Form } from "./form.js";
-import { kindOf, resolved, scalarOf } from "./kinds.js";
+import { kindOf, resolved, scalarOf, valuesOf } from "./kinds.js";
 import { shown, useLeaf } from "./leaves.js";
-import { withValue } from "./values.js";
+import { listOf, withValue } from "./values.js";
 import texts from "../../texts/en/schema_form.js";
 
 /** @typedef {import("./form.js").NodeProps} NodeProps */
@@ -16,13 +16,13 @@ const DEEP = new Set(["group", "named", "list", "variant"]);
 /** The fields of a group, single values first. @param {NodeProps} props */
 export const GroupFields = ({ schema, value, onInput, path }) => {
   const { Node, root } = useContext(Form);
-  const entries = Object.entries(schema.properties);
-  const isDeep = (/** @type {any} */ one) => DEEP.has(kindOf(resolved(one, root), root));
+  const entries = Object.entries(schema.properties ?? {});
+  const isDeep = (/** @type {import("./kinds.js").Schema} */ one) => DEEP.has(kindOf(resolved(one, root), root));
   const ordered = [...entries.filter(([, one]) => !isDeep(one)), ...entries.filter(([, one]) => isDeep(one))];
   return ordered.map(([name, one]) => html`
-    <${Node} key=${name} schema=${one} value=${own(value, name)} path=${[...path, name]}
+    <${Node} key=${name} schema=${one} value=${own(recordOf(value), name)} path=${[...path, name]}
       isRequired=${schema.required?.includes(name)}
-      onInput=${(/** @type {any} */ next) => onInput(withValue(value, [name], next))} />`);
+      onInput=${(/** @type {unknown} */ next) => onInput(withValue(value, [name], next))} />`);
 };
 
 /** @param {NodeProps} props */
@@ -39,12 +39,11 @@ export const ChoicesField = (props) => {
   const { schema, value, onInput } = props;
   const { root } = useContext(Form);
   const { label, error, hint, disabled } = useLeaf(props);
-  const words = resolved(schema.items, root).enum;
-  const chosen = value ?? schema.default ?? [];
-  const turn = (/** @type {any} */ word) => onInput(words.filter((/** @type {any} */ one) =>
-    (one === word) !== chosen.includes(one)));
+  const words = resolved(schema.items, root).enum ?? [];
+  const chosen = listOf(value ?? schema.default);
+  const turn = (/** @type {unknown} */ word) => onInput(words.filter((one) => (one === word) !== chosen.includes(one)));
   return html`<fieldset class="field plain"><legend>${label}</legend><p class="hint">${hint}</p>
-    <div class="choices">${words.map((/** @type {any} */ word) =>
+    <div class="choices">${words.map((word) =>
       html`<label key=${word}><input type="checkbox" checked=${chosen.includes(word)}
       disabled=${disabled} onChange=${() => turn(word)} /> ${shown(word)}</label>`)}</div>
     ${error && html`<p class="wrong">${error}</p>`}</fieldset>`;
@@ -55,10 +54,10 @@ export const TextsField = (props) => {
   const { schema, value, onInput } = props;
   const { root } = useContext(Form);
   const { label, error, hint, disabled } = useLeaf(props);
-  const values = resolved(schema.additionalProperties ?? {}, root);
-  const pairs = Object.entries(value ?? schema.default ?? {});
-  const put = (/** @type {[string, any][]} */ next) => onInput(Object.fromEntries(next));
-  const replace = (/** @type {number} */ at, /** @type {[string, any]} */ pair) =>
+  const values = valuesOf(schema, root);
+  const pairs = Object.entries(recordOf(value ?? schema.default));
+  const put = (/** @type {[string, unknown][]} */ next) => onInput(Object.fromEntries(next));
+  const replace = (/** @type {number} */ at, /** @type {[string, unknown]} */ pair) =>
     put(pairs.map((old, index) => (index === at ? pair : old)));
   return html`<fieldset class="field plain"><legend>${label}</legend><p class="hint">${hint}</p>
     ${pairs.map(([name, one], at) => html`<div class="pair" key=${at}>

@@ -1,23 +1,35 @@
 // @ts-check
 /** What a JSON Schema of settings asks for: which field shows it, what is valid, and which alternative a value is. */
-import { own } from "../../kernel/own.js";
+import { valueAt } from "./values.js";
+import { own, recordOf } from "../../kernel/own.js";
 
-/** @typedef {Record<string, any>} Schema */
+/**
+ * As far as forms read it.
+ * @typedef {{
+ *   $ref?: string, type?: string | string[], title?: string, description?: string, default?: unknown, const?: unknown,
+ *   enum?: unknown[], anyOf?: Schema[], oneOf?: Schema[], allOf?: Schema[], not?: unknown, items?: Schema,
+ *   properties?: Record<string, Schema>, required?: string[], additionalProperties?: Schema | boolean,
+ *   minimum?: number, maximum?: number, format?: string, writeOnly?: boolean, "x-path"?: string, "x-kind"?: string,
+ *   "x-expected"?: string,
+ * }} Schema
+ */
 
 export const STARS = "******";
 
 /**
  * A schema, or the one that it refers to.
- * @param {Schema} schema
- * @param {Schema} root The whole that references begin at.
+ * @param {Schema | undefined} schema
+ * @param {object} root The whole that references begin at.
  * @returns {Schema}
  */
 export const resolved = (schema, root) => {
-  if (typeof schema?.$ref !== "string") return schema ?? {};
-  const found = schema.$ref.replace(/^#\//, "").split("/").reduce((/** @type {any} */ at, /** @type {string} */ name) =>
-    at?.[name], root);
-  return { ...found, ...schema, $ref: undefined };
+  if (schema?.$ref === undefined) return schema ?? {};
+  return { ...recordOf(valueAt(root, schema.$ref.replace(/^#\//, "").split("/"))), ...schema, $ref: undefined };
 };
+
+/** The schema of the values of a map. @param {Schema} schema @param {object} root */
+export const valuesOf = ({ additionalProperties: values }, root) => resolved(typeof values === "object" ? values : {},
+  root);
 
 /** @param {Schema} schema */
 const typesOf = (schema) => [schema.type ?? []].flat();
@@ -32,14 +44,14 @@ const isSimple = (schema) => alternativesOf(schema).every((one) =>
 
 /** @param {Schema} schema @param {Schema} root */
 const mapKind = (schema, root) => {
-  const values = resolved(schema.additionalProperties ?? {}, root);
+  const values = valuesOf(schema, root);
   if (values.properties || values.oneOf) return "named";
   return isSimple(values) ? "texts" : "json";
 };
 
 /** @param {Schema} schema @param {Schema} root */
 const listKind = (schema, root) => {
-  const items = resolved(schema.items ?? {}, root);
+  const items = resolved(schema.items, root);
   if (items.enum) return "choices";
   if (items.properties || items.oneOf) return "list";
   return isSimple(items) ? "lines" : "json";
@@ -91,27 +103,26 @@ export const scalarOf = (schema, text) => {
   return takes || shapes.some((one) => one.const === number) ? number : text;
 };
 
-/** Whether several lines are likely. @param {Schema} schema @param {any} value */
+/** Whether several lines are likely. @param {Schema} schema @param {unknown} value */
 export const isLong = (schema, value) => /^(sql|query|source|rules|template)$/.test(schema["x-path"]?.split(".").pop()
   ?? "")
   || (typeof value === "string" && (value.includes("\n") || value.length > 120));
 
-/** The properties that tell alternatives apart. @param {Schema} variant */
-export const tagsOf = (variant) => Object.entries(variant.properties ?? {})
-  .filter(([, one]) => "const" in /** @type {any} */ (one)).map(([name, one]) =>
-    /** @type {[string, any]} */ ([name, /** @type {any} */ (one).const]));
+/** The properties that tell alternatives apart. @param {Schema} variant @returns {[string, unknown][]} */
+export const tagsOf = (variant) => Object.entries(variant.properties ?? {}).filter(([, one]) => "const" in one)
+  .map(([name, one]) => [name, one.const]);
 
-/** Which alternative a value is; -1 for none. @param {Schema} schema @param {any} value */
-export const variantOf = (schema, value) => schema.oneOf.findIndex((/** @type {Schema} */ one) => {
+/** Which alternative a value is; -1 for none. @param {Schema} schema @param {unknown} value */
+export const variantOf = (schema, value) => (schema.oneOf ?? []).findIndex((one) => {
   const tags = tagsOf(one);
-  return tags.length > 0 && value && tags.every(([name, tag]) => value[name] === tag)
-    && Object.keys(value).every((name) => name === "id" || own(one.properties, name)
+  const held = recordOf(value);
+  return tags.length > 0 && tags.every(([name, tag]) => held[name] === tag)
+    && Object.keys(held).every((name) => name === "id" || own(one.properties, name)
       || !["mechanism", "backend", "type"].includes(name));
 });
 
 /** The schema of what stands at a path. @param {Schema} root @param {string[]} path @returns {Schema | undefined} */
-export const schemaAt = (root, path) => path.reduce((/** @type {any} */ at, name) => {
-  const found = at && resolved(at, root);
-  return own(found?.properties, name) ?? (typeof found?.additionalProperties === "object" ? found.additionalProperties
-    : undefined);
-}, root);
+export const schemaAt = (root, path) => path.reduce((at, name) => {
+  const { properties, additionalProperties: values } = resolved(at, root);
+  return own(properties, name) ?? (typeof values === "object" ? values : undefined);
+}, /** @type {Schema | undefined} */ (root));

@@ -10,7 +10,7 @@ import texts from "../../texts/en/schema_form.js";
 
 /** @typedef {import("./form.js").NodeProps} NodeProps */
 
-/** @param {any} value */
+/** @param {unknown} value */
 export const shown = (value) => (value === undefined || value === null ? "" : typeof value === "object"
   ? JSON.stringify(value) : String(value));
 
@@ -37,10 +37,10 @@ export const useLeaf = ({ schema, path, isRequired }, how = "") => {
 
 /**
  * What is typed stays as it is typed while it means the value.
- * @param {any} value
- * @param {(value: any) => string} show
- * @param {(text: string) => any} read
- * @param {(value: any) => void} onInput
+ * @param {unknown} value
+ * @param {(value: unknown) => string} show
+ * @param {(text: string) => unknown} read
+ * @param {(value: unknown) => void} onInput
  */
 const useTyped = (value, show, read, onInput) => {
   const [typed, setTyped] = useState(/** @type {string | null} */ (null));
@@ -64,15 +64,16 @@ export const ScalarField = (props) => {
 /** @param {NodeProps} props */
 export const ChoiceField = (props) => {
   const { schema, value, onInput } = props;
+  const words = schema.enum ?? [];
   const isDefault = value === undefined || value === null;
-  const options = schema.enum.map((/** @type {any} */ word, /** @type {number} */ at) =>
+  const options = words.map((word, at) =>
     ({ value: String(at), label: shown(word) || texts.empty }));
   const none = { value: "", label: schema.default === undefined ? texts.choose
     : texts.asDefault(shown(schema.default)) };
-  const at = schema.enum.indexOf(value);
+  const at = words.indexOf(value);
   return html`<${Field} ...${useLeaf(props)} options=${isDefault || at < 0 ? [none, ...options] : options}
     value=${at < 0 ? "" : String(at)}
-    onInput=${(/** @type {string} */ chosen) => onInput(chosen === "" ? undefined : schema.enum[Number(chosen)])} />`;
+    onInput=${(/** @type {string} */ chosen) => onInput(chosen === "" ? undefined : words[Number(chosen)])} />`;
 };
 
 /** @param {NodeProps} props */
@@ -99,13 +100,13 @@ export const SecretField = (props) => {
       ${texts.forget(leaf.label)}</button>`}`;
 };
 
-/** @param {any} value */
+/** @param {unknown} value */
 const linesOf = (value) => (Array.isArray(value) ? value.map(shown) : shown(value) ? [shown(value)] : []).join("\n");
 
 /** A list of texts, one a line. @param {NodeProps} props */
 export const LinesField = (props) => {
   const { schema, value, onInput } = props;
-  const items = schema.items ?? { anyOf: (schema.anyOf ?? []).map((/** @type {any} */ one) => one.items ?? one) };
+  const items = schema.items ?? { anyOf: (schema.anyOf ?? []).map((one) => one.items ?? one) };
   const read = (/** @type {string} */ text) => text.split("\n").map((line) => scalarOf(items, line)).filter((line) =>
     line !== undefined);
   const held = Array.isArray(value) || value === undefined || value === null ? value : [value];
@@ -114,7 +115,7 @@ export const LinesField = (props) => {
     rows=${Math.min(8, typed.value.split("\n").length + 1)} />`;
 };
 
-/** @param {any} value */
+/** @param {unknown} value */
 const jsonOf = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value, null, 2) : shown(value));
 
 /** @param {string} text */

@@ -1,6 +1,7 @@
 // @ts-check
 /** Settings that a text is found in: names before descriptions, and of names the whole ones and beginnings first. */
-import { kindOf, resolved } from "./kinds.js";
+import { own, recordOf } from "../../kernel/own.js";
+import { kindOf, resolved, valuesOf } from "./kinds.js";
 import { dotted } from "./values.js";
 
 /**
@@ -31,7 +32,7 @@ const rankOf = (text, path, description = "") => {
 /**
  * @param {Schema} root The whole schema.
  * @param {string} text
- * @param {any} value Of the whole, for groups that have names.
+ * @param {unknown} value Of the whole, for groups that have names.
  * @returns {Hit[]} In their order.
  */
 export const searched = (root, text, value) => {
@@ -41,7 +42,7 @@ export const searched = (root, text, value) => {
 };
 
 /**
- * @param {Hit} place @param {Schema} root @param {string} text @param {any} value
+ * @param {Hit} place @param {Schema} root @param {string} text @param {unknown} value
  * @returns {Hit[]}
  */
 const hitsIn = ({ schema: given, path, isRequired }, root, text, value) => {
@@ -50,10 +51,11 @@ const hitsIn = ({ schema: given, path, isRequired }, root, text, value) => {
   if (kind === "none" || kind === "fixed") return [];
   const found = { schema: given, path, isRequired, rank: rankOf(text, path, schema.description) };
   if (kind !== "group" && (kind !== "named" || isInName(found))) return found.rank < NOT ? [found] : [];
+  const held = recordOf(value);
   /** @type {[string, Schema][]} */
-  const inner = kind === "group" ? Object.entries(schema.properties)
-    : Object.keys(value ?? {}).map((name) => [name, schema.additionalProperties]);
+  const inner = kind === "group" ? Object.entries(schema.properties ?? {})
+    : Object.keys(held).map((name) => [name, valuesOf(schema, root)]);
   const hits = inner.flatMap(([name, one]) => hitsIn({ schema: one, path: [...path, name],
-    isRequired: schema.required?.includes(name) ?? false, rank: NOT }, root, text, value?.[name]));
+    isRequired: schema.required?.includes(name) ?? false, rank: NOT }, root, text, own(held, name)));
   return kind === "named" && found.rank < NOT && hits.length === 0 ? [found] : hits;
 };

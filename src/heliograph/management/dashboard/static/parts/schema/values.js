@@ -1,46 +1,46 @@
 // @ts-check
 /** Values of forms: what differs between two of them, changes put onto one, and errors by the paths that they name. */
-import { own } from "../../kernel/own.js";
+import { isRecord, own, recordOf } from "../../kernel/own.js";
 
 /** @typedef {{ path: string[], value: unknown }} Change A value of `undefined` is one that is taken out. */
 
-/** @param {unknown} value */
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+/** A value as a list; an empty one for what is none. @param {unknown} value @returns {unknown[]} */
+export const listOf = (value) => (Array.isArray(value) ? value : []);
 
-/** @param {any} one @param {any} other @returns {boolean} */
+/** @param {unknown} one @param {unknown} other @returns {boolean} */
 export const isSame = (one, other) => {
   if (Object.is(one, other)) return true;
   if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length
     && one.every((item, at) => isSame(item, other[at]));
-  if (!isObject(one) || !isObject(other)) return false;
+  if (!isRecord(one) || !isRecord(other)) return false;
   const names = new Set([...Object.keys(one), ...Object.keys(other)]);
   return [...names].every((name) => isSame(own(one, name), own(other, name)));
 };
 
 /**
  * What differs, setting by setting; lists differ as a whole.
- * @param {any} before
- * @param {any} after
+ * @param {unknown} before
+ * @param {unknown} after
  * @param {string[]} [path]
  * @returns {Change[]}
  */
 export const differences = (before, after, path = []) => {
   if (isSame(before, after)) return [];
-  if (!isObject(before) || !isObject(after)) return [{ path, value: after }];
+  if (!isRecord(before) || !isRecord(after)) return [{ path, value: after }];
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...names].flatMap((name) => differences(own(before, name), own(after, name), [...path, name]));
 };
 
 /**
  * A value with another value at a path; what lies around is not changed.
- * @param {any} tree
+ * @param {unknown} tree
  * @param {string[]} path
  * @param {unknown} value
- * @returns {any}
+ * @returns {unknown}
  */
 export const withValue = (tree, [name, ...rest], value) => {
   if (name === undefined) return value;
-  const before = isObject(tree) ? tree : {};
+  const before = recordOf(tree);
   const child = withValue(own(before, name), rest, value);
   if (child !== undefined) return { ...before, [name]: child };
   return Object.fromEntries(Object.entries(before).filter(([other]) => other !== name));
@@ -50,14 +50,14 @@ export const withValue = (tree, [name, ...rest], value) => {
 export const withChanges = (tree, changes) => changes.reduce((made, { path, value }) => withValue(made, path, value),
   tree);
 
-/** @param {any} tree @param {string[]} path */
-export const valueAt = (tree, path) => path.reduce((at, name) => own(at, name), tree);
+/** @param {unknown} tree @param {string[]} path */
+export const valueAt = (tree, path) => path.reduce((at, name) => own(recordOf(at), name), tree);
 
 /** A path as configuration files write it. @param {string[]} path */
 export const dotted = (path) => path.map((name) => (/^[A-Za-z0-9_-]+$/.test(name) ? name
   : JSON.stringify(name))).join(".");
 
-/** The names of a dotted path. @param {string} text */
+/** The names of a dotted path. @param {string} text @returns {string[]} */
 export const namesOf = (text) => (text.match(/"(?:[^"\\]|\\.)*"|[^."]+/g) ?? [])
   .map((name) => (name.startsWith('"') ? JSON.parse(name) : name));
 
@@ -81,7 +81,7 @@ const problemIn = (line) => {
 
 /**
  * The errors of a refused change by the paths that they name, and what names none.
- * @param {any} error
+ * @param {import("../../kernel/resource.js").Failure | null} error
  * @param {string[]} [prefix] What paths begin with; `*` for a name or position that may be any.
  * @returns {{ fields: Record<string, string>, rest: string }}
  */

@@ -61,7 +61,7 @@ export default {
   ago: (/** @type {string} */ moment, /** @type {string} */ long) => `${moment} (${long} ago)`,
   received: "Received",
   sent: "Sent",
-  messages: (/** @type {any} */ c, /** @type {string} */ way) =>
+  messages: (/** @type {Api.ClientObject} */ c, /** @type {"recv" | "send"} */ way) =>
     `${count(c[`${way}_msg`])} messages (QoS 0: ${count(c[`${way}_msg.qos0`])}, 1: ${count(c[`${way}_msg.qos1`])}, ` +
     `2: ${count(c[`${way}_msg.qos2`])})`,
   packets: "Packets in, out",

@@ -55,7 +55,7 @@ export default {
     replayText: (/** @type {string} */ rule) =>
       `The rule ${rule}, as it is now, runs over its waiting dead letters, and their rows go to its sink. This ` +
       "starts Spark and may take a minute.",
-    done: (/** @type {any} */ { letters, rows, kept }) =>
+    done: (/** @type {Api.ReplayedLetters} */ { letters, rows, kept }) =>
       `${letters} letters replayed, ${rows} rows written, ${kept} letters stay.`,
     none: "There is no dead letter.",
     of: (/** @type {string} */ rule) => `Dead letters of ${rule}`,
@@ -89,7 +89,7 @@ export default {
     name: "Name",
     nameHint: "Of the table, below the output directory; or of a sink that the pipeline file has under sinks.",
     viewHint: "The rows of each view have columns of their own.",
-    done: (/** @type {any} */ { rows, kept, target, reason }) =>
+    done: (/** @type {Api.ReplayedLateRows} */ { rows, kept, target, reason }) =>
       `${rows} rows replayed to ${target}, ${kept} rows stay${reason ? `: ${reason}` : "."}`,
     noneOf: "No late row of this query waits.",
     showOf: (/** @type {string} */ query) => `Show late rows of ${query}`,
@@ -115,7 +115,7 @@ export default {
     from: "Reads",
     to: "Writes to",
     messages: "Messages",
-    counts: (/** @type {any} */ one) =>
+    counts: (/** @type {Api.QueryPlan} */ one) =>
       `${one.messages} messages: ${one.rows_count} rows, ${one.failed} failed, ${one.refused} without a required ` +
       "column",
     reasons: "Why it failed",

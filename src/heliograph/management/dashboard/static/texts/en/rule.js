@@ -19,11 +19,8 @@ export default {
   saved: (/** @type {string} */ id) => `The rule ${id} is saved.`,
   reset: "Count from zero",
   lastError: "Last error",
-  counts: {
-    /** @type {Record<string, string>} */
-    names: { matched: "Matched", passed: "Gave rows", failed_no_result: "Gave none", failed_exception: "Failed",
-      actions_success: "Actions done", actions_failed: "Actions failed" },
-  },
+  counts: { matched: "Matched", passed: "Gave rows", failed_no_result: "Gave none", failed_exception: "Failed",
+    actions_success: "Actions done", actions_failed: "Actions failed" },
   actions: {
     title: "Actions on each row",
     none: "Without an action the rule only counts.",

@@ -63,11 +63,12 @@ export default {
     + "and writes the rows to its sink. This starts Spark.",
   startAction: (/** @type {string} */ name) => `Start ${name}`,
   earliest: "the earliest message",
+  /** @type {Record<string, (name: string, why: string) => string>} */
   startStates: {
-    running: (/** @type {string} */ name) => `${name} is being run over the past, into its sink …`,
-    finished: (/** @type {string} */ name) => `${name} has been run over the past, into its sink.`,
-    failed: (/** @type {string} */ name, /** @type {string} */ why) => `${name} was not started: ${why}`,
-    cancelled: (/** @type {string} */ name) => `${name} was stopped on its way; start it again to go on.`,
+    running: (name) => `${name} is being run over the past, into its sink …`,
+    finished: (name) => `${name} has been run over the past, into its sink.`,
+    failed: (name, why) => `${name} was not started: ${why}`,
+    cancelled: (name) => `${name} was stopped on its way; start it again to go on.`,
   },
   notStarted: {
     broker: "A rule in the broker acts on messages when they are published, so it cannot be started from the past.",
