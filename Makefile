@@ -65,7 +65,7 @@ lint: ## ruff, mypy --strict, import layers, words of the glossary, types of the
 	@$(SET_UP) lint
 	@$(RUN) $(BIN)/ruff check .
 	@$(RUN) $(BIN)/ruff format --check .
-	@$(RUN) $(BIN)/mypy src tests benchmarks scripts examples/weather
+	@$(RUN) $(BIN)/mypy src bench/src tests benchmarks scripts examples/weather
 	@$(RUN) $(BIN)/lint-imports
 	@$(RUN) $(BIN)/python scripts/check_words.py
 	@$(RUN) $(BIN)/python -m scripts.lint_page
@@ -139,6 +139,6 @@ endif
 
 clean: ## remove what make has made; a broker's ./data stays
 	rm -rf $(VENV) build dist demo-output bench-output fuzz-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf src/heliograph.egg-info .import_linter_cache
-	find src tests benchmarks examples -name '__pycache__' -type d -prune -exec rm -rf {} +
-	find src -name '*.so' -delete
+	rm -rf src/heliograph.egg-info bench/build bench/src/heliograph_bench.egg-info .import_linter_cache
+	find src bench tests benchmarks examples -name '__pycache__' -type d -prune -exec rm -rf {} +
+	find src bench -name '*.so' -delete

@@ -19,7 +19,7 @@ from benchmarks.brokers import Broker, Kind, pinned
 from benchmarks.load import Generator
 from benchmarks.peers import Peer, PeerError
 
-from heliograph.bench import packets
+from heliograph_bench import packets
 
 EXPIRY_S: Final = 86_400
 _AT_ONCE: Final = 500

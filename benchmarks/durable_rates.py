@@ -14,7 +14,7 @@ from benchmarks.findings import Finding
 from benchmarks.load import Load, Measured
 from benchmarks.peers import Peer, PeerError
 
-from heliograph.bench import packets
+from heliograph_bench import packets
 
 _PUBLISHERS: Final = 50
 _WINDOW: Final = 256

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections import Counter
 
-from heliograph.bench import packets
+from heliograph_bench import packets
 
 
 class Logins:

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from heliograph.bench import packets
-from heliograph.bench.runs import packet_length
+from heliograph_bench import packets
+from heliograph_bench.runs import packet_length
 
 _UNSUBSCRIBE: Final = 0xA2
 _UNSUBACK: Final = 0xB0

@@ -25,7 +25,7 @@ from benchmarks.brokers import HELIOGRAPH, MOSQUITTO, Broker, BrokerError, Kind
 from benchmarks.findings import Finding, add_report_options, machine, report
 from benchmarks.peers import Peer, PeerError, crowd, publish, timed
 
-from heliograph.bench import packets
+from heliograph_bench import packets
 
 OUTPUT: Final = Path("bench-output")
 

@@ -16,12 +16,20 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 _KERNEL: Final = ("mqtt", "broker", "session", "channel", "retainer")
 # Folders of tests, and the packages whose code they run.
 PACKAGES: Final[dict[str, tuple[str, ...]]] = {
-    **{package: (package,) for package in (*_KERNEL, "transport", "bench")},
+    **{package: (package,) for package in (*_KERNEL, "transport")},
+    "bench": (),
     "conformance": (*_KERNEL, "transport"),
     "durable": _KERNEL,
     "fuzz": (*_KERNEL, "transport"),
 }
-_BUILD: Final = ("setup.py", "pyproject.toml", "constraints.txt", "scripts/set_up.py", "scripts/compiling/")
+_BUILD: Final = (
+    "setup.py",
+    "bench/setup.py",
+    "pyproject.toml",
+    "constraints.txt",
+    "scripts/set_up.py",
+    "scripts/compiling/",
+)
 _NEW_S: Final = 12 * 3600
 
 
@@ -39,7 +47,7 @@ def folders(changed: list[str] | None) -> list[str]:
         return sorted(PACKAGES)
 
     def is_touched(folder: str) -> bool:
-        places = (f"tests/{folder}/", *(f"src/heliograph/{package}/" for package in PACKAGES[folder]))
+        places = (f"tests/{folder}/", f"{folder}/src/", *(f"src/heliograph/{package}/" for package in PACKAGES[folder]))
         return any(file.startswith(places) for file in changed)
 
     return sorted(folder for folder in PACKAGES if is_touched(folder))

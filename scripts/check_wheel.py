@@ -1,9 +1,9 @@
 """Checks that what a user installs works: `make wheel`, and part of `.ci/run`; `make release` keeps what it checked.
 
-Builds the source distribution, out of it the wheel of this Python, and `heliograph-spark`. Then, in new virtual
-environments outside the checkout, installs the compiled wheel, and the source distribution where the C compiler fails.
-In both a broker starts, takes messages from clients and stores them; `[pipeline,sinks]` brings what Spark needs. Spark
-reads the stored messages by `heliograph-spark` alone.
+Builds the source distribution, out of it the wheel of this Python, `heliograph-bench` and `heliograph-spark`. Then, in
+new virtual environments outside the checkout, installs the compiled wheels, and the source distribution where the C
+compiler fails. In both a broker starts, takes messages from clients and stores them; `[pipeline,sinks]` brings what
+Spark needs. Spark reads the stored messages by `heliograph-spark` alone.
 
 With `--all`, everything is built as it is released: a wheel for each supported Python of this machine, the pure wheel,
 and the image.
@@ -95,7 +95,7 @@ def check(folder: Path, *, is_whole: bool) -> Path:
         source = packages.source_distribution(checkout, dist)
     repairer = packages.Repairer(folder / "tools", _say)
     pythons = packages.interpreters(_say) if is_whole else packages.interpreters(_ignore)[:1]
-    wheels = [_compiled(folder, source, python, repairer) for python in pythons]
+    wheels = [_compiled(folder, checkout, source, python, repairer) for python in pythons]
     with _step("heliograph-spark"):
         spark = spark_wheel.build(dist)
         _check_contents(spark)
@@ -109,6 +109,8 @@ def check(folder: Path, *, is_whole: bool) -> Path:
         said = pip(python, source, "--verbose", CC="/bin/false")
         if len(FELL_BACK.findall(said)) != 1:
             raise PackageError(f"the installation does not say in one line that it is uncompiled:\n{said}")
+        load_tool = packages.wheel_of(checkout / "bench", Path(sys.executable), dist, HELIOGRAPH_PURE="1")
+        pip(python, "--no-deps", load_tool)
         _check_broker(python, folder / "pure", "pure Python")
     if is_whole:
         with _step("the pure wheel"):
@@ -120,16 +122,33 @@ def check(folder: Path, *, is_whole: bool) -> Path:
     return dist
 
 
-def _compiled(folder: Path, source: Path, python: Interpreter, repairer: packages.Repairer) -> Path:
+def _compiled(folder: Path, checkout: Path, source: Path, python: Interpreter, repairer: packages.Repairer) -> Path:
     """The wheel of a Python, from which a broker starts there."""
     with _step(f"a broker from the wheel of Python {python.version}"):
         wheel = packages.wheel_of(source, python.path, folder / "dist")
         own = environment_in(folder / f"compiled-{python.version}", python.path)
         wheel = repairer.repair(wheel)
         pip(own, wheel)
+        _check_load_tool_is_missing(own)
+        load_tool = repairer.repair(packages.wheel_of(checkout / "bench", python.path, folder / "dist"))
+        pip(own, "--no-deps", load_tool)
         _check_broker(own, own.parents[1], "compiled")
-        _say(f"made: {wheel.name}")
+        _say(f"made: {wheel.name}, {load_tool.name}")
     return wheel
+
+
+def _check_load_tool_is_missing(python: Path) -> None:
+    """Look for the sentence of a command that another package has."""
+    answer = subprocess.run(
+        [python.parent / "heliograph", "bench", "pub"],
+        cwd=python.parents[1],
+        env=packages.clean_environment({}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode != 2 or "pip install heliograph-bench" not in answer.stderr:
+        raise PackageError(f"without heliograph-bench, the command ends with {answer.returncode}: {answer.stderr}")
 
 
 def _check_contents(wheel: Path) -> None:

@@ -26,6 +26,7 @@ _FILES: Final = (
     "examples/**/*.md",
     "tests/support/README.md",
     "src/heliograph/**/*.py",
+    "bench/**/*.py",
     "scripts/**/*.py",
     "src/heliograph/management/dashboard/static/texts/en/*.js",
 )

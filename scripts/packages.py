@@ -77,7 +77,7 @@ def source_distribution(checkout: Path, dist: Path) -> Path:
 
 
 def wheel_of(source: Path, python: Path, dist: Path, **environment: str) -> Path:
-    """Build a wheel out of the source distribution, as an installation of that does."""
+    """Build a wheel out of a source distribution or a directory, as an installation of that does."""
     made = dist.parent / f"made-{len(list(dist.parent.glob('made-*')))}"
     run([python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", made, source], cwd=dist.parent, **environment)
     (wheel,) = made.glob("*.whl")

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from scripts.compiling.sources import compiled_sources
+from scripts.compiling.sources import BENCH_COMPILED, compiled_sources
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 VENV: Final = ROOT / ".venv"
@@ -47,6 +47,10 @@ _UV: Final = (
     *("pip", "install", "--quiet", "--python", PYTHON, "-c", "constraints.txt"),
     # PySpark has no wheel. Compressing its 400 MB for the one that is unpacked at once takes longer than all the rest.
     *("--config-settings-package", "pyspark:--build-option=--compression=stored"),
+)
+# The broker, then the load tool.
+_COMPILE: Final = (
+    *("sh", "-ec", 'for each in . bench; do cd "$each"; "$0" setup.py --quiet build_ext --inplace; done', PYTHON),
 )
 _MB: Final = 1 << 20
 _FREE_BYTES_MIN: Final = 500 * _MB
@@ -178,9 +182,13 @@ def set_up(targets: Sequence[str]) -> None:
     extras = sorted({extra for target in targets for extra in EXTRAS[target]})
     if extras and not _has_java():
         extras.append("jre")
-    stamps = {f"packages-{name or 'broker'}": _digest(("pyproject.toml", "constraints.txt")) for name in ["", *extras]}
+    stamps = {
+        f"packages-{name or 'broker'}": _digest(("pyproject.toml", "bench/pyproject.toml", "constraints.txt"))
+        for name in ["", *extras]
+    }
     missing = [name for name, digest in stamps.items() if _stamp(name) != digest]
-    compiled = _digest(("setup.py", "constraints.txt", "scripts/compiling/**/*.[ph]*", *compiled_sources()))
+    sources = (*compiled_sources(), *(f"bench/src/heliograph_bench/{module}" for module in BENCH_COMPILED))
+    compiled = _digest(("setup.py", "bench/setup.py", "constraints.txt", "scripts/compiling/**/*.[ph]*", *sources))
     has_to_compile = not is_pure and _stamp("compiled") != compiled
     if not missing and not has_to_compile:
         return
@@ -190,10 +198,10 @@ def set_up(targets: Sequence[str]) -> None:
         _make_environment(steps)
         _install(steps, "build tools", _BUILD_TOOLS[: 2 if is_pure else None])
         if has_to_compile:
-            command = [PYTHON, "setup.py", "--quiet", "build_ext", "--inplace"]
-            compiling = steps.start("compiling", command, HELIOGRAPH_PROGRESS="1")
+            compiling = steps.start("compiling", _COMPILE, HELIOGRAPH_PROGRESS="1")
         if missing:
-            _install(steps, "packages", ["--no-build-isolation", "-e", f".[{','.join(extras)}]" if extras else "."])
+            own = f".[{','.join(extras)}]" if extras else "."
+            _install(steps, "packages", ["--no-build-isolation", "-e", own, "-e", "./bench"])
             for name in missing:
                 _write_stamp(name, stamps[name])
         (STAMPS / "unfinished").unlink()

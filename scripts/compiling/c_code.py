@@ -1,6 +1,6 @@
 """Writes the C code of the compiled modules with mypyc; a program, so that its memory is free while C is compiled.
 
-    python c_code.py DIRECTORY SOURCE...
+    python c_code.py GROUP DIRECTORY SOURCE...
 
 The answer on standard output is JSON: a list of `[extension, C files, include directories]`.
 """
@@ -8,12 +8,9 @@ The answer on standard output is JSON: a list of `[extension, C files, include d
 import contextlib
 import json
 import sys
-from typing import Final
-
-GROUP: Final = "heliograph"
 
 
-def write_c_code(directory: str, sources: list[str]) -> list[tuple[str, list[str], list[str]]]:
+def write_c_code(group: str, directory: str, sources: list[str]) -> list[tuple[str, list[str], list[str]]]:
     """Write the C code of `sources` below `directory`: one file for each module, and a small one that loads it.
 
     Returns:
@@ -33,7 +30,7 @@ def write_c_code(directory: str, sources: list[str]) -> list[tuple[str, list[str
             *sources,
         ],
         multi_file=True,
-        group_name=GROUP,
+        group_name=group,
         target_dir=directory,
     )
     return [(each.name, list(each.sources), list(each.include_dirs)) for each in extensions]
@@ -42,7 +39,7 @@ def write_c_code(directory: str, sources: list[str]) -> list[tuple[str, list[str
 def main() -> None:
     """Write the code and print what there is to compile; what mypyc says goes to standard error."""
     with contextlib.redirect_stdout(sys.stderr):
-        found = write_c_code(sys.argv[1], sys.argv[2:])
+        found = write_c_code(sys.argv[1], sys.argv[2], sys.argv[3:])
     json.dump(found, sys.stdout)
 
 

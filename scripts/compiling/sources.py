@@ -1,5 +1,6 @@
 """Which modules are compiled."""
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -7,7 +8,7 @@ from typing import Final
 COMPILED: Final = ("mqtt", "broker", "session", "channel", "retainer")
 
 # Single modules of other packages: what handles every connection, every read or every WebSocket frame, what finds the
-# rule that decides about an action, what is done for a message in a trace, and the load tool's packets and clients.
+# rule that decides about an action, and what is done for a message in a trace.
 ALSO_COMPILED: Final = (
     "access/acl/index.py",
     "access/acl/rules.py",
@@ -21,12 +22,6 @@ ALSO_COMPILED: Final = (
     "transport/pending_connection.py",
     "transport/protocol_transport.py",
     "transport/sockets.py",
-    "bench/clients.py",
-    "bench/latency.py",
-    "bench/packets.py",
-    "bench/publisher.py",
-    "bench/subscriber.py",
-    "bench/websocket.py",
     "observe/histogram.py",
     "observe/ring.py",
     "tracing/spans/message_records.py",
@@ -41,6 +36,9 @@ ALSO_COMPILED: Final = (
     "tracing/ways/way.py",
 )
 
+# Modules of the load tool, which is a package of its own: what makes and reads packets.
+BENCH_COMPILED: Final = ("clients.py", "latency.py", "packets.py", "publisher.py", "subscriber.py", "websocket.py")
+
 # Modules of these packages that stay plain Python, each with its reason.
 INTERPRETED: Final[dict[str, str]] = {}
 
@@ -51,3 +49,10 @@ def compiled_sources() -> list[str]:
     files = sorted(path for package in packages for path in package.glob("*.py"))
     files += [Path("src/heliograph") / module for module in ALSO_COMPILED]
     return [str(path) for path in files if path.name != "__init__.py" and str(path) not in INTERPRETED]
+
+
+def version() -> str:
+    """The version in the sources."""
+    text = (Path(__file__).resolve().parents[2] / "src" / "heliograph" / "__init__.py").read_text()
+    (found,) = re.findall(r'^__version__: Final = "(.+)"$', text, re.MULTILINE)
+    return str(found)

@@ -12,7 +12,7 @@ class _SourceFinder(MetaPathFinder):
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Look for `name` in the folders of its parent package."""
-        if not name.startswith("heliograph.") or path is None:
+        if not name.startswith(("heliograph.", "heliograph_bench.")) or path is None:
             return None
         for folder in path:
             spec = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target)

@@ -38,7 +38,7 @@ def commit(folder: Path, file: str, at: int) -> None:
         ([], []),
         (["docs/a.md", "src/heliograph/management/a.py", "tests/broken.py"], []),
         (["tests/mqtt/test_decode.py"], ["mqtt"]),
-        (["src/heliograph/bench/clients.py"], ["bench"]),
+        (["bench/src/heliograph_bench/clients.py"], ["bench"]),
         (["src/heliograph/broker/trie.py"], ["broker", "conformance", "durable", "fuzz"]),
         (["setup.py"], EVERY),
         (None, EVERY),

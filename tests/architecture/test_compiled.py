@@ -14,11 +14,13 @@ def compiled_modules() -> list[Path]:
         target = node.target if isinstance(node, ast.AnnAssign) else None
         if isinstance(node, ast.AnnAssign) and isinstance(target, ast.Name) and node.value is not None:
             named[target.id] = list(ast.literal_eval(node.value))
-    modules = [path for package in named["COMPILED"] for path in (SOURCES / package).glob("*.py")]
+    bench = ROOT / "bench/src/heliograph_bench"
+    modules = [bench / module for module in named["BENCH_COMPILED"]]
+    modules += [path for package in named["COMPILED"] for path in (SOURCES / package).glob("*.py")]
     return sorted([*modules, *(SOURCES / module for module in named["ALSO_COMPILED"])])
 
 
-@cases("path", compiled_modules, ids=lambda path: str(path.relative_to(SOURCES)))
+@cases("path", compiled_modules, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_function_gives_one_name_to_exceptions_of_two_kinds(path: Path) -> None:
     # The name has the type of the first; where the second is raised, a TypeError takes its place.
     for function in nodes(path):

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import heliograph
+import heliograph_bench
 from heliograph.rpc import codes as rpc_codes
 from heliograph.storage.reader.request import INVALID_REQUEST
 
@@ -15,7 +16,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 def codes_in_code() -> set[str]:
     """The codes of every exception class of the package that has one of its own."""
     codes = {INVALID_REQUEST}  # made of any fault in a request's form, so it has no class
-    for module in pkgutil.walk_packages(heliograph.__path__, "heliograph."):
+    packages = (heliograph, heliograph_bench)
+    for module in [
+        each for package in packages for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]:
         if module.name.endswith("__main__"):
             continue
         for thing in vars(importlib.import_module(module.name)).values():

@@ -2,7 +2,7 @@
 
 import argparse
 
-from heliograph.cli import bench
+from heliograph_bench import command as bench
 
 
 def run(*options: object) -> int:

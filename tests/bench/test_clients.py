@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.bench.clients import Client, Login
-from heliograph.bench.latency import Latencies
-from heliograph.bench.packets import BrokerRefusedError, packet
-from heliograph.bench.publisher import Publisher
-from heliograph.bench.subscriber import Receiver
-from heliograph.bench.workload import Shape, Workload
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
+from heliograph_bench.clients import Client, Login
+from heliograph_bench.latency import Latencies
+from heliograph_bench.packets import BrokerRefusedError, packet
+from heliograph_bench.publisher import Publisher
+from heliograph_bench.subscriber import Receiver
+from heliograph_bench.workload import Shape, Workload
 from support.cases import cases
 from support.forms import examples
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.bench.latency import Latencies
+from heliograph_bench.latency import Latencies
 
 
 @given(st.lists(st.integers(0, 10**8), min_size=1, max_size=200), st.sampled_from([50.0, 90.0, 99.0, 99.9, 100.0]))

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.bench.runs import ages, id_after, id_sequence, packet_length, run_length
+from heliograph_bench.runs import ages, id_after, id_sequence, packet_length, run_length
 
 NOW = 1_700_000_000_000_000
 

@@ -9,9 +9,9 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.connection import Connection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Pong, Request, TextMessage
 
-from heliograph.bench.packets import BrokerRefusedError
-from heliograph.bench.websocket import Frames, OpeningHandshake
 from heliograph.mqtt.errors import MalformedPacketError
+from heliograph_bench.packets import BrokerRefusedError
+from heliograph_bench.websocket import Frames, OpeningHandshake
 from support.cases import cases
 from support.forms import examples
 

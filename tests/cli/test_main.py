@@ -50,6 +50,17 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith(f"usage: heliograph {command}")
 
 
+def test_without_the_load_tool_its_command_says_how_to_get_it() -> None:
+    program = (
+        "import sys; sys.modules['heliograph_bench'] = None; from heliograph.cli.main import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "bench", "pub", "-q", "1"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install heliograph-bench" in done.stderr
+
+
 @cases(
     ("words", "usage", "told"),
     [

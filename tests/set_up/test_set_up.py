@@ -30,7 +30,7 @@ class Checkout:
             shutil.copy(ROOT / name, folder / name)
         for name in ("pyproject.toml", "constraints.txt", "setup.py"):
             (folder / name).write_text("")
-        for path in (folder / "bin", folder / ".venv/bin", self.packages):
+        for path in (folder / "bench", folder / "bin", folder / ".venv/bin", self.packages):
             path.mkdir(parents=True)
         (folder / ".venv/bin/python").symlink_to(Path(sys.executable).resolve())
         self._program(folder / ".venv/bin/heliograph", "echo heliograph 1.0")
@@ -96,7 +96,7 @@ def test_each_target_installs_what_it_needs(checkout: Checkout) -> None:
     for target in ("broker", "test"):
         checkout.start(target).communicate()
     broker, test = [line for line in checkout.calls.read_text().splitlines() if " -e " in line]
-    assert broker.endswith("-e .")
+    assert broker.endswith("-e . -e ./bench")
     assert test.split("-e .")[1].startswith("[test")
 
 

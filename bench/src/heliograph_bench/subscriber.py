@@ -1,10 +1,10 @@
 """The subscribing client, without I/O: counts, dates and acknowledges what arrives."""
 
-from heliograph.bench import packets
-from heliograph.bench.clients import TIMESTAMP_BYTES, Client, Login
-from heliograph.bench.latency import Latencies
-from heliograph.bench.packets import PublishLayout
-from heliograph.bench.runs import acknowledgements, ages, id_columns, run_length
+from heliograph_bench import packets
+from heliograph_bench.clients import TIMESTAMP_BYTES, Client, Login
+from heliograph_bench.latency import Latencies
+from heliograph_bench.packets import PublishLayout
+from heliograph_bench.runs import acknowledgements, ages, id_columns, run_length
 
 
 class Receiver(Client):

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from heliograph.bench import packets
-from heliograph.bench.clients import TIMESTAMP_BYTES, Client, Login
-from heliograph.bench.endpoint import Endpoint, Transport
-from heliograph.bench.latency import Latencies
-from heliograph.bench.publisher import Publisher
-from heliograph.bench.subscriber import Receiver
 from heliograph.mqtt.topic import topic_filter_fault, topic_name_fault
 from heliograph.settings.tls import ClientTls
+from heliograph_bench import packets
+from heliograph_bench.clients import TIMESTAMP_BYTES, Client, Login
+from heliograph_bench.endpoint import Endpoint, Transport
+from heliograph_bench.latency import Latencies
+from heliograph_bench.publisher import Publisher
+from heliograph_bench.subscriber import Receiver
 
 _LEVELS_MAX: Final = 65535
 _FLOW_BYTES: Final = 512 * 1024

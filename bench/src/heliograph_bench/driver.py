@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import uvloop
 
-from heliograph.bench.clients import Client
-from heliograph.bench.latency import Latencies
-from heliograph.bench.links import ClientLink, Flow, PublisherLink, SubscriberLink, now_us
-from heliograph.bench.publisher import Publisher
-from heliograph.bench.report import Result, RunProgress
-from heliograph.bench.workload import Shape, Workload, WorkloadError
+from heliograph_bench.clients import Client
+from heliograph_bench.latency import Latencies
+from heliograph_bench.links import ClientLink, Flow, PublisherLink, SubscriberLink, now_us
+from heliograph_bench.publisher import Publisher
+from heliograph_bench.report import Result, RunProgress
+from heliograph_bench.workload import Shape, Workload, WorkloadError
 
 _CONNECTING_AT_ONCE: Final = 200
 _TICK_S: Final = 0.001

@@ -4,9 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from heliograph.bench.endpoint import Transport
-from heliograph.bench.latency import Latencies
-from heliograph.bench.workload import Shape, Workload
+from heliograph_bench.endpoint import Transport
+from heliograph_bench.latency import Latencies
+from heliograph_bench.workload import Shape, Workload
 
 # Above this share of a core the tool, not the broker, may be what limits the figures.
 TOOL_BUSY: Final = 0.9

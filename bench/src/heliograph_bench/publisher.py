@@ -3,12 +3,12 @@
 from collections import deque
 from typing import Final
 
-from heliograph.bench import packets
-from heliograph.bench.clients import TIMESTAMP_BYTES, Client, Login
-from heliograph.bench.latency import Latencies
-from heliograph.bench.runs import IDS_MAX, acknowledgements, id_after, id_columns, id_sequence, run_length
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
 from heliograph.mqtt.properties import encode_string
+from heliograph_bench import packets
+from heliograph_bench.clients import TIMESTAMP_BYTES, Client, Login
+from heliograph_bench.latency import Latencies
+from heliograph_bench.runs import IDS_MAX, acknowledgements, id_after, id_columns, id_sequence, run_length
 
 UNLIMITED: Final = 1 << 62
 

@@ -8,10 +8,10 @@ business.
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.bench import packets
-from heliograph.bench.packets import GrantedLimits
-from heliograph.bench.runs import packet_length
 from heliograph.mqtt.errors import ProtocolError
+from heliograph_bench import packets
+from heliograph_bench.packets import GrantedLimits
+from heliograph_bench.runs import packet_length
 
 TIMESTAMP_BYTES: Final = 8  # at the beginning of every payload
 

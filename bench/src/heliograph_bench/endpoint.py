@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
-from heliograph.bench.packets import BrokerRefusedError
-from heliograph.bench.websocket import Frames, OpeningHandshake
 from heliograph.mqtt.errors import ProtocolError
+from heliograph_bench.packets import BrokerRefusedError
+from heliograph_bench.websocket import Frames, OpeningHandshake
 
 
 class Transport(StrEnum):

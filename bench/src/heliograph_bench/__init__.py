@@ -4,3 +4,5 @@ What the clients say and count is sans-IO (`packets`, `runs`, `clients`, `publis
 `driver` give them sockets and time; `workload` says what a run is, `latency` and `report` what came of it. Nothing here
 knows Heliograph's broker.
 """
+
+import heliograph  # noqa: F401 - it chooses between compiled modules and sources

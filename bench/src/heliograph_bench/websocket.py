@@ -9,9 +9,9 @@ import hashlib
 import secrets
 from typing import Final
 
-from heliograph.bench.packets import BrokerRefusedError
-from heliograph.bench.runs import run_length
 from heliograph.mqtt.errors import MalformedPacketError
+from heliograph_bench.packets import BrokerRefusedError
+from heliograph_bench.runs import run_length
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _HEAD_BYTES_MAX: Final = 16384

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Final, cast
 
-from heliograph.bench import packets
-from heliograph.bench.clients import Client
-from heliograph.bench.endpoint import Endpoint, without_delay
-from heliograph.bench.packets import BrokerRefusedError
-from heliograph.bench.publisher import UNLIMITED, Publisher
-from heliograph.bench.subscriber import Receiver
 from heliograph.mqtt.errors import ProtocolError
+from heliograph_bench import packets
+from heliograph_bench.clients import Client
+from heliograph_bench.endpoint import Endpoint, without_delay
+from heliograph_bench.packets import BrokerRefusedError
+from heliograph_bench.publisher import UNLIMITED, Publisher
+from heliograph_bench.subscriber import Receiver
 
 # A burst is one write. Larger ones save nothing more per message, and make every message of the burst older.
 _BURST_BYTES: Final = 64 * 1024
