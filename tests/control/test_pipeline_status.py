@@ -37,10 +37,10 @@ def status(driver: Driver | None) -> PipelineStatus:
 
 def test_queries_are_told_with_their_lag(tmp_path: Path) -> None:
     driver = Driver(tmp_path, 4711)
-    assert "has not reported" in status(driver).told
+    assert "has not reported" in status(driver).note
     driver.status_file.write_text(json.dumps({"pid": 4711, "queries": [QUERY], "reload_error": None}))
     found = status(driver)
-    assert (found.is_enabled, found.pid, found.restarts, found.failures, found.told) == (True, 4711, 2, 3, "")
+    assert (found.is_enabled, found.pid, found.restarts, found.failures, found.note) == (True, 4711, 2, 3, "")
     (query,) = found.queries
     assert (query.name, query.state, query.lag, query.last_error) == ("q", "running", 7, "")
     assert query.figures["rows_read"] == 20
@@ -49,7 +49,7 @@ def test_queries_are_told_with_their_lag(tmp_path: Path) -> None:
 def test_figures_of_an_earlier_driver_are_said_to_be_that(tmp_path: Path) -> None:
     driver = Driver(tmp_path, 5)
     driver.status_file.write_text(json.dumps({"pid": 4, "queries": [QUERY]}))
-    assert "an earlier driver" in status(driver).told
+    assert "an earlier driver" in status(driver).note
 
 
 @cases("text", ["", "[]", '{"queries": 1}', '{"queries": [{"name": "q"}]}'])
@@ -58,7 +58,7 @@ def test_a_file_that_is_none_is_named(text: str, tmp_path: Path) -> None:
     driver.status_file.write_text(text)
     found = status(driver)
     assert (found.pid, found.queries) == (None, [])
-    assert "status.json cannot be read" in found.told
+    assert "status.json cannot be read" in found.note
 
 
 def test_a_node_without_one_says_so() -> None:

@@ -75,7 +75,6 @@ class Client:
 
         Args:
             data: Any number of packets, cut anywhere.
-            now_us: The time of the arrival, in microseconds since the epoch.
 
         Raises:
             RefusedError: The broker refused the connection or a subscription.

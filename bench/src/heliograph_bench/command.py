@@ -23,7 +23,6 @@ _DEFAULT_PORTS = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
 
 
 def add_parser(subparsers: Actions) -> None:
-    """Add `bench` and its workloads to the command's parser."""
     bench = subparsers.add_parser(
         "bench",
         help="load any MQTT broker and measure throughput and latency",
@@ -45,7 +44,6 @@ def add_parser(subparsers: Actions) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out what the options ask for; the exit code."""
     # Imported here so that the other commands start without uvloop and the load tool.
     from heliograph_bench.driver import execute
     from heliograph_bench.report import RunProgress
@@ -67,11 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _workload_of(args: argparse.Namespace) -> "Workload":
-    """The run that the options describe.
-
-    Raises:
-        WorkloadError: They do not go together.
-    """
     from heliograph_bench.endpoint import Transport
     from heliograph_bench.workload import DEFAULT_TOPICS, VERSIONS, Shape, Workload
 

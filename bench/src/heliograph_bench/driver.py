@@ -33,21 +33,13 @@ _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def execute(workload: Workload, on_progress: Callable[[RunProgress], None] | None = None) -> Result:
-    """Carry out a run and say what came of it. Ctrl-C (and SIGTERM) end it early and orderly.
-
-    Args:
-        workload: What to do.
-        on_progress: Called about once a second, from the event loop.
-
-    Raises:
-        WorkloadError: The run needs more open files than the system allows this process.
-    """
+    """Carry out a run and say what came of it. Ctrl-C (and SIGTERM) end it early and orderly."""
     _allow_descriptors(workload.publishers + workload.subscribers + workload.idle)
     return uvloop.run(Run(workload, on_progress).carry_out())
 
 
 class Run:
-    """One run from the first connection to the last message; made for one `carry_out` and then thrown away."""
+    """One run from the first connection to the last message, for one `carry_out`."""
 
     def __init__(self, workload: Workload, on_progress: Callable[[RunProgress], None] | None = None) -> None:
         self._workload = workload
@@ -103,7 +95,6 @@ class Run:
         return self._result
 
     def _fail(self, link: ClientLink, cause: str) -> None:
-        """A connection was refused or lost."""
         self._result.failures[cause] += 1
 
     def _on_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -137,7 +128,6 @@ class Run:
                 self._result.connect_latencies.record(max(now_us() - opened, 0))
 
     async def _load(self) -> None:
-        """The measured part of the run."""
         workload, result = self._workload, self._result
         before = resource.getrusage(resource.RUSAGE_SELF)
         began = time.perf_counter()
@@ -207,7 +197,6 @@ class Run:
                 progress = self._progress(now - began, progress)
 
     def _is_complete(self, seconds: float) -> bool:
-        """Whether the run has reached its goal."""
         workload, result = self._workload, self._result
         if not any(link.is_open for link in self._links):
             return True
@@ -292,11 +281,7 @@ class Run:
 
 
 def _allow_descriptors(clients: int) -> None:
-    """Raise this process's limit of open files to what the clients need.
-
-    Raises:
-        WorkloadError: The hard limit is lower.
-    """
+    """Raise this process's limit of open files to what the clients need."""
     needed = clients + _SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:

@@ -13,8 +13,6 @@ from heliograph_bench.websocket import Frames, OpeningHandshake
 
 
 class Transport(StrEnum):
-    """What carries MQTT."""
-
     TCP = "tcp"
     TLS = "tls"
     WS = "ws"
@@ -22,35 +20,27 @@ class Transport(StrEnum):
 
     @property
     def encrypted(self) -> bool:
-        """Whether it is inside TLS."""
         return self in (Transport.TLS, Transport.WSS)
 
     @property
     def framed(self) -> bool:
-        """Whether it is inside WebSocket frames."""
         return self in (Transport.WS, Transport.WSS)
 
 
 class LoadConversation(Protocol):
-    """Who speaks over a connection: the methods of an asyncio protocol, and one for a refusal before it stands."""
+    """The methods of an asyncio protocol, and one for a connection that cannot be made."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+    def data_received(self, data: bytes) -> None: ...
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+    def connection_lost(self, exc: Exception | None) -> None: ...
 
-    def pause_writing(self) -> None:
-        """The socket is full."""
+    def pause_writing(self) -> None: ...
 
-    def resume_writing(self) -> None:
-        """The socket takes more."""
+    def resume_writing(self) -> None: ...
 
-    def fail(self, cause: str) -> None:
-        """The connection cannot be used."""
+    def fail(self, cause: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -68,11 +58,7 @@ class Endpoint:
     path: str | None = None
 
     async def connect(self, conversation: LoadConversation) -> None:
-        """Open a connection for `conversation`.
-
-        Raises:
-            OSError: It cannot be opened.
-        """
+        """Open a connection for `conversation`."""
         protocol = conversation if self.path is None else _WebSocket(conversation, self._authority, self.path)
         loop = asyncio.get_running_loop()
         await loop.create_connection(
@@ -89,7 +75,6 @@ class Endpoint:
 
 
 def without_delay(transport: asyncio.BaseTransport) -> None:
-    """Send small packets at once."""
     transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
@@ -104,14 +89,12 @@ class _WebSocket(asyncio.Transport):
         self._frames = Frames()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the WebSocket."""
         self._below = cast(asyncio.Transport, transport)
         without_delay(transport)
         if self._handshake is not None:
             self._below.write(self._handshake.request)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on the payload of frames."""
         try:
             payload = self._unframe(data)
         except (BrokerRefusedError, ProtocolError) as error:
@@ -137,7 +120,6 @@ class _WebSocket(asyncio.Transport):
         return self._frames.receive(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hand it on."""
         if self._handshake is not None:
             self._above.fail("the server closed the connection during the WebSocket handshake")
         elif exc is None and self._frames.closed is not None:
@@ -146,34 +128,27 @@ class _WebSocket(asyncio.Transport):
             self._above.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Hand it on."""
         self._above.pause_writing()
 
     def resume_writing(self) -> None:
-        """Hand it on."""
         self._above.resume_writing()
 
     def eof_received(self) -> bool:
-        """The server will send nothing more, so there is nothing to stay for."""
+        """The server sends nothing more, so the connection can close."""
         return False
 
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
-        """Send bytes as one frame."""
         self._below.write(self._frames.data(bytes(data)))
 
     def close(self) -> None:
-        """Say goodbye and close."""
         self._below.write(self._frames.close())
         self._below.close()
 
     def abort(self) -> None:
-        """Close without sending what is still to be sent."""
         self._below.abort()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When to pause writing."""
         self._below.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the socket's transport knows."""
         return self._below.get_extra_info(name, default)

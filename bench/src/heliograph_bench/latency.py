@@ -24,7 +24,6 @@ class Latencies:
         return f"Latencies(count={self.count}, p50={self.percentile(50)} us, max={self.max_us} us)"
 
     def record(self, latency_us: int, times: int = 1) -> None:
-        """Count `times` messages of one latency."""
         shift = max(latency_us.bit_length() - _SUB_BITS - 1, 0)
         bucket = (shift << _SUB_BITS) + (latency_us >> shift)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + times
@@ -47,7 +46,6 @@ class Latencies:
 
 
 def _upper_end(bucket: int) -> int:
-    """The largest latency that falls into a bucket."""
     if bucket < 2 * _SUB:
         return bucket
     shift = (bucket >> _SUB_BITS) - 1

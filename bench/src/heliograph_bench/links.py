@@ -31,7 +31,6 @@ class ClientLink(asyncio.Protocol):
     """One connection of a run, from its opening to its loss; owned by the run.
 
     Args:
-        client: Whose connection it is.
         on_failure: Called once, with the cause, if the connection is refused, or lost before `close`.
     """
 
@@ -62,29 +61,24 @@ class ClientLink(asyncio.Protocol):
         return False
 
     def close(self) -> None:
-        """Say goodbye and close; a no-op on a connection that is gone."""
         self._closing = True
         if self.is_open:
             self._transport.write(packets.DISCONNECT_PACKET)
             self._transport.close()
 
     def abort(self) -> None:
-        """Close without sending what is still to be sent."""
         if self.is_open:
             self._transport.abort()
 
     async def closed(self) -> None:
-        """Wait until the connection is gone."""
         if self._lost is not None:
             await self._lost
 
     def ping(self) -> None:
-        """Send a PINGREQ."""
         if self.is_open:
             self._transport.write(packets.PINGREQ_PACKET)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send CONNECT."""
         wire = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
         self._transport = wire
         self._lost = asyncio.get_running_loop().create_future()
@@ -94,7 +88,6 @@ class ClientLink(asyncio.Protocol):
         wire.write(self.client.connect())
 
     def data_received(self, data: bytes) -> None:
-        """Let the client answer."""
         self._receive(data, time.time_ns() // 1000)
 
     def _receive(self, data: bytes, now: int) -> None:
@@ -110,7 +103,6 @@ class ClientLink(asyncio.Protocol):
             self._settle(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the loss unless the run is over."""
         self.is_open = False
         if not self._closing:
             farewell = self.client.farewell
@@ -120,7 +112,6 @@ class ClientLink(asyncio.Protocol):
             self._lost.set_result(None)
 
     def fail(self, cause: str) -> None:
-        """Give the connection up, and say why."""
         if not self._failed:
             self._failed = True
             self._on_failure(self, cause)
@@ -130,7 +121,6 @@ class ClientLink(asyncio.Protocol):
             self._transport.abort()
 
     def _settle(self, ready: bool) -> None:
-        """Tell `open` how the handshake ended."""
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(ready)
 
@@ -157,17 +147,15 @@ class Flow:
         return False
 
     def sent(self, count: int) -> None:
-        """So many messages are to reach subscribers."""
         self._on_the_way += count
 
     def arrived(self, count: int, now: int) -> None:
-        """So many have."""
         self._on_the_way -= count
         if self._waiting and self._on_the_way <= self._limit // 2:
             self._resume(now)
 
     def give_up(self, now: int) -> None:
-        """Nothing arrives any more: the rest was dropped by the broker, and publishing goes on."""
+        """Nothing arrives any more: the broker dropped the rest, and publishing goes on."""
         self._on_the_way = 0
         self._resume(now)
 
@@ -178,8 +166,6 @@ class Flow:
 
 
 class SubscriberLink(ClientLink):
-    """A connection that receives, and says so to its flow."""
-
     client: Receiver
 
     def __init__(self, client: Receiver, on_failure: Callable[[ClientLink, str], None], flow: Flow | None) -> None:
@@ -187,7 +173,6 @@ class SubscriberLink(ClientLink):
         self._flow = flow
 
     def data_received(self, data: bytes) -> None:
-        """Let the client answer."""
         now = time.time_ns() // 1000
         before = self.client.received
         self._receive(data, now)
@@ -228,21 +213,17 @@ class PublisherLink(ClientLink):
 
     @property
     def finished(self) -> bool:
-        """Whether it will publish nothing more."""
         return not self.is_open or self._out_of_time or self.client.sent >= self._count
 
     @property
     def settled(self) -> bool:
-        """Whether nothing of it is under way."""
         return not self.is_open or self.client.settled
 
     @property
     def next_due_us(self) -> float:
-        """When its next message is due, in microseconds since the epoch."""
         return self._started_us + self.client.sent * self._interval_us
 
     def start(self, started_us: int, duration_s: float | None) -> None:
-        """Begin to publish."""
         self._started_us = started_us
         if duration_s is not None:
             self._stop_us = started_us + int(duration_s * 1e6)
@@ -281,18 +262,15 @@ class PublisherLink(ClientLink):
         self.pump(now_us())
 
     def data_received(self, data: bytes) -> None:
-        """Let the client answer, and use the room that acknowledgements made."""
         now = time.time_ns() // 1000
         self._receive(data, now)
         if self._started_us:
             self.pump(now)
 
     def pause_writing(self) -> None:
-        """The socket is full."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """The socket takes more."""
         self._paused = False
         self.pump(now_us())
 

@@ -65,11 +65,7 @@ class PublishLayout:
 
     @classmethod
     def of(cls, data: bytes, at: int, length: int, body: int, version: int) -> "PublishLayout":
-        """Read a PUBLISH.
-
-        Raises:
-            MalformedPacketError: Its topic or its properties are longer than itself.
-        """
+        """Read a PUBLISH."""
         qos = (data[at] >> 1) & 3
         packet_id = body + 2 + ((data[at + body] << 8) | data[at + body + 1]) if length >= body + 2 else length + 1
         payload = packet_id + (2 if qos else 0)
@@ -125,12 +121,7 @@ def packet(header: int, body: bytes) -> bytes:
 
 
 def read_connack(body: bytes, version: int) -> GrantedLimits:
-    """What the broker granted.
-
-    Raises:
-        RefusedError: It refused the connection.
-        ProtocolError: The packet is not a CONNACK of this version.
-    """
+    """What the broker granted."""
     if len(body) < 2:
         raise MalformedPacketError(f"a CONNACK of {len(body)} bytes; at least 2 are needed")
     code = body[1]
@@ -153,12 +144,7 @@ def read_connack(body: bytes, version: int) -> GrantedLimits:
 
 
 def read_suback(body: bytes, version: int, qos: int) -> int:
-    """How many subscriptions the broker granted.
-
-    Raises:
-        RefusedError: It refused one, or granted a lower QoS than the run is to measure.
-        ProtocolError: The packet is not a SUBACK of this version.
-    """
+    """How many subscriptions the broker granted."""
     at = 2
     if version == V5:
         _, at = decode_properties(body, 2, len(body), props.ALLOWED_ACK)
@@ -173,17 +159,14 @@ def read_suback(body: bytes, version: int, qos: int) -> int:
 
 
 def read_disconnect(body: bytes) -> str:
-    """Why the broker closes the connection (MQTT 5 only)."""
     return describe(body[0]) if body else describe(rc.SUCCESS)
 
 
 def describe(code: int) -> str:
-    """A reason code as people read it."""
     return f"{rc.name_of(code).replace('_', ' ')} (0x{code:02x})"
 
 
 def _reason(connack: bytes) -> str:
-    """The reason string of a refusing CONNACK, if it carries a readable one."""
     try:
         refused, _ = decode_properties(connack, 2, len(connack), props.ALLOWED_CONNACK)
     except MalformedPacketError:

@@ -61,7 +61,6 @@ class Publisher(Client):
 
     @property
     def room(self) -> int:
-        """How many messages may be published now."""
         if not self.qos:
             return UNLIMITED
         window = min(self._window, self.limits.receive_maximum)
@@ -69,7 +68,6 @@ class Publisher(Client):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing waits for an acknowledgement."""
         return self._inflight == 0
 
     def publish(self, count: int, timestamp_us: int) -> bytes:
@@ -135,7 +133,6 @@ class Publisher(Client):
         return count * length
 
     def _release(self, high: bytes, low: bytes) -> None:
-        """Take acknowledged ids out of the window."""
         count = len(high)
         if count > self._inflight:
             raise ProtocolError(f"{count} acknowledgements for {self._inflight} messages in flight")

@@ -32,7 +32,6 @@ class RunProgress:
         return RunProgress(self.seconds, sent, acked, (self.received - last.received) / span, self.connections)
 
     def line(self) -> str:
-        """One line for a person who waits."""
         return (
             f"{self.seconds:5.0f} s  sent {self.sent:>11,.0f}/s  acknowledged {self.acked:>11,.0f}/s  "
             f"received {self.received:>11,.0f}/s  connections {self.connections}"
@@ -73,7 +72,6 @@ class Result:
         self.seconds = (last_us - began_us) / 1e6 if last_us > began_us else wall_s
 
     def per_second(self, messages: int) -> float:
-        """A rate over the measured time."""
         return messages / self.seconds if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, object]:
@@ -108,7 +106,6 @@ class Result:
         }
 
     def text(self) -> str:
-        """The result for people."""
         workload = self.workload
         lines = [_headline(workload)]
         lines.append(
@@ -120,7 +117,6 @@ class Result:
         return "\n".join(lines)
 
     def _measured(self) -> list[str]:
-        """The rows of a run that got as far as its messages."""
         workload = self.workload
         lines = []
         if workload.shape is Shape.CONNECT:

@@ -46,9 +46,6 @@ def run_length(data: bytes, at: int, length: int, shape: Iterable[int]) -> int:
     """How many packets of `length` bytes follow one another from `at` with equal first bytes and bytes at `shape`.
 
     Args:
-        data: What was received.
-        at: Where a complete packet begins.
-        length: Its length.
         shape: Offsets in the packet, beyond 0, of the bytes that decide that the next one is of the same shape.
     """
     count = (len(data) - at) // length
@@ -63,7 +60,6 @@ def run_length(data: bytes, at: int, length: int, shape: Iterable[int]) -> int:
 
 
 def id_columns(data: bytes, at: int, length: int, count: int, offset: int) -> tuple[bytes, bytes]:
-    """High and low bytes of the packet ids of a run."""
     end = at + count * length
     return data[at + offset : end : length], data[at + offset + 1 : end : length]
 
@@ -74,7 +70,6 @@ def id_sequence(first: int, count: int) -> tuple[bytes, bytes]:
 
 
 def id_after(first: int, count: int) -> int:
-    """The packet id `count` places after `first`."""
     return (first - 1 + count) % IDS_MAX + 1
 
 

@@ -65,7 +65,7 @@ class Receiver(Client):
         return count * length
 
     def _layout(self, data: bytes, at: int, length: int, body: int) -> PublishLayout:
-        """Where things lie in the PUBLISH at `at`, remembered by the bytes that decide it."""
+        """The layout of the PUBLISH at `at`, kept by the bytes that decide it."""
         key = data[at : at + body + 2]
         layout = self._layouts.get(key)
         if layout is not None and (self.version != packets.V5 or data[at + layout.payload - 1] == 0):

@@ -33,12 +33,7 @@ _TABLES: Final = tuple(bytes(byte ^ key for byte in range(256)) for key in range
 
 
 class OpeningHandshake:
-    """The opening handshake of one connection; done when `finish` has given the first bytes behind it.
-
-    Args:
-        host: What the `Host` header says.
-        path: What is asked for, from its slash.
-    """
+    """The opening handshake of one connection; done when `finish` has given the first bytes behind it."""
 
     def __init__(self, host: str, path: str) -> None:
         self._key = base64.b64encode(secrets.token_bytes(16))
@@ -50,11 +45,7 @@ class OpeningHandshake:
         ).encode()
 
     def receive(self, data: bytes) -> bytes | None:
-        """Take what the server answers: the bytes behind its answer, None while that is incomplete.
-
-        Raises:
-            RefusedError: The server does not speak MQTT over WebSocket at that path.
-        """
+        """Take what the server answers: the bytes behind its answer, None while that is incomplete."""
         self._answer += data
         head, end, rest = self._answer.partition(b"\r\n\r\n")
         if not end:
@@ -89,19 +80,13 @@ class Frames:
         self.closed: str | None = None  # why the server closes, once it does
 
     def data(self, payload: bytes) -> bytes:
-        """One binary frame."""
         return self._frame(_BINARY, payload)
 
     def close(self) -> bytes:
-        """The frame that says goodbye."""
         return self._frame(_CLOSE, b"")
 
     def receive(self, data: bytes) -> bytes:
-        """The payload that a piece of the stream carries.
-
-        Raises:
-            MalformedPacketError: A frame that no server may send.
-        """
+        """The payload that a piece of the stream carries."""
         if self._rest:
             data = self._rest + data
         parts: list[bytes] = []
@@ -149,7 +134,6 @@ class Frames:
 
 
 def accept_key(key: bytes) -> bytes:
-    """What a server answers to the key of a handshake."""
     return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
 
 

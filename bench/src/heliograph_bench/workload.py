@@ -25,8 +25,6 @@ VERSIONS: Final = {"3.1.1": packets.V3_1_1, "5": packets.V5}
 
 
 class Shape(StrEnum):
-    """How publishers and subscribers face one another."""
-
     PUB = "pub"
     SUB = "sub"
     PAIR = "pair"
@@ -56,10 +54,6 @@ class Workload:
     """One run.
 
     Args:
-        shape: How publishers and subscribers face one another.
-        publishers: Number of publishing clients.
-        subscribers: Number of subscribing clients.
-        idle: Number of clients that only connect.
         topic: Topic of each publisher, or filter of each subscriber of a `sub` run: `%i` is the client's number
             (from 1), `%c` its client id.
         count: Messages per publisher; for a `sub` run messages in all. None: no limit.
@@ -74,9 +68,6 @@ class Workload:
         drain_s: How long to wait without progress for messages that are still missing.
         precise: Publish each message of a `rate` when it is due, by busy waiting, and not those of a millisecond
             together.
-        cafile: A file of certificates to trust in place of the system's, where the transport is encrypted.
-        insecure: Trust any certificate.
-        ws_path: The WebSocket's path, where the transport is one.
     """
 
     shape: Shape
@@ -127,11 +118,7 @@ class Workload:
             raise WorkloadError(f"--ws-path {self.ws_path}: a path such as /mqtt is expected")
 
     def endpoint(self) -> Endpoint:
-        """Where the clients connect to.
-
-        Raises:
-            WorkloadError: `cafile` holds no certificates.
-        """
+        """Where the clients connect to."""
         tls: ssl.SSLContext | None = None
         if self.transport.encrypted:
             try:
@@ -189,7 +176,6 @@ class Workload:
         return self.topic.replace("%i", str(number)).replace("%c", self._clientid(role, number))
 
     def _filter(self, number: int) -> str:
-        """What subscriber `number` subscribes to."""
         if self.shape is Shape.SUB:
             return self._fill("sub", number)
         if self.shape is Shape.PAIR:

@@ -30,7 +30,6 @@ class ActionFigures:
 
     Attributes:
         state: Of its query, in the words of the driver; empty while there is none.
-        error: Why it failed last.
         lag: Rows that wait; None where that is not known.
     """
 
@@ -43,7 +42,6 @@ class ActionFigures:
     _zero: Counter[str] = field(default_factory=Counter)
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """Take what the driver says of its query."""
         self.state, self.error, self.lag = str(row["state"]), str(row.get("last_error") or ""), row.get("lag")
         written, refused = int(row["rows_written"]), int(row["rows_refused"])
         retries = row.get("sink_figures", {}).get("retries", 0)
@@ -57,7 +55,6 @@ class ActionFigures:
         self.state, self.lag = "", None
 
     def reset(self) -> None:
-        """Count from zero."""
         self._zero = self._before + self._now
         self.rate = CountRate()
 
@@ -65,7 +62,6 @@ class ActionFigures:
         return self._before[name] + self._now[name] - self._zero[name]
 
     def numbers(self) -> dict[str, int]:
-        """The counts by the names that EMQX has."""
         counts = {name: self.count(name) for name in COUNTED}
         return {**counts, **dict.fromkeys(_NEVER, 0), "queuing": self.lag or 0, "queuing_bytes": 0}
 
@@ -88,11 +84,10 @@ class PipelineFigures:
         return self._of.setdefault(query, ActionFigures())
 
     def keep(self, queries: set[str]) -> None:
-        """Forget those of all others."""
         self._of = {query: figures for query, figures in self._of.items() if query in queries}
 
     def read(self, file: Path) -> Mapping[str, Any] | None:
-        """What the driver has written since this was last asked; None for nothing. Called in a thread."""
+        """What the driver has written since the last call; None for nothing. Called in a thread."""
         try:
             written_at = file.stat().st_mtime_ns
             if written_at == self._seen:
@@ -104,7 +99,6 @@ class PipelineFigures:
         return document if isinstance(document, dict) else None
 
     def take(self, document: Mapping[str, Any]) -> None:
-        """Take what the driver wrote."""
         self.pid, self.problem = document.get("pid"), str(document.get("reload_error") or "")
         rows = {row["name"]: row for row in document.get("queries", ())}
         for query, figures in self._of.items():
@@ -114,7 +108,6 @@ class PipelineFigures:
                 figures.end()
 
     def end(self) -> None:
-        """The driver does not run any more."""
         self.pid = None
         for figures in self._of.values():
             figures.end()
@@ -129,10 +122,6 @@ class PipelineFigures:
 
 
 def query_name(action_id: str) -> str:
-    """The name of the query for an action: of its type and name, and no other action's.
-
-    Args:
-        action_id: Type and name, as `http:my_action`.
-    """
+    """The name of the query for an action: of its type and name, and no other action's."""
     digest = hashlib.sha256(action_id.encode()).hexdigest()[:8]
     return f"action_{_NOT_IN_NAMES.sub('_', action_id)[:_NAME_LENGTH_MAX]}_{digest}"

@@ -33,7 +33,6 @@ class ActionsFile:
 
     Attributes:
         text: HOCON; it may hold secrets.
-        actions: The ids of the actions, as `http:my_action`.
     """
 
     text: str
@@ -44,9 +43,6 @@ def actions_file(config: Config) -> ActionsFile:
     """The file for a configuration.
 
     An action is in it while a rule names it: without, there is nothing to wait for.
-
-    Raises:
-        SecretError: The file of a secret cannot be read.
     """
     running = running_actions(config.connectors, config.actions) & rules_by_action(config.rule_engine).keys()
     rules: dict[str, Any] = {}
@@ -88,7 +84,7 @@ def probe_section(connector: ConnectorConfig, action: ActionConfig) -> dict[str,
 
 
 def sample_action(kind: str) -> ActionConfig:
-    """An action of a type, with which its connector can be tested."""
+    """An action of a type, to test its connector."""
     sql = SqlParameters(sql="SELECT ${x}")
     samples: dict[str, Callable[[], ActionConfig]] = {
         "http": lambda: HttpAction(connector=""),

@@ -23,8 +23,6 @@ _AT_ONCE_MAX: Final = 16  # so that many servers that do not answer cost few soc
 
 @dataclass(slots=True)
 class _Reach:
-    """What is known of one connector."""
-
     settings: "ConnectorConfig"
     status: str = CONNECTING
     reason: str = ""
@@ -33,11 +31,7 @@ class _Reach:
 
 
 class Reachability:
-    """The connectors of a node with what is known of them; owned by its part `actions`, in its event loop.
-
-    Args:
-        clock_s: Seconds on the monotonic clock.
-    """
+    """The connectors of a node with what is known of them; owned by its part `actions`, in its event loop."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -45,7 +39,7 @@ class Reachability:
         self._room = asyncio.Semaphore(_AT_ONCE_MAX)
 
     def use(self, connectors: Mapping[str, "ConnectorConfig"]) -> None:
-        """Use these, as `http:my_connector`; of one that stays as it is, what is known stays too."""
+        """Use these, as `http:my_connector`; an unchanged one keeps what is known of it."""
         for name in [name for name, reach in self._known.items() if connectors.get(name) != reach.settings]:
             self._forget(self._known.pop(name))
         for name, settings in connectors.items():
@@ -60,13 +54,11 @@ class Reachability:
                 self._begin(name, reach)
 
     async def look(self, name: str) -> None:
-        """Look at one now, and wait for what is seen."""
         reach = self._known.get(name)
         if reach is not None and reach.settings.enable:
             await asyncio.wait([self._begin(name, reach)])
 
     def state(self, name: str) -> tuple[str, str]:
-        """The status of one, and the reason."""
         reach = self._known.get(name)
         if reach is None:
             return DISCONNECTED, "there is no such connector"
@@ -111,7 +103,6 @@ async def unreachable_reason(connector: "ConnectorConfig") -> str:
 
 
 async def _problem(host: str, port: int, timeout_s: float) -> str | None:
-    """Why no connection can be made; None where one was."""
     try:
         async with asyncio.timeout(timeout_s):
             _, writer = await asyncio.open_connection(host, port)

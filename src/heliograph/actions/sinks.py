@@ -35,11 +35,7 @@ ROW: Final = "payload"
 
 
 def sink_of(connector: ConnectorConfig, action: ActionConfig) -> SinkSection:
-    """The sink to which the rows of an action go.
-
-    Raises:
-        SecretError: The file of a secret that has to be read now cannot be.
-    """
+    """The sink to which the rows of an action go."""
     return _without_none(_MAKERS[type(action)](connector, action))
 
 
@@ -49,18 +45,18 @@ def columns_of(action: ActionConfig) -> Mapping[str, str] | None:
 
 
 def _http(connector: HttpConnectorConfig, action: HttpAction) -> SinkSection:
-    said = action.parameters
-    headers = {**connector.headers, **said.headers}
+    given = action.parameters
+    headers = {**connector.headers, **given.headers}
     return {
         "type": "http",
-        "url": _joined(connector.url, of_row(said.path)),
-        "method": said.method.upper(),
+        "url": _joined(connector.url, of_row(given.path)),
+        "method": given.method.upper(),
         "headers": {name: of_row(text) for name, text in headers.items()} or None,
-        "body": of_row(said.body) if said.body else WHOLE,
+        "body": of_row(given.body) if given.body else WHOLE,
         "batch_rows": 1,
         "concurrency": connector.pool_size,
-        "timeout": _time(said.request_timeout),
-        "retry": {"attempts": said.max_retries + 1},
+        "timeout": _time(given.request_timeout),
+        "retry": {"attempts": given.max_retries + 1},
         "ssl": _tls(connector.tls),
     }
 
@@ -110,16 +106,16 @@ def _redis(connector: RedisConnectorConfig, action: RedisAction) -> SinkSection:
 
 
 def _kafka(connector: KafkaConnectorConfig, action: KafkaAction) -> SinkSection:
-    said, login = action.parameters, connector.authentication
-    headers = {one.kafka_ext_header_key: of_row(one.kafka_ext_header_value) for one in said.kafka_ext_headers}
+    given, login = action.parameters, connector.authentication
+    headers = {one.kafka_ext_header_key: of_row(one.kafka_ext_header_value) for one in given.kafka_ext_headers}
     return {
         "type": "kafka",
         "servers": ",".join(map(str, connector.servers)),
-        "topic": of_row(said.topic),
-        "key": of_row(said.message.key) or None,
-        "value": of_row(said.message.value) or None,
+        "topic": of_row(given.topic),
+        "key": of_row(given.message.key) or None,
+        "value": of_row(given.message.value) or None,
         "headers": headers or None,
-        "compression": said.compression,
+        "compression": given.compression,
         "mechanism": None if login is None else login.mechanism,
         "username": None if login is None else login.username,
         "password": None if login is None else _secret(login.password),
@@ -128,30 +124,30 @@ def _kafka(connector: KafkaConnectorConfig, action: KafkaAction) -> SinkSection:
 
 
 def _mqtt(connector: MqttConnectorConfig, action: MqttAction) -> SinkSection:
-    said = action.parameters
+    given = action.parameters
     return {
         "type": "mqtt",
         "server": str(connector.server),
         "clientid": connector.clientid_prefix or None,
         "username": connector.username,
         "password": _secret(connector.password),
-        "topic": of_row(said.topic),
-        "payload": of_row(said.payload) if said.payload else WHOLE,
-        "qos": said.qos,
-        "retain": said.retain,
+        "topic": of_row(given.topic),
+        "payload": of_row(given.payload) if given.payload else WHOLE,
+        "qos": given.qos,
+        "retain": given.retain,
         "window": connector.max_inflight,
         "ssl": _tls(connector.tls),
     }
 
 
 def _parquet(connector: TableConnectorConfig, action: ParquetAction) -> SinkSection:
-    said = action.parameters
-    return {"type": "parquet", **_table(connector, said.path, said.partition_by), "compression": said.compression}
+    given = action.parameters
+    return {"type": "parquet", **_table(connector, given.path, given.partition_by), "compression": given.compression}
 
 
 def _delta(connector: TableConnectorConfig, action: DeltaAction) -> SinkSection:
-    said = action.parameters
-    return {"type": "delta", **_table(connector, said.path, said.partition_by), "merge_schema": said.merge_schema}
+    given = action.parameters
+    return {"type": "delta", **_table(connector, given.path, given.partition_by), "merge_schema": given.merge_schema}
 
 
 def _table(connector: TableConnectorConfig, path: str, partition_by: tuple[str, ...]) -> SinkSection:
@@ -163,17 +159,17 @@ def _table(connector: TableConnectorConfig, path: str, partition_by: tuple[str, 
 
 
 def _iceberg(connector: IcebergConnectorConfig, action: IcebergAction) -> SinkSection:
-    said = action.parameters
+    given = action.parameters
     return {
         "type": "iceberg",
-        "table": said.table,
-        "partition_by": list(said.partition_by) or None,
+        "table": given.table,
+        "partition_by": list(given.partition_by) or None,
         "catalog": dict(connector.catalog) or None,
     }
 
 
 def _s3(connector: S3ConnectorConfig, action: S3Action) -> SinkSection:
-    said, transport = action.parameters, connector.transport_options
+    given, transport = action.parameters, connector.transport_options
     options = {
         "access_key": connector.access_key_id.reveal(),
         "secret_key": connector.secret_access_key.reveal(),
@@ -181,10 +177,10 @@ def _s3(connector: S3ConnectorConfig, action: S3Action) -> SinkSection:
         "scheme": "https" if transport.use_tls else "http",
     }
     return {
-        "type": _FILE_TYPES[said.container.type],
-        "path": f"s3://{said.bucket}/{said.key}",
-        "compression": said.container.compression,
-        "partition_by": list(said.partition_by) or None,
+        "type": _FILE_TYPES[given.container.type],
+        "path": f"s3://{given.bucket}/{given.key}",
+        "compression": given.container.compression,
+        "partition_by": list(given.partition_by) or None,
         "storage_options": options | ({"region": transport.region} if transport.region else {}),
     }
 

@@ -26,8 +26,6 @@ class ClientConnection:
     """A connection from its CONNECT to its end, used in a `with` block by one thread.
 
     Args:
-        target: Where to.
-        connect: The packet that it begins with.
         timeout_s: How long connecting, and each answer of the broker, may take.
         log: Called with a line for each packet.
 

@@ -27,8 +27,6 @@ class ReceivedMessage:
 
     Attributes:
         topic: Its topic, also where an alias stood for it.
-        packet: The PUBLISH.
-        properties: Its MQTT 5 properties.
     """
 
     def __init__(self, topic: str, packet: p.Publish, properties: Properties) -> None:
@@ -42,9 +40,7 @@ class BrokerAnswer:
 
     Attributes:
         kind: PUBLISH, SUBSCRIBE or UNSUBSCRIBE: what was asked.
-        packet_id: Of the packet that is answered.
         codes: One reason code for a PUBLISH, one for each filter otherwise.
-        properties: Of the answer.
     """
 
     def __init__(self, kind: int, packet_id: int, codes: Sequence[int], properties: Properties | None) -> None:
@@ -58,14 +54,10 @@ class ClientConversation:
     """One client's half of a conversation.
 
     Args:
-        connect: The packet that it begins with.
         log: Called with a line for each packet.
 
     Attributes:
         connack: The broker's answer, once it is there and accepts.
-        farewell: The broker's DISCONNECT, once it said that.
-        messages: What came, for the owner to take away.
-        answers: Likewise, of what was asked.
         pings_unanswered: PINGREQ packets without their answer.
     """
 

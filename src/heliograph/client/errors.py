@@ -45,10 +45,10 @@ class DeniedError(ClientError):
     code = "client_refused"
 
     def __init__(self, what: str, code: int, properties: props.Properties | None, version: int) -> None:
-        said = "" if properties is None else properties.strings.get(props.REASON_STRING, "")
+        reason = "" if properties is None else properties.strings.get(props.REASON_STRING, "")
         meaning = rc.name_of(code).replace("_", " ")
         number = f"0x{code:02x}" if version == p.V5 else f"code {rc.connack_return_code(code)}"
-        super().__init__(f"{what}: {meaning} ({number}){': ' if said else ''}{said}")
+        super().__init__(f"{what}: {meaning} ({number}){': ' if reason else ''}{reason}")
         self.exit_code = code if version == p.V5 else rc.connack_return_code(code)
 
 

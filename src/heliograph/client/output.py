@@ -20,7 +20,6 @@ def as_json(message: ReceivedMessage, when: datetime.datetime, *, payload_is_jso
     """One message as one line; a payload or property that is no UTF-8 text is `{"$base64": "..."}`.
 
     Args:
-        when: When it came.
         payload_is_json: Whether the payload stands in it as the JSON that it is, where it is some.
     """
     packet = message.packet

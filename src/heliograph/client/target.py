@@ -58,8 +58,6 @@ class BrokerTarget:
     """A broker's listener.
 
     Attributes:
-        host: Its name or address.
-        port: Its port.
         tls: How the broker's certificate is checked; None without TLS.
         ws_path: The WebSocket's path; None without WebSocket.
         unix_path: The path of a Unix socket, instead of host and port.

@@ -21,7 +21,6 @@ class WebSocketStream:
     """A WebSocket on a connection of its own.
 
     Args:
-        stream: The connection.
         url: What is asked for.
 
     Raises:

@@ -108,7 +108,7 @@ class PipelineAnswers:
             return proto.PipelineStatus(False, None, "", "", 0, 0, [], "this node runs no pipeline (pipeline.enable)")
         counts = process.statistics()
         pid = process.pid
-        queries, told = await asyncio.to_thread(_queries, process.status_file, pid)
+        queries, note = await asyncio.to_thread(_queries, process.status_file, pid)
         return proto.PipelineStatus(
             True,
             pid,
@@ -117,7 +117,7 @@ class PipelineAnswers:
             counts["pipeline.restarts"],
             counts["pipeline.failures"],
             queries,
-            told,
+            note,
         )
 
 

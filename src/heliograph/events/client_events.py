@@ -21,14 +21,13 @@ def connected(client: ClientInfo, connect: p.Connect, now_ms: int) -> dict[str, 
 
 
 def disconnected(client: ClientInfo, reason: str, now_ms: int) -> dict[str, object]:
-    """A client is not connected any more."""
     return {**_common(client, now_ms), "reason": reason, "disconnected_at": now_ms}
 
 
 def subscribed(
     clientid: str, client: ClientInfo | None, topic_filter: str, qos: int | None, now_ms: int
 ) -> dict[str, object]:
-    """A session has a subscription more, or one less (then `qos` is None)."""
+    """A session has one subscription more, or one less (then `qos` is None)."""
     fields: dict[str, object] = {
         "clientid": clientid,
         "username": None if client is None else client.username,

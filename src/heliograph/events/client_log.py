@@ -26,11 +26,7 @@ _TAKEN: Final = frozenset({"takenover", "discarded"})
 
 
 class ClientLog:
-    """Owned by `ClientLogPart`, which hooks in the callbacks that the log's level wants.
-
-    Args:
-        logger: Where lines go; named here, since it is the clients' own.
-    """
+    """Owned by `ClientLogPart`, which hooks in the callbacks that the log's level wants."""
 
     def __init__(self, logger: Logger, clock: Callable[[], int]) -> None:
         self._log = BoundedLog(logger, clock, _LINES_A_MINUTE)
@@ -55,15 +51,13 @@ class ClientLog:
             client.expiry_interval_s,
         )
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
-        """A client is not connected any more."""
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_more: object) -> None:
         more = ": another connection with this client id took its place" if reason in _TAKEN else ""
         self._log.write(INFO, "client %.200r at %s disconnected: %s%s", client.clientid, client.peername, reason, more)
 
     def on_check_authz_complete(
         self, client: ClientInfo, action: Action, topic: str, decision: Decision, _accumulator: object
     ) -> None:
-        """Log a denied publish or subscribe."""
         if decision.is_allowed:
             return
         minute = self._clock() // 60_000_000
@@ -81,12 +75,10 @@ class ClientLog:
             INFO, "client %.200r at %s may not %s %.200r%s", client.clientid, client.peername, to, topic, more
         )
 
-    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_told: object) -> None:
-        """A session has a subscription more."""
+    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_more: object) -> None:
         self._subscriptions.write(DEBUG, "client %.200r subscribed to %.200r at QoS %d", clientid, topic_filter, qos)
 
-    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_told: object) -> None:
-        """A session has a subscription less."""
+    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_more: object) -> None:
         self._subscriptions.write(DEBUG, "client %.200r unsubscribed from %.200r", clientid, topic_filter)
 
 
@@ -103,8 +95,7 @@ class ConflictWatch:
         self._taken: OrderedDict[str, list[int]] = OrderedDict()
         self._alarms = LastingAlarms(ALARM, alarms, clock, self.WINDOW_US, degrades=False)
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
-        """Callback of `client.disconnected`: count clients whose session was taken over."""
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_more: object) -> None:
         if reason not in _TAKEN:
             return
         now, clientid = self._clock(), short_text(client.clientid)
@@ -122,7 +113,6 @@ class ConflictWatch:
             self._alarms.happened(clientid, message, details)
 
     def tick(self) -> None:
-        """Forget what is long ago."""
         until = self._clock() - self.WINDOW_US
         while self._taken:
             clientid, times = next(iter(self._taken.items()))
@@ -132,5 +122,4 @@ class ConflictWatch:
         self._alarms.tick()
 
     def statistics(self) -> dict[str, int]:
-        """The alarms of client ids that are fought over."""
         return self._alarms.statistics()

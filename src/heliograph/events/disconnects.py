@@ -15,8 +15,6 @@ class Disconnect(NamedTuple):
 
     Attributes:
         clientid: The client id; of a very long one its beginning and a hash.
-        peername: From where it was connected.
-        listener: The listener, as `tcp:default`.
     """
 
     clientid: str
@@ -29,12 +27,7 @@ class Disconnect(NamedTuple):
 
 
 class DisconnectHistory:
-    """Keeps the newest disconnects; owned by `DisconnectsPart`.
-
-    Args:
-        size_max: How many.
-        now_us: The time, in microseconds since the epoch.
-    """
+    """Keeps the newest disconnects; owned by `DisconnectsPart`."""
 
     def __init__(self, size_max: int, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
@@ -42,11 +35,10 @@ class DisconnectHistory:
         self._kept: Ring[Disconnect] = Ring(size_max)
 
     def resize(self, size_max: int) -> None:
-        """Keep so many from now on."""
         self._size_max = size_max
         self._kept.resize(size_max)
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_more: object) -> None:
         self._kept.put(
             Disconnect(
                 short_text(client.clientid),

@@ -21,13 +21,7 @@ PREFIX: Final = "$events/"
 
 
 class EventMessages:
-    """Publishes events of one node; owned by `EventMessagesPart`, which hooks in those that are wanted.
-
-    Args:
-        outgoing: Where messages go.
-        now_us: The time, in microseconds since the epoch.
-        find_client: The client that is connected with a client id, if there is one.
-    """
+    """Publishes events of one node; owned by `EventMessagesPart`, which hooks in those that are wanted."""
 
     def __init__(
         self, outgoing: SystemMessageQueue, now_us: Callable[[], int], find_client: Callable[[str], ClientInfo | None]
@@ -45,16 +39,16 @@ class EventMessages:
             fields["conn_props"] = _shown(connect.properties.named())
             self._put("client_connected", fields)
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_more: object) -> None:
         if self._outgoing.wants("$events/client_disconnected"):
             fields = client_events.disconnected(client, reason, self._now_ms())
             fields.update(_addresses(client))
             self._put("client_disconnected", fields)
 
-    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_told: object) -> None:
+    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_more: object) -> None:
         self._subscription("session_subscribed", clientid, topic_filter, qos)
 
-    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_told: object) -> None:
+    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_more: object) -> None:
         self._subscription("session_unsubscribed", clientid, topic_filter, None)
 
     def on_message_delivered(self, clientid: str, message: Message, _accumulator: object) -> None:

@@ -36,13 +36,7 @@ class TailedMessage:
 
 
 class MessageTail:
-    """What one looker-on gets; made by `MessageTails.open`, which it goes back to with `close`.
-
-    Args:
-        topic_filter: Which messages.
-        rate: How many of them a second at the most.
-        payload_max: Bytes of each payload.
-    """
+    """What one looker-on gets; made by `MessageTails.open`, which it goes back to with `close`."""
 
     def __init__(self, topic_filter: str, rate: int, payload_max: int) -> None:
         self.topic_filter = topic_filter
@@ -56,7 +50,6 @@ class MessageTail:
         self._looked_us = 0
 
     def offer(self, message: Message, now_us: int) -> None:
-        """A message of its filter is published."""
         passed_us, self._looked_us = now_us - self._looked_us, now_us
         self._allowed = min(float(self._rate), self._allowed + passed_us * self._rate / _SECOND_US)
         payload = message.payload[: self._payload_max]
@@ -72,7 +65,6 @@ class MessageTail:
         self.came.set()
 
     def take(self, count_max: int) -> list[TailedMessage]:
-        """The next messages, so many at the most."""
         taken = [self._waiting.popleft() for _ in range(min(count_max, len(self._waiting)))]
         if not self._waiting:
             self._waiting_bytes = 0
@@ -80,17 +72,12 @@ class MessageTail:
         return taken
 
     def take_left_out(self) -> int:
-        """How many messages were not taken since the last one that was."""
         left_out, self._left_out = self._left_out, 0
         return left_out
 
 
 class MessageTails:
-    """The tails of a node; owned by the control socket.
-
-    Args:
-        now_us: The time, in microseconds.
-    """
+    """The tails of a node; owned by the control socket."""
 
     def __init__(self, hooks: Hooks, now_us: Callable[[], int]) -> None:
         self._point = hooks.message_publish

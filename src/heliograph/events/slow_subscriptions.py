@@ -30,11 +30,8 @@ class SlowSubscriptions(DeliveryTimes):
     """Those that take longest, at most so many; owned by its part, joined to the broker while it is enabled.
 
     Args:
-        threshold_us: What takes no longer is not slow.
         measured: What is measured, of `delivery_times`.
-        count_max: How many are kept: the slowest.
         kept_us: How long one is kept after it was slow last.
-        now_us: The time, in microseconds since the epoch.
         began_us: When the session of a client began: messages from before then say nothing of the client.
     """
 
@@ -56,7 +53,6 @@ class SlowSubscriptions(DeliveryTimes):
         self._least: list[tuple[int, Key]] = []  # the fastest first; some stand there again, or not any more
 
     def on_slow(self, clientid: str, message: Message, took_us: int) -> None:
-        """A delivery took longer than the threshold."""
         key = (clientid, message.topic)
         known = self._slow.get(key)
         if known is None and len(self._slow) >= self._count_max and took_us <= self._fastest().took_us:
@@ -72,7 +68,6 @@ class SlowSubscriptions(DeliveryTimes):
             del self._slow[fastest.clientid, fastest.topic]
 
     def forget_old(self) -> None:
-        """Forget those that were not slow for long."""
         since_us = self._now_us() - self._kept_us
         for key in [key for key, one in self._slow.items() if one.seen_us < since_us]:
             del self._slow[key]
@@ -85,7 +80,6 @@ class SlowSubscriptions(DeliveryTimes):
         return len(self._slow)
 
     def __iter__(self) -> Iterator[SlowSubscription]:
-        """The slowest first."""
         return iter(sorted(self._slow.values(), key=lambda one: -one.took_us))
 
     def _note(self, took_us: int, key: Key) -> None:

@@ -28,13 +28,7 @@ class SysTopicMessages:
     """Publishes the `$SYS` topics of one node; owned by `SysTopicsPart`, which ticks it.
 
     Args:
-        node_name: The name of the node.
-        version: The version of the program.
-        outgoing: Where messages go.
         numbers: Gives the values of some metrics; only those that are looked at are asked for.
-        now_us: The time, in microseconds since the epoch.
-        datetime: That time as people read it, RFC 3339.
-        find_client: The client that is connected with a client id, if there is one.
         settings: How often what is published.
     """
 
@@ -64,17 +58,13 @@ class SysTopicMessages:
     # --- by time
 
     def use(self, settings: SysTopics) -> None:
-        """Publish at the intervals of these settings, beginning with the next tick, at which both are due."""
+        """Publish at the intervals of these settings; both are due at the next tick."""
         self._interval_us = _microseconds(settings.sys_msg_interval)
         self._heartbeat_us = _microseconds(settings.sys_heartbeat_interval)
         self._next_round_us = self._next_heartbeat_us = 0
 
     def tick(self, uptime_us: int) -> None:
-        """Publish what is due; the first tick publishes everything.
-
-        Args:
-            uptime_us: Microseconds on the monotonic clock.
-        """
+        """Publish what is due; the first tick publishes everything."""
         if self._started_us is None:
             self._started_us = uptime_us
         if self._heartbeat_us is not None and uptime_us >= self._next_heartbeat_us:
@@ -104,23 +94,19 @@ class SysTopicMessages:
     # --- callbacks of hook points
 
     def on_client_connected(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
-        """Publish `clients/<clientid>/connected`."""
         topic = self._client_topic(client.clientid, "connected")
         if topic is not None:
             self._put_fields(topic, client_events.connected(client, connect, self._now_us() // 1000))
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
-        """Publish `clients/<clientid>/disconnected`."""
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_more: object) -> None:
         topic = self._client_topic(client.clientid, "disconnected")
         if topic is not None:
             self._put_fields(topic, client_events.disconnected(client, reason, self._now_us() // 1000))
 
-    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_told: object) -> None:
-        """Publish `clients/<clientid>/subscribed`."""
+    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_more: object) -> None:
         self._subscription("subscribed", clientid, topic_filter, qos)
 
-    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_told: object) -> None:
-        """Publish `clients/<clientid>/unsubscribed`."""
+    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_more: object) -> None:
         self._subscription("unsubscribed", clientid, topic_filter, None)
 
     def statistics(self) -> dict[str, int]:

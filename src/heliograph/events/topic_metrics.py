@@ -20,7 +20,6 @@ class CountedTopic:
     """The counts of one topic.
 
     Attributes:
-        created_us: Since when it is counted, in microseconds since the epoch.
         reset_us: When its counts were set to 0; 0 for never.
         counts: By the order of `NAMES`.
         rates: What came in a second, likewise.
@@ -35,14 +34,12 @@ class CountedTopic:
         self._before = [0] * len(NAMES)
 
     def reset(self, now_us: int) -> None:
-        """Begin with 0."""
         self.reset_us = now_us
         self.counts = [0] * len(NAMES)
         self.rates = [0.0] * len(NAMES)
         self._before = [0] * len(NAMES)
 
     def look(self, passed_us: int) -> None:
-        """So much time has passed since the last look."""
         self.rates = [
             round((now - before) * 1e6 / passed_us, 2) for now, before in zip(self.counts, self._before, strict=True)
         ]
@@ -50,11 +47,7 @@ class CountedTopic:
 
 
 class TopicMetrics(Tracer):
-    """Counts the messages of some topics; owned by its part. Messages of other topics do not pay for it.
-
-    Args:
-        now_us: The time, in microseconds since the epoch.
-    """
+    """Counts the messages of some topics; owned by its part. Messages of other topics do not pay for it."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         super().__init__()
@@ -95,7 +88,6 @@ class TopicMetrics(Tracer):
     # --- called by the kernel
 
     def on_message_publish(self, message: Message) -> None:
-        """Callback of `message.publish`, which is called for topics that are counted."""
         counted = self._topics.get(message.topic)
         if counted is not None:
             message.is_traced = True
@@ -108,7 +100,6 @@ class TopicMetrics(Tracer):
             message.is_traced = True
 
     def on_dropped(self, message: Message, reason: str) -> None:
-        """A message goes no further."""
         counted = self._topics.get(message.topic)
         if counted is not None:
             counted.counts[_DROPPED] += 1
@@ -116,7 +107,6 @@ class TopicMetrics(Tracer):
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:
-        """Something became of a message at a receiver."""
         counted = self._topics.get(message.topic)
         if counted is None:
             return

@@ -29,7 +29,7 @@ _LEVELS: Final = {
 
 
 class Counts:
-    """What became of the messages that a stage was for; they go on when a stage of the same name replaces it."""
+    """What became of the messages that a stage was for; the next stage of the same name goes on with them."""
 
     __slots__ = ("failed", "matched", "succeeded")
 
@@ -37,7 +37,6 @@ class Counts:
         self.reset()
 
     def reset(self) -> None:
-        """Begin at zero."""
         self.matched = 0
         self.succeeded = 0
         self.failed = 0
@@ -47,7 +46,7 @@ class Counts:
 
 
 class Stage:
-    """One validation or transformation, ready to be used; owned by its chain."""
+    """One validation or transformation; owned by its chain."""
 
     __slots__ = ("action", "counts", "level", "log", "name", "topics")
 
@@ -61,7 +60,6 @@ class Stage:
 
     @property
     def is_refusing(self) -> bool:
-        """Whether a failure ends the message."""
         return self.action != "ignore"
 
     def __repr__(self) -> str:
@@ -76,9 +74,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
     """The stages of one kind on a node; from `start` to `stop` a callback of `message.publish` while there are any.
 
     Args:
-        broker: The kernel.
         title: What a stage is called in log entries.
-        root: What their metrics begin with.
         result: The metrics of all messages: `messages.RESULT_succeeded` and `messages.RESULT_failed`.
         failed_point: The hook point that reports failures.
         logger: Where failures are logged, a few a minute for each stage.
@@ -106,43 +102,31 @@ class PolicyChain(Generic[SettingsT, StageT]):
         }
 
     def start(self, priority: int) -> None:
-        """Take part in publishing, at that priority among the callbacks."""
         self._priority = priority
         self._hook_in()
 
     def stop(self) -> None:
-        """Take no part in publishing any more."""
         self._priority = None
         self._hook_in()
 
     def replace(self, settings: Sequence[SettingsT]) -> None:
-        """Replace the stages, from the next message on; those that are not enabled are left out.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used; those before stay.
-        """
+        """Replace the stages, from the next message on; those that are not enabled are left out."""
         self.prepare(settings)()
 
     def prepare(self, settings: Sequence[SettingsT]) -> Callable[[], None]:
-        """Make other stages ready; what is returned puts them in the place of those before.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used.
-        """
+        """Make other stages ready; what is returned puts them in the place of those before."""
         return partial(
             self._install, [self._stage(one, number) for number, one in enumerate(settings, 1) if one.enable]
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the stages that take part, in their order."""
         return tuple(stage.name for stage in self._stages)
 
     def wants(self, topic: str) -> bool:
         return bool(self._index.find(topic))
 
     def on_message_publish(self, message: Message) -> object:
-        """Callback of `message.publish`."""
         raise NotImplementedError
 
     def rewrite_only(self, message: Message) -> Message | None:
@@ -150,7 +134,6 @@ class PolicyChain(Generic[SettingsT, StageT]):
         return message
 
     def samples(self) -> list[Sample]:
-        """What became of messages, in all and for each stage by its name."""
         numbers = {"succeeded": self._passed_count, "failed": self._failed_count}
         found = plain({f"messages.{self._result}_{name}": count for name, count in numbers.items()})
         for stage in self._stages:
@@ -158,21 +141,17 @@ class PolicyChain(Generic[SettingsT, StageT]):
         return found
 
     def counts_of(self, name: str) -> dict[str, int]:
-        """What the stage of a name counted; zeros where none takes part."""
         return next((stage.counts for stage in self._stages if stage.name == name), Counts()).numbers()
 
     def reset(self, name: str) -> None:
-        """Reset the counters of the stage of a name."""
         for stage in self._stages:
             if stage.name == name:
                 stage.counts.reset()
 
     def _stage(self, settings: SettingsT, number: int) -> StageT:
-        """Make a stage; `number` is its place in the list, counted from 1."""
         raise NotImplementedError
 
     def _install(self, stages: Sequence[StageT]) -> None:
-        """Replace the stages; the counts of a name go on."""
         before = {stage.name: stage.counts for stage in self._stages}
         index: TopicIndex[StageT] = TopicIndex()
         for position, stage in enumerate(stages):
@@ -183,7 +162,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         self._hook_in()
 
     def _hook_in(self) -> None:
-        """Be a callback exactly while there is something to do, and have topics asked about again."""
+        """Be a callback while there are stages, and look at topics again."""
         point = self._broker.hooks.message_publish
         callback: Callback = self.on_message_publish
         wanted = self._priority is not None and bool(self._stages)
@@ -219,6 +198,5 @@ class PolicyChain(Generic[SettingsT, StageT]):
 
 
 def bounded(text: str) -> str:
-    """A problem in one line that is not too long for a log."""
     line = " ".join(text[: 4 * _PROBLEM_LENGTH_MAX].split())
     return line if len(line) <= _PROBLEM_LENGTH_MAX else f"{line[:_PROBLEM_LENGTH_MAX]}..."

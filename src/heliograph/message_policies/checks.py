@@ -29,12 +29,7 @@ _log: Final = logging.getLogger(__name__)
 def compile_check(
     settings: ValidationCheck, path: tuple[str, ...], environment: Environment, columns: ColumnsOfMessages
 ) -> Check:
-    """The check that settings describe.
-
-    Raises:
-        MessagePolicyError: There is no such schema, the SQL is not valid, or one of them may keep the
-            event loop waiting.
-    """
+    """The check that settings describe."""
     if settings.type == "sql":
         return _contained(_sql_check(compile_sql(settings.sql, (*path, "sql"), environment), columns))
     find_schema(environment.schemas, settings.type, settings.schema, settings.message_type, path)
@@ -42,7 +37,6 @@ def compile_check(
 
 
 def all_pass(checks: list[Check]) -> Check:
-    """Passes when all do."""
     if len(checks) == 1:
         return checks[0]
 
@@ -57,7 +51,6 @@ def all_pass(checks: list[Check]) -> Check:
 
 
 def any_pass(checks: list[Check]) -> Check:
-    """Passes when one does."""
     if len(checks) == 1:
         return checks[0]
 
@@ -87,11 +80,7 @@ def _schema_check(name: str, message_type: str | None, schemas: SchemaRegistry) 
 
 
 def compile_sql(sql: str, path: tuple[str, ...], environment: Environment) -> CompiledRule:
-    """The rule of a check of type sql.
-
-    Raises:
-        MessagePolicyError: It is not valid, or may keep the event loop waiting.
-    """
+    """The rule of a check of type sql."""
     try:
         rule = CompiledRule(_without_star(parse_check(sql)), environment=environment)
     except RuleSyntaxError as error:

@@ -5,7 +5,7 @@ from heliograph.rules.engine.columns import LiveColumns, NodeFacts
 
 
 class ColumnsOfMessages:
-    """The columns of messages for SQL; those of the last one are kept, so that its JSON is decoded once."""
+    """Those of the last message are kept, so that its JSON is decoded once."""
 
     def __init__(self, node: NodeFacts) -> None:
         self._node = node

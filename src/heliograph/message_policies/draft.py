@@ -19,9 +19,6 @@ class Draft(Mapping[str, Value]):
 
     Attributes:
         message: The message that came.
-        topic: Its topic now.
-        qos: Its QoS now.
-        retain: Its retain flag now.
         payload: Its payload now: bytes, or what a decoder or an operation made of them.
         user: Its user properties where they were changed, else None.
     """
@@ -39,7 +36,6 @@ class Draft(Mapping[str, Value]):
         self._columns = LiveColumns(message, node)
 
     def copy(self) -> "Draft":
-        """One that can be changed without changing this one."""
         other = object.__new__(Draft)
         other.message = self.message
         other.topic = self.topic
@@ -57,7 +53,7 @@ class Draft(Mapping[str, Value]):
         self._is_changed = True
 
     def set_user_property(self, name: str, text: str) -> None:
-        """Set the one user property of that name: in the place of the first, or after all others."""
+        """Set the one user property of that name, in the place of the first or after all others."""
         properties = self._columns.user_properties() if self.user is None else self.user
         names = [key for key, _ in properties]
         at = names.index(name) if name in names else len(names)
@@ -65,11 +61,7 @@ class Draft(Mapping[str, Value]):
         self.user = [*before, (name, text), *[pair for pair in properties[at + 1 :] if pair[0] != name]]
 
     def finish(self) -> Message:
-        """The message that it has become; the one that came where nothing is different.
-
-        Raises:
-            TransformationFault: Its payload is a value that nothing encoded.
-        """
+        """The message that it has become; the one that came where nothing is different."""
         message = self.message
         payload = message.payload
         if self._is_changed:

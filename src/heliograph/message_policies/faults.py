@@ -19,7 +19,6 @@ Path = tuple[str, ...]
 
 
 def policy_faults(config: Config) -> Iterator[tuple[Path, str]]:
-    """Each text and name that cannot be used: the path of its setting, and what is wrong with it."""
     yield from _message_faults(config)
     environment = Environment()
     for number, validation in enumerate(config.schema_validation.validations, 1):

@@ -22,11 +22,7 @@ _TEXT_BYTES_MAX: Final = 65_535
 def compile_operation(
     settings: Operation, path: tuple[str, ...], levels_max: Callable[[], int], environment: Environment
 ) -> Operate:
-    """The operation that settings describe.
-
-    Raises:
-        MessagePolicyError: The value is no expression, or calls what does not exist.
-    """
+    """The operation that settings describe."""
     try:
         expression = Variform(settings.value, environment)
         expression.check_calls()
@@ -94,7 +90,6 @@ def _put_into_payload(draft: Draft, steps: list[str], value: Value) -> None:
 
 
 def _placed(target: Value, steps: list[str], at: int, value: Value) -> Value:
-    """A map like `target` with a value below it; maps that are missing on the way are made."""
     if at == len(steps):
         return value
     if at > 0 and (target is UNDEFINED or target is None):
@@ -118,5 +113,5 @@ def _text(value: Value) -> str:
 
 
 def _shown(value: Value) -> str:
-    """A payload is shown by its kind and length only: a log is no place for what devices say."""
+    """The payload's kind and length only: a log is no place for its content."""
     return f"a text of {len(value)} characters" if isinstance(value, str | bytes) else describe(value)

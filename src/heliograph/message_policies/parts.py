@@ -27,8 +27,6 @@ def _of_each(root: str, title: str) -> tuple[Metric, ...]:
 
 
 class NodeInfo:
-    """What SQL and expressions see beside a message."""
-
     def __init__(self, node_name: str, find_client: Callable[[str], ClientInfo | None]) -> None:
         self.node_name = node_name
         self.find_client = find_client
@@ -48,7 +46,6 @@ class _PolicyPart(Part):
         self._node = node
 
     async def stop(self) -> None:
-        """Take no part in publishing any more."""
         self.chain.stop()
 
     def samples(self) -> list[Sample]:
@@ -56,8 +53,6 @@ class _PolicyPart(Part):
 
 
 class ValidationPart(_PolicyPart):
-    """Schema validation; owned by the node."""
-
     name = "schema_validation"
     metrics = (
         counter("messages.validation_succeeded", "Messages that every validation let through."),
@@ -67,27 +62,15 @@ class ValidationPart(_PolicyPart):
     roots = ("schema_validation",)
 
     async def start(self) -> None:
-        """Take part in publishing.
-
-        Raises:
-            MessagePolicyError: A validation cannot be used.
-        """
         self.chain = SchemaValidation(self._broker, self._environment.environment, self._node, _log)
         self.chain.replace(self._config.schema_validation.validations)
         self.chain.start(VALIDATION)
 
     async def check(self, new: Config) -> Change:
-        """Make other validations ready.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used.
-        """
         return Change(self.chain.prepare(new.schema_validation.validations))
 
 
 class TransformationPart(_PolicyPart):
-    """Message transformation; owned by the node."""
-
     name = "message_transformation"
     metrics = (
         counter("messages.transformation_succeeded", "Messages that were transformed."),
@@ -97,19 +80,9 @@ class TransformationPart(_PolicyPart):
     roots = ("message_transformation",)
 
     async def start(self) -> None:
-        """Take part in publishing.
-
-        Raises:
-            MessagePolicyError: A transformation cannot be used.
-        """
         self.chain = MessageTransformation(self._broker, self._environment.environment, self._node, _log)
         self.chain.replace(self._config.message_transformation.transformations)
         self.chain.start(TRANSFORMATION)
 
     async def check(self, new: Config) -> Change:
-        """Make other transformations ready.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used.
-        """
         return Change(self.chain.prepare(new.message_transformation.transformations))

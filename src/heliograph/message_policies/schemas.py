@@ -7,11 +7,6 @@ from heliograph.rules.schemas.settings import PROTOBUF
 
 
 def find_schema(schemas: SchemaRegistry, kind: str, name: str, message_type: str, path: tuple[str, ...]) -> Schema:
-    """The schema that settings name.
-
-    Raises:
-        MessagePolicyError: There is none, or it cannot be used here.
-    """
     try:
         schema = schemas.upcoming.get(name)
     except SchemaError as error:

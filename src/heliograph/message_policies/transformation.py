@@ -36,15 +36,7 @@ Coding = Callable[[Value], Value]
 
 
 class TransformationStage(Stage):
-    """One transformation.
-
-    Args:
-        number: Its place in the list, counted from 1.
-        levels_max: The most levels that a topic may have.
-
-    Raises:
-        MessagePolicyError: A schema or an expression cannot be used.
-    """
+    """One transformation."""
 
     __slots__ = ("_decode", "_encode", "_operations")
 
@@ -64,11 +56,7 @@ class TransformationStage(Stage):
         ]
 
     def apply(self, draft: Draft) -> Draft:
-        """What a draft becomes; it is left as it is.
-
-        Raises:
-            TransformationFault: It cannot be transformed.
-        """
+        """What a draft becomes; it is left as it is."""
         other = draft.copy()
         try:
             if self._decode is not None:
@@ -85,14 +73,7 @@ class TransformationStage(Stage):
 
 
 class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
-    """The transformations of one node; owned by `TransformationPart`.
-
-    Args:
-        broker: The kernel.
-        environment: Where schemas are found, and what expressions may ask besides the message.
-        node: What expressions see of the node.
-        logger: Where failures are logged.
-    """
+    """The transformations of one node; owned by `TransformationPart`."""
 
     def __init__(
         self,
@@ -110,16 +91,10 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
         return TransformationStage(settings, number, self._environment, lambda: self._broker.router.levels_max)
 
     def try_out(self, settings: Transformation, message: Message) -> Message:
-        """What a transformation that is not among these makes of a message; called in any thread.
-
-        Raises:
-            MessagePolicyError: It cannot be used.
-            TransformationFault: The message cannot be transformed.
-        """
+        """What a transformation that is not among these makes of a message; called in any thread."""
         return self._stage(settings, 1).apply(Draft(message, self._node)).finish()
 
     def on_message_publish(self, message: Message) -> object:
-        """Callback of `message.publish`: publish what a message becomes."""
         stages = self._index.find(message.topic)
         if not stages:
             return OK
@@ -146,7 +121,6 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
         return OK if last is None else self._finish(message, draft, last, failed)
 
     def rewrite_only(self, message: Message) -> Message | None:
-        """What `on_message_publish` makes of a message, without counting or telling of it."""
         stages = self._index.find(message.topic)
         draft = Draft(message, self._node)
         last: TransformationStage | None = None
@@ -178,22 +152,14 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
 
 
 def compile_decoder(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry) -> Coding | None:
-    """What decodes payloads; None for nothing.
-
-    Raises:
-        MessagePolicyError: There is no such schema, or it cannot be used here.
-    """
+    """What decodes payloads; None for nothing."""
     if settings.type == "json":
         return _decode_json
     return _by_schema(settings, path, schemas, _decode)
 
 
 def compile_encoder(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry) -> Coding | None:
-    """What encodes payloads; None for nothing.
-
-    Raises:
-        MessagePolicyError: There is no such schema, or it cannot be used here.
-    """
+    """What encodes payloads; None for nothing."""
     if settings.type == "json":
         return _translated(lambda payload: encode_json(payload).encode(), "JSON")
     return _by_schema(settings, path, schemas, _encode)

@@ -48,19 +48,7 @@ class Judgement:
 
 
 class ValidationStage(Stage):
-    """One validation.
-
-    Args:
-        number: Its place in the list, counted from 1.
-
-    Attributes:
-        checks: Its checks, in their order.
-        joined: Makes one check of several, as its strategy says.
-        problem: Its checks as one.
-
-    Raises:
-        MessagePolicyError: A check cannot be used.
-    """
+    """One validation."""
 
     __slots__ = ("checks", "joined", "problem")
 
@@ -79,14 +67,7 @@ class ValidationStage(Stage):
 
 
 class SchemaValidation(PolicyChain[Validation, ValidationStage]):
-    """The validations of one node; owned by `ValidationPart`.
-
-    Args:
-        broker: The kernel.
-        environment: Where schemas are found, and what SQL may ask besides the message.
-        node: What SQL sees of the node.
-        logger: Where failures are logged.
-    """
+    """The validations of one node; owned by `ValidationPart`."""
 
     def __init__(self, broker: Broker, environment: Environment, node: NodeFacts, logger: logging.Logger) -> None:
         super().__init__(broker, "validation", ROOT, "validation", hooks.SCHEMA_VALIDATION_FAILED, logger)
@@ -101,9 +82,6 @@ class SchemaValidation(PolicyChain[Validation, ValidationStage]):
         """What a validation that is not among these says of a message; called in any thread.
 
         Nothing is counted, logged or reported, and what its SQL keeps (`kv_store_put`) is forgotten.
-
-        Raises:
-            MessagePolicyError: It cannot be used.
         """
         stage = ValidationStage(settings, 1, self._environment.for_trial(), ColumnsOfMessages(self._node))
         problems = [check(message) for check in stage.checks]
@@ -115,7 +93,6 @@ class SchemaValidation(PolicyChain[Validation, ValidationStage]):
         return Judgement(bool(index.find(message.topic)), problem, refusal, problems)
 
     def on_message_publish(self, message: Message) -> object:
-        """Callback of `message.publish`: refuse a message that fails."""
         topic = message.topic
         index = self._index
         stages = index.remembered.get(topic)

@@ -27,11 +27,7 @@ class OptionError(PipelineError):
 
 
 class RuleFileError(PipelineError):
-    """A rule file of the pipeline says something that cannot be run.
-
-    Args:
-        mistakes: What, each with its place.
-    """
+    """A rule file of the pipeline says something that cannot be run."""
 
     code: ClassVar[str] = "pipeline_rule_file"
 
@@ -118,7 +114,7 @@ def sentence_of(error: BaseException) -> str:
     A failure in Python code that Spark ran carries the stack traces of both; what happened is said by its last error.
     """
     text = str(error)
-    told = _PYTHON_ERROR.findall(text)
-    if told:
-        return str(told[-1])
+    errors = _PYTHON_ERROR.findall(text)
+    if errors:
+        return str(errors[-1])
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

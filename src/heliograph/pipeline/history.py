@@ -37,14 +37,9 @@ def read_messages(spark: SparkSession, exported: str | None = None, /, **options
     `position` is null for what comes from files.
 
     Args:
-        spark: The session.
         exported: The directory or URI that ``heliograph storage export`` wrote to; None takes what was offloaded.
         options: Those of the data source. ``schema`` can only be raw, ``start`` and ``end`` are no offsets, and there
             is one endpoint.
-
-    Raises:
-        OptionError: An option cannot be used here.
-        ReaderUnavailableError: The storage reader does not answer.
     """
     zone = {"timeZone": spark.conf.get("spark.sql.session.timeZone") or "UTC"}
     options = SourceOptions.named(options)
@@ -130,7 +125,6 @@ def _rest(source: SourceOptions, generations: Mapping[int, _Files]) -> dict[str,
 
 
 def _parquet(spark: SparkSession, source: SourceOptions, target: str, paths: list[str]) -> DataFrame:
-    """The rows of some files, as the other part of the table has them."""
     root = target.rstrip("/")
     columns = [column.ddl for column in COLUMNS if column.name not in (_SHARD, _POSITION)]
     reader = spark.read.schema(", ".join([*columns, "shard int"]))

@@ -10,7 +10,6 @@ def tls_context(tls: ClientTls, fault: type[PipelineError]) -> ssl.SSLContext:
     """The context of a client.
 
     Args:
-        tls: What it says.
         fault: What is raised where a file cannot be used.
     """
     try:

@@ -18,22 +18,11 @@ _NAMES: Final = ("clientid", "username", "host", "port", "client_attrs")
 
 
 class SubscribingChannel(Protocol):
-    """A connected client's channel, as far as it is needed here."""
-
-    def subscribe(self, entries: list[p.SubscribeEntry]) -> object:
-        """Subscribe the client's session."""
+    def subscribe(self, entries: list[p.SubscribeEntry]) -> object: ...
 
 
 class AutomaticSubscriptions:
-    """The automatic subscriptions of one node; owned by `AutoSubscribePart`, which hooks it in where there are any.
-
-    Args:
-        topics: The filters, with their options.
-        find: The channel that serves a client id.
-        levels_max: The most levels that a filter may have now.
-        logger: Where filters that cannot be made are logged, a few a minute.
-        clock: Microseconds on the monotonic clock.
-    """
+    """The automatic subscriptions of one node; owned by `AutoSubscribePart`, which hooks it in where there are any."""
 
     def __init__(
         self,
@@ -51,7 +40,7 @@ class AutomaticSubscriptions:
         self._skipped = 0
 
     def prepare(self, topics: Sequence[AutoSubscribeTopic]) -> Callable[[], None]:
-        """Compile other filters: what is returned has clients that connect from then on get these; counts go on."""
+        """Compile other filters: the returned function gives them to clients that connect later; counts go on."""
         templates = [(topic, TopicTemplate(topic.topic, _NAMES)) for topic in topics if topic.topic]
 
         def use() -> None:
@@ -61,7 +50,6 @@ class AutomaticSubscriptions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no filter."""
         return not self._topics
 
     def on_client_connected(self, client: ClientInfo, _connect: object, _accumulator: object) -> None:
@@ -91,5 +79,4 @@ class AutomaticSubscriptions:
         return entries
 
     def statistics(self) -> dict[str, int]:
-        """How many subscriptions were made, and how many could not be."""
         return {"auto_subscribe.subscribed": self._subscribed, "auto_subscribe.skipped": self._skipped}

@@ -6,12 +6,7 @@ from heliograph.broker.message import Message, make_message
 def changed_message(
     message: Message, topic: str, payload: bytes, qos: int, retain: bool, property_bytes: bytes
 ) -> Message:
-    """A message with another content.
-
-    Args:
-        topic: A valid topic name.
-        property_bytes: Its properties as a packet has them.
-    """
+    """A message with another content."""
     other = make_message(
         message.id_high,
         message.id_low,

@@ -59,9 +59,7 @@ class HeldMessage(NamedTuple):
     """A message that is published later.
 
     Attributes:
-        number: Its number; those that came later have higher ones.
         due_at: The node's time at which it is published if its clock is not set until then, in microseconds.
-        message: What is published then, to its own topic.
     """
 
     number: int
@@ -73,14 +71,9 @@ class DelayedStore(Protocol):
     """Keeps held messages on a disk, under numbers that say in which order they came."""
 
     def put(self, number: int, due_at: int, message: Message) -> bool:
-        """Keep a message; the acknowledgement of what is handled now waits for that. False if it cannot be kept now.
+        """Keep a message; the acknowledgement of what is handled now waits for that. False if it cannot be kept now."""
 
-        Args:
-            due_at: When it is due, in microseconds since the epoch.
-        """
-
-    def forget(self, number: int) -> None:
-        """A message is no longer needed."""
+    def forget(self, number: int) -> None: ...
 
 
 class DelayedMessages:
@@ -89,13 +82,8 @@ class DelayedMessages:
     Args:
         messages_max: Messages that are held, None for no limit; beyond it new ones are refused.
         bytes_max: Bytes that they may have, with what each costs beside its packet; None for no limit.
-        ids: Where messages get their ids when they are published.
         defer: Calls what it is given in a later turn of the event loop.
         is_banned: Whether a client id is banned: what such a client left behind is not published.
-        logger: Where messages that cannot be held are logged, a few a minute.
-
-    Attributes:
-        store: Keeps them on the disk; None for memory only.
     """
 
     def __init__(
@@ -140,7 +128,6 @@ class DelayedMessages:
         return len(self._messages)
 
     def wants(self, topic: str) -> bool:
-        """Whether messages of a topic are held for later."""
         return topic.startswith(DELAYED_PREFIX)
 
     def on_message_publish(self, message: Message) -> object:
@@ -222,21 +209,21 @@ class DelayedMessages:
                 self._publish(held.number, held.message)
 
     def held_after(self, number: int, count: int) -> Sequence[HeldMessage]:
-        """The next messages behind a number, in the order of numbers, at most so many."""
+        """The next messages after a number, in the order of numbers."""
         return [self._messages[one] for one in islice(self._numbers.iter_equal_or_larger(number + 1), count)]
 
     def find(self, number: int) -> HeldMessage | None:
         return self._messages.get(number)
 
     def remove(self, number: int) -> HeldMessage | None:
-        """Let a message go: it is not published, and a disk that keeps it forgets it. None if none has that number."""
+        """Drop a message, from the disk too; None if none has that number."""
         held = self._take_out(number)
         if held is not None:
             self._forget(number)
         return held
 
     def clear(self) -> int:
-        """Let everything go that is held; how many messages are lost with it."""
+        """Drop all messages; returns how many."""
         count = len(self._messages) if self.store is None else 0
         self._messages.clear()
         self._numbers.clear()
@@ -250,7 +237,6 @@ class DelayedMessages:
         return self._held
 
     def statistics(self) -> dict[str, int]:
-        """How many messages are held, were taken, published and dropped."""
         return {
             "delayed.count": len(self._messages),
             "delayed.bytes": self._bytes,
@@ -289,7 +275,6 @@ class DelayedMessages:
         self._count_bytes(message, _size_of(message))
 
     def _take_out(self, number: int) -> HeldMessage | None:
-        """Hold a message no longer; what says when it is due passes with its time."""
         held = self._messages.pop(number, None)
         if held is not None:
             self._numbers.discard(number)
@@ -343,12 +328,7 @@ def parsed(name: str, levels_max: int, now_us: int) -> tuple[int, str]:
     """The delay of a message in microseconds, and the topic to which it is published then.
 
     Args:
-        name: Its topic, which begins with `$delayed/`.
         levels_max: Levels of the longest topic.
-        now_us: The time, in microseconds since the epoch.
-
-    Raises:
-        DelayedTopicError: It is not valid.
     """
     digits, slash, topic = name[len(DELAYED_PREFIX) :].partition("/")
     if not slash:

@@ -17,8 +17,6 @@ _log: Final = logging.getLogger(__name__)
 
 
 class RewritePart(HookedPart):
-    """Gives messages and subscriptions other topics; owned by the node."""
-
     name = "rewrite"
     metrics = (
         counter("rewrite.rewritten", "Topics and filters that were rewritten."),
@@ -45,11 +43,9 @@ class RewritePart(HookedPart):
         return Change(lambda: self._use(new, use))
 
     def samples(self) -> list[Sample]:
-        """How many topics were rewritten, and how many could not be."""
         return plain(self._rewrite.statistics())
 
     def wanted(self) -> Sequence[Hook]:
-        """For messages, for subscriptions, or for both, as there are rules."""
         rewrite, found = self._rewrite, []
         if rewrite.rewrites_messages:
             callback = rewrite.on_message_publish
@@ -66,8 +62,6 @@ class RewritePart(HookedPart):
 
 
 class AutoSubscribePart(HookedPart):
-    """Subscribes every client that connects; owned by the node."""
-
     name = "auto_subscribe"
     metrics = (
         counter("auto_subscribe.subscribed", "Automatic subscriptions."),
@@ -96,11 +90,9 @@ class AutoSubscribePart(HookedPart):
         return Change(lambda: self._use(new, use))
 
     def samples(self) -> list[Sample]:
-        """How many subscriptions were made, and how many could not be."""
         return plain(self._subscriptions.statistics())
 
     def wanted(self) -> Sequence[Hook]:
-        """When clients connect, if there are filters."""
         if self._subscriptions.is_empty:
             return ()
         return (Hook(hooks.CLIENT_CONNECTED, self._subscriptions.on_client_connected, AUTO_SUBSCRIBE),)

@@ -49,12 +49,7 @@ class _Match:
 
 
 class TopicRewrite:
-    """The rewrite rules of one node; owned by `RewritePart`, which hooks it in where there are rules.
-
-    Args:
-        rules: The rules, in the order of the configuration.
-        logger: Where rewrites that fail are logged, a few a minute.
-    """
+    """The rewrite rules of one node; owned by `RewritePart`, which hooks it in where there are rules."""
 
     def __init__(self, broker: Broker, rules: Sequence[RewriteRule], logger: Logger) -> None:
         self._broker = broker
@@ -68,7 +63,7 @@ class TopicRewrite:
         self.prepare(rules)()
 
     def prepare(self, rules: Sequence[RewriteRule]) -> Callable[[], None]:
-        """Compile other rules: what is returned puts them in the place of those before; counts go on."""
+        """Compile other rules: the returned function puts them in the place of those before; counts go on."""
         used = [_Rule(settings) for settings in reversed(rules) if settings.source_topic]
 
         def use() -> None:
@@ -84,13 +79,11 @@ class TopicRewrite:
 
     @property
     def rewrites_filters(self) -> bool:
-        """Whether there is a rule for subscriptions."""
         return bool(self._for_filters)
 
     # --- callbacks of hook points
 
     def wants(self, topic: str) -> bool:
-        """Whether a rule is for messages of a topic."""
         return _first_for(self._for_messages, topic) is not None
 
     def on_message_publish(self, message: Message) -> object:
@@ -104,7 +97,7 @@ class TopicRewrite:
         return OK, with_topic(message, other)
 
     def rewrite_only(self, message: Message) -> Message:
-        """What `on_message_publish` makes of a message, without counting or telling of it."""
+        """What `on_message_publish` makes of a message; nothing is counted."""
         match = self._match_of(message.topic)
         other = None if match is None else match.rule.template.fill(_values_of(message), match.groups)
         if other is None or other == message.topic or self._fault(other, is_filter=False) is not None:
@@ -142,7 +135,6 @@ class TopicRewrite:
         return topic_filter[: len(topic_filter) - len(bare)] + other
 
     def statistics(self) -> dict[str, int]:
-        """How many topics were rewritten, and how many could not be."""
         return {
             "rewrite.rewritten": self._rewritten,
             "rewrite.invalid": self._invalid,

@@ -53,7 +53,7 @@ class TopicTemplate:
         return "".join(pieces)
 
     def _split_at_groups(self, text: str, groups: int) -> str:
-        """Take the groups out of a text; what is behind the last."""
+        """Take the groups out of a text; returns the rest after the last."""
         at = 0
         for match in _GROUP.finditer(text):
             number, length = _group_of(match[1], groups)

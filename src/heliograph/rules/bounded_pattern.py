@@ -55,11 +55,7 @@ class BoundedPattern:
         self._share = 1.0
 
     def search(self, text: bytes) -> Any:
-        """The first match, or None.
-
-        Raises:
-            EvaluationFault: It took too long.
-        """
+        """The first match, or None."""
         try:
             found = self._compiled.search(text, timeout=self.allowed_s(text))
         except TimeoutError:
@@ -69,11 +65,7 @@ class BoundedPattern:
         return found
 
     def matches(self, text: bytes) -> Iterator[Any]:
-        """All matches, one after the other.
-
-        Raises:
-            EvaluationFault: All of them, and what was done with them, took too long.
-        """
+        """All matches, one after the other; all of them, and their use, have one limit of time."""
         try:
             yield from self._compiled.finditer(text, timeout=self.allowed_s(text))
         except TimeoutError:
@@ -82,7 +74,6 @@ class BoundedPattern:
             self._share += _SHARE_REGAINED
 
     def allowed_s(self, text: bytes) -> float:
-        """How long the next search in a text may take."""
         return self._share * min(_SEARCH_S + _SEARCH_S_PER_BYTE * len(text), _SEARCH_S_MAX)
 
     def _slow(self) -> EvaluationFault:
@@ -117,7 +108,7 @@ def _without_pcre_forms(pattern: bytes) -> bytes:
 
 
 def steps_of(pattern: bytes) -> int:
-    """How long a regular expression is when its repetitions are written out, or more."""
+    """The length of a regular expression with its repetitions written out, or more."""
     return _steps_of_repetitions(pattern) if b"{" in pattern else len(pattern)
 
 

@@ -9,7 +9,6 @@ from heliograph.rules.tree import Statement
 
 
 def call_faults(rule: Statement) -> Iterator[str]:
-    """A sentence for each function that a rule calls and that there is not."""
     for name in functions_called(rule):
         if name not in FUNCTIONS:
             near = get_close_matches(name, FUNCTIONS, 1)

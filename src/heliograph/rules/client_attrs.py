@@ -30,12 +30,7 @@ class ClientAttributes:
     """The attributes that clients of one zone get; it holds nothing of any client. Owned by the node.
 
     Args:
-        settings: The attributes, in the order in which they are made; each may read those before it.
-        log: Where failures are logged at level debug.
         environment: Where variables of the environment come from; None for those of the process.
-
-    Raises:
-        VariformError: An expression is not valid, or calls what does not exist.
     """
 
     def __init__(
@@ -48,12 +43,6 @@ class ClientAttributes:
         self.failed = 0
 
     def of(self, client: ClientInfo, connect: p.Connect) -> Mapping[str, str]:
-        """The attributes of a client.
-
-        Args:
-            client: Who it is, all but its attributes.
-            connect: What it sent.
-        """
         attributes: dict[str, str] = {}
         seen: dict[str, Value] = {}
         bindings = {**_bindings(client, connect), "client_attrs": seen}
@@ -65,7 +54,6 @@ class ClientAttributes:
         return attributes
 
     def _text(self, name: str, expression: Variform, bindings: Mapping[str, Value], client: ClientInfo) -> str:
-        """What an expression gives; '' where that is nothing that could be set."""
         try:
             text = expression.render(bindings)
             if not text:
@@ -82,11 +70,7 @@ class ClientAttributes:
 
 
 def _checked(text: str | bytes) -> str:
-    """A text that may stand in a topic.
-
-    Raises:
-        ValueError: It is not one.
-    """
+    """A text that may stand in a topic."""
     if isinstance(text, bytes):
         raise ValueError("the result is not valid UTF-8")
     if "\0" in text:

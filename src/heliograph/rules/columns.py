@@ -41,11 +41,7 @@ class Columns:
         return {name: self.get(name) for name in self._values}
 
     def document(self) -> Value:
-        """The payload decoded as JSON: once, at the first call.
-
-        Raises:
-            EvaluationFault: It is not valid JSON.
-        """
+        """The payload decoded as JSON: once, at the first call."""
         if not self._read:
             self._read = True
             try:
@@ -62,12 +58,7 @@ class Columns:
 
 
 class OverlaidColumns(Columns):
-    """Columns with others laid over them, as INCASE and DO of FOREACH see results and elements.
-
-    Args:
-        base: What is below.
-        over: What counts first; undefined there leaves what is below.
-    """
+    """Columns below others, as INCASE and DO of FOREACH see results and elements; undefined hides nothing."""
 
     __slots__ = ("_base",)
 
@@ -83,11 +74,7 @@ class OverlaidColumns(Columns):
         return {**self._base.all(), **self._values}
 
     def document(self) -> Value:
-        """The payload that is on top decoded as JSON.
-
-        Raises:
-            EvaluationFault: It is not valid JSON.
-        """
+        """The payload that is on top decoded as JSON."""
         return super().document() if "payload" in self._values else self._base.document()
 
 
@@ -95,18 +82,12 @@ class MessageColumns(Columns):
     """The columns of one message.
 
     Args:
-        topic: The topic name.
-        payload: The payload as received.
-        qos: The QoS it was published with.
-        retain: Its retain flag.
-        clientid: The publisher.
-        username: The publisher's user name, if any.
         properties: Its MQTT 5 properties by name, all as text, as stored messages hold them.
         guid: Its id, 16 bytes.
         received_at: When the broker received it, microseconds since the epoch.
 
     Attributes:
-        message: All of these in this order, which is that of the public schema of stored messages.
+        message: All of these in the order of the public schema of stored messages.
     """
 
     __slots__ = ("message",)
@@ -139,7 +120,7 @@ class MessageColumns(Columns):
         return UNDEFINED if make is None else make(self)
 
     def all(self) -> dict[str, Value]:
-        """Every column that is not undefined."""
+        """Every column but undefined ones."""
         made = {name: make(self) for name, make in _MAKERS.items()}
         return {name: value for name, value in made.items() if value is not UNDEFINED}
 

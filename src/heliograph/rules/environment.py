@@ -35,11 +35,6 @@ class Environment:
             which is read once and kept.
         jq_timeout_s: How long a jq program may take where its call does not say.
         sparkplug_aliases_max: Aliases of Sparkplug B that are remembered.
-
-    Attributes:
-        schemas: The schemas.
-        jq: The processes that run jq programs.
-        kept: The values of `kv_store_put`.
     """
 
     def __init__(
@@ -59,7 +54,6 @@ class Environment:
         self._births: Births | None = None
 
     def use(self, *, jq_timeout_s: float, sparkplug_aliases_max: int) -> None:
-        """Use other limits from the next call of a function on."""
         self.jq.timeout_s = jq_timeout_s
         self._aliases_max = sparkplug_aliases_max
         if self._births is not None:
@@ -99,7 +93,6 @@ class Environment:
 
     @property
     def kept_by_thread(self) -> KeptValues:
-        """The values of `proc_dict_put` in this thread."""
         found: KeptValues | None = getattr(self._of_threads, "kept", None)
         if found is None:
             found = self._of_threads.kept = KeptValues()
@@ -107,7 +100,6 @@ class Environment:
 
     @property
     def births(self) -> "Births":
-        """The births of Sparkplug B that were seen."""
         if self._births is None:
             # Imported on use: it imports the compiler of Protobuf schemas.
             from heliograph.rules.schemas.sparkplug_births import Births
@@ -116,7 +108,6 @@ class Environment:
         return self._births
 
     def close(self) -> None:
-        """End the processes and connections that were opened for functions, when nothing is evaluated any more."""
         self.jq.close()
         self.schemas.close()
 

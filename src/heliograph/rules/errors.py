@@ -20,8 +20,6 @@ class RuleError(Exception):
     Attributes:
         code: Stable name of the kind of error, as `docs/errors.md` lists it.
         problem: What is wrong, without the place.
-        text: The rule.
-        place: Where in the rule.
     """
 
     code: ClassVar[str] = "rule"
@@ -51,14 +49,11 @@ class RuleEvaluationError(RuleError):
 
 
 class EvaluationFault(Exception):  # noqa: N818 - it is not an error for people until it has a place
-    """Raised by values, functions and paths, which do not know where in the text they stand.
-
-    The evaluator turns it into a `RuleEvaluationError` with the place of the expression.
-    """
+    """Raised by values, functions and paths; the evaluator makes it a `RuleEvaluationError` with its place."""
 
 
 def _show_place(text: str, place: Place) -> str:
-    """Return the line of the text that holds the place, or what of a long one is around it, with carets under it."""
+    """The line of the text that holds the place, or a part of a long one, with carets under it."""
     start = text.rfind("\n", 0, place.start) + 1
     end = text.find("\n", place.start)
     end = end if end >= 0 else len(text)

@@ -28,12 +28,7 @@ Rows: TypeAlias = Callable[[Columns], list[Output]]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much one evaluation may do where others wait for it.
-
-    Attributes:
-        elements_max: Elements that FOREACH may go through.
-        cpu_s_max: Seconds of computing that it may take for them.
-    """
+    """How much one evaluation may do where others wait for it."""
 
     elements_max: int
     cpu_s_max: float
@@ -50,19 +45,13 @@ class CompiledRule:
     """A rule ready to be applied. It holds no state of any evaluation, so every thread may use it.
 
     Args:
-        rule: The rule's text, or its tree.
         metadata: What the rule sees as the column `metadata`, such as `{"rule_id": "r1"}`. It is the rule's own, while
             other columns are shared by all rules that look at a message. None leaves it to the columns.
         environment: What its functions may ask besides the message; None for one of its own.
 
-    Attributes:
-        tree: The rule's tree.
         may_block: Whether an evaluation may wait for another process or machine (jq, external schemas), so that no
             event loop should wait for it.
         bounds: How much one evaluation may do; None for any amount.
-
-    Raises:
-        RuleSyntaxError: The text is not a rule.
     """
 
     def __init__(
@@ -88,7 +77,6 @@ class CompiledRule:
         return self.tree.topics
 
     def matches(self, topic: str) -> bool:
-        """Whether the rule wants messages with this topic name."""
         return any(topic_matches(topic, topic_filter) for topic_filter in self.tree.topics)
 
     def apply(self, columns: Columns | Mapping[str, Value]) -> list[dict[str, Value]]:
@@ -97,9 +85,6 @@ class CompiledRule:
         Returns:
             The output rows: of SELECT one, or none where WHERE is not true; of FOREACH one for each element that is
             wanted. They share values with the columns, so neither may be changed in place.
-
-        Raises:
-            RuleEvaluationError: The evaluation failed; nothing is output.
         """
         if not isinstance(columns, Columns):
             columns = Columns(columns)
@@ -201,12 +186,7 @@ class CompiledRule:
 
 
 def implied_target(expression: Expression, position: int) -> Path:
-    """Where a field without AS stores its value.
-
-    Args:
-        expression: The field.
-        position: How many fields stand before it.
-    """
+    """Where a field without AS stores its value."""
     if isinstance(expression, Path):
         return expression
     if isinstance(expression, Slice):

@@ -57,7 +57,6 @@ class EventFacts:
     """One event.
 
     Attributes:
-        event: Its topic.
         test_columns: Columns that a test of a rule gives: a value, and what it means.
     """
 
@@ -70,7 +69,6 @@ class EventFacts:
 
 
 def event_reference() -> list[EventFacts]:
-    """All of them, published messages first."""
     return [_facts(None), *map(_facts, EVENTS)]
 
 

@@ -25,7 +25,6 @@ class Event:
 
     Attributes:
         name: What its column `event` says.
-        topics: Its topics; rules may name any of them.
         columns: Its columns, beside `COMMON_COLUMNS`.
     """
 

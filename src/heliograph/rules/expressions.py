@@ -54,12 +54,8 @@ class ExpressionCompiler:
     output before the columns.
 
     Args:
-        text: The rule, for errors.
-        environment: What functions may ask.
         metadata: The column `metadata` as this rule sees it; None where it is a column like the others.
 
-    Attributes:
-        metadata: The same.
         may_block: Whether anything compiled so far may wait for another process or machine.
     """
 
@@ -82,7 +78,6 @@ class ExpressionCompiler:
         return self.column(columns, name) if value is UNDEFINED else value
 
     def column(self, columns: Columns, name: str) -> Value:
-        """A column; `metadata` is the rule's own."""
         return self.metadata if name == "metadata" and self.metadata is not None else columns.get(name)
 
     def value(self, node: Expression) -> Evaluate:
@@ -104,7 +99,6 @@ class ExpressionCompiler:
         return self._sequence(node)
 
     def condition(self, node: Expression) -> Test:
-        """Compile a condition; what is not one fails when it is evaluated."""
         if isinstance(node, Comparison):
             return self._comparison(node)
         if isinstance(node, Logical):

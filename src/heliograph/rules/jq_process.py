@@ -33,11 +33,11 @@ _ANSWER: Final = struct.Struct(">BI")
 
 
 class _Late(Exception):  # noqa: N818 - a fault for people is made of it
-    """The deadline has passed."""
+    pass
 
 
 class _Ended(Exception):  # noqa: N818 - a fault for people is made of it
-    """The worker has ended."""
+    pass
 
 
 class Worker:
@@ -69,15 +69,9 @@ class Worker:
         return self._process.pid
 
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Wait until requests are read.
-
-        Raises:
-            EvaluationFault: The process does not start.
-        """
         try:
             self._read(1, time.monotonic() + _START_S)
         except (_Late, _Ended):
@@ -96,11 +90,9 @@ class Worker:
         return status == 0, self._read(length, deadline).decode()
 
     def kill(self) -> None:
-        """End the process at once; what waits for its answer gets an error."""
         self._process.kill()
 
     def close(self) -> None:
-        """Kill the process and wait for its end."""
         self.kill()
         for pipe in (self._input, self._output):
             pipe.close()
@@ -144,10 +136,6 @@ class Worker:
 class WorkerPool:
     """The workers of one owner, in the process that made it; any thread may use it. They end with the pool at latest.
 
-    Args:
-        workers_max: How many may run at a time.
-        timeout_s: How long a program may take where it is not said.
-
     Attributes:
         timeout_s: The same, from the next program on.
     """
@@ -165,7 +153,6 @@ class WorkerPool:
         return f"WorkerPool({self.statistics()})"
 
     def statistics(self) -> dict[str, int]:
-        """How many workers run and how many of them have nothing to do."""
         return {"workers": len(self._workers), "idle": len(self._idle)}
 
     def pids(self) -> list[int]:
@@ -175,8 +162,6 @@ class WorkerPool:
         """The JSON array of all outputs of a program.
 
         Args:
-            program: The jq program.
-            document: The JSON text that it is given.
             timeout_s: How long to wait for a worker and for its answer, together; the start of a worker is not counted.
                 None for the pool's own timeout.
 
@@ -200,7 +185,7 @@ class WorkerPool:
         return answer
 
     def close(self) -> None:
-        """End every worker. The pool may be used again and starts new ones then."""
+        """End every worker; the next program starts new ones."""
         with self._changed:
             workers, idle = self._workers.copy(), self._idle.copy()
             self._workers.clear()
@@ -212,7 +197,6 @@ class WorkerPool:
                 worker.kill()
 
     def _take(self, timeout_s: float) -> tuple[Worker, float]:
-        """A free worker, and the deadline of its answer."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             if not self._changed.wait_for(lambda: self._places_taken < self._workers_max, timeout_s):

@@ -32,11 +32,10 @@ _MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 
 class Refused(Exception):  # noqa: N818 - a program is refused or fails; the text says why
-    """There are no outputs."""
+    pass
 
 
 def _answer_requests(source: BinaryIO, target: BinaryIO) -> None:
-    """Answer one request after another until the source ends."""
     programs: OrderedDict[str, Any] = OrderedDict()
     while header := source.read(REQUEST.size):
         program_bytes, document_bytes, seconds = REQUEST.unpack(header)
@@ -54,11 +53,7 @@ def _answer_requests(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def compiled(text: str, programs: "OrderedDict[str, Any]") -> Any:
-    """The compiled program, whose outputs are JSON texts; the latest are kept.
-
-    Raises:
-        Refused: It does not compile.
-    """
+    """The compiled program, whose outputs are JSON texts; the latest are kept."""
     program = programs.get(text)
     if program is not None:
         programs.move_to_end(text)
@@ -91,11 +86,6 @@ def _without_names(problem: str) -> str:
 
 
 def _outputs_of(program: Any, document: str) -> str:
-    """The JSON array of all outputs.
-
-    Raises:
-        Refused: The program fails, or its outputs are too long.
-    """
     outputs: list[str] = []
     size = 0
     try:
@@ -110,7 +100,6 @@ def _outputs_of(program: Any, document: str) -> str:
 
 
 def main() -> None:
-    """Run as the worker of the process that started this one."""
     # Programs can read the environment ($ENV), which may hold secrets of that process.
     os.environ.clear()
     # A program that never ends must not take half of the core that it may share with the broker; no lower, since on a

@@ -34,11 +34,6 @@ _SIGNS_OF_MARKS: Final = (b'"$', rb"\u0024")
 
 
 def decode_json(text: str | bytes) -> Value:
-    """Parse a JSON document.
-
-    Raises:
-        EvaluationFault: It is not one; the message says why.
-    """
     data = text.encode() if isinstance(text, str) else text
     if _MANY_DIGITS in data.translate(_BLURRED):
         return _decode_slowly(data)
@@ -78,11 +73,7 @@ def _refuse_constant(word: str) -> float:
 
 
 def encode_json(value: Value) -> str:
-    """The compact JSON text of a value; undefined inside it becomes the text `undefined`.
-
-    Raises:
-        EvaluationFault: It holds a string that is not valid UTF-8.
-    """
+    """The compact JSON text of a value; undefined inside it becomes the text `undefined`."""
     return _encode(value, _json_default)
 
 

@@ -26,11 +26,7 @@ class KeptValues:
         return other
 
     def put(self, key: Value, value: Value) -> Value:
-        """Keep a value; gives the value.
-
-        Raises:
-            EvaluationFault: The key cannot be one, or there is no room for it.
-        """
+        """Keep a value and return it; a key of a wrong kind, or a lack of room, is a fault of the rule."""
         size = _size(_key(key), _size(value, 0))
         if size > _VALUE_BYTES_MAX:
             raise EvaluationFault(f"a key and its value have at most {_VALUE_BYTES_MAX:,} bytes")
@@ -45,20 +41,10 @@ class KeptValues:
         return value
 
     def get(self, key: Value, default: Value) -> Value:
-        """The value of a key, or else the default.
-
-        Raises:
-            EvaluationFault: The key cannot be one.
-        """
         known = self._values.get(_key(key))
         return default if known is None else known[0]
 
     def remove(self, key: Value) -> Value:
-        """Forget a key; gives undefined.
-
-        Raises:
-            EvaluationFault: The key cannot be one.
-        """
         known = self._values.pop(_key(key), None)
         if known is not None:
             self._bytes -= known[1]

@@ -32,11 +32,6 @@ _INTEGER_MAX: Final = 10**INTEGER_DIGITS_MAX
 
 
 def matches(topic: Value, topic_filter: Value) -> bool:
-    """Evaluate `topic =~ topic_filter`.
-
-    Raises:
-        EvaluationFault: A side is no string, or the right one no topic filter.
-    """
     if topic is UNDEFINED or topic_filter is UNDEFINED:
         return False
     if not isinstance(topic, str) or not isinstance(topic_filter, str):

@@ -35,8 +35,6 @@ from heliograph.rules.tree import (
 
 
 class ValueKind(StrEnum):
-    """What is known about the values of an expression, apart from undefined."""
-
     STRING = "string"
     BYTES = "bytes"
     INTEGER = "integer"
@@ -76,7 +74,6 @@ def output_kinds(rule: Statement, has_metadata: bool = False) -> dict[str, Value
     """The columns of the rule's output in order, each with the kind of its values.
 
     Args:
-        rule: The rule.
         has_metadata: Whether the column `metadata` is there, which is a matter of the rule's id.
     """
     if isinstance(rule, Select):
@@ -221,14 +218,12 @@ def _variables_of_steps(path: Path) -> Iterator[str]:
 
 
 def nodes_of(node: Expression) -> Iterator[Expression]:
-    """An expression and all expressions inside of it, each before those inside of it."""
     yield node
     for part in parts_of(node):
         yield from nodes_of(part)
 
 
 def parts_of(node: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside of an expression."""
     if isinstance(node, Arithmetic | Comparison | Logical):
         return node.left, node.right
     if isinstance(node, Unary | Not):

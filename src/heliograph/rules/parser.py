@@ -67,11 +67,7 @@ def parse_rule(text: str) -> Statement:
 
 
 def parse_check(text: str) -> Select:
-    """Parse the SQL of a validation's check: SELECT without FROM, since it looks at the message that is published.
-
-    Raises:
-        RuleSyntaxError: The text is not that.
-    """
+    """Parse the SQL of a validation's check: SELECT without FROM, since it looks at the message that is published."""
     statement = _parsed(text, "check", "SELECT")
     assert isinstance(statement, Select)  # the grammar knows no other check
     return statement
@@ -131,11 +127,6 @@ def _name_or_keyword(token: Token) -> Token:
 
 
 def explain_unexpected(error: UnexpectedInput, text: str) -> tuple[str, Place]:
-    """Say what is wrong where the parser stopped.
-
-    Returns:
-        The problem and its place.
-    """
     if isinstance(error, UnexpectedCharacters):
         offset = error.pos_in_stream or 0
         return _explain_character(text, offset), Place(offset, offset + 1, error.line, error.column)
@@ -191,7 +182,6 @@ def _shortened(text: str) -> str:
 
 
 def _hint(token: Token, text: str) -> str | None:
-    """Advice for the mistakes that the list of expected things does not explain."""
     start = token.start_pos or 0
     if text.startswith("--", start):
         return "a comment must end with a line break"

@@ -22,11 +22,6 @@ class EnvironmentPart(Part):
         self._open: list[Environment] = []
 
     async def start(self) -> None:
-        """Make the schemas.
-
-        Raises:
-            SchemaSourceError: One cannot be made.
-        """
         self.environment = make_environment(self._config)
         self._open.append(self.environment)
 
@@ -58,22 +53,16 @@ class EnvironmentPart(Part):
         self.environment.use(jq_timeout_s=jq_timeout_s, sparkplug_aliases_max=aliases_max)
 
     async def stop(self) -> None:
-        """End the processes that functions use."""
         while self._open:
             self._open.pop().close()
 
 
 def make_environment(config: Config) -> Environment:
-    """What rules, expressions and message policies of a node share; the node closes it.
-
-    Raises:
-        SchemaSourceError: A schema cannot be made.
-    """
+    """What rules, expressions and message policies of a node share; the node closes it."""
     jq_timeout_s, aliases_max = _limits(config)
     schemas = SchemaRegistry(build(registry_settings(config.schema_registry)))
     return Environment(schemas, jq_timeout_s=jq_timeout_s, sparkplug_aliases_max=aliases_max)
 
 
 def _limits(config: Config) -> tuple[float, int]:
-    """How long jq may take, and how many aliases of Sparkplug B are remembered."""
     return config.rule_engine.jq_function_default_timeout, config.schema_registry.sparkplug_b.max_aliases

@@ -53,11 +53,7 @@ def _read_index(value: Value, position: Value) -> Value:
 
 
 def read_slice(value: Value, first: int, last: int) -> list[Value]:
-    """The elements from `first` to `last`, both included; negative ends count from the end.
-
-    Raises:
-        EvaluationFault: The value is no array, an end is 0, or the range ends before it starts.
-    """
+    """The elements from `first` to `last`, both included; negative ends count from the end."""
     if not isinstance(value, list):
         raise EvaluationFault(f"a range of elements needs an array, not {describe(value)}")
     if first == 0 or last == 0:
@@ -73,11 +69,7 @@ _RANGE_LENGTH_MAX: Final = 1_000_000
 
 
 def range_values(first: int, last: int) -> list[Value]:
-    """The integers from `first` to `last`, both included.
-
-    Raises:
-        EvaluationFault: The range ends before it starts, or is too long to be built.
-    """
+    """The integers from `first` to `last`, both included."""
     if last < first:
         raise EvaluationFault(f"the range [{first}..{last}] ends before it starts")
     if last - first >= _RANGE_LENGTH_MAX:
@@ -117,7 +109,6 @@ def _offset(position: int, length: int) -> int | None:
 
 
 def written_path(path: Path) -> str:
-    """A path as its writer would write it."""
     return path.root + "".join(_written_step(step) for step in path.steps)
 
 

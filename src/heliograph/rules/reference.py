@@ -19,7 +19,6 @@ RESULTS: Final = {
 
 
 def function_reference() -> str:
-    """All functions as Markdown tables, one for each family."""
     families = groupby(FUNCTIONS.values(), key=lambda function: function.family)
     return "\n\n".join(_family(title, list(functions)) for title, functions in families)
 

@@ -77,7 +77,6 @@ _BY_EVENT: Final[Mapping[str, dict[str, Value]]] = {
 
 
 def sample_columns(event: Event | None) -> dict[str, Value]:
-    """The columns of an event, or of a published message, with sample values."""
     if event is None:
         return {name: SAMPLES[name] for name in _MESSAGE_COLUMNS}
     columns = {name: SAMPLES[name] for name in (*event.columns, *COMMON_COLUMNS)}

@@ -17,23 +17,19 @@ _CONDITIONS_MAX: Final = 32
 
 
 class TooSpecialError(Exception):
-    """The rule has another shape."""
+    pass
 
 
 class SimpleSelect:
     """The source of one short cut; what a rule's author wrote is in it as names and constants of Python only.
 
     Args:
-        tree: The rule.
         column: Gives the expression that reads a column.
         decode: The expression that decodes the payload. It and everything else stand in a function of one argument.
         argument: What that argument is called; `otherwise`, called with it, leaves the message to the evaluator.
 
     Attributes:
         row: The expression of each output column.
-
-    Raises:
-        TooSpecialError: The rule has another shape.
     """
 
     def __init__(self, tree: Select, column: Callable[[str], str], decode: str, argument: str) -> None:
@@ -58,11 +54,7 @@ class SimpleSelect:
         self._where = None if tree.where is None else self._condition(tree.where)
 
     def lines(self, nothing: str) -> Iterator[str]:
-        """The lines before a row is output.
-
-        Args:
-            nothing: The expression that is returned where WHERE is not true.
-        """
+        """The lines before a row is output; they return the expression `nothing` where WHERE is not true."""
         if any(read.startswith("document") for read in self._reads.values()):
             yield "try:"
             yield f"    document = {self._decode}"

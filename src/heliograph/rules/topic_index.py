@@ -17,9 +17,6 @@ class TopicIndex(Generic[EntryT]):
 
     Args:
         topics_max: Topics that are remembered; when there are more, all are forgotten.
-
-    Attributes:
-        remembered: The entries of topics that were asked for, for callers that save the call of `find`.
     """
 
     def __init__(self, topics_max: int = 10_000) -> None:
@@ -29,7 +26,7 @@ class TopicIndex(Generic[EntryT]):
         self._trie = TopicTrie()  # the filters with wildcards
 
     def add(self, entry: EntryT, topic_filters: Iterable[str], order: int) -> None:
-        """Let an entry have the topics of its filters; `order` is its own place among the entries of a topic."""
+        """Add an entry under its filters; `order` is its place among the entries of a topic."""
         for topic_filter in topic_filters:
             entries = self._by_filter.setdefault(topic_filter, [])
             if not entries and has_wildcard(topic_filter):
@@ -38,7 +35,6 @@ class TopicIndex(Generic[EntryT]):
         self.remembered.clear()
 
     def remove(self, entry: EntryT, topic_filters: Iterable[str]) -> None:
-        """Forget an entry that was added with these filters."""
         for topic_filter in topic_filters:
             entries = self._by_filter.get(topic_filter, [])
             entries[:] = [one for one in entries if one[1] is not entry]
@@ -47,7 +43,6 @@ class TopicIndex(Generic[EntryT]):
         self.remembered.clear()
 
     def find(self, topic: str) -> tuple[EntryT, ...]:
-        """The entries for a valid topic name, each once."""
         entries = self.remembered.get(topic)
         if entries is None:
             entries = self._look_up(topic)

@@ -15,9 +15,6 @@ class Place:
 
     Attributes:
         start: Offset of its first character.
-        end: Offset behind its last character.
-        line: Line of the first character, from 1.
-        column: Column of the first character, from 1.
     """
 
     start: int
@@ -26,7 +23,6 @@ class Place:
     column: int
 
     def to(self, other: "Place") -> "Place":
-        """The place from the beginning of this one to the end of `other`."""
         return Place(self.start, other.end, self.line, self.column)
 
 
@@ -87,7 +83,7 @@ Step: TypeAlias = Key | Index | IndexBy
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A variable (`topic`), or what lies at the end of some steps from one (`payload.a[1].b`)."""
+    """A variable (`topic`), or what some steps from one lead to (`payload.a[1].b`)."""
 
     root: str
     steps: tuple[Step, ...]

@@ -89,15 +89,15 @@ def tried(rule: CompiledRule, context: str) -> str | None:
     return outcome(rule, rows) if rows else None
 
 
-def _event(said: Value, rule: CompiledRule) -> Event | None:
+def _event(name: Value, rule: CompiledRule) -> Event | None:
     """The event that is meant; None for a published message."""
-    if said in _PUBLISHED:
+    if name in _PUBLISHED:
         return None
-    if said is None:
+    if name is None:
         first = rule.topics[0]
         return find_event(first) if first.startswith(PREFIX) else None
-    names = (said, f"{PREFIX}{said}", said.replace("_", ".", 1)) if isinstance(said, str) else ()
+    names = (name, f"{PREFIX}{name}", name.replace("_", ".", 1)) if isinstance(name, str) else ()
     found = next((event for event in map(find_event, names) if event is not None), None)
     if found is None:
-        raise TrialError(f"there is no event {said!r}; valid are message_publish, client_connected and the others")
+        raise TrialError(f"there is no event {name!r}; valid are message_publish, client_connected and the others")
     return found

@@ -58,6 +58,6 @@ def _status(args: argparse.Namespace) -> int:
         print(f"log: {text_of(status.log_file)}")
         if status.queries:
             print_rows(status.queries, _COLUMNS, False)
-    if status.told and not args.json:
-        print(text_of(status.told))
+    if status.note and not args.json:
+        print(text_of(status.note))
     return 0 if status.pid is not None else 1

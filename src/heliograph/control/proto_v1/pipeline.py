@@ -29,7 +29,7 @@ class PipelineStatus(msgspec.Struct, frozen=True):
         pid: Of the driver; None while it does not run.
         restarts: How often it was started again.
         failures: How often it ended by itself.
-        told: What is missing in the answer, and why; empty for nothing.
+        note: What is missing in the answer, and why; empty for nothing.
     """
 
     is_enabled: bool
@@ -39,7 +39,7 @@ class PipelineStatus(msgspec.Struct, frozen=True):
     restarts: int
     failures: int
     queries: list[PipelineQuery]
-    told: str
+    note: str
 
 
 class DeadLettersWanted(Args, frozen=True):

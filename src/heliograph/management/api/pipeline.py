@@ -185,7 +185,7 @@ async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
         "file": status.file,
         "restarts": status.restarts,
         "failures": status.failures,
-        "note": status.told,
+        "note": status.note,
         "queries": [
             {
                 "name": one.name,

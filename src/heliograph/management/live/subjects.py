@@ -157,7 +157,7 @@ def _pipeline(nodes: Nodes) -> Look:
             "is_running": status.pid is not None,
             "restarts": status.restarts,
             "failures": status.failures,
-            "note": status.told,
+            "note": status.note,
             "queries": [
                 {"name": one.name, "state": one.state, "lag": one.lag, "last_error": one.last_error, **one.figures}
                 for one in status.queries

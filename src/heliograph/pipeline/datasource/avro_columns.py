@@ -75,14 +75,13 @@ class AvroColumns:
 
 
 class _Types:
-    """Finds the column type of each part of a schema; used for one."""
+    """Finds the column type of each part of a schema."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroTree] = {}
         self._within: list[str] = []
 
     def column(self, tree: AvroTree, namespace: str) -> tuple[pa.DataType, Convert]:
-        """The Arrow type of a part, and what makes its values."""
         if isinstance(tree, list):
             return self._union(tree, namespace)
         if isinstance(tree, str):

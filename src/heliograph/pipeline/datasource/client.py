@@ -48,13 +48,9 @@ class MessageSelection:
     """Which stored messages are meant: those of a database that match a topic filter, of a span of commit time.
 
     Attributes:
-        database: Name of the database.
-        topics: MQTT topic filters; a message is meant when it matches any of them.
         start: The first commit time, in microseconds since the epoch; None is the earliest.
         end: The commit time to stop before, in microseconds since the epoch; None is no end.
         on_damage: ``fail`` refuses a read of what is damaged on disk, ``skip`` leaves it out and reports it.
-        clientids: Only messages of these clients; None is all.
-        shards: Only messages of these shards; None is all.
     """
 
     database: str = DEFAULT_DATABASE
@@ -90,10 +86,7 @@ class StreamInfo:
 
 @dataclass(frozen=True)
 class StreamStep:
-    """How far to read one stream: the position reached, and the rows and bytes up to it.
-
-    The figures count the rows of the stream, before those of other topics are left out.
-    """
+    """How far to read one stream: the position reached, and the rows and bytes up to it."""
 
     position: str
     messages: int
@@ -105,7 +98,6 @@ class ReadPlan:
     """How far to read each stream, and how many rows the limits left for later.
 
     Attributes:
-        streams: How far to read each stream that is there.
         messages_remaining: The rows behind that.
         dropped: Streams of the given positions that were removed with their generation, and how many of their rows were
             not read before: 0 if all were, None if unknown.
@@ -131,7 +123,6 @@ class NewestReadPlan:
 
     Attributes:
         since: Where to read from; the ``end`` of the plan that goes on.
-        until: Where to read to.
         streams: The streams that have rows of them, before those of other topics are left out.
         messages_remaining: The rows before them.
     """
@@ -252,10 +243,7 @@ class StorageClient:
         """Ask for pieces of about so many rows or bytes of some ranges.
 
         Args:
-            selection: What is read.
             ranges: Of each stream, the position before the first row ("" is the beginning) and that of the last.
-            messages_max: Rows of one piece.
-            bytes_max: Bytes of one piece.
         """
         request = {"ranges": ranges, "max_messages": messages_max, "max_bytes": bytes_max}
         answer = self._ask("split", selection.to_request() | request)
@@ -277,8 +265,6 @@ class StorageClient:
         What a selection with ``on_damage="skip"`` has left out is logged as a warning when the stream was read.
 
         Args:
-            selection: Which rows; others of the stream are left out.
-            stream: Id of the stream.
             position: The position to begin after; "" is the beginning.
             to: The last position; None is the end of what is stored.
             columns: Names of the columns wanted, in any order; None is all of them.

@@ -74,11 +74,8 @@ class PayloadFormat:
     """What payloads are decoded to.
 
     Attributes:
-        kind: The first word of the option ``schema``.
         name: The name of a schema, for Avro and Protobuf.
-        message_type: The message of a Protobuf schema; None for the only one.
         json_fields: ``jsonSchema``: the fields of JSON objects, in Spark's DDL.
-        schema: What makes the named schema, of ``schemas``.
         mode: ``mode``: what becomes of a payload that cannot be decoded: ``PERMISSIVE`` (null), ``DROPMALFORMED`` or
             ``FAILFAST``.
     """
@@ -92,11 +89,7 @@ class PayloadFormat:
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "PayloadFormat":
-        """What the options of a read say.
-
-        Raises:
-            OptionError: One has a value that is not valid.
-        """
+        """What the options of a read say."""
         text = options.get("schema", _RAW)
         kind, _, rest = text.partition(":")
         mode = options.get("mode", _PERMISSIVE).upper()
@@ -124,19 +117,11 @@ class PayloadFormat:
         return (CORRUPT_RECORD,) if self.is_decoded else ()
 
     def columns_ddl(self) -> dict[str, str]:
-        """The columns that come to those of stored messages, with their types in Spark's DDL.
-
-        Raises:
-            OptionError: The schema has no such message, or cannot be columns.
-        """
+        """The columns that come to those of stored messages, with their types in Spark's DDL."""
         return {VALUE: self._value_ddl(), DECODE_ERROR: "string"} if self.is_decoded else {}
 
     def check_type(self, column: str, kind: DataType) -> None:
-        """Check the type that a read wants for one of these columns.
-
-        Raises:
-            OptionError: It cannot have that.
-        """
+        """Check the type that a read wants for one of these columns."""
         if column in (DECODE_ERROR, CORRUPT_RECORD):
             _check_is(column, kind, StringType())
         elif self.kind == _VARIANT:
@@ -219,11 +204,7 @@ class PayloadDecoder:
             self._decode = payload_format.decoder(schema[VALUE].dataType if VALUE in names else None)
 
     def decoded(self, batch: pa.RecordBatch, stream: str) -> pa.RecordBatch:
-        """The batch with the columns ``value``, ``decode_error`` and, where it is wanted, ``_corrupt_record``.
-
-        Raises:
-            PayloadError: A payload cannot be decoded, and that is to fail the read.
-        """
+        """The batch with the columns ``value``, ``decode_error`` and, where it is wanted, ``_corrupt_record``."""
         if not self.is_needed:
             return batch
         values, errors = self._decode(batch.column("payload"))
@@ -257,7 +238,6 @@ def _check_is(column: str, kind: DataType, expected: DataType) -> None:
 
 
 def _json_fields(text: str | None) -> str:
-    """The type of the column ``value``, in DDL that Spark itself parses later."""
     if text is None or not text.strip():
         raise OptionError("jsonSchema", text, 'the fields of the payloads, such as "temp DOUBLE, station STRING"')
     return text if text.strip().lower().startswith(_STRUCT) else f"{_STRUCT}{text}>"

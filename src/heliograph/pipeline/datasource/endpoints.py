@@ -22,7 +22,6 @@ class Endpoints:
     Args:
         endpoints: host:port of each; not empty.
         connect: Opens the connection to one.
-        database: The database that is read.
     """
 
     def __init__(self, endpoints: Sequence[str], connect: Callable[[str], StorageClient], database: str) -> None:
@@ -36,11 +35,7 @@ class Endpoints:
             client.close()
 
     def locate(self, stream: str) -> tuple[str, str]:
-        """The endpoint of a stream, and its id there.
-
-        Raises:
-            PipelineError: It is of another node than these.
-        """
+        """The endpoint of a stream, and its id there."""
         site, colon, own = stream.rpartition(_OF_SITE)
         if not colon:  # read before there were several: from the one that is named first
             return next(iter(self._clients)), stream
@@ -53,13 +48,7 @@ class Endpoints:
         return endpoint, own
 
     def named(self, positions: Positions) -> dict[str, str]:
-        """Positions under the ids that streams have with these endpoints.
-
-        A query may have begun with fewer endpoints, or with more, and one was left out since.
-
-        Raises:
-            PipelineError: A stream is of another node than these.
-        """
+        """Positions under the ids that streams have with these endpoints."""
         return {self._name(*self.locate(stream)): position for stream, position in positions.items()}
 
     def stored_until(self) -> int | None:

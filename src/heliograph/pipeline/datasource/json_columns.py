@@ -82,10 +82,6 @@ def decode_variants(payloads: pa.Array, kind: pa.StructType) -> Decoded:
     """JSON payloads as Spark's VARIANT, whatever is in them.
 
     They are taken apart one by one in Python, some ten thousand a second: Spark's own `try_parse_json` is much faster.
-
-    Args:
-        payloads: A column of binary.
-        kind: Spark's Arrow form of VARIANT, a struct of value and metadata.
     """
     values: list[bytes] = []
     metadata: list[bytes] = []

@@ -55,7 +55,6 @@ def latest_offset(positions: Positions, reached: Offset | None, messages: int) -
     """The offset behind everything stored, with how far a query is behind it.
 
     Args:
-        positions: The ends of all streams.
         reached: What the query has read, or is about to.
         messages: How many messages come after that, before topics are matched.
     """
@@ -77,11 +76,7 @@ def more_lost(offset: Offset, dropped: Mapping[str, int | None]) -> dict[str, in
 
 
 def parse_offset(option: str, text: str) -> Offset:
-    """An offset that a user gives.
-
-    Raises:
-        OptionError: It is not of that form.
-    """
+    """An offset that a user gives."""
     try:
         offset = json.loads(text)
     except json.JSONDecodeError:

@@ -161,11 +161,7 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class SourceOptions(TlsFiles):
-    """What to read: the options of ``spark.read.format("heliograph")`` and ``spark.readStream...``.
-
-    Attributes:
-        payload_format: What `schema`, `json_schema`, `schemas` and `mode` say.
-    """
+    """What to read: the options of ``spark.read.format("heliograph")`` and ``spark.readStream...``."""
 
     endpoints: tuple[str, ...] = setting(
         EndpointNames(),
@@ -244,11 +240,7 @@ class SourceOptions(TlsFiles):
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SourceOptions":
-        """Take the options of a read apart.
-
-        Raises:
-            OptionError: One is not known, or has a value that is not valid.
-        """
+        """Take the options of a read apart."""
         values = read_options(SourceOptions, options, SOURCE_HINTS)
         zone = parse_zone(options.get("timeZone"))
         start = parse_bound("start", options.get("start", EARLIEST), zone)
@@ -276,11 +268,7 @@ class SourceOptions(TlsFiles):
 
 @dataclass(frozen=True)
 class SinkOptions(TlsFiles):
-    """Where and how to publish: the options of ``df.write.format("heliograph")`` and ``df.writeStream...``.
-
-    Attributes:
-        tls: What the options of TLS say; None is without.
-    """
+    """Where and how to publish: the options of ``df.write.format("heliograph")`` and ``df.writeStream...``."""
 
     host: str = setting(Text("a host"), "127.0.0.1", "Host of the MQTT broker.")
     port: int = setting(Integer(1, 65_535), 1883, "Port of the MQTT broker.")
@@ -304,11 +292,7 @@ class SinkOptions(TlsFiles):
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SinkOptions":
-        """Take the options of a write apart.
-
-        Raises:
-            OptionError: One is not known, or has a value that is not valid.
-        """
+        """Take the options of a write apart."""
         read = SinkOptions(**read_options(SinkOptions, options, SINK_HINTS))
         is_encrypted = read.tls_ca is not None if read.is_encrypted is None else read.is_encrypted
         tls = ClientTls(read.tls_ca or "", read.tls_cert or "", read.tls_key or "", read.verify)
@@ -319,11 +303,7 @@ class SinkOptions(TlsFiles):
 
 
 def parse_endpoint(option: str, text: str, example: str = DEFAULT_ENDPOINT) -> tuple[str, int]:
-    """Take ``host:port`` (or ``[v6 address]:port``) apart.
-
-    Raises:
-        OptionError: It is not of that form.
-    """
+    """Take ``host:port`` (or ``[v6 address]:port``) apart."""
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise OptionError(option, text, f"host:port, such as {example}")
@@ -344,12 +324,7 @@ def read_options(model: type[Any], options: Mapping[str, str], hints: Mapping[st
     """What options say, by the fields of a group of settings.
 
     Args:
-        model: The group.
-        options: The text of each option.
         hints: What is meant by names that are no options here.
-
-    Raises:
-        OptionError: One is not known, or has a value that is not valid.
     """
     settings = settings_of(model)
     _check(options, tuple(settings), hints)

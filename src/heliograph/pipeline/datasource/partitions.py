@@ -64,10 +64,7 @@ def plan_partitions(
     """Make partitions of the ranges of a read.
 
     Args:
-        endpoints: The storage readers.
-        selection: The selection that the ranges were planned for.
         whole: Of each stream, the position before the first row and that of the last.
-        size: What one partition should have.
         counted: What is known of whole ranges; the reader is not asked about those that are no more than a partition.
     """
     counted = counted or {}

@@ -119,7 +119,6 @@ def _values(field: FieldDescriptor, within: tuple[str, ...]) -> _Values:
 def _field_column(
     field: FieldDescriptor, within: tuple[str, ...]
 ) -> tuple[pa.DataType, Callable[[Sequence[Message]], pa.Array]]:
-    """The type of a field's column, and what makes it of messages that are all there."""
     name = field.name
     entry = table_entry(field)
     if entry is not None:

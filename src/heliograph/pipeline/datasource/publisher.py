@@ -61,13 +61,10 @@ class MqttPublisher:
     raised.
 
     Args:
-        options: Where and how.
         keep_refused: Whether messages that can never be published are kept in `refused` instead of ending it.
 
     Attributes:
         refused: Why, by the number of the message from 0.
-        reconnects: How often the connection was made again.
-        payload_bytes: Of all payloads so far.
     """
 
     def __init__(self, options: SinkOptions, *, keep_refused: bool = False) -> None:
@@ -254,11 +251,7 @@ class MqttPublisher:
 
 
 def make_properties(row: list[tuple[str, str]] | Mapping[str, str] | None) -> Properties | None:
-    """The MQTT properties of a message, of the texts that a row has by their names.
-
-    Raises:
-        OptionError: A name is no property, or a text no value of it.
-    """
+    """The MQTT properties of a message, of the texts that a row has by their names."""
     # Arrow gives a map as a list of pairs.
     pairs = dict(row) if row else {}
     if not pairs:

@@ -36,12 +36,7 @@ _VALUES_MAX: Final = 256
 
 @dataclass(frozen=True)
 class Narrowed:
-    """A selection narrowed by filters.
-
-    Attributes:
-        selection: What can have rows; None if nothing can.
-        left: The filters that Spark must apply.
-    """
+    """A selection narrowed to what can have rows, None if nothing can, and the filters that are left to Spark."""
 
     selection: MessageSelection | None
     left: tuple[Filter, ...]

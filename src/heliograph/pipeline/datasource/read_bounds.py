@@ -42,12 +42,7 @@ def parse_bound(option: str, text: str, zone: tzinfo | None) -> ReadBound:
     """What the option ``start`` or ``end`` says.
 
     Args:
-        option: Its name.
-        text: What it says.
         zone: The time zone of times that name none; None refuses these.
-
-    Raises:
-        OptionError: It does not exist, or is a time that cannot be meant.
     """
     if text.lstrip().startswith("{"):
         return parse_offset(option, text)
@@ -56,22 +51,18 @@ def parse_bound(option: str, text: str, zone: tzinfo | None) -> ReadBound:
     if text.isascii() and text.isdigit():
         return _checked_number(option, int(text))
     try:
-        told = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         raise OptionError(option, text, _TIME_VALID) from None
-    if told.tzinfo is None:
+    if time.tzinfo is None:
         if zone is None:
             raise OptionError(option, text, f"a time with its zone, such as {text}Z, or come with the option timeZone")
-        told = told.replace(tzinfo=zone)
-    return max(0, (told - _EPOCH) // timedelta(microseconds=1))
+        time = time.replace(tzinfo=zone)
+    return max(0, (time - _EPOCH) // timedelta(microseconds=1))
 
 
 def parse_zone(text: str | None) -> tzinfo | None:
-    """The time zone of the option ``timeZone``, or that of the session; None where neither is known.
-
-    Raises:
-        OptionError: It is no time zone.
-    """
+    """The time zone of the option ``timeZone``, or that of the session; None where neither is known."""
     name = text if text is not None else os.environ.get(SESSION_ZONE)
     if name is None:
         return None
@@ -83,20 +74,14 @@ def parse_zone(text: str | None) -> tzinfo | None:
 
 
 def check_span(start: ReadBound, end: ReadBound) -> None:
-    """Refuse a span that ends before it begins.
-
-    Raises:
-        OptionError: It does.
-    """
+    """Refuse a span that ends before it begins."""
     if isinstance(start, int) and isinstance(end, int) and start > end:
         raise OptionError("start", _iso(start), f"before end, which is {_iso(end)}")
 
 
 def check_not_ahead(start: ReadBound, *, is_stream: bool) -> None:
     """Refuse a start at which nothing can be stored.
-
-    Raises:
-        OptionError: It lies in the future; for a stream, more than a year ahead.
+    OptionError: It lies in the future; for a stream, more than a year ahead.
     """
     ahead_s = _STREAM_WAITS_S if is_stream else _CLOCKS_DIFFER_S
     now = time.time()

@@ -43,9 +43,6 @@ def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> s
     """The named columns of stored messages and decoded payloads as Spark's DDL, in their order; None is all of them.
 
     As text, because Spark itself parses the types that a user gave for JSON.
-
-    Raises:
-        OptionError: A name is no column.
     """
     types = {field.name: field.dataType.simpleString() for field in MESSAGE_SCHEMA.fields}
     types |= payload_format.columns_ddl()
@@ -56,11 +53,7 @@ def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> s
 
 
 def check_schema(schema: StructType, payload_format: PayloadFormat = RAW) -> None:
-    """Check a schema that a user gave to a read: columns of messages or decoded payloads, each with its own type.
-
-    Raises:
-        OptionError: A column does not exist or has another type.
-    """
+    """Check a schema that a user gave to a read: columns of messages or decoded payloads, each with its own type."""
     decoded = [*payload_format.columns_ddl(), *payload_format.columns_on_demand]
     _check_names(schema.fieldNames(), [*MESSAGE_SCHEMA.fieldNames(), *decoded])
     for field in schema.fields:

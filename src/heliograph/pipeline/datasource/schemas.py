@@ -31,9 +31,6 @@ _Group = TypeVar("_Group")
 def read_schemas(document: FileSection) -> tuple[SchemaSettings, ...]:
     """Read the schemas of a pipeline file, or of a node's configuration.
 
-    Args:
-        document: What holds the section `schemas`, or `schema_registry` with `schemas` and `external` in it.
-
     Returns:
         The settings in the order of the file; none where neither section is there.
 
@@ -91,11 +88,7 @@ def _group(named: FileSection, name: str, model: type[_Group]) -> _Group:
 
 @lru_cache(maxsize=64)
 def built_schema(settings: SchemaSettings) -> Schema:
-    """The schema of settings, made once in a process: what workers call.
-
-    Raises:
-        SchemaSourceError: It cannot be made.
-    """
+    """The schema of settings, made once in a process: what workers call."""
     return build_schema(settings)
 
 
@@ -111,16 +104,8 @@ def arrow_type(schema: Schema, message_type: str | None = None) -> pa.DataType:
 def decode_column(schema: Schema, payloads: pa.Array, message_type: str | None = None) -> pa.Array:
     """Decode a column of payloads at once.
 
-    Args:
-        schema: An Avro or Protobuf schema.
-        payloads: Payloads as `binary`.
-        message_type: The message of a Protobuf schema; None for the only one.
-
     Returns:
         A column of `arrow_type`, with null for a payload that does not fit the schema.
-
-    Raises:
-        SchemaError: The schema has no columns, or it has no such message.
     """
     return _columns(schema, message_type).decode(payloads)
 

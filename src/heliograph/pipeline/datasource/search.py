@@ -141,8 +141,8 @@ def message_rows(
 def size_of(row: Row) -> int:
     """How long a row is, about: what clients make long of it."""
     properties: dict[str, str] = row["properties"] or {}
-    told = sum(len(name) + len(text) for name, text in properties.items())
-    return len(row["payload"]) + len(row["topic"]) + len(row["clientid"]) + told
+    properties_length = sum(len(name) + len(text) for name, text in properties.items())
+    return len(row["payload"]) + len(row["topic"]) + len(row["clientid"]) + properties_length
 
 
 def _microseconds(moment: datetime) -> int:

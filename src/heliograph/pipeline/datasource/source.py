@@ -323,7 +323,7 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         return plan_partitions(endpoints, self._selection_from(start), whole, self._size(), counted)
 
     def stop(self) -> None:
-        """Close the connections. Called when the query ends."""
+        """Called when the query ends."""
         if self._connections is not None:
             self._connections.close()
             self._connections = None

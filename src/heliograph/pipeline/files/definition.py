@@ -30,12 +30,9 @@ class Source:
     """Stored messages as a view for Spark SQL, or as what rules read.
 
     Attributes:
-        name: Name in the file, and of the view.
-        topics: Topic filters of the view.
         options: Options of the data source that go before those of the driver, such as ``database`` and ``start``.
         watermark: How late a row of the view may come; None waits for ever.
         deduplicate: Columns that identify rows which come twice within the watermark; empty keeps all rows.
-        origin: File and line, for messages.
     """
 
     name: str
@@ -48,12 +45,7 @@ class Source:
 
 @dataclass(frozen=True)
 class StaticTable:
-    """A table that does not change while a query runs, for joins.
-
-    Attributes:
-        name: Name in the file, and of the view.
-        origin: File and line, for messages.
-    """
+    """A table that does not change while a query runs, for joins."""
 
     name: str
     type: str = required(Choice("csv", "delta", "json", "orc", "parquet"), "What it is.")
@@ -68,14 +60,11 @@ class RuleJob:
 
     Attributes:
         name: Name in the file; it names the query, its checkpoint and its view in Spark SQL.
-        sql: The rule, in the rule language.
         columns: Spark types of output columns; the others have the type that the rule implies.
         sink: Where its rows go; None for a rule that only jobs in Spark SQL read.
         required: Columns without which a row does not go to the sink.
-        origin: File and line, for messages.
         source: Name of the source whose options hold; None is what the driver says.
         watermark: How late a row of the view may come; None waits for ever.
-        deduplicate: Columns that identify rows which come twice within the watermark; empty keeps all rows.
         version: Number of the query's checkpoint; another one starts again.
         alone: Whether a mistake that Spark finds in it keeps only this query from running.
     """
@@ -94,12 +83,10 @@ class RuleJob:
 
     @property
     def mode(self) -> OutputMode:
-        """Rows of a rule are final."""
         return OutputMode.APPEND
 
     @property
     def views(self) -> tuple[str, ...]:
-        """It reads what its own view reads."""
         return (self.name,)
 
 
@@ -109,14 +96,10 @@ class StreamSqlJob:
 
     Attributes:
         name: Name in the file; it names the query and its checkpoint.
-        views: Names of the rules and sources that it reads; the SQL knows their rows as views of these names.
         sql: The query, in Spark SQL.
         mode: Which rows of the result each micro-batch brings.
-        sink: Where the result goes.
         watermark: How late rows of its only view may come, in the place of what the view says.
         tables: Names of the static tables that it reads.
-        required: Columns without which a row does not go to the sink.
-        origin: File and line, for messages.
         version: Number of the query's checkpoint; another one starts again.
     """
 
@@ -137,13 +120,10 @@ View = RuleJob | Source
 
 
 class PathBelow(Kind[str]):
-    """A path below the output directory."""
-
     expected = "a path below the output directory"
     is_word = True
 
     def convert(self, value: Content) -> str:
-        """The path as it is."""
         if not isinstance(value, str) or not value or Path(value).is_absolute() or ".." in Path(value).parts:
             raise RefusedError
         return value
@@ -166,7 +146,6 @@ class LateRowSettings:
 
     @property
     def retention(self) -> Retention:
-        """How long rows are kept, and how many."""
         return Retention(self.age_s, self.bytes_max)
 
 
@@ -185,19 +164,7 @@ class DeadLetterSettings(LateRowSettings):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Everything that one driver runs.
-
-    Attributes:
-        rules: The rules by name.
-        stream_sql: The jobs in Spark SQL by name.
-        sources: The sources by name.
-        tables: The static tables by name.
-        schemas: The schemas that rules and sources may name.
-        dead_letters: Where refused rows go.
-        late: Where late rows go.
-        sinks: The sinks with a name of their own, as those of final rows.
-        files: The files that it was read from.
-    """
+    """Everything that one driver runs."""
 
     rules: Mapping[str, RuleJob]
     stream_sql: Mapping[str, StreamSqlJob]
@@ -211,22 +178,18 @@ class Pipeline:
 
     @property
     def query_names(self) -> list[str]:
-        """Names of the streaming queries, in the order of the files."""
         return [name for name, rule in self.rules.items() if rule.sink is not None] + list(self.stream_sql)
 
     def job(self, name: str) -> Job:
-        """The rule or job of a query."""
         return self.stream_sql[name] if name in self.stream_sql else self.rules[name]
 
     def sink(self, name: str) -> Sink:
-        """The sink of a query."""
         sink = self.job(name).sink
         if sink is None:
             raise ValueError(f"the rule {name} has no sink, so it is no query of its own")
         return sink
 
     def view(self, name: str) -> View:
-        """The rule or source behind a view."""
         return self.rules[name] if name in self.rules else self.sources[name]
 
     @property

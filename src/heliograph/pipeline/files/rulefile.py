@@ -64,10 +64,6 @@ _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def load_pipeline(path: Path, *more: Path) -> Pipeline:
     """Read one file, or all pipeline files (``*.hocon``, ``*.conf``) of a directory, as one pipeline.
 
-    Args:
-        path: The file or directory.
-        more: Further ones, which are read with it.
-
     Raises:
         RuleFileError: There is no such file, or something in one is not valid; with all that is wrong.
     """
@@ -75,11 +71,6 @@ def load_pipeline(path: Path, *more: Path) -> Pipeline:
 
 
 def pipeline_files(path: Path) -> Sequence[Path]:
-    """The files of a pipeline.
-
-    Raises:
-        RuleFileError: There are none.
-    """
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
         if not files:
@@ -91,8 +82,6 @@ def pipeline_files(path: Path) -> Sequence[Path]:
 
 
 class _Reader:
-    """Reads the files of one pipeline; used once."""
-
     def __init__(self, path: Path, *more: Path) -> None:
         self._path = path
         self._files = tuple(file for one in (path, *more) for file in pipeline_files(one))
@@ -121,7 +110,7 @@ class _Reader:
         if not self._mistakes:
             self._attempt(lambda: _check_whole(pipeline, self._path), None)
         if self._mistakes:
-            raise RuleFileError(*dict.fromkeys(told for mistake in self._mistakes for told in mistake.mistakes))
+            raise RuleFileError(*dict.fromkeys(text for mistake in self._mistakes for text in mistake.mistakes))
         return pipeline
 
     def _named_sinks(self) -> dict[str, Sink]:
@@ -137,7 +126,7 @@ class _Reader:
         return {name: sink for name, sink in sinks.items() if sink is not None}
 
     def _attempt(self, read: Callable[[], _T], otherwise: _T) -> _T:
-        """What a part of the files says; a mistake in it is noted, and the rest is read."""
+        """What a part of the files says; a mistake in it is noted, and reading goes on."""
         try:
             return read()
         except RuleFileError as mistake:
@@ -154,7 +143,6 @@ class _Reader:
         return settings, late_settings
 
     def _named(self, *keys: str) -> list[str]:
-        """The names of all sections of some kinds, whatever is in them."""
         return [name for key in keys for name, _ in self._sections(key)]
 
     def _last(self, key: str) -> FileSection | None:
@@ -220,12 +208,12 @@ class _Reader:
         )
 
     def _source_of(self, section: FileSection) -> str | None:
-        said, sources = section.fields.get("source"), self._named("sources")
-        if said is not None and said.value not in sources:
+        found, sources = section.fields.get("source"), self._named("sources")
+        if found is not None and found.value not in sources:
             raise section.mistake(
-                f"found {said.value!r}, but the sources are: {', '.join(sources) or 'none'}", "source"
+                f"found {found.value!r}, but the sources are: {', '.join(sources) or 'none'}", "source"
             )
-        return str(said.value) if said is not None else None
+        return str(found.value) if found is not None else None
 
     def _stream_sql(
         self, name: str, section: FileSection, views: Mapping[str, Watermark | None], tables: Sequence[str]

@@ -18,13 +18,9 @@ class FileSection:
     """An object of a pipeline file.
 
     Args:
-        node: The value.
         path: What people call it, such as `rules.weather.sink`; empty for the top of the file.
         noted: Where unknown keys are noted, here and in the sections below, so that reading goes on to what else is
             wrong; None refuses the first.
-
-    Raises:
-        RuleFileError: It is no object.
     """
 
     def __init__(self, node: Node, path: str = "", noted: list[RuleFileError] | None = None) -> None:
@@ -45,7 +41,6 @@ class FileSection:
         """The group of settings that the section is.
 
         Args:
-            model: Its dataclass.
             given: Fields that are not for a file to say.
             others: Keys that are valid and read elsewhere.
 
@@ -61,12 +56,11 @@ class FileSection:
         return group
 
     def sections(self, key: str) -> list[tuple[str, "FileSection"]]:
-        """The objects in the object under a key, by name; none where the key is not there."""
+        """The objects below a key, by name; none without the key."""
         named = self.section(key)
         return [] if named is None else [(name, each) for name in named.fields if (each := named.section(name))]
 
     def section(self, key: str) -> "FileSection | None":
-        """The object under a key, if it is there."""
         path = ".".join(filter(None, (self.path, key)))
         return FileSection(self.fields[key], path, self._noted) if key in self.fields else None
 

@@ -16,19 +16,15 @@ from heliograph.settings.kinds import Anything, Boolean, Integer, Kind, RefusedE
 
 
 class ViewNames(Kind[tuple[str, ...]]):
-    """The name of a view, or several."""
-
     expected = "the name of a rule or source, or a list of them"
 
     def convert(self, value: Content) -> tuple[str, ...]:
-        """The names as they are."""
         names = [item.value for item in value] if isinstance(value, list) else [value]
         if not names or not all(isinstance(name, str) and name for name in names):
             raise RefusedError
         return tuple(str(name) for name in names)
 
     def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        """A list."""
         return list(value)
 
 
@@ -37,8 +33,6 @@ _VERSION: Final = Integer(1, 9_999)
 
 @dataclass(frozen=True)
 class Deduplication:
-    """Which rows of a view come twice."""
-
     columns: tuple[str, ...] = required_list(
         COLUMNS, "Columns by which rows that come twice within the watermark are known."
     )
@@ -62,11 +56,7 @@ class SourceSettings:
 
 
 def check_deduplication(watermark: Watermark | None, deduplicate: Deduplication | None) -> None:
-    """Refuse a view whose rows would be remembered for ever.
-
-    Raises:
-        RefusedError: It has no watermark.
-    """
+    """Refuse a view whose rows would be remembered for ever."""
     if deduplicate is not None and watermark is None:
         raise RefusedError("needs a watermark beside it, which says for how long a row is remembered", "deduplicate")
 
@@ -113,8 +103,6 @@ class RuleSettings:
 
 @dataclass(frozen=True)
 class StreamSqlSettings:
-    """A job in Spark SQL in a pipeline file."""
-
     sql: str = needed(Text("a query"), "The query, in Spark SQL.")
     sink: Node = needed(Anything(), "Where the result goes: a sink, or the name of one.")
     views: tuple[str, ...] = setting(ViewNames(), (), "The rules and sources that it reads.", name="from")

@@ -25,7 +25,6 @@ _MEMORY_BYTES_MAX: Final = 1 << 30  # of the broker's engine; Spark has a bound 
 
 
 def main() -> int:
-    """Run it; 0, also where it is refused: the last line says why."""
     request = msgspec.json.decode(sys.stdin.buffer.readline(), type=ReplayRequest)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     signal.signal(signal.SIGTERM, _end_in_order)
@@ -51,8 +50,8 @@ def _teller() -> Callable[[dict[str, Any]], None]:
     lines = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def tell(told: dict[str, Any]) -> None:
-        lines.write(json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
+    def tell(line: dict[str, Any]) -> None:
+        lines.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
         lines.flush()
 
     return tell

@@ -32,8 +32,6 @@ class StretchSlice(NamedTuple):
     """Some messages of one stream.
 
     Attributes:
-        stream: The stream.
-        batch: The messages.
         share: Which share of the stretch is read with it, 0 to 1.
     """
 
@@ -46,9 +44,6 @@ class BrokerReplay:
     """One replay in the broker's engine.
 
     Args:
-        request: What is asked for.
-        rule: The rule.
-        other: The one beside it.
         environments: What functions of each rule may ask; kept values begin with none, and go with the replay.
     """
 
@@ -69,7 +64,7 @@ class BrokerReplay:
         self.findings = ReplayFindings(request.rows_max)
 
     def run(self, tell: Tell) -> bool:
-        """Evaluate all messages, or as many as there is time for; whether it was all of them."""
+        """Evaluate all messages, or as many as there is time for; returns whether it was all."""
         request = self._request
         end = time.monotonic() + request.seconds_max
         selection = selection_of(self._database, self._topics, request.since, request.until)
@@ -109,11 +104,7 @@ class BrokerReplay:
 
 @contextmanager
 def environments_of(request: ReplayRequest) -> Iterator[Callable[[ReplayedRule], Environment]]:
-    """Environments for rules, which are closed behind the block.
-
-    Raises:
-        SchemaSourceError: A schema cannot be made.
-    """
+    """Environments for rules, which are closed behind the block."""
     made: list[Environment] = []
 
     def environment(rule: ReplayedRule) -> Environment:
@@ -162,12 +153,7 @@ def _place(piece: StretchSlice, number: int) -> Example:
 
 
 class Stretch:
-    """Messages of some topics that were stored within a span of time.
-
-    Args:
-        client: A connection to the storage reader; the caller closes it.
-        selection: What is read.
-    """
+    """Messages of some topics that were stored within a span of time."""
 
     def __init__(self, client: StorageClient, selection: MessageSelection) -> None:
         self._client = client

@@ -24,20 +24,13 @@ _DIFFERENCES: Final = ("equal", "added", "gone", "changed")
 
 
 class RuleOutcome(NamedTuple):
-    """What one rule made of one message.
-
-    Attributes:
-        rows: The rows; none where it failed.
-        error: Why it failed; None where it did not.
-    """
+    """What one rule made of one message."""
 
     rows: Sequence[Row]
     error: str | None = None
 
 
 class Examples:
-    """The first of some kind."""
-
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
         self._bytes = 0
@@ -45,21 +38,15 @@ class Examples:
 
     @property
     def has_room(self) -> bool:
-        """Whether another one is kept."""
         return len(self.kept) < self._count_max and self._bytes < _BYTES_MAX
 
     def add(self, example: Example) -> None:
-        """Keep one more."""
         self._bytes += len(json.dumps(example))
         self.kept.append(example)
 
 
 class ReplayFindings:
-    """What was found so far.
-
-    Args:
-        examples_max: Examples of each kind.
-    """
+    """What was found so far."""
 
     def __init__(self, examples_max: int) -> None:
         self.rule = dict.fromkeys(_COUNTS, 0)
@@ -71,10 +58,8 @@ class ReplayFindings:
         """One more message.
 
         Args:
-            place: Which message it is.
             outcome: What the rule made of it; None where its FROM does not want it.
             other: The same of the rule beside it.
-            is_compared: Whether there is one.
         """
         if outcome is not None:
             _count(self.rule, outcome)
@@ -156,7 +141,7 @@ def _is_same(one: Row, other: Row) -> bool:
 
 
 def shown_row(row: Row) -> object:
-    """A row as JSON has it; one that is too long is cut, and is a text then."""
+    """A row as JSON has it; a long one is cut, and is a text then."""
     try:
         text = encode_json(row)
     except EvaluationFault:
@@ -170,7 +155,6 @@ def shown_row(row: Row) -> object:
 
 
 def rows_of_texts(texts: Sequence[str]) -> Iterator[Row]:
-    """Rows that Spark has written as JSON."""
     for text in texts:
         row = decode_json(text)
         assert isinstance(row, dict)

@@ -9,11 +9,7 @@ from heliograph.rules.schemas.settings import SchemaSettings
 
 
 class ReplayError(PipelineError):
-    """A replay cannot be run as it is asked for.
-
-    Attributes:
-        field: What of the request is to blame; empty for nothing of it.
-    """
+    """A replay cannot be run as it is asked for."""
 
     code: ClassVar[str] = "rule_replay"
 
@@ -42,18 +38,10 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
         sql: The rule's text, also an edited one of `rule`; empty for the one that `rule` has.
         compare: The name of a rule, or SQL, that is run beside it; empty for none.
         since: The first time of storing, in microseconds since the epoch; 0 for the earliest message.
-        until: The time to stop before.
         rows_max: How many rows of each kind are kept as examples; the counts are complete.
         seconds_max: How long it may take.
         database: The database; empty for that of the rule's source.
-        endpoint: Host and port of the storage reader.
         token: What it asks for; empty for what is found by its address.
-        schemas: What makes the schemas of the node.
-        jq_timeout_s: How long a jq program may take.
-        sparkplug_aliases_max: Aliases of Sparkplug B that are remembered.
-        pipeline_files: The files of the node's pipeline; none where it runs none.
-        spark_master: Spark's master.
-        spark_conf: Spark's configuration.
         rules: The rules of the node among those that are named.
     """
 

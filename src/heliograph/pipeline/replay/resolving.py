@@ -32,13 +32,8 @@ class ReplayedRule:
     """A rule that is replayed.
 
     Attributes:
-        name: Its name; empty for SQL alone.
         kind: Whose it is: `broker`, `pipeline` or `sql`.
-        sql: Its text.
-        tree: Its tree.
         is_edited: Whether the text is another one than the rule's own.
-        columns: Spark types that the pipeline's file declares.
-        database: The database that it reads.
         schemas: What makes the schemas that it may name.
         targets: What is done with each row: the kind of action, and where it goes.
     """
@@ -55,7 +50,6 @@ class ReplayedRule:
 
     @property
     def rule_id(self) -> str | None:
-        """What its column `metadata` says."""
         return self.name if self.kind == BROKER else None
 
     @property
@@ -65,21 +59,12 @@ class ReplayedRule:
 
 
 class Resolver:
-    """Finds rules by their names.
-
-    Args:
-        request: What is asked for.
-    """
+    """Finds rules by their names."""
 
     def __init__(self, request: ReplayRequest) -> None:
         self._request = request
 
     def rule(self) -> ReplayedRule:
-        """The rule that is replayed.
-
-        Raises:
-            ReplayError: There is none, or its text is no rule.
-        """
         request = self._request
         if not request.rule and not request.sql:
             raise ReplayError("give the name of a rule, or SQL", "rule")
@@ -93,11 +78,6 @@ class Resolver:
         return self._readable(named, "rule")
 
     def compared(self) -> ReplayedRule | None:
-        """The one beside it; None for none.
-
-        Raises:
-            ReplayError: There is no such rule, or its text is no rule.
-        """
         text = self._request.compare
         if not text:
             return None
@@ -137,7 +117,6 @@ class Resolver:
 
     @cached_property
     def _of_pipeline(self) -> dict[str, ReplayedRule]:
-        """The rules of the pipeline's files."""
         files = [Path(file) for file in self._request.pipeline_files if Path(file).exists()]
         if not files:
             return {}
@@ -163,7 +142,6 @@ class Resolver:
 
 
 def _target(action: object) -> tuple[str, str]:
-    """An action as the API shows it: its kind, and where rows go."""
     if isinstance(action, dict):
         args = action.get("args") or {}
         return str(action.get("function")), str(args.get("topic", ""))

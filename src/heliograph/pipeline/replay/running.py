@@ -27,12 +27,6 @@ _TOLD_EVERY_S: Final = 0.25
 
 
 def run_replay(request: ReplayRequest, tell: Tell) -> dict[str, Any]:
-    """Run one; its result.
-
-    Raises:
-        ReplayError: It cannot be run so.
-        PipelineError: The storage reader or Spark cannot be used.
-    """
     if request.since >= request.until:
         raise ReplayError("the stretch is empty: its end is not after its beginning", "to")
     resolver = Resolver(request)
@@ -106,13 +100,7 @@ def report(
     is_complete: bool,
     notes: list[str],
 ) -> dict[str, Any]:
-    """The result.
-
-    Args:
-        seconds: How long the evaluation took.
-        is_complete: Whether all of the stretch was read in the time that there was.
-        notes: What is to be known of it.
-    """
+    """The result."""
     counts = findings.rule
     result: dict[str, Any] = {
         "complete": is_complete,
@@ -135,7 +123,6 @@ def report(
 
 
 def notes_of(request: ReplayRequest, rule: ReplayedRule, other: ReplayedRule | None) -> list[str]:
-    """What readers of the result should know."""
     rules = [rule] if other is None else [rule, other]
     return list(dict.fromkeys(note for one in rules for note in _notes(request, one)))
 

@@ -41,12 +41,7 @@ TellShare = Callable[[float], None]
 def run_on_spark(
     request: ReplayRequest, rule: ReplayedRule, other: ReplayedRule | None, tell: TellShare
 ) -> tuple[ReplayFindings, float]:
-    """Run the job: what it found, and in how many seconds, without the start of Spark.
-
-    Raises:
-        ReplayError: Spark refuses it, or it takes too long.
-        PipelineError: Spark cannot be started.
-    """
+    """Run the job: what it found, and in how many seconds, without the start of Spark."""
     rules = [rule, *([] if other is None else [other])]
     try:
         plans = [plan_rule(one.sql, one.columns, one.rule_id) for one in rules]
@@ -121,12 +116,12 @@ def _keeper(examples_max: int, rules_count: int) -> Callable[[Iterator[pa.Record
     return keep
 
 
-def _read(told: dict[str, Any]) -> RuleOutcome | None:
-    if not told["wanted"]:
+def _read(judged: dict[str, Any]) -> RuleOutcome | None:
+    if not judged["wanted"]:
         return None
-    if told["passed"] is None:
-        return RuleOutcome((), told["error"] or _NO_REASON)
-    return RuleOutcome([*rows_of_texts(told["rows"])] if told["passed"] else ())
+    if judged["passed"] is None:
+        return RuleOutcome((), judged["error"] or _NO_REASON)
+    return RuleOutcome([*rows_of_texts(judged["rows"])] if judged["passed"] else ())
 
 
 def _place(message: dict[str, Any]) -> Example:
@@ -143,11 +138,7 @@ def _merged(frame: DataFrame, examples_max: int) -> ReplayFindings:
 
 @contextmanager
 def _deadline(context: SparkContext, seconds_max: float, tell: TellShare) -> Iterator[None]:
-    """Watch the jobs of a block, and cancel them where they take too long.
-
-    Raises:
-        ReplayError: They did, or Spark gave one up.
-    """
+    """Watch the jobs of a block, and cancel them where they take too long."""
     ended, is_late = threading.Event(), threading.Event()
     context.setJobGroup(_GROUP, "heliograph rule replay", interruptOnCancel=True)
     watching = threading.Thread(target=_watch, args=(context, ended, is_late, seconds_max, tell), daemon=True)
@@ -166,7 +157,6 @@ def _deadline(context: SparkContext, seconds_max: float, tell: TellShare) -> Ite
 def _watch(
     context: SparkContext, ended: threading.Event, is_late: threading.Event, seconds_max: float, tell: TellShare
 ) -> None:
-    """Tell how far the job is, and cancel it where it takes too long."""
     end = time.monotonic() + seconds_max
     tracker = context.statusTracker()
     while not ended.wait(_LOOK_S):

@@ -41,15 +41,9 @@ def plan_backfill(
     """The span of each query's backfill.
 
     Args:
-        pipeline: The pipeline.
         names: The queries; jobs in Spark SQL are left out where several are named.
-        settings: How the queries run.
         since: ``earliest``, or a time.
         until: The time to stop before; None goes up to where the query began, or to what is stored now.
-
-    Raises:
-        BackfillError: It would bring messages twice, or cannot be run over a part of the past.
-        OptionError: A time is not valid.
     """
     begin = _time("--from", since, settings)
     end = _time("--to", until, settings) if until is not None else None
@@ -99,7 +93,6 @@ def _is_stateless(pipeline: Pipeline, name: str) -> bool:
 def _span(
     pipeline: Pipeline, rule: RuleJob, settings: RunSettings, begin: int, end: int | None
 ) -> tuple[Span, Identity]:
-    """The span of a query's backfill, and the query's identity: a new one if it never ran."""
     place = query_directory(settings.checkpoint, rule)
     directory = settings.checkpoint / BACKFILLS / place.name
     known = spans_of(directory)

@@ -31,10 +31,6 @@ def checkpoint_lock(directory: Path, wait_s: float = _LOCK_WAIT_S) -> Iterator[i
 
     The lock lasts until the last holder of the descriptor has ended. A driver that is killed leaves its Java process
     behind for a moment, which may still write; since it holds the descriptor too, the next driver waits for its end.
-
-    Raises:
-        CheckpointInUseError: Another driver holds the directory.
-        OptionError: It cannot be written.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -126,7 +122,7 @@ def _is_driver(process: int, descriptor: int) -> bool:
 
 
 def _has_open(process: int, descriptor: int) -> bool | None:
-    """Whether a process has the file of a descriptor open, this process by another one; None if that cannot be seen."""
+    """Whether a process other than this one has the file of a descriptor open; None if that cannot be seen."""
     wanted, own = os.fstat(descriptor), str(descriptor) if process == os.getpid() else None
     try:
         files = list((_PROCESSES / str(process) / "fd").iterdir())

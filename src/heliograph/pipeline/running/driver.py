@@ -55,8 +55,6 @@ _EVERY_S: Final = 2.0
 
 @dataclass
 class _Query:
-    """One query of the driver: the running Spark query, if any, its figures, and when it may start again."""
-
     name: str
     figures: QueryFigures
     running: RunningQuery | None = None
@@ -89,11 +87,6 @@ class FileWatch:
         return self._digest() != self._seen
 
     def load(self) -> Pipeline:
-        """Read them.
-
-        Raises:
-            RuleFileError: Something in one of them is not valid.
-        """
         # Seen first: what is written in between is read again.
         self._seen = self._digest()
         return load_pipeline(*self._paths)
@@ -130,14 +123,10 @@ class PipelineDriver:
         """Prepare a driver.
 
         Args:
-            session: The Spark session.
-            pipeline: What to run.
-            settings: How to run it.
             watch: Reports changed files; None goes on with `pipeline` whatever happens to them.
             spans: What part of the past to run which queries over, and no others; None runs all of them live.
             report_every_s: Seconds between two lines of a query in the log.
             backoff: The pauses of a query that fails again and again.
-            clock: The clock of pauses and reports.
         """
         self._session = session
         self._pipeline = pipeline
@@ -165,21 +154,13 @@ class PipelineDriver:
         return [query.figures for query in list(self._queries.values())]
 
     def stop(self) -> None:
-        """Ask `run` to end all queries and return."""
         self._stopping.set()
 
     def reload(self) -> None:
-        """Ask `run` to look at the files now, whether or not they seem changed."""
         self._reloading.set()
 
     def run(self) -> bool:
-        """Run until every query has ended or `stop` was called; return whether none of them was given up.
-
-        Raises:
-            RuleFileError: Spark finds an error in a query before it runs.
-            DefinitionChangedError: A query does not fit its checkpoint any more.
-            SparkEndedError: Spark's Java process ended.
-        """
+        """Run until every query has ended or `stop` was called; return whether none of them was given up."""
         try:
             self._run()
         except Py4JJavaError:
@@ -251,10 +232,6 @@ class PipelineDriver:
         """The query ready to start; None where that has to wait for something else, such as the broker.
 
         A query that stands alone waits for its mistakes to be mended: its start meets them again, and tells them.
-
-        Raises:
-            RuleFileError: Spark finds a mistake in it.
-            DefinitionChangedError: It does not fit its checkpoint.
         """
         job = pipeline.job(name)
         if isinstance(job, RuleJob) and job.alone:
@@ -342,9 +319,9 @@ class PipelineDriver:
     def _is_changed(self, changed: Pipeline, name: str) -> bool:
         return name not in self._pipeline.query_names or self._pipeline.parts(name) != changed.parts(name)
 
-    def _refuse_change(self, told: str) -> None:
-        self._reload_error = told
-        logger.error("%s; everything runs on as it was", told)
+    def _refuse_change(self, reason: str) -> None:
+        self._reload_error = reason
+        logger.error("%s; everything runs on as it was", reason)
 
     def _report(self, wait_s: float = 0.0) -> None:
         for query in self._queries.values():

@@ -31,7 +31,6 @@ class Identity:
 
     Attributes:
         id: Identity of the checkpoint; one that is made again gets another.
-        starts: Where each view began: ``earliest``, microseconds since the epoch or an offset, as text.
         definition: What `definition_of` said when the query began; None for one that has not begun.
     """
 
@@ -41,12 +40,10 @@ class Identity:
 
 
 def query_directory(checkpoint: Path, job: Job) -> Path:
-    """The directory of a query's checkpoint below that of the pipeline."""
     return checkpoint / (job.name if job.version == 1 else f"{job.name}@{job.version}")
 
 
 def read_identity(directory: Path) -> Identity | None:
-    """What a query's checkpoint knows; None for one that was never used."""
     try:
         document = json.loads((directory / _FILE).read_bytes())
     except FileNotFoundError:
@@ -55,12 +52,10 @@ def read_identity(directory: Path) -> Identity | None:
 
 
 def new_identity(starts: Mapping[str, str]) -> Identity:
-    """An identity that no other checkpoint has."""
     return Identity(str(uuid.uuid4()), dict(starts))
 
 
 def write_identity(directory: Path, identity: Identity) -> None:
-    """Keep it in the query's checkpoint."""
     document = {"id": identity.id, "starts": dict(identity.starts), "definition": identity.definition}
     write_durably(directory / _FILE, json.dumps(document, indent=1).encode())
 
@@ -69,9 +64,6 @@ def claim_output(checkpoint: Path, output: Path) -> None:
     """Write the output directory of a pipeline into its checkpoint, and refuse another one.
 
     What is done already would be missing in another directory, and the bookkeeping of tables and dead letters too.
-
-    Raises:
-        OptionError: The checkpoint belongs to another output directory.
     """
     file = checkpoint / _OUTPUT_FILE
     wanted = str(output.resolve())
@@ -119,11 +111,11 @@ def unsound_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str |
         return None
     if old is None or new is None:
         return f"it {'now keeps' if old is None else 'no longer keeps'} state between micro-batches"
-    changed = [told for key, told in _STATE_TOLD.items() if old[key] != new[key]]
+    changed = [text for key, text in _STATE_TEXTS.items() if old[key] != new[key]]
     return f"{' and '.join(changed)} changed, on which its state depends"
 
 
-_STATE_TOLD: Final = {
+_STATE_TEXTS: Final = {
     "sql": "its SQL",
     "mode": "its mode",
     "views": "the time column or the deduplication of its views",

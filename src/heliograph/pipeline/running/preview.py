@@ -32,15 +32,9 @@ class Preview:
     """What one query made of the last messages.
 
     Attributes:
-        name: The query.
         engine: ``native``, ``udf`` or ``Spark SQL``.
         parts: Of each output column of a rule, and of its WHERE: its name, ``native`` or ``udf`` as it could run by
             itself, and why. One part that needs the UDF takes the whole rule there.
-        source: What it reads.
-        target: Where its rows would go.
-        guarantee: How often a row would arrive there.
-        columns: Name and type of each output column.
-        messages: Messages that were read.
         failed: Messages on which a rule failed.
         refused: Rows without a required column.
         rows_count: Rows that would be written.
@@ -69,11 +63,7 @@ class Preview:
 def preview_queries(
     session: SparkSession, pipeline: Pipeline, names: Sequence[str], source: Mapping[str, str], last: int
 ) -> Iterator[Preview]:
-    """Run queries over the last stored messages of each of their views.
-
-    Raises:
-        RuleFileError: Spark finds a mistake in a query.
-    """
+    """Run queries over the last stored messages of each of their views."""
     for name in names:
         try:
             yield _Previewer(session, pipeline, name, source, last).preview()
@@ -82,8 +72,6 @@ def preview_queries(
 
 
 class _Previewer:
-    """The dry run of one query."""
-
     def __init__(
         self, session: SparkSession, pipeline: Pipeline, name: str, source: Mapping[str, str], last: int
     ) -> None:

@@ -28,12 +28,7 @@ class QueryFigures:
     """What one query has done since its driver started.
 
     Attributes:
-        name: Name of the query.
-        state: What it is doing now.
-        target: Where its rows go, for people.
         guarantee: How often a row arrives there.
-        batches: Micro-batches that were completed.
-        rows_read: Messages read.
         rows_failed: Messages on which the rule failed, so that they gave no row.
         rows_refused: Rows that lacked a column which the sink requires, or that the sink refused.
         rows_written: Rows given to the sink, without those that it refused.
@@ -42,14 +37,9 @@ class QueryFigures:
         late_kept: Rows in the table of late rows.
         dead_letters: Rows in the table of dead letters.
         batch_ms: Duration of the last micro-batch.
-        last_batch_at: When the last micro-batch was begun, as Spark tells it.
         lag: Messages stored and not read yet; None when it could not be asked.
-        failures: How often it failed.
-        restarts: How often it was started again after a failure.
-        last_error: The last failure, in a sentence.
         sink_figures: What the sink counts, such as retries.
         positions: Where each input was read up to, by stream.
-        inputs: The messages of each input.
         rows_given: Rows given to the sink.
         sink_refused: Those of them that it refused.
     """
@@ -80,7 +70,6 @@ class QueryFigures:
     sink_refused: int = field(default=0, repr=False)
 
     def add(self, progress: Mapping[str, Any]) -> None:
-        """Take in Spark's progress of one micro-batch."""
         sources = progress.get("sources", ())
         self.positions = [
             offset_positions(source.get("endOffset"))
@@ -101,7 +90,6 @@ class QueryFigures:
         self.batches += 1
 
     def add_counters(self, counters: BatchCounters) -> None:
-        """Take in what the batches wrote beside what Spark tells."""
         self.dead_letters += counters.letters
         self.late_kept += counters.late
         self.rows_refused += counters.refused
@@ -128,12 +116,11 @@ class QueryFigures:
         ]
         lag = "unknown" if self.lag is None else f"{self.lag:,}"
         batch = f"batch {self.batches} took {self.batch_ms} ms" if self.batches else "no batch yet"
-        told = [f"{self.rows_read:,} read", f"{self.rows_written:,} written", *counts, f"lag {lag}"]
-        return f"{self.name}: {self.state}, {batch}, {', '.join(told)}"
+        parts = [f"{self.rows_read:,} read", f"{self.rows_written:,} written", *counts, f"lag {lag}"]
+        return f"{self.name}: {self.state}, {batch}, {', '.join(parts)}"
 
 
 def summary_table(figures: Sequence[QueryFigures]) -> str:
-    """The figures of all queries as a table for people."""
     head = ("query", "state", "batches", "read", "failed", "refused", "written", "late", "letters", "lag", "restarts")
     lines = [head, *(_cells(query) for query in figures)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]

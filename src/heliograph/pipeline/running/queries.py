@@ -47,7 +47,6 @@ class RunSettings:
 
     Attributes:
         checkpoint: Directory of all checkpoints; each query has its own in it.
-        output: Directory of all tables.
         mqtt: host:port of the MQTT broker.
         source: Options of the data source, without the topics.
         trigger_s: Seconds between the starts of micro-batches; None reads what is stored now and ends.
@@ -68,7 +67,6 @@ class Span:
         start: Where it begins: ``earliest`` or microseconds since the epoch, as text.
         until: Commit time to stop before, in microseconds since the epoch.
         border: The offset at which the query itself began, behind which nothing is read; None where it began at a time.
-        directory: Its checkpoint.
         owner: Its identity for the sink.
         backfill_of: The identity of the live query.
     """
@@ -122,7 +120,6 @@ class RunningQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether Spark still runs it."""
         return self._started.isActive
 
     def recent_progress(self) -> list[dict[str, Any]]:
@@ -140,13 +137,11 @@ class RunningQuery:
         return found
 
     def take_counters(self) -> BatchCounters:
-        """What the batches added up to since this was last asked."""
         with self._lock:
             counters, self._counters = self._counters, BatchCounters()
         return counters
 
     def count(self, written: Written, kept: Kept, refused: int) -> None:
-        """Add one batch to the counters."""
         with self._lock:
             self._counters.add(written, kept, refused)
 
@@ -188,20 +183,7 @@ class RunningQuery:
 
 @dataclass(frozen=True)
 class PreparedQuery:
-    """A query that Spark has analyzed and that fits its checkpoint; `start` runs it.
-
-    Attributes:
-        name: The query.
-        rows: Its rows.
-        sink: Where they go.
-        mode: Which rows each micro-batch brings.
-        directory: Its checkpoint.
-        identity: What the checkpoint is to remember.
-        leftovers: What keeps the rows that are left out.
-        inputs: The messages of each of its inputs.
-        settings: How it runs.
-        span: What it covers, if it is a backfill.
-    """
+    """A query that Spark has analyzed and that fits its checkpoint; `start` runs it."""
 
     name: str
     rows: DataFrame
@@ -248,13 +230,7 @@ class PreparedQuery:
 def prepare_query(
     session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings, span: Span | None = None
 ) -> PreparedQuery:
-    """Analyze one query of a pipeline by Spark, and compare it with its checkpoint.
-
-    Raises:
-        AnalysisException: Spark finds a mistake in it.
-        RuleFileError: Its sink names a column that it does not have.
-        DefinitionChangedError: The checkpoint was made for another query.
-    """
+    """Analyze one query of a pipeline by Spark, and compare it with its checkpoint."""
     job = pipeline.job(name)
     directory = span.directory if span is not None else query_directory(settings.checkpoint, job)
     identity = read_identity(directory)

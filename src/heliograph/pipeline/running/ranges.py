@@ -60,11 +60,9 @@ class RangeReader(DataSourceReader):
         self._end = end
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan the read. Called once, in a planning process on the driver."""
         return self.stream.partitions(self._start, self._end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches of one partition. Called once for each, on a worker."""
         return self.stream.read(partition)
 
 
@@ -92,7 +90,6 @@ class UntilStreamReader(MessageStreamReader):
         self._border = border
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
-        """Fix the end of the query. Called once, before the first micro-batch."""
         super().prepareForTriggerAvailableNow()
         self._end = self._until if self._end is None else min(self._end, self._until)
 
@@ -146,7 +143,6 @@ def register_sources(session: SparkSession) -> None:
 
 
 def read_range(session: SparkSession, options: dict[str, str], start: Offset, end: Offset) -> DataFrame:
-    """The messages between two offsets."""
     places = {_FROM: json.dumps(start), _TO: json.dumps(end)}
     return session.read.format(RANGE).options(**options, **places).load()
 

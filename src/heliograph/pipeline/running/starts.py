@@ -34,7 +34,6 @@ def positions_reached(checkpoint: Path) -> list[dict[str, str]]:
 
 @contextmanager
 def storage_readers(options: Mapping[str, str]) -> Iterator[Endpoints]:
-    """Connections to the storage readers that options of the data source name."""
     source = SourceOptions.of(options)
     endpoints = Endpoints(source.endpoints, source.connect, source.database)
     try:

@@ -17,11 +17,7 @@ from heliograph.pipeline.sinks.libraries import library_fault
 
 
 def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[str, str]) -> list[str]:
-    """Analyze every query and view of a pipeline by Spark; return the names of the queries.
-
-    Raises:
-        RuleFileError: Spark would refuse one; the error names all of them.
-    """
+    """Analyze every query and view of a pipeline by Spark; return the names of the queries."""
     mistakes = []
     for name in pipeline.query_names:
         fault = library_fault(pipeline.sink(name), session)
@@ -39,11 +35,6 @@ def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[st
 
 
 def check_rows(pipeline: Pipeline, name: str, rows: DataFrame) -> None:
-    """Check the columns of a query's rows by its sink.
-
-    Raises:
-        RuleFileError: It names one that they do not have.
-    """
     sink = pipeline.sink(name)
     try:
         if isinstance(sink, ChecksRows):

@@ -33,10 +33,7 @@ class ViewInput:
     """The stored messages that a view is made of.
 
     Attributes:
-        view: Name of the view.
-        topics: Their topic filters.
         columns: The columns wanted; None is all of them.
-        options: Options of the data source, `topics` and `columns` among them.
     """
 
     view: str
@@ -52,10 +49,7 @@ class ViewBuilder:
     """Builds the DataFrames of one query in a Spark session of its own, so that equal names of views do not meet.
 
     Args:
-        session: A session of the same Spark.
-        pipeline: The pipeline.
         source: The options of the data source that the driver was given.
-        read: Gives the messages of a view.
         starts: Where a view begins, in the place of the option ``start``.
     """
 
@@ -89,11 +83,7 @@ class ViewBuilder:
         return self._messages(name, topics, columns)
 
     def rows(self, name: str) -> DataFrame:
-        """The rows of a query, before those without a required column are left out.
-
-        Raises:
-            AnalysisException: Spark finds a mistake.
-        """
+        """The rows of a query, before those without a required column are left out."""
         if name in self._pipeline.rules:
             return self.view(name)
         job = self._pipeline.stream_sql[name]
@@ -134,12 +124,11 @@ class ViewBuilder:
         try:
             return self.session.read.format(table.type).options(**table.options).load(table.path)
         except AnalysisException as error:
-            told = (str(error).splitlines() or [""])[0]
-            raise RuleFileError(f"{table.origin}: the table {table.name} cannot be read: {told}") from error
+            line = (str(error).splitlines() or [""])[0]
+            raise RuleFileError(f"{table.origin}: the table {table.name} cannot be read: {line}") from error
 
 
 def view_topics(view: View) -> tuple[str, ...]:
-    """The topic filters of the messages that a view is made of."""
     return view.topics if isinstance(view, Source) else tuple(CompiledRule(view.sql).topics)
 
 

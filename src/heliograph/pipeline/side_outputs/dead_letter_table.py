@@ -31,8 +31,6 @@ _PAYLOAD_SHOWN: Final = 200
 
 @dataclass
 class LetterCount:
-    """The dead letters of one rule and cause."""
-
     rule: str
     cause: str
     waiting: int = 0
@@ -56,7 +54,7 @@ class Letter:
     values: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object; bytes are text where they are text, else hexadecimal."""
+        """As a JSON object; bytes that are no text are hexadecimal."""
         return {name: _plain(value) for name, value in self.values.items()}
 
     def to_text(self) -> str:
@@ -74,7 +72,7 @@ class Letter:
 
 @dataclass
 class Replayed:
-    """What a replay came to: letters that were brought to the sink, their rows, and the letters that stay."""
+    """What a replay came to: letters that the sink has, their rows, and the letters that stay."""
 
     letters: int = 0
     rows: int = 0
@@ -85,7 +83,6 @@ class Replayed:
 
 
 def count_letters(table: Path) -> list[LetterCount]:
-    """How many letters a table holds of each rule and cause."""
     counts: dict[tuple[str, str], LetterCount] = {}
     for file in (file for query in queries_in(table) for file in files_in(query)):
         for row in pq.read_table(file, columns=["rule", "cause", "reason", "refused_at", "replayed_at"]).to_pylist():
@@ -114,12 +111,7 @@ def show_letters(table: Path, rule: str, limit: int, with_replayed: bool = False
 
 
 def replay_letters(session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings) -> Replayed:
-    """Run a rule as it is now over its waiting letters, and bring the rows to its sink.
-
-    Raises:
-        OptionError: It is no rule with a sink, or never ran.
-        SinkError: The sink did not take the rows; the letters wait on.
-    """
+    """Run a rule as it is now over its waiting letters, and bring the rows to its sink."""
     rule = pipeline.rules.get(name)
     if rule is None:
         raise OptionError("RULE", name, "a rule: what a job in Spark SQL refused is of no single message")
@@ -133,8 +125,6 @@ def replay_letters(session: SparkSession, pipeline: Pipeline, name: str, setting
 
 
 class _Replay:
-    """The replay of one file of letters."""
-
     def __init__(
         self,
         session: SparkSession,

@@ -73,7 +73,7 @@ class RefusedRow:
 
 
 @dataclass(frozen=True)
-class Told:
+class LetterHead:
     """What all dead letters of a micro-batch say: the time, the query, and the number of the batch."""
 
     at: datetime
@@ -88,9 +88,6 @@ class RefusedRows:
     not refuse them again.
 
     Args:
-        query: Name of the query, for the log.
-        directory: The query's checkpoint.
-        batch: Number of the batch.
         rows_max: How many are kept; further ones are counted.
     """
 
@@ -137,31 +134,31 @@ def _spooled(file: Path, batch: int) -> list[RefusedRow]:
     return found
 
 
-def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, told: Told) -> DataFrame:
+def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, head: LetterHead) -> DataFrame:
     """The dead letters of one rule among messages: those on which it failed, and rows without a required column."""
     judged = evaluate_outcomes(messages, rule.sql, rule.columns, schemas)
-    failed = _letters(judged.where("error IS NOT NULL"), rule.name, RULE, F.col("error"), None, told)
-    if not rule.required or told.query != rule.name:
+    failed = _letters(judged.where("error IS NOT NULL"), rule.name, RULE, F.col("error"), None, head)
+    if not rule.required or head.query != rule.name:
         return failed
     each = judged.where("error IS NULL").select(*_MESSAGE, F.explode("rows").alias("out"))
     absent = [F.when(F.col(f"out.{quoted(column)}").isNull(), F.lit(column)) for column in rule.required]
     reason = F.concat(F.lit("without a value, but required: "), F.concat_ws(", ", *absent))
     lacking = each.where(reduce(lambda one, two: one | two, [column.isNotNull() for column in absent]))
-    return failed.unionByName(_letters(lacking, rule.name, REQUIRED, reason, _json("out"), told))
+    return failed.unionByName(_letters(lacking, rule.name, REQUIRED, reason, _json("out"), head))
 
 
 def letters_of_sink(
-    session: SparkSession, refusals: Sequence[RefusedRow], schema: StructType, judged: DataFrame | None, told: Told
+    session: SparkSession,
+    refusals: Sequence[RefusedRow],
+    schema: StructType,
+    judged: DataFrame | None,
+    head: LetterHead,
 ) -> DataFrame:
     """The dead letters of rows that a sink refused, with their messages where these are found.
 
     Args:
-        session: The session.
-        refusals: The rows.
-        schema: Their schema, as the sink was given it.
         judged: The messages of the batch with the rows of each; None for a job in Spark SQL, whose rows are of no
             single message.
-        told: What all letters of the batch have in common.
     """
     values = [(*(refusal.row.get(name) for name in schema.fieldNames()), refusal.reason) for refusal in refusals]
     typed = StructType(list(schema.fields)).add("_reason", "string")
@@ -169,29 +166,29 @@ def letters_of_sink(
     values_of = F.struct(*(F.col(quoted(name)) for name in schema.fieldNames()))
     refused = rows.select(F.to_json(values_of).alias("row"), F.col("_reason"))
     if judged is None:
-        return _letters(refused, told.query, SINK, F.col("_reason"), F.col("row"), told)
+        return _letters(refused, head.query, SINK, F.col("_reason"), F.col("row"), head)
     each = judged.where("error IS NULL").select(*_MESSAGE, F.explode("rows").alias("out"))
     made = each.select(*_MESSAGE, _json("out").alias("row"))
     # Messages of equal rows were refused alike, so each distinct row finds all of its messages.
     found = refused.dropDuplicates(["row"]).join(made, "row", "left")
-    return _letters(found, told.query, SINK, F.col("_reason"), F.col("row"), told)
+    return _letters(found, head.query, SINK, F.col("_reason"), F.col("row"), head)
 
 
-def letters_without_message(session: SparkSession, refusals: Sequence[RefusedRow], told: Told) -> DataFrame:
-    """The dead letters of refused rows whose values Spark cannot hold: as text."""
+def letters_without_message(session: SparkSession, refusals: Sequence[RefusedRow], head: LetterHead) -> DataFrame:
+    """The dead letters, as text, of refused rows whose values Spark cannot hold."""
     rows = [(str(dict(refusal.row)), refusal.reason) for refusal in refusals]
     frame = session.createDataFrame(rows, "row string, _reason string")
-    return _letters(frame, told.query, SINK, F.col("_reason"), F.col("row"), told)
+    return _letters(frame, head.query, SINK, F.col("_reason"), F.col("row"), head)
 
 
-def _letters(rows: DataFrame, rule: str, cause: str, reason: Any, row: Any, told: Told) -> DataFrame:
+def _letters(rows: DataFrame, rule: str, cause: str, reason: Any, row: Any, head: LetterHead) -> DataFrame:
     values = {
         "rule": F.lit(rule),
         "cause": F.lit(cause),
         "reason": reason,
-        "query": F.lit(told.query),
-        "batch": F.lit(told.batch),
-        "refused_at": F.lit(told.at),
+        "query": F.lit(head.query),
+        "batch": F.lit(head.batch),
+        "refused_at": F.lit(head.at),
         "row": F.lit(None) if row is None else row,
         "replayed_at": F.lit(None),
     }

@@ -28,14 +28,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class BatchLog:
-    """What Spark's checkpoint says of one micro-batch: the offsets it ends at, and the watermark."""
+    """What Spark's checkpoint keeps of one micro-batch: the offsets it ends at, and the watermark."""
 
     offsets: tuple[dict[str, Any] | None, ...]
     watermark_ms: int
 
 
 def read_batch_log(checkpoint: Path, batch: int) -> BatchLog | None:
-    """The log of one batch; None where it is not kept any more, or never was."""
+    """The log of one batch; None where there is none, or none any more."""
     try:
         version, metadata, *offsets = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, ValueError):
@@ -52,12 +52,9 @@ def late_rows(
     """The late rows of one input of a query.
 
     Args:
-        session: The session of `rows`.
         rows: The query over the messages of the batch, as a table.
         place: Where Spark drops.
-        view: The view that the input belongs to.
         watermark_ms: The watermark by which the batch dropped, in milliseconds since the epoch.
-        batch: Number of the batch.
     """
     found = rows_at(session, rows, place)
     if found is None:
@@ -65,31 +62,26 @@ def late_rows(
     arriving, column = found
     is_window = isinstance(arriving.schema.fields[column].dataType, StructType)
     names = [f"c{number}" for number in range(len(arriving.columns))]
-    originals = list(_told_apart(arriving.columns))
+    originals = list(_unique(arriving.columns))
     fields = zip(originals, arriving.schema.fields, strict=True)
     schema = StructType([StructField(original, field.dataType) for original, field in fields])
     numbered = arriving.toDF(*names)
     time = F.col(f"{names[column]}.end") if is_window else F.col(names[column])
     watermark = F.lit(_EPOCH + timedelta(milliseconds=watermark_ms)).cast("timestamp")
-    told = [F.col(name).alias(original) for name, original in zip(names, originals, strict=True)]
+    values = [F.col(name).alias(original) for name, original in zip(names, originals, strict=True)]
     return numbered.where(time.cast("timestamp") <= watermark).select(
         F.lit(view).alias("view"),
         F.lit(batch).cast("bigint").alias("batch"),
         (F.col(f"{names[column]}.start") if is_window else time).cast("timestamp").alias("event_time"),
         watermark.alias("watermark"),
-        F.to_json(F.struct(*told), TIMES_AS_TEXT).alias("row"),
+        F.to_json(F.struct(*values), TIMES_AS_TEXT).alias("row"),
         F.lit(schema.json()).alias("row_schema"),
         F.lit(None).cast("timestamp").alias(REPLAYED_AT),
     )
 
 
 def rows_as_they_were(texts: DataFrame, row_schema: str) -> DataFrame:
-    """Late rows made of what is kept of them.
-
-    Args:
-        texts: Their column `row`, and others, which stay in front.
-        row_schema: Their `row_schema`.
-    """
+    """Late rows made of what is kept of them."""
     schema = StructType.fromJson(json.loads(row_schema))
     # A row that does not fit its schema is our mistake: without FAILFAST it would go as nothing but nulls.
     parsed = F.from_json("row", schema, {**TIMES_AS_TEXT, "mode": "FAILFAST"})
@@ -97,8 +89,8 @@ def rows_as_they_were(texts: DataFrame, row_schema: str) -> DataFrame:
     return texts.select(*others, parsed.alias("row")).select(*others, "row.*")
 
 
-def _told_apart(names: Iterable[str]) -> Iterator[str]:
-    """Names of columns with a number behind those that were there before, as those of two views that were joined."""
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """Names of columns; a repeated one gets a number, as in the two views of a join."""
     seen: set[str] = set()
     for name in names:
         unique, number = name, 1

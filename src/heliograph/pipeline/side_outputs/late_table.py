@@ -53,7 +53,6 @@ class LateCount:
 
 
 def count_late_rows(table: Path) -> list[LateCount]:
-    """How many late rows a table holds of each query and view, and the newest event time of those that wait."""
     counts: dict[tuple[str, str], LateCount] = {}
     for query in queries_in(table):
         for file in files_in(query):
@@ -70,7 +69,6 @@ def count_late_rows(table: Path) -> list[LateCount]:
 
 
 def show_late_rows(table: Path, query: str, limit: int, with_replayed: bool = False) -> Iterator[dict[str, Any]]:
-    """The late rows of a query as JSON objects, the newest batches first."""
     shown = 0
     for file in reversed(list(files_in(table / query))):
         for row in pq.read_table(file).drop_columns(["row_schema"]).to_pylist():
@@ -104,22 +102,12 @@ class LateReplay:
         return {"target": self.target, "rows": self.rows, "kept": self.kept, "reason": self.reason}
 
     def to_text(self) -> str:
-        """As a line for people."""
         reason = f" ({self.reason})" if self.reason else ""
         return f"{self.rows:,} late rows replayed to {self.target}, {self.kept:,} stay{reason}"
 
 
 def late_target(pipeline: Pipeline, table: str | None, sink: str | None) -> Sink:
-    """Where late rows are to go.
-
-    Args:
-        pipeline: The pipeline.
-        table: The name of a Parquet table.
-        sink: The name of a sink of the pipeline's files, where there is no table.
-
-    Raises:
-        OptionError: There is no such sink, or a query of the pipeline writes there.
-    """
+    """Where late rows are to go."""
     option, name = ("--table", table or "") if sink is None else ("--sink", sink)
     if sink is None:
         _check_table(pipeline, name)
@@ -142,16 +130,8 @@ def replay_late_rows(
     """Bring the waiting late rows of a query to a target.
 
     Args:
-        session: The session.
-        pipeline: The pipeline.
-        name: The query.
         settings: Where its checkpoint and the tables are.
-        target: Where they go.
         view: Those of this view; None for the only one that has any.
-
-    Raises:
-        OptionError: The query never ran, or several views have late rows.
-        SinkError: The target did not take them; they wait on.
     """
     identity = read_identity(query_directory(settings.checkpoint, pipeline.job(name)))
     if identity is None:
@@ -174,12 +154,10 @@ def _check_table(pipeline: Pipeline, name: str) -> None:
 
 
 def _is_within(one: str, other: str) -> bool:
-    """Whether a place is another, or lies in it."""
     return one == other or one.startswith(f"{other}/")
 
 
 def _views_waiting(files: Sequence[Path]) -> list[str]:
-    """The views of which any row waits."""
     views = set()
     for file in files:
         for row in pq.read_table(file, columns=["view", REPLAYED_AT]).to_pylist():
@@ -190,11 +168,7 @@ def _views_waiting(files: Sequence[Path]) -> list[str]:
 
 @dataclass(frozen=True)
 class _ViewReplay:
-    """The replay of the late rows of one view.
-
-    Attributes:
-        identity: That of the query's checkpoint.
-    """
+    """The replay of the late rows of one view."""
 
     session: SparkSession
     settings: RunSettings
@@ -204,7 +178,6 @@ class _ViewReplay:
     target: Sink
 
     def run(self, file: ReplayedFile, replay: LateReplay) -> None:
-        """Bring what waits in a file."""
         views, schemas = file.column("view"), file.column("row_schema")
         waiting = [number for number in file.waiting if views[number] == self.view]
         by_schema: dict[str, list[int]] = {}

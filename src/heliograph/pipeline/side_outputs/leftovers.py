@@ -22,8 +22,8 @@ from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.ranges import initial_offset, read_range
 from heliograph.pipeline.running.views import RULE_METRICS, ViewBuilder, ViewInput
 from heliograph.pipeline.side_outputs.dead_letters import (
+    LetterHead,
     RefusedRows,
-    Told,
     letters_of_rule,
     letters_of_sink,
     letters_without_message,
@@ -47,7 +47,6 @@ class BatchFacts:
     """What Spark has counted of the batch that it is running.
 
     Attributes:
-        observed: The observed metrics by name.
         dropped: Rows that stateful operators dropped as late.
     """
 
@@ -56,7 +55,6 @@ class BatchFacts:
 
     @staticmethod
     def of(execution: Any) -> "BatchFacts":
-        """Take them from Spark's execution of the batch, a Java object."""
         observed = {}
         names = execution.observedMetrics().keysIterator()
         while names.hasNext():
@@ -68,7 +66,6 @@ class BatchFacts:
 
     @property
     def is_computed(self) -> bool:
-        """Whether any of its messages were counted at all."""
         return any(counts.get("matched", 0) for counts in self.observed.values()) or self.output > 0
 
     @property
@@ -77,18 +74,14 @@ class BatchFacts:
 
     @property
     def lacking(self) -> int:
-        """Rows that lacked a required column."""
         return self.observed.get(REFUSED_METRICS, {}).get("rows", 0)
 
     def failed(self, view: str) -> int:
-        """Messages on which the rule of a view failed."""
         return self.observed.get(RULE_METRICS + view, {}).get("failed", 0)
 
 
 @dataclass
 class Kept:
-    """How many rows were kept beside the sink."""
-
     letters: int = 0
     late: int = 0
 
@@ -98,16 +91,8 @@ class Leftovers:
     """Keeps what the batches of one query leave out.
 
     Attributes:
-        session: The Spark session.
-        pipeline: The pipeline.
-        name: The query.
-        source: The options of the data source that the driver was given.
-        output: Directory of all tables.
-        directory: The query's checkpoint.
-        owner: Identity of the checkpoint.
         starts: Where each view began.
         inputs: The query's streaming inputs, in Spark's order.
-        clock: The time.
     """
 
     session: SparkSession
@@ -122,11 +107,7 @@ class Leftovers:
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def keep(self, batch: int, facts: BatchFacts, refusals: RefusedRows, schema: StructType) -> Kept:
-        """Keep what a batch left out; called when the sink has it, before Spark takes it for done.
-
-        Raises:
-            SinkError: A table cannot be written.
-        """
+        """Keep what a batch left out; called when the sink has it, before Spark takes it for done."""
         failed = sum(facts.failed(rule.name) for rule in self._judged_rules())
         has_letters = failed or facts.lacking or refusals.kept
         has_late = facts.dropped and any(each.late_at for each in self.inputs)
@@ -168,16 +149,16 @@ class Leftovers:
     def _keep_letters(
         self, batch: int, ranges: Sequence[tuple[Offset, Offset]], refusals: RefusedRows, schema: StructType
     ) -> int:
-        settings, told = self.pipeline.dead_letters, Told(self.clock(), self.name, batch)
+        settings, head = self.pipeline.dead_letters, LetterHead(self.clock(), self.name, batch)
         builder, schemas = self._builder({}), self.pipeline.schemas
         parts = []
         for rule in self._judged_rules():
             number = next(number for number, each in enumerate(self.inputs) if each.view == rule.name)
             messages = self._all_columns(builder, rule.name, ranges[number])
-            parts.append(letters_of_rule(messages, rule, schemas, told))
+            parts.append(letters_of_rule(messages, rule, schemas, head))
         unreadable = [refusal for refusal in refusals.kept if refusal.is_unreadable]
         if unreadable:
-            parts.append(letters_without_message(builder.session, unreadable, told))
+            parts.append(letters_without_message(builder.session, unreadable, head))
         readable = [refusal for refusal in refusals.kept if not refusal.is_unreadable]
         if readable:
             own = self.pipeline.rules.get(self.name)
@@ -186,10 +167,10 @@ class Leftovers:
                 messages = self._all_columns(builder, own.name, ranges[0])
                 judged = evaluate_outcomes(messages, own.sql, own.columns, schemas)
             try:
-                parts.append(letters_of_sink(builder.session, readable, schema, judged, told))
+                parts.append(letters_of_sink(builder.session, readable, schema, judged, head))
             except (PySparkException, TypeError, ValueError, AttributeError) as error:
                 logger.warning("%s: refused rows are kept as text: %s", self.name, error)
-                parts.append(letters_without_message(builder.session, readable, told))
+                parts.append(letters_without_message(builder.session, readable, head))
         if not parts:
             return 0
         letters = reduce(DataFrame.unionByName, parts).limit(settings.batch_rows_max)

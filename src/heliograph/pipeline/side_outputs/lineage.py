@@ -36,7 +36,6 @@ class Input:
     """One streaming input of a query.
 
     Attributes:
-        view: The view that it belongs to.
         late_at: Where Spark drops its late rows; None where it drops none.
     """
 
@@ -53,9 +52,7 @@ def streaming_inputs(rows: DataFrame, views: Collection[str], drops_late: bool) 
     """The streaming inputs of a query in the order in which Spark numbers them.
 
     Args:
-        rows: The query.
         views: Names of the views; a query with one view need not name it.
-        drops_late: Whether its output mode drops late rows.
     """
     only = next(iter(views)) if len(views) == 1 else ""
     walk = _Walk({view.casefold(): view for view in views}, drops_late)
@@ -87,8 +84,6 @@ def rows_at(session: SparkSession, rows: DataFrame, place: PlanNode) -> tuple[Da
 
 
 class _Walk:
-    """One walk over a streaming plan, from its root down."""
-
     def __init__(self, views: dict[str, str], drops_late: bool) -> None:
         self.inputs: list[Input] = []
         self._views = views

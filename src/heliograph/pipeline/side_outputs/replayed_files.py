@@ -43,29 +43,19 @@ class ReplayedFile:
 
     @property
     def waiting(self) -> list[int]:
-        """The numbers of the rows that were not replayed."""
         return [number for number, at in enumerate(self.column(REPLAYED_AT)) if at is None]
 
     def owner(self, query: str, what: str) -> str:
         """Whose batch the rows are for the sink.
 
         Args:
-            query: Identity of the query's checkpoint.
             what: Which of the file's rows go where; what differs in that is no batch that was brought already.
         """
         place = f"{what}:{self._file.parent.name}/{self._file.name}:{self._replays}"
         return str(uuid.uuid5(uuid.UUID(query), place))
 
     def mark(self, done: Collection[int], columns: Mapping[str, Sequence[Any]] | None = None) -> None:
-        """Note that rows have arrived.
-
-        Args:
-            done: Their numbers.
-            columns: Columns that have other values now, by name.
-
-        Raises:
-            SinkError: The file cannot be written.
-        """
+        """Note that rows have arrived."""
         now, arrived = datetime.now(UTC), set(done)
         times = [now if number in arrived else at for number, at in enumerate(self.column(REPLAYED_AT))]
         marked = self.rows
@@ -94,24 +84,16 @@ class ReplayedFile:
 
 
 class RefusedAgain:
-    """The rows of a replay that the sink refuses; made for one batch."""
-
     def __init__(self) -> None:
         self.count = 0
         self._reasons: dict[str, str] = {}
 
     def refuse(self, row: Mapping[str, Any], reason: str) -> None:
-        """Note a row; what a sink calls as `MicroBatch.refuse`."""
         self.count += 1
         self._reasons[_comparable(row)] = reason
 
     def among(self, rows: DataFrame, number: str) -> dict[int, str]:
-        """The reasons by the rows' numbers; they are found by their values as text.
-
-        Args:
-            rows: The rows that the sink was given, and a column with their numbers.
-            number: The name of that column.
-        """
+        """The reasons by the rows' numbers (column `number`); they are found by their values as text."""
         found: dict[int, str] = {}
         if not self._reasons:
             return found

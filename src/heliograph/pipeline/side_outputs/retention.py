@@ -43,7 +43,7 @@ DEFAULT_RETENTION: Final = Retention()
 
 @dataclass(frozen=True)
 class TableSize:
-    """What a table holds: batches, their rows and bytes; and the rows that were removed from it."""
+    """Batches of a table, their rows and bytes; and the rows that were removed from it."""
 
     batches: int = 0
     rows: int = 0
@@ -56,8 +56,6 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class _SideBatch:
-    """One batch of a query: its directory, and its bytes."""
-
     place: Path
     at: float
     bytes: int
@@ -91,12 +89,7 @@ class SideTables:
         return f"SideTables({str(self._output)!r}, {', '.join(self.sizes)})"
 
     def attend(self, tables: Mapping[str, tuple[str, Retention]], now: float) -> None:
-        """Begin to remove what is beyond its retention, and to count all the rest again, now and then.
-
-        Args:
-            tables: Of each table by name, its path below the output directory and how long it is kept.
-            now: Seconds of a clock that does not go back.
-        """
+        """Begin to remove what is beyond its retention, and to count all the rest again, now and then."""
         if now >= self._tidy_at and self._begin(lambda: self._tidy(dict(tables))):
             self._tidy_at = now + _TIDY_EVERY_S
 
@@ -104,7 +97,6 @@ class SideTables:
         """Begin to count what was written since it was last counted.
 
         Args:
-            tables: As those of `attend`.
             wait_s: How long to wait at most for what is counted and removed now.
         """
         self._wait(wait_s)
@@ -112,7 +104,6 @@ class SideTables:
         self._wait(wait_s)
 
     def to_json(self) -> dict[str, dict[str, int]]:
-        """The sizes as a JSON object, by table."""
         return {name: size.to_json() for name, size in dict(self.sizes).items()}
 
     def _begin(self, look: Callable[[], None]) -> bool:
@@ -160,11 +151,7 @@ class SideTables:
 
 
 def keep_within(table: Path, retention: Retention) -> TableSize:
-    """Remove the batches of a table that are too old, then the oldest until it is small enough.
-
-    Returns:
-        What was removed.
-    """
+    """Remove the batches of a table that are too old, then the oldest until it is small enough."""
     if retention.age_s is None and retention.bytes_max is None:
         return TableSize()
     limit = time.time() - retention.age_s if retention.age_s is not None else None
@@ -192,8 +179,6 @@ def keep_within(table: Path, retention: Retention) -> TableSize:
 
 @dataclass
 class _Failures:
-    """What could not be done to batches of a table: the first failure, and how many there were."""
-
     table: Path
     done: str
     count: int = 0
@@ -211,7 +196,7 @@ class _Failures:
 
 
 def count_table(table: Path, known: dict[Path, _Counted]) -> TableSize:
-    """What a table holds, for which only those batches are read that were not counted yet."""
+    """The size of a table; only batches that are not `known` are read."""
     failures, total = _Failures(table, "read"), TableSize()
     for query in sorted(table.iterdir()) if table.is_dir() else ():
         if not query.is_dir():

@@ -32,11 +32,7 @@ class SideTable:
         return f"SideTable({str(self._directory)!r})"
 
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Write what one batch left out; return how many rows that is.
-
-        Raises:
-            SinkError: It cannot be written.
-        """
+        """Write what one batch left out; return how many rows that is."""
         place = self._directory / f"{self._owner[:8]}-{batch:08d}"
         try:
             if not place.exists():
@@ -75,7 +71,6 @@ def batches_in(directory: Path) -> Iterator[Path]:
 
 
 def queries_in(table: Path) -> list[Path]:
-    """The tables of the queries that have left something out."""
     return sorted(place for place in table.iterdir() if place.is_dir()) if table.is_dir() else []
 
 

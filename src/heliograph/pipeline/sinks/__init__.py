@@ -34,18 +34,9 @@ KINDS: Final = {
 
 
 def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
-    """Make the sink that a section describes.
-
-    Args:
-        section: The section; its key `type` says which kind.
-        mode: Which rows the batches bring.
-        more_keys: Keys of the section that are not the sink's, and valid.
-
-    Raises:
-        RuleFileError: There is no such kind, or its settings are not valid.
-    """
-    said = section.fields.get("type")
-    kind = str(said.value) if said is not None else ""
+    """Make the sink that a section describes."""
+    found = section.fields.get("type")
+    kind = str(found.value) if found is not None else ""
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""

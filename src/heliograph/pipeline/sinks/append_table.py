@@ -43,7 +43,6 @@ class TargetSize:
     """How large the files of a batch should be; without either, each task of Spark writes its own.
 
     Attributes:
-        rows: Rows of a file at most.
         bytes: Bytes of a file, about: estimated by the batch before.
     """
 
@@ -51,11 +50,7 @@ class TargetSize:
     bytes: int | None = None
 
     def rows_of_file(self, before: Manifest | None) -> int | None:
-        """Rows that a file should have at most.
-
-        Args:
-            before: A batch whose rows tell how large one is.
-        """
+        """Rows that a file should have at most."""
         limits = [self.rows] if self.rows is not None else []
         if self.bytes is not None:
             row_bytes = (
@@ -72,11 +67,7 @@ class AppendTable:
     at any time.
 
     Args:
-        place: Where the table lies.
-        owner: Name of the checkpoint that counts the batches; a table belongs to one.
-        file_format: What its files are.
         partition_by: Columns that become directories.
-        size: How large its files should be.
         backfill_of: The owner of the table, if another writes beside it.
     """
 
@@ -100,11 +91,7 @@ class AppendTable:
         return f"AppendTable({self._place.shown!r})"
 
     def write(self, rows: DataFrame, batch: int) -> Manifest:
-        """Append one micro-batch, or finish appending it; return what it brought.
-
-        Raises:
-            SinkError: The table belongs to another checkpoint, or cannot be written.
-        """
+        """Append one micro-batch, or finish appending it; return what it brought."""
         try:
             self._ledger.claim(self._format.suffix)
             manifest = self._ledger.read(batch)

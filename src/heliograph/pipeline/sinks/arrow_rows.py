@@ -30,13 +30,8 @@ class ArrowRows:
     the others.
 
     Args:
-        rows: The rows.
         bytes_as_hex: Whether bytes become ``\\x0aff``, as PostgreSQL writes them.
         more: Paths such as ``a.b`` that become columns of that name behind the others; names of columns add nothing.
-        computed: Columns behind those.
-
-    Raises:
-        SinkError: The rows have no such path.
     """
 
     def __init__(
@@ -57,7 +52,6 @@ class ArrowRows:
         return f"ArrowRows({'by partition' if self._held is None else f'{self._held.num_rows} held'})"
 
     def chunks(self, rows_max: int) -> Iterator[pa.RecordBatch]:
-        """The rows in chunks of at most so many."""
         if self._held is not None:
             yield from (chunk for chunk in self._held.to_batches(rows_max) if chunk.num_rows)
             return
@@ -75,12 +69,7 @@ class ArrowRows:
         }
 
     def rows_at(self, chunk_rows: int, reasons: Mapping[int, str]) -> Iterator[tuple[dict[str, Any], str]]:
-        """The rows at some places, each with what is said of it.
-
-        Args:
-            chunk_rows: How many are read at a time.
-            reasons: What is said, by the number of the row from 0.
-        """
+        """The rows at some places, each with what is said of it."""
         begin = 0
         for chunk in self.chunks(chunk_rows) if reasons else ():
             for index in range(chunk.num_rows):
@@ -113,11 +102,7 @@ def is_complex(kind: DataType) -> bool:
 
 
 def plain_columns(schema: StructType, bytes_as_hex: bool = False, more: Sequence[str] = ()) -> list[Column]:
-    """The columns of rows as `ArrowRows` has them, and paths into them.
-
-    Raises:
-        SinkError: The rows have no such path.
-    """
+    """The columns of rows as `ArrowRows` has them, and paths into them."""
     columns = [_plain(F.col(quoted(field.name)), field.dataType, bytes_as_hex).alias(field.name) for field in schema]
     for name in dict.fromkeys(more):
         if name not in schema.fieldNames():

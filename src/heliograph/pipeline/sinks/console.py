@@ -14,7 +14,7 @@ from heliograph.settings.kinds import Integer
 
 @dataclass(frozen=True)
 class ConsoleSink(Sink):
-    """Rows are printed as JSON lines; those of several queries may mix."""
+    """Rows of several queries may mix."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
 

@@ -89,7 +89,6 @@ class DeltaSink(LakeSink):
         check_columns(self.key, schema, "key")
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Bring a batch into the table, unless it is there."""
         faults = faults_of_texts(rows.schema, rows.columns)
         if not is_uri(self.path):
             faults += faults_of_directories(rows.schema, self.partition_by, Naming.DELTA)
@@ -111,7 +110,6 @@ class DeltaSink(LakeSink):
         return Written(_count(table), figures)
 
     def has(self, table: "DeltaTable | None", batch: MicroBatch) -> bool:
-        """Whether the log says that a batch was written."""
         version = table.transaction_version(_application(batch)) if table is not None else None
         return version is not None and version >= batch.number
 
@@ -121,8 +119,8 @@ class DeltaSink(LakeSink):
 
         if not staged.rows and self.mode is not OutputMode.COMPLETE:
             return 0
-        said = {"heliograph.query": batch.query, "heliograph.batch": str(batch.number)}
-        properties = CommitProperties(said, None, [Transaction(_application(batch), batch.number)])
+        metadata = {"heliograph.query": batch.query, "heliograph.batch": str(batch.number)}
+        properties = CommitProperties(metadata, None, [Transaction(_application(batch), batch.number)])
         if self.mode is OutputMode.UPDATE and table is not None:
             same = " AND ".join(f"(held.{_quoted(name)} <=> new.{_quoted(name)})" for name in self.key)
             merger = table.merge(
@@ -173,11 +171,6 @@ class DeltaSink(LakeSink):
             _log.warning("the Delta table %s could not be tidied up: %s", self.path, error)
 
     def find(self, batch: MicroBatch) -> "DeltaTable | None":
-        """The table, None if there is none.
-
-        Raises:
-            SinkError: It belongs to another checkpoint.
-        """
         deltalake = _library()
         if not deltalake.DeltaTable.is_deltatable(self._uri(batch.output), dict(self.storage_options)):
             return None

@@ -30,9 +30,7 @@ class FileFormat:
     """How rows become files.
 
     Attributes:
-        name: One of `COMPRESSIONS`.
         compression: One of its codecs; None is the first.
-        options: More options of Spark's writer of that format.
     """
 
     name: str = "parquet"
@@ -48,10 +46,7 @@ class FileFormat:
         """Write rows by Spark to a directory that is not there, and return how many they were.
 
         Args:
-            rows: The rows.
             directory: Where to; every worker of Spark must see it.
-            partition_by: Columns that become directories.
-            file_rows: Rows of one file at most.
         """
         counted = Observation()
         writer = rows.observe(counted, F.count(F.lit(1)).alias("rows")).write

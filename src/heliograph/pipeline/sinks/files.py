@@ -23,12 +23,9 @@ _BLANKS: Final = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace"
 
 
 class TablePath(Kind[str]):
-    """Where a table lies."""
-
     expected = "a path below the output directory without a leading . or _, or a URI such as s3://bucket/path"
 
     def convert(self, value: Content) -> str:
-        """Without a slash at the end."""
         if not isinstance(value, str) or not value.strip():
             raise RefusedError
         parts = PurePosixPath(value).parts
@@ -44,13 +41,7 @@ def compression(format_name: str) -> str:
 
 @dataclass(frozen=True)
 class FilesSink(Sink):
-    """Rows go to a directory of files; each kind of file has a class of its own below.
-
-    Attributes:
-        mode: Which rows the batches bring.
-        compression: How files are compressed.
-        key: Columns that identify a row of a result that changes (mode update).
-    """
+    """Rows go to a directory of files; each kind of file has a class of its own below."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
     modes: ClassVar[tuple[OutputMode, ...]] = (OutputMode.APPEND,)
@@ -87,7 +78,6 @@ class FilesSink(Sink):
 
     @property
     def options(self) -> dict[str, str]:
-        """Options of Spark's writer."""
         return {}
 
     @property
@@ -127,14 +117,11 @@ class JsonSink(FilesSink):
 
     @property
     def options(self) -> dict[str, str]:
-        """Nulls, and times to the microsecond."""
         return {"ignoreNullFields": "false", **TIMES_AS_TEXT}
 
 
 @dataclass(frozen=True)
 class CsvSink(FilesSink):
-    """Rows go to files with values between delimiters."""
-
     format_name: ClassVar[str] = "csv"
 
     compression: str = compression("csv")
@@ -146,7 +133,6 @@ class CsvSink(FilesSink):
 
     @property
     def options(self) -> dict[str, str]:
-        """Header, delimiter, and what stands for null."""
         header = "true" if self.header else "false"
         options = {"header": header, "sep": self.delimiter, "escape": '"', **_BLANKS, **TIMES_AS_TEXT}
         return options if self.null_value is None else options | {"nullValue": self.null_value}
@@ -154,8 +140,6 @@ class CsvSink(FilesSink):
 
 @dataclass(frozen=True)
 class OrcSink(FilesSink):
-    """Rows go to ORC files."""
-
     format_name: ClassVar[str] = "orc"
 
     compression: str = compression("orc")

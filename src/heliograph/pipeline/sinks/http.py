@@ -54,8 +54,6 @@ _ADDRESS_STATUS: Final = frozenset({404, 405, 410})
 
 
 class Method(Choice):
-    """A method with a body, in letters of any case."""
-
     def __init__(self) -> None:
         super().__init__("POST", "PUT", "PATCH")
 
@@ -65,8 +63,6 @@ class Method(Choice):
 
 @dataclass(frozen=True)
 class HttpSink(ServerSink):
-    """Rows become requests."""
-
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
 
     url: str = required(
@@ -95,7 +91,6 @@ class HttpSink(ServerSink):
 
     @property
     def request_rows(self) -> int:
-        """Rows of one request at most."""
         return 1 if self._is_single else self.batch_rows or _BATCH_ROWS
 
     @property
@@ -111,7 +106,6 @@ class HttpSink(ServerSink):
         _computed(schema, self)
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Post the rows and wait for every answer."""
         prepared = _prepare(rows, self)
         with self._client() as client, ThreadPoolExecutor(self.concurrency, "http-sink") as pool:
             poster = _Poster(self, client, f"{batch.owner}-{batch.query}-{batch.number}")
@@ -138,12 +132,7 @@ class HttpSink(ServerSink):
 
 @dataclass(frozen=True)
 class _Request:
-    """Rows that are posted together, with what was made of them.
-
-    Attributes:
-        name: What tells it from others of its batch.
-        rows: Their chunk, with the columns of the rows and the computed ones.
-    """
+    """Rows that are posted together, with what was made of them."""
 
     name: str
     rows: pa.RecordBatch
@@ -161,8 +150,6 @@ class _Request:
 
 @dataclass
 class _Sent:
-    """What became of requests."""
-
     rows: int = 0
     bytes: int = 0
     requests: int = 0
@@ -188,7 +175,7 @@ class _Sent:
 
 
 class _RefusedError(Exception):
-    """The service will not take this request."""
+    pass
 
 
 class _Poster:
@@ -203,7 +190,7 @@ class _Poster:
         self._may_be_address = bool(placeholders(sink.url))
 
     def post(self, request: _Request) -> _Sent:
-        """Post a request; one that is refused is halved until the rows are found that the service does not take."""
+        """Post a request; a refused one is halved until the rows are found that the service does not take."""
         sent = _Sent()
         waiting = [request]
         while waiting:
@@ -251,16 +238,16 @@ class _Poster:
             with self._client.stream(self._sink.method, url, content=body, headers=headers) as answer:
                 if answer.is_success:
                     return
-                told = _bounded_text(answer)
+                content = _bounded_text(answer)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
             raise _RefusedError(f"no request can be made of it: {error}") from error
         except httpx.HTTPError as error:
             raise TransientError(f"{self._sink.target}: {error or type(error).__name__}") from error
-        self._judge(answer, told)
+        self._judge(answer, content)
 
-    def _judge(self, answer: "httpx.Response", told: str) -> None:
+    def _judge(self, answer: "httpx.Response", content: str) -> None:
         status = answer.status_code
-        text = f"answered {status} {answer.reason_phrase}{': ' if told else ''}{told}"
+        text = f"answered {status} {answer.reason_phrase}{': ' if content else ''}{content}"
         if status in _TRANSIENT_STATUS or status >= 500:
             raise TransientError(f"{self._sink.target} {text}", _retry_after_s(answer.headers.get("Retry-After")))
         is_address = status in _ADDRESS_STATUS and not self._may_be_address
@@ -273,9 +260,7 @@ def signature(key: bytes, timestamp: str, body: bytes) -> str:
     """The value of the header `X-Heliograph-Signature`: HMAC-SHA256 of ``<timestamp>.<body>``, in hexadecimal digits.
 
     Args:
-        key: The key that both sides know.
         timestamp: The header `X-Heliograph-Timestamp`: seconds since the epoch. A receiver refuses old ones.
-        body: The body as it was sent, compressed if it was.
     """
     return f"sha256={hmac.new(key, timestamp.encode() + b'.' + body, hashlib.sha256).hexdigest()}"
 

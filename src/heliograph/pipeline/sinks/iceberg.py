@@ -75,8 +75,6 @@ class Partition:
     """One field of a partition.
 
     Attributes:
-        column: The column that it is made of.
-        transform: How.
         count: Buckets, or the width to truncate to.
     """
 
@@ -86,13 +84,10 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """What the field is called in the table, in the way of other writers."""
         return self.column if self.transform == "identity" else f"{self.column}_{self.transform}"
 
 
 class PartitionKind(Kind[Partition]):
-    """One element of `partition_by`."""
-
     expected = (
         f"a column such as station, or one of {', '.join(f'{name}(column)' for name in _PLAIN[1:])}, "
         "bucket(16, column), truncate(4, column)"
@@ -151,7 +146,6 @@ class IcebergSink(LakeSink):
         check_columns(self.key, schema, "key")
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Bring a batch into the table, unless it is there."""
         faults = faults_of_texts(rows.schema, rows.columns)
         if not self.catalog:
             whole = [partition.column for partition in self.partitions if partition.transform == "identity"]
@@ -174,11 +168,6 @@ class IcebergSink(LakeSink):
         return Written(_total(table), {"rows": row_count, "files": files, "bytes": size})
 
     def find(self, batch: MicroBatch) -> "Table | None":
-        """The table, None if there is none.
-
-        Raises:
-            SinkError: It belongs to another checkpoint.
-        """
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
@@ -205,35 +194,35 @@ class IcebergSink(LakeSink):
         """Write the rows of a batch in one commit; returns how many they were."""
         if not staged.rows and self.mode is not OutputMode.COMPLETE:
             return 0
-        said = {_OWNER: batch.owner, _QUERY: batch.query, _BATCH: str(batch.number)}
+        summary = {_OWNER: batch.owner, _QUERY: batch.query, _BATCH: str(batch.number)}
         row_count = staged.rows
         with table.transaction() as transaction:
             if self.merge_schema:
                 with transaction.update_schema() as update:
                     update.union_by_name(staged.schema)
             if self.mode is OutputMode.UPDATE:
-                row_count = self._merge(transaction, staged, batch, said)
+                row_count = self._merge(transaction, staged, batch, summary)
             else:
                 replacing = self.mode is OutputMode.COMPLETE and bool(_total(table))
-                self._add(transaction, staged, said, replacing=replacing)
+                self._add(transaction, staged, summary, replacing=replacing)
             transaction.set_properties({_batch_property(batch.owner): str(batch.number)})
         return row_count
 
-    def _add(self, transaction: "Transaction", staged: StagedRows, said: dict[str, str], *, replacing: bool) -> None:
+    def _add(self, transaction: "Transaction", staged: StagedRows, summary: dict[str, str], *, replacing: bool) -> None:
         """Add the rows, the first of them in the place of all that were there if `replacing`."""
         if not self.partitions:
             write = transaction.overwrite if replacing else transaction.append
-            write(staged.reader(), snapshot_properties=said)
+            write(staged.reader(), snapshot_properties=summary)
             return
         # The library takes rows that have to be parted as tables only. A large batch is several snapshots then, which
         # still appear together.
         for number, table in enumerate(staged.tables(_CHUNK_BYTES)):
             write = transaction.overwrite if replacing and number == 0 else transaction.append
-            write(table, snapshot_properties=said)
+            write(table, snapshot_properties=summary)
         if replacing and not staged.rows:
-            transaction.overwrite(staged.schema.empty_table(), snapshot_properties=said)
+            transaction.overwrite(staged.schema.empty_table(), snapshot_properties=summary)
 
-    def _merge(self, transaction: "Transaction", staged: StagedRows, batch: MicroBatch, said: dict[str, str]) -> int:
+    def _merge(self, transaction: "Transaction", staged: StagedRows, batch: MicroBatch, summary: dict[str, str]) -> int:
         table = staged.reader().read_all()
         is_keyed = pc.and_kleene  # of a key that is null the library would add a row each time
         valid = None
@@ -245,7 +234,7 @@ class IcebergSink(LakeSink):
                 row, f"a column of the key ({', '.join(self.key)}) is null, which an Iceberg table cannot take"
             )
         keyed = last_of_each(table.filter(valid), self.key)
-        transaction.upsert(keyed, list(self.key), snapshot_properties=said)
+        transaction.upsert(keyed, list(self.key), snapshot_properties=summary)
         return int(keyed.num_rows)
 
     def _maintain(self, table: "Table", batch: int) -> None:
@@ -311,7 +300,6 @@ def _translated(table: str) -> Iterator[None]:
 
 
 def add_partitions(transaction: "Transaction", partitions: Sequence[Partition]) -> None:
-    """Set the partitions of a new table."""
     if not partitions:
         return
     with transaction.update_spec() as update:

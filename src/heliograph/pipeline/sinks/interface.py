@@ -45,8 +45,6 @@ class MicroBatch:
         owner: Identity of the query's checkpoint. With `number` it names the batch: a batch that runs again, in this
             driver or the next, has the same two and the same rows.
         number: Number of the batch; numbers rise by one from 0.
-        output: Directory of all tables.
-        mqtt: host:port of the broker.
         refuse: Called on the driver with a row that the target will never take and the reason. The row goes to the dead
             letters, and the batch goes on without it. What may go well when tried again is no reason to refuse.
         backfill_of: The owner of the live query into whose target a backfill or a replay writes, with an owner and
@@ -105,10 +103,6 @@ class Sink(Protocol):
     """A sink as the driver knows it. Every implementation is a frozen dataclass, whose fields are its settings.
 
     A field `mode` that is no setting is given which rows the batches bring.
-
-    Attributes:
-        guarantee: How often a row arrives.
-        modes: Which rows it can take.
     """
 
     guarantee: ClassVar[Guarantee]

@@ -41,8 +41,6 @@ _OWN_PROPERTIES: Final = frozenset(
 
 
 class ClientProperties(Texts):
-    """Settings of the client that are not the sink's."""
-
     def convert(self, value: Content) -> Mapping[str, str]:
         properties = super().convert(value)
         for name in properties:
@@ -53,8 +51,6 @@ class ClientProperties(Texts):
 
 @dataclass(frozen=True)
 class KafkaSink(ServerSink):
-    """Rows become messages."""
-
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
 
     servers: str = required(Text("host:port of brokers, by commas"), "Brokers, from which the others are learned.")
@@ -90,7 +86,6 @@ class KafkaSink(ServerSink):
         self._columns(schema)
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Send the rows and wait until all are delivered."""
         has_spark = self.client != LIBRDKAFKA and spark_knows_kafka(rows.sparkSession)
         if self.client == SPARK and not has_spark:
             raise SinkError(
@@ -133,7 +128,6 @@ class KafkaSink(ServerSink):
         return delivery
 
     def _columns(self, schema: StructType) -> list[Column]:
-        """The columns that Spark's sink knows."""
         value = row_as_json(schema.fieldNames()).cast("binary")
         if self.value is not None:
             value = bytes_column(self.value, schema, "value", keep_null=True)
@@ -155,7 +149,6 @@ class KafkaSink(ServerSink):
         ]
 
     def producer_settings(self) -> dict[str, str | int | bool]:
-        """The settings of librdkafka's producer."""
         settings: dict[str, str | int | bool] = {
             "bootstrap.servers": self.servers,
             "enable.idempotence": True,
@@ -208,7 +201,6 @@ class KafkaSink(ServerSink):
 
 
 def spark_knows_kafka(session: SparkSession) -> bool:
-    """Whether the jar of Spark's own Kafka sink is there."""
     jvm: Any = session.sparkContext._jvm
     try:
         jvm.org.apache.spark.util.Utils.classForName(_SPARK_PROVIDER, False, False)

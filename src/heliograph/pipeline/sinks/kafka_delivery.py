@@ -26,9 +26,6 @@ class KafkaDelivery:
         suspects: Numbers of messages that a broker refused together with others, of which one is the cause; those of
             several partitions in no order.
 
-    Args:
-        target: Where they go, for people.
-        settings: The producer's.
         is_alone: Whether each message is a request of its own, so that what a broker says is of that message.
     """
 
@@ -65,19 +62,15 @@ class KafkaDelivery:
         self._check()
 
     def finish(self, deadline_s: float) -> None:
-        """Wait until every message was delivered or given up.
-
-        Raises:
-            SinkError: One was not delivered, and may be another time.
-        """
+        """Wait until every message was delivered or given up."""
         # The producer gives every message up by its own timeout; the rest is for its answers to be handed over.
         left = self._producer.flush(deadline_s + 10)
         self._check()
         if self._failed or left:
-            told = self._failure or "no answer"
-            hint = f"; {self._last_error}" if self._last_error and self._last_error != told else ""
+            reason = self._failure or "no answer"
+            hint = f"; {self._last_error}" if self._last_error and self._last_error != reason else ""
             raise SinkError(
-                f"{self._target}: {self._failed + left} of {self.count} messages were not delivered: {told}{hint}"
+                f"{self._target}: {self._failed + left} of {self.count} messages were not delivered: {reason}{hint}"
             )
 
     def _hand_over(self, topic: str, key: bytes | None, value: bytes | None, arguments: dict[str, Any]) -> None:

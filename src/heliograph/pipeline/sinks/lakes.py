@@ -52,11 +52,7 @@ class LakeSink(Sink):
         return () if self.shared else (f"the {self.target}",)
 
     def check_owner(self, found: str, owner: str) -> None:
-        """Refuse a table that this checkpoint did not make, unless it is shared.
-
-        Raises:
-            SinkError: It is one.
-        """
+        """Refuse a table that this checkpoint did not make, unless it is shared."""
         if found != owner and not self.shared:
             raise SinkError(
                 f"the {self.target} was made by {found}, not by this checkpoint ({owner}), so this could repeat rows: "
@@ -66,13 +62,7 @@ class LakeSink(Sink):
 
 @dataclass(frozen=True)
 class StagedRows:
-    """The rows of one batch, in files.
-
-    Attributes:
-        files: The files.
-        schema: The columns.
-        rows: How many they are.
-    """
+    """The rows of one batch, in files."""
 
     files: tuple[Path, ...]
     schema: pa.Schema
@@ -80,7 +70,6 @@ class StagedRows:
 
     @property
     def bytes(self) -> int:
-        """Sizes of the files together."""
         return sum(file.stat().st_size for file in self.files)
 
     def reader(self) -> pa.RecordBatchReader:
@@ -110,12 +99,7 @@ def staged_rows(rows: DataFrame, output: Path, table: str) -> Iterator[StagedRow
     """Compute the rows of a batch into files; they are removed afterwards, and those of a run that was killed before.
 
     Args:
-        rows: The rows.
         output: The directory of all tables; every worker of Spark must see it.
-        table: A name for the files in it that no other table has.
-
-    Raises:
-        SinkError: They cannot be written or read there.
     """
     directory = output / BOOKKEEPING / table / "staging"
     shutil.rmtree(directory, ignore_errors=True)

@@ -20,11 +20,8 @@ class Manifest:
     """What one batch brings; it counts from the moment that this is on the disk.
 
     Attributes:
-        batch: Number of the batch.
-        rows: Its rows.
         rows_total: Rows of all batches of this checkpoint up to this.
         files: Name in the table of each file, by its path below the bookkeeping.
-        bytes: Sizes of its files together.
     """
 
     batch: int
@@ -38,7 +35,6 @@ class Ledger:
     """The bookkeeping of one table. Owned by one query of one driver; its state is on disk, so it can be made again.
 
     Args:
-        place: Where the table lies.
         owner: Name of the checkpoint that counts the batches; a table belongs to one.
         backfill_of: The owner of the table, if a backfill writes: backfills have files and numbers of their own.
     """
@@ -51,14 +47,7 @@ class Ledger:
         self.staging = self._directory / "staging"
 
     def claim(self, suffix: str) -> None:
-        """Make the table this checkpoint's.
-
-        Args:
-            suffix: What the names of its files end with.
-
-        Raises:
-            SinkError: It belongs to another query, or holds files of unknown origin.
-        """
+        """Make the table this checkpoint's."""
         owner_file = self._table / "owner"
         if owner_file.exists():
             check_owner(self._place.shown, owner_file.read_text(), self._owner)
@@ -79,12 +68,10 @@ class Ledger:
         return _newest(self._directory)
 
     def rows_total(self) -> int:
-        """The rows of the table from all batches, of its owner and of backfills."""
         writers = [self._table, *(self._table / "guests").glob("*")]
         return sum(newest.rows_total for one in writers if (newest := _newest(one)) is not None)
 
     def record(self, manifest: Manifest) -> None:
-        """Make a batch count."""
         write_durably(_file(self._directory, manifest.batch), json.dumps(asdict(manifest)).encode())
 
     def settle(self) -> None:
@@ -94,7 +81,6 @@ class Ledger:
             _file(self._directory, old).unlink(missing_ok=True)
 
     def inside(self, path: str) -> Path:
-        """A file of the bookkeeping."""
         return self._directory / path
 
 
@@ -120,11 +106,6 @@ def _newest(directory: Path) -> Manifest | None:
 
 
 def check_owner(table: str, found: str, owner: str) -> None:
-    """Refuse a table of another checkpoint.
-
-    Raises:
-        SinkError: It is one.
-    """
     if found != owner:
         raise SinkError(
             f"the table {table} was written by {found}, not by this checkpoint ({owner}), so this could repeat "

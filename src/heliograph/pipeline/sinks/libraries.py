@@ -24,7 +24,6 @@ def library_fault(sink: Sink, session: SparkSession | None = None) -> str | None
     """Why a sink cannot be used with what is installed; None if it can.
 
     Args:
-        sink: The sink.
         session: The Spark session, which may know Kafka by itself; without one, a Kafka sink is not looked at.
     """
     kind = type(sink).__module__.rpartition(".")[2]

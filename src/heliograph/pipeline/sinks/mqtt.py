@@ -34,8 +34,6 @@ _RESULT: Final = "rows bigint, bytes bigint, reconnects bigint, refused binary"
 
 
 class MessageProperties(Texts):
-    """Templates of MQTT properties."""
-
     expected = 'an object of templates, as in { "User-Property.id" = "${id}" }'
 
     def convert(self, value: Content) -> Mapping[str, str]:
@@ -48,8 +46,6 @@ class MessageProperties(Texts):
 
 @dataclass(frozen=True)
 class MqttSink(ServerSink):
-    """Rows are published over MQTT."""
-
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
 
     topic: str = required(Text("a template of a topic"), "Template of the topic.")
@@ -85,7 +81,6 @@ class MqttSink(ServerSink):
         list(self._columns(schema))
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Publish the rows and wait for every acknowledgement."""
         names = tuple(self.properties)
         publish = _PublishPartition(self.options(batch.query, batch.mqtt), rows.schema, self.retain, names)
         prepared = rows.select(*plain_columns(rows.schema), *self._columns(rows.schema))
@@ -105,12 +100,7 @@ class MqttSink(ServerSink):
         return Written(figures=figures)
 
     def options(self, query: str, mqtt: str) -> SinkOptions:
-        """How the publisher connects.
-
-        Args:
-            query: Name of the query.
-            mqtt: host:port of the broker, where the sink names none.
-        """
+        """How the publisher connects, to the broker `mqtt` where the sink names none."""
         server = self.server or Address(*parse_endpoint("mqtt", mqtt))
         return SinkOptions(
             host=server.host,
@@ -138,14 +128,7 @@ class MqttSink(ServerSink):
 
 @dataclass(frozen=True)
 class _PublishPartition:
-    """Publishes one partition, on a worker; Spark pickles it with the options, as the worker must log in.
-
-    Attributes:
-        options: Where and how.
-        schema: The rows as the sink was given them.
-        retain: Whether messages are kept.
-        properties: Names of the properties.
-    """
+    """Publishes one partition, on a worker; Spark pickles it with the options, as the worker must log in."""
 
     options: SinkOptions
     schema: StructType
@@ -187,12 +170,12 @@ class _PublishPartition:
             yield message
 
     def _result(self, batch: pa.RecordBatch, begin: int, refused: Mapping[int, str]) -> pa.RecordBatch:
-        told = []
+        pickled = []
         for number, reason in sorted(refused.items()):
             values = batch.slice(number - begin, 1).to_pylist()[0]
             row = {field.name: as_it_was(values[field.name], field.dataType) for field in self.schema}
-            told.append(pickle.dumps((row, reason)))
-        return _figures(batch.num_rows - len(told), 0, 0, told)
+            pickled.append(pickle.dumps((row, reason)))
+        return _figures(batch.num_rows - len(pickled), 0, 0, pickled)
 
 
 def _figures(rows: int, payload_bytes: int, reconnects: int, refused: Sequence[bytes] = ()) -> pa.RecordBatch:

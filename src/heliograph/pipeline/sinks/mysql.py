@@ -96,8 +96,6 @@ _TEXT_MAX: Final = 500
 
 @dataclass(frozen=True)
 class MysqlSink(SqlSink):
-    """Rows go to a MariaDB or MySQL database."""
-
     server: Address = required(ServerAddress(3306), "Where the server is.")
     table: str | None = optional(_TABLE, "The table, with a schema before a dot if wanted; this or `sql`.")
     ledger: str = setting(_TABLE, "heliograph_batches", "The table of the last batches; created where it is missing.")
@@ -337,13 +335,7 @@ def translated(target: str, *, rows: bool = True) -> Iterator[None]:
     """Translate what pymysql raises inside.
 
     Args:
-        target: What is written, for messages.
         rows: Whether it can be the fault of a row; it is not where tables are created.
-
-    Raises:
-        TransientError: It may go well when tried again.
-        RefusedRowsError: A row will never be taken.
-        SinkError: Anything else.
     """
     import pymysql
 
@@ -351,12 +343,12 @@ def translated(target: str, *, rows: bool = True) -> Iterator[None]:
         yield
     except pymysql.MySQLError as error:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else None
-        said = " ".join(str(part) for part in (error.args[1:] if code is not None else error.args))[:_TEXT_MAX]
+        text = " ".join(str(part) for part in (error.args[1:] if code is not None else error.args))[:_TEXT_MAX]
         if rows and (code in _ROW_CODES or (code is None and isinstance(error, pymysql.ProgrammingError))):
-            raise RefusedRowsError(said) from error
-        is_full = code == _ENGINE_CODE and _DISK_FULL in said
+            raise RefusedRowsError(text) from error
+        is_full = code == _ENGINE_CODE and _DISK_FULL in text
         if code in _TRANSIENT_CODES or code in _RESOURCE_CODES or is_full:
-            raise TransientError(f"{target}: {said or 'the connection was lost'}") from error
-        raise SinkError(f"{target}: {said}") from error
+            raise TransientError(f"{target}: {text or 'the connection was lost'}") from error
+        raise SinkError(f"{target}: {text}") from error
     except OSError as error:
         raise TransientError(f"{target}: {error}") from error

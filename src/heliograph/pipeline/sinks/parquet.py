@@ -29,8 +29,6 @@ _BATCH: Final = b"heliograph.batch"
 
 @dataclass(frozen=True)
 class ParquetSink(FilesSink):
-    """Rows go to Parquet files: final ones to more and more of them, a result that changes to one."""
-
     modes: ClassVar[tuple[OutputMode, ...]] = tuple(OutputMode)
     format_name: ClassVar[str] = "parquet"
 
@@ -49,7 +47,6 @@ class ParquetSink(FilesSink):
         return f"Parquet table {self.path}"
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Append to the table, or bring it up to date."""
         if self.mode is OutputMode.APPEND:
             return super().write(rows, batch)
         faults = faults_of_texts(rows.schema, self.key)
@@ -70,10 +67,8 @@ class ResultTable:
     for results, such as aggregates, not for streams.
 
     Args:
-        place: Where the table lies.
         owner: Name of the checkpoint that counts the batches; a table belongs to one.
         key: The columns that identify a row; without, a batch is the whole table.
-        compression: How the file is compressed.
     """
 
     def __init__(self, place: TableLocation, owner: str, key: Sequence[str] = (), compression: str = "zstd") -> None:
@@ -86,11 +81,7 @@ class ResultTable:
         return f"ResultTable({self._place.shown!r})"
 
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Bring one micro-batch into the table; return how many rows the table has.
-
-        Raises:
-            SinkError: The table belongs to another checkpoint, or cannot be written.
-        """
+        """Bring one micro-batch into the table; return how many rows the table has."""
         arrived = rows.toArrow()
         changed = last_of_each(arrived, self._key) if self._key else arrived
         try:

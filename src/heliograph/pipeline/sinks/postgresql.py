@@ -87,8 +87,6 @@ _TEXT_MAX: Final = 500
 
 @dataclass(frozen=True)
 class PostgresqlSink(SqlSink):
-    """Rows go to a PostgreSQL database."""
-
     server: Address = required(ServerAddress(5432), "Where the server is.")
     sslmode: str | None = optional(
         Choice("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
@@ -185,7 +183,6 @@ class _Statements:
             connection.execute(columns_of.format(staging, self._names(self.columns), ordinal, self.table))
 
     def copy(self) -> "sql.Composed":
-        """Takes the rows, as CSV."""
         from psycopg import sql
 
         copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)")
@@ -323,14 +320,8 @@ def translated(target: str, *, rows: bool = True) -> Iterator[None]:
     """Translate what psycopg raises inside.
 
     Args:
-        target: What is written, for messages.
         rows: Whether it can be the fault of a row. Where tables are created it is not: two that create one at the
             same time meet at a constraint of the catalogue.
-
-    Raises:
-        TransientError: It may go well when tried again.
-        RefusedRowsError: A row will never be taken.
-        SinkError: Anything else.
     """
     import psycopg
 
@@ -361,4 +352,4 @@ def _sentence(error: BaseException) -> str:
 
 def _is_login(error: BaseException) -> bool:
     # While connecting, libpq gives a text and no SQLSTATE.
-    return any(said in str(error) for said in ("authentication failed", "does not exist", "pg_hba.conf", "certificate"))
+    return any(text in str(error) for text in ("authentication failed", "does not exist", "pg_hba.conf", "certificate"))

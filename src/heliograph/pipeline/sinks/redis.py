@@ -35,8 +35,6 @@ _LEDGER_PREFIX: Final = "heliograph"
 
 @dataclass(frozen=True)
 class RedisSink(RedisServers):
-    """Rows become commands."""
-
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
 
     command: Command | None = optional(CommandKind(), "What is done with each row; this or `commands`.")
@@ -55,7 +53,6 @@ class RedisSink(RedisServers):
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What is done with each row."""
         return self.listed if self.command is None else (self.command,)
 
     @property
@@ -68,7 +65,6 @@ class RedisSink(RedisServers):
             bytes_column(template, schema, "the command")
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        """Run the commands of a batch: in one transaction, or in a cluster in one for each slot."""
         prepared = PreparedCommands(rows, self.commands)
         attempts = Attempts(self.retry)
         outcome = _Outcome()
@@ -120,7 +116,6 @@ class _Outcome:
 
     Attributes:
         rows: Rows whose commands were carried out, and those that were refused.
-        commands: Commands that were carried out.
         refused: The errors of rows with a command that failed, by row number.
         is_repeated: Whether the batch was there already.
     """

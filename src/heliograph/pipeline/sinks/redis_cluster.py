@@ -37,10 +37,7 @@ class ClusterBatch:
     """One batch on its way into a cluster. Owned by the sink while it writes; attempts go on where earlier ones ended.
 
     Args:
-        servers: The cluster.
-        target: What is written, for messages.
         prepared: The commands; all of them are held until the batch is written.
-        batch: Which batch it is.
         replicas: How many replicas of each node must have it.
         ledger_prefix: How the keys of the notes begin.
     """
@@ -71,12 +68,7 @@ class ClusterBatch:
         return f"ClusterBatch({self._batch.query!r}, batch {self._batch.number}, {left})"
 
     def write(self) -> None:
-        """Write the slots that do not have the batch yet.
-
-        Raises:
-            TransientError: A node is away, or slots move; what was written is not written again.
-            SinkError: The cluster will not take the commands.
-        """
+        """Write the slots that do not have the batch yet."""
         nodes = self._nodes()
         waiting = self._waiting
         assert waiting is not None
@@ -131,7 +123,7 @@ class ClusterBatch:
         by_slot: dict[int, list[RowCommand]] = {}
         for chunk in self._prepared.chunks(_CHUNK):
             refused = oversized(chunk, bytes_max)
-            slots = [told.slots(command.arguments) for command, told in zip(chunk, cycle(keys), strict=False)]
+            slots = [known.slots(command.arguments) for command, known in zip(chunk, cycle(keys), strict=False)]
             for command, found in zip(chunk, slots, strict=True):
                 if len(found) > 1:
                     name = command.arguments[0].decode()
@@ -156,17 +148,17 @@ class _Keys:
     @staticmethod
     def of(connection: Any, command: Command) -> "_Keys":
         name = command[0].upper()
-        told = _information(connection, name)
+        information = _information(connection, name)
         if name in _EVALUATING:
             return _Keys(3, 3, 1, is_evaluating=True)
-        if len(told) > _SUBCOMMANDS and told[_SUBCOMMANDS]:
+        if len(information) > _SUBCOMMANDS and information[_SUBCOMMANDS]:
             if len(command) < 2 or placeholders(command[1]):
                 raise SinkError(f"{name} has subcommands, of which a cluster needs one that does not come from a row")
             name = f"{name}|{command[1].upper()}"
-            told = _information(connection, name)
-        if b"movablekeys" in {_bytes(flag) for flag in told[2]}:
+            information = _information(connection, name)
+        if b"movablekeys" in {_bytes(flag) for flag in information[2]}:
             raise SinkError(f"which arguments of {name} are keys is unknown, so it cannot be used in a cluster")
-        first, last, step = (int(part) for part in told[3:6])
+        first, last, step = (int(part) for part in information[3:6])
         return _Keys(first, last, step)
 
     def slots(self, arguments: Arguments) -> set[int]:
@@ -203,16 +195,16 @@ def _tags() -> tuple[str, ...]:
 
 def _information(connection: Any, name: str) -> Sequence[Any]:
     connection.send_command("COMMAND", "INFO", name)
-    (told,) = connection.read_response() or (None,)
-    if told is None:
+    (slots,) = connection.read_response() or (None,)
+    if slots is None:
         raise SinkError(f"the cluster knows no command {name}")
-    found: Sequence[Any] = told
+    found: Sequence[Any] = slots
     return found
 
 
-def _nodes_of(told: Sequence[Any], asked: Address) -> dict[int, Address]:
+def _nodes_of(slots: Sequence[Any], asked: Address) -> dict[int, Address]:
     nodes: dict[int, Address] = {}
-    for begin, end, primary, *_ in told:
+    for begin, end, primary, *_ in slots:
         # A node that does not know its own address leaves it out.
         host = _bytes(primary[0] or b"").decode()
         address = Address(host if host not in ("", "?") else asked.host, int(primary[1]))

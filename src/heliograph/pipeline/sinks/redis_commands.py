@@ -27,24 +27,14 @@ Arguments = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class RowCommand:
-    """One command of one row.
-
-    Attributes:
-        row: Number of the row in its batch.
-        arguments: The command with its arguments.
-    """
+    """One command of one row."""
 
     row: int
     arguments: Arguments
 
 
 class PreparedCommands:
-    """The rows of a batch with the arguments of their commands. They can be gone through as often as wanted.
-
-    Args:
-        rows: The rows.
-        commands: The commands for each of them.
-    """
+    """The rows of a batch with the arguments of their commands. They can be gone through as often as wanted."""
 
     def __init__(self, rows: DataFrame, commands: tuple[Command, ...]) -> None:
         self.commands = commands
@@ -66,7 +56,6 @@ class PreparedCommands:
         return f"PreparedCommands({', '.join(command[0] for command in self.commands)})"
 
     def chunks(self, rows_max: int) -> Iterator[list[RowCommand]]:
-        """The commands of at most so many rows at a time, row by row."""
         begin = 0
         for chunk in self._rows.chunks(rows_max):
             by_command = [
@@ -84,8 +73,6 @@ class PreparedCommands:
 
 
 class CommandKind(Kind[Command]):
-    """What is done with a row."""
-
     expected = 'a list of texts, as in [HSET, "obs:${id}", temp, "${temp}"], or one text with blanks'
 
     def convert(self, value: Content) -> Command:

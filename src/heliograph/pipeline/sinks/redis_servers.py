@@ -32,21 +32,11 @@ _TRANSIENT_ERRORS: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class RedisServers(RedisPlace, ServerSink):
-    """A sink whose rows go to Redis: where that is."""
-
     timeout_s: float = setting(Duration(0.001, needs_unit=True), 30.0, "How long an answer may take.", name="timeout")
 
     @contextmanager
     def primary(self, target: str) -> Iterator[Any]:
-        """A connection to the server, or to the primary that a sentinel names.
-
-        Args:
-            target: What is written, for messages.
-
-        Raises:
-            TransientError: It cannot be reached now.
-            SinkError: It does not let us in.
-        """
+        """A connection to the server, or to the primary that a sentinel names."""
         if self.redis_type is RedisType.SINGLE:
             with self.connected(target, self.addresses[0]) as connection:
                 yield connection
@@ -68,12 +58,7 @@ class RedisServers(RedisPlace, ServerSink):
 
     @contextmanager
     def connected(self, target: str, address: Address) -> Iterator[Any]:
-        """A connection to one server.
-
-        Raises:
-            TransientError: It cannot be reached now, or was lost.
-            SinkError: It does not let us in, or answered with an error.
-        """
+        """A connection to one server."""
         settings = self._settings(self.username, self.password)
         with _connection(
             target, _library().Redis(address.host, address.port, db=self.database, **settings)
@@ -81,7 +66,6 @@ class RedisServers(RedisPlace, ServerSink):
             yield connection
 
     def _settings(self, username: str | None, password: Secret | None) -> dict[str, Any]:
-        """How the library connects."""
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
@@ -104,7 +88,7 @@ def _library() -> Any:
 
 @contextmanager
 def _connection(target: str, client: Any) -> Iterator[Any]:
-    """A connection of a client, which is closed afterwards; what the library raises comes out translated."""
+    """A connection of a client, which is closed afterwards; errors of the library are translated."""
     errors = _library().exceptions
     try:
         try:

@@ -22,13 +22,7 @@ _DENIED: Final = "permissions to access"
 
 
 class RedisTransaction:
-    """A transaction, owned by the attempt that writes it. After `write` the connection is free for another one.
-
-    Args:
-        connection: A connection of the library's.
-        target: What is written, for messages.
-        ledger: Key of the note.
-    """
+    """A transaction, owned by the attempt that writes it. After `write` the connection is free for another one."""
 
     def __init__(self, connection: Any, target: str, ledger: str) -> None:
         self._connection = connection
@@ -46,7 +40,6 @@ class RedisTransaction:
 
     @property
     def command_count(self) -> int:
-        """How many commands of rows are in it."""
         return len(self._rows)
 
     def write(self, batch: int, chunks: Callable[[], Iterable[Sequence[RowCommand]]]) -> dict[int, str]:
@@ -56,14 +49,10 @@ class RedisTransaction:
         the transaction is repeated without the rows of such commands.
 
         Args:
-            batch: Its number.
             chunks: Gives the commands, the same each time.
 
         Returns:
             What the server answered for rows with a command that failed or was not queued, by row number.
-
-        Raises:
-            TransientError: Another writer has changed the note meanwhile.
         """
         denied: dict[int, str] = {}
         while True:
@@ -112,7 +101,6 @@ class RedisTransaction:
         return refused
 
     def leave(self) -> None:
-        """End it without doing anything."""
         self._ask((b"UNWATCH",))
 
     def confirm(self, batch: int) -> None:
@@ -133,11 +121,7 @@ class RedisTransaction:
 
 
 def await_replicas(connection: Any, target: str, count: int, timeout_s: float) -> None:
-    """Wait until so many replicas have what was written over this connection.
-
-    Raises:
-        TransientError: They do not have it in time.
-    """
+    """Wait until so many replicas have what was written over this connection."""
     if not count:
         return
     # Less than the time for which the connection waits for this answer.

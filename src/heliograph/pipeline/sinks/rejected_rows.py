@@ -42,10 +42,7 @@ def write_without_rejected(
     """Write a batch; if that fails because of rows that the table cannot hold, refuse these and write the others.
 
     Args:
-        rows: The rows.
-        batch: Which batch it is.
         faults: What each row has against it, as Spark columns of text; null is nothing.
-        write: Writes rows as this batch.
     """
     try:
         return write(rows)
@@ -56,8 +53,8 @@ def write_without_rejected(
         found = ArrowRows(rows.where(reason.isNotNull()), computed=[reason.alias(_REASON)])
         refused = 0
         for chunk in found.chunks(_CHUNK_ROWS):
-            for index, told in enumerate(chunk.column(_REASON).to_pylist()):
-                batch.refuse(found.row(chunk, index), told)
+            for index, text in enumerate(chunk.column(_REASON).to_pylist()):
+                batch.refuse(found.row(chunk, index), text)
                 refused += 1
         if not refused:
             raise
@@ -69,7 +66,6 @@ def faults_of_directories(schema: StructType, columns: Iterable[str], naming: Na
     """What speaks against values as names of directories, `column=value`.
 
     Args:
-        schema: The columns of the rows.
         columns: Those that part the table.
         naming: Who makes the names.
     """

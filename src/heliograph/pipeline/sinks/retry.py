@@ -31,8 +31,6 @@ class TransientError(Exception):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How a sink tries again."""
-
     attempts: int = setting(Integer(1, 100), 5, "How often at most, with the first.")
     first_pause_s: float = setting(
         Duration(needs_unit=True), 0.2, "Pause after the first failure; it doubles with each.", name="first_pause"
@@ -43,7 +41,6 @@ class RetryPolicy:
     )
 
     def pause_s(self, failures: int) -> float:
-        """The pause after so many failures."""
         return Backoff(self.first_pause_s, self.longest_pause_s).pause_s(failures)
 
 
@@ -51,9 +48,7 @@ class Attempts:
     """Runs one thing until it goes well or the policy ends; it counts how often it was tried again.
 
     Args:
-        policy: How to try again.
         clock: Seconds of a clock that does not go back.
-        sleep: Waits so many seconds.
     """
 
     def __init__(
@@ -71,11 +66,7 @@ class Attempts:
         return f"Attempts({self._policy}, retries={self.retries})"
 
     def run(self, action: Callable[[], _Result]) -> _Result:
-        """Run an action; it is run again after a `TransientError`.
-
-        Raises:
-            SinkError: It did not go well in time.
-        """
+        """Run an action; it is run again after a `TransientError`."""
         last_start = self._clock() + self._policy.deadline_s
         failures = 0
         while True:

@@ -22,20 +22,10 @@ class ServerSink(Sink):
 
     @property
     def password_text(self) -> str | None:
-        """The password, None without one.
-
-        Raises:
-            SinkError: Its file cannot be read.
-        """
         return revealed(self.password)
 
 
 def revealed(secret: Secret | None) -> str | None:
-    """The text of a secret, if there is one.
-
-    Raises:
-        SinkError: Its file cannot be read.
-    """
     try:
         return secret.reveal() if secret is not None else None
     except SecretError as error:

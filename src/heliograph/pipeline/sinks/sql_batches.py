@@ -28,11 +28,7 @@ class RefusedRowsError(Exception):
 
 
 def python_rows(chunk: pa.RecordBatch, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The rows of a chunk as tuples of columns, for a library that takes parameters.
-
-    Raises:
-        RefusedRowsError: Python has no form of a value, such as text that is not UTF-8 or a time after the year 9999.
-    """
+    """The rows of a chunk as tuples of columns, for a library that takes parameters."""
     try:
         return list(zip(*(chunk.column(name).to_pylist() for name in names), strict=True))
     except (ValueError, OverflowError) as error:
@@ -45,27 +41,18 @@ class SqlTransaction(Protocol):
     def last_batch(self, owner: str, query: str) -> int | None:
         """The number of the last batch of a query; it is locked until the transaction ends."""
 
-    def empty_table(self) -> None:
-        """Remove the rows of the table."""
+    def empty_table(self) -> None: ...
 
     def write(self, chunk: pa.RecordBatch) -> None:
-        """Write rows, all of them or none.
+        """Write rows, all of them or none."""
 
-        Raises:
-            RefusedRowsError: A row of them will never be taken.
-        """
+    def record(self, owner: str, query: str, batch: int) -> None: ...
 
-    def record(self, owner: str, query: str, batch: int) -> None:
-        """Note a batch in the ledger."""
-
-    def commit(self) -> None:
-        """End the transaction."""
+    def commit(self) -> None: ...
 
 
 @dataclass
 class _Outcome:
-    """What one attempt did."""
-
     rows: int = 0
     bytes: int = 0
     is_repeated: bool = False
@@ -85,40 +72,32 @@ def write_exactly_once(
 
     Args:
         connect: Opens a connection and begins a transaction; leaving the context undoes what was not committed.
-        rows: The rows.
-        batch: Which batch it is.
-        policy: How it is tried again.
-        chunk_rows: Rows that are sent at a time.
         replace: Whether the batch is all that the table shall have.
-
-    Raises:
-        SinkError: The database does not take it.
     """
     attempts = Attempts(policy)
-    telling = Telling(batch)
-    outcome = attempts.run(lambda: _write_once(connect, rows, batch, chunk_rows, replace, telling))
+    reports = RefusalReports(batch)
+    outcome = attempts.run(lambda: _write_once(connect, rows, batch, chunk_rows, replace, reports))
     if outcome.is_repeated:
         _log.info("%s: batch %d was written before and is left as it is", batch.query, batch.number)
     figures = {"rows": outcome.rows, "bytes": outcome.bytes, "retries": attempts.retries}
     return Written(figures=figures | {"refused": len(outcome.refused), "repeated": int(outcome.is_repeated)})
 
 
-class Telling:
-    """Tells the refused rows of a batch, each once however often the batch is tried."""
+class RefusalReports:
+    """Reports the refused rows of a batch, each once however often the batch is tried."""
 
     def __init__(self, batch: MicroBatch) -> None:
         self._batch = batch
-        self._told: list[tuple[dict[str, Any], str]] = []
+        self._reported: list[tuple[dict[str, Any], str]] = []
 
-    def tell(self, refused: Sequence[tuple[dict[str, Any], str]]) -> None:
-        """Report the rows that one attempt has found, without those of an earlier one."""
-        before = list(self._told)
+    def add(self, refused: Sequence[tuple[dict[str, Any], str]]) -> None:
+        before = list(self._reported)
         for each in refused:
             if each in before:
                 before.remove(each)
                 continue
             self._batch.refuse(*each)
-            self._told.append(each)
+            self._reported.append(each)
 
 
 def _write_once(
@@ -127,7 +106,7 @@ def _write_once(
     batch: MicroBatch,
     chunk_rows: int,
     replace: bool,
-    telling: Telling,
+    reports: RefusalReports,
 ) -> _Outcome:
     outcome = _Outcome()
     with connect() as transaction:
@@ -140,7 +119,7 @@ def _write_once(
         for chunk in rows.chunks(chunk_rows):
             _write_halving(transaction, rows, chunk, outcome)
         transaction.record(batch.owner, batch.query, batch.number)
-        telling.tell(outcome.refused)
+        reports.add(outcome.refused)
         transaction.commit()
     return outcome
 

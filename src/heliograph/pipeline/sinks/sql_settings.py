@@ -65,8 +65,6 @@ class SqlTemplate:
 
 
 class SqlStatement(Kind[SqlTemplate]):
-    """A statement with placeholders."""
-
     expected = 'a statement as in "INSERT INTO obs (id, temp) VALUES (${id}, ${temp})"'
 
     def convert(self, value: Content) -> SqlTemplate:
@@ -76,17 +74,12 @@ class SqlStatement(Kind[SqlTemplate]):
 
 
 def batch_rows(default: int) -> int:
-    """The setting `batch_rows` of a kind of database."""
     return setting(Integer(1, 1_000_000), default, "Rows that are sent at a time.")
 
 
 @dataclass(frozen=True)
 class SqlSink(ServerSink):
-    """A sink whose rows go to an SQL database; each kind of database has a class of its own.
-
-    Attributes:
-        mode: Which rows the batches bring; `complete` replaces what the table has.
-    """
+    """A sink whose rows go to an SQL database; each kind of database has a class of its own."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
 
@@ -134,7 +127,6 @@ class SqlSink(ServerSink):
 
     @property
     def what(self) -> str:
-        """The table, or that it is a statement, for people."""
         return f"table {self.table}" if self.table is not None else "by a statement"
 
     @property
@@ -149,11 +141,7 @@ class SqlSink(ServerSink):
 
 
 def check_rows_of(sink: SqlSink, schema: StructType) -> None:
-    """Refuse rows that lack a column of the key, or one that the statement takes.
-
-    Raises:
-        SinkError: They lack one.
-    """
+    """Refuse rows that lack a column of the key, or one that the statement takes."""
     check_columns(sink.key, schema, f"the key of {sink.what}")
     for name in sink.template.names if sink.template is not None else ():
         column_at(name, schema, f"the statement takes ${{{name}}}")

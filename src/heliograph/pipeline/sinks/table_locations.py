@@ -48,7 +48,6 @@ class TableLocation(Protocol):
     """Where the files of one table lie. What goes wrong there is an OSError.
 
     Attributes:
-        shown: What people call it.
         bookkeeping: A local directory for what is not ready yet, and for what was done.
     """
 
@@ -56,20 +55,15 @@ class TableLocation(Protocol):
     bookkeeping: Path
 
     def owner(self) -> str | None:
-        """The owner that the place itself names, None if it names none."""
+        """The owner that the place itself names."""
 
-    def set_owner(self, owner: str) -> None:
-        """Set its owner."""
+    def set_owner(self, owner: str) -> None: ...
 
     def has_files(self, suffix: str) -> bool:
         """Whether there is any file of a kind."""
 
     def take(self, files: Mapping[Path, str]) -> None:
-        """Take finished files over from the bookkeeping. Those that are no longer there were taken before.
-
-        Args:
-            files: Each file with its name in the table, which may have directories.
-        """
+        """Take finished files over from the bookkeeping. Those that are no longer there were taken before."""
 
     def find(self, name: str) -> "pa.NativeFile | None":
         """Open a file for reading, None if there is none."""
@@ -87,14 +81,13 @@ class Directory:
         """None: the bookkeeping beside it does."""
         return None
 
-    def set_owner(self, owner: str) -> None:
-        """See `owner`."""
+    def set_owner(self, owner: str) -> None: ...
 
     def has_files(self, suffix: str) -> bool:
         return self._path.exists() and any(self._path.rglob(f"*{suffix}"))
 
     def take(self, files: Mapping[Path, str]) -> None:
-        """See `TableLocation`; by renaming."""
+        """By renaming."""
         touched = set()
         for file, name in files.items():
             target = self._path / name
@@ -112,11 +105,8 @@ class Directory:
 
 class ObjectStore:
     """A place by URI.
-
     Args:
-        uri: The URI.
         options: Arguments of pyarrow's file system, such as `endpoint_override` and `access_key`.
-        output: The output directory, for the bookkeeping.
     """
 
     def __init__(self, uri: str, options: Mapping[str, str], output: Path) -> None:
@@ -147,7 +137,7 @@ class ObjectStore:
         return any(info.type == fs.FileType.File and info.path.endswith(suffix) for info in listed)
 
     def take(self, files: Mapping[Path, str]) -> None:
-        """See `TableLocation`; by copying, over what an interrupted copy may have left under the same names."""
+        """By copying, over what an interrupted copy may have left under the same names."""
         present = {file: name for file, name in files.items() if file.exists()}
         for file, name in present.items():
             self._make_parent(name)
@@ -182,11 +172,7 @@ class ObjectStore:
 
 
 def open_location(path: str, options: Mapping[str, str], output: Path) -> TableLocation:
-    """The place that a sink's `path` and `storage_options` describe.
-
-    Raises:
-        SinkError: It is a URI that cannot be used.
-    """
+    """The place that a sink's `path` and `storage_options` describe."""
     return ObjectStore(path, options, output) if is_uri(path) else Directory(output, path)
 
 

@@ -44,13 +44,7 @@ def template_column(template: str, schema: StructType, where: str) -> Column:
     ``${name}`` is a column, ``${a.b}`` a field of a structure, map or variant in a column, or of JSON in text or bytes,
     ``${.}`` the row as JSON.
 
-    Args:
-        template: The template.
-        schema: The columns of the rows.
         where: What the template is for, in messages.
-
-    Raises:
-        SinkError: The template names a column that the rows do not have.
     """
     if fault := template_fault(template):
         raise SinkError(f"{where}: {fault}")
@@ -67,13 +61,7 @@ def bytes_column(template: str, schema: StructType, where: str, *, keep_null: bo
     """Return the bytes of a template for each row: those of a column where it is nothing but its placeholder.
 
     Args:
-        template: The template.
-        schema: The columns of the rows.
-        where: What the template is for, in messages.
         keep_null: Whether a template that is nothing but a placeholder is null where its column is.
-
-    Raises:
-        SinkError: The template names a column that the rows do not have.
     """
     names = placeholders(template)
     if len(names) == 1 and template.startswith("${") and template.endswith("}") and names[0] != WHOLE_ROW:
@@ -84,11 +72,7 @@ def bytes_column(template: str, schema: StructType, where: str, *, keep_null: bo
 
 
 def column_at(name: str, schema: StructType, where: str) -> tuple[Column, DataType]:
-    """The column or field that a placeholder names, and its type.
-
-    Raises:
-        SinkError: The rows do not have it.
-    """
+    """The column or field that a placeholder names, and its type."""
     if name in schema.fieldNames():
         return F.col(quoted(name)), schema[name].dataType
     first, *path = name.split(".")
@@ -139,11 +123,6 @@ def row_as_json(columns: list[str]) -> Column:
 
 
 def check_columns(names: Iterable[str], schema: StructType, where: str) -> None:
-    """Refuse rows that lack a column.
-
-    Raises:
-        SinkError: They lack one.
-    """
     for name in names:
         if name not in schema.fieldNames():
             raise SinkError(f"{where} names {name!r}, but the rows have {', '.join(schema.fieldNames())}")

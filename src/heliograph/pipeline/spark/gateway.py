@@ -91,14 +91,8 @@ def launch_gateway(
     The process ends when its standard input does, so it never outlives this Python process, however that ends.
 
     Args:
-        java: The runtime to start.
-        conf: Spark configuration, given to SparkSubmit.
-        java_options: Further options of the Java process, such as its heap size.
         log_file: Where the process's standard output and error go; None leaves them where Python's go.
         pass_fds: File descriptors that stay open for as long as the Java process lives.
-
-    Raises:
-        SparkStartError: The process ended, or said nothing for two minutes.
     """
     command = _command(java, conf, java_options)
     with tempfile.TemporaryDirectory(prefix="heliograph-gateway-") as directory:

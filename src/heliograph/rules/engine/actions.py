@@ -37,8 +37,7 @@ class Outlet(Protocol):
     """Where actions put what they make; the engine has it."""
 
     @property
-    def messages(self) -> InternalPublishQueue:
-        """Where messages to be published wait."""
+    def messages(self) -> InternalPublishQueue: ...
 
     def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
         """Store a message without publishing it.
@@ -46,23 +45,15 @@ class Outlet(Protocol):
         Args:
             counters: Where it counts, once it is stored or refused.
             is_urgent: Nothing waits for it to be stored, so that it cannot be held back when storage is full.
-
-        Raises:
-            ActionError: It cannot be stored.
         """
 
-    def print_row(self, rule_id: str, row: str) -> None:
-        """Write a row for people to see."""
+    def print_row(self, rule_id: str, row: str) -> None: ...
 
 
 def compile_action(
     action: Action, rule_id: str, counters: RuleCounters, outlet: Outlet, absent: Callable[[str], bool]
 ) -> Run:
-    """Compile an action of a rule.
-
-    Args:
-        absent: Whether no row of the rule has a column.
-    """
+    """Compile an action of a rule."""
     if isinstance(action, RepublishAction):
         return Republish(action, rule_id, counters, outlet, absent).compiled()
     if isinstance(action, PipelineAction):
@@ -215,7 +206,7 @@ def _console(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
 
 
 def action_fault(action: Action) -> str | None:
-    """Why an action can be done for no row at all; None if it can, as far as its settings say."""
+    """Why no row can be given to an action, as far as its settings say; None if one can."""
     fixed = fixed_text(action.topic) if isinstance(action, RepublishAction) else None
     if fixed is None:
         return None
@@ -269,7 +260,7 @@ def _flag(name: str, read: int | bool | Read, row: Row) -> bool:
 
 
 def _put_property(properties: Properties, name: str, value: Value) -> None:
-    """Set a property; what is not there, or no number where one belongs, is left out, as in EMQX."""
+    """Set a property; what is undefined, or no number where one belongs, is left out, as in EMQX."""
     if value is UNDEFINED or value is None or value == "undefined":
         return
     identifier = _IDENTIFIERS[name]
@@ -320,7 +311,7 @@ class StoredRows:
         self._waiting: deque[_Rows] = deque()  # in the order of their tickets
 
     def add(self, ticket: int, rule_id: str, counters: RuleCounters) -> None:
-        """One more row was handed to storage, which gave it a ticket not below those before."""
+        """Count a row that storage took under a ticket not below those before."""
         waiting = self._waiting
         if waiting and waiting[-1].ticket == ticket and waiting[-1].counters is counters:
             waiting[-1].count += 1
@@ -328,7 +319,7 @@ class StoredRows:
             waiting.append(_Rows(ticket, rule_id, counters))
 
     def done(self, ticket: int, is_stored: bool) -> Iterator[tuple[str, int]]:
-        """Count the rows of a ticket, and of those before it: rule and number of those that are not stored."""
+        """Count the rows up to a ticket; gives each rule with the number of rows that were not stored."""
         while self._waiting and self._waiting[0].ticket <= ticket:
             rows = self._waiting.popleft()
             if is_stored:

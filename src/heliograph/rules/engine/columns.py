@@ -18,11 +18,8 @@ _LONG: Final = 19  # bytes; a shorter payload cannot hold an integer beyond 64 b
 
 
 class NodeFacts(Protocol):
-    """What columns need to know beside the message."""
-
     @property
-    def node_name(self) -> str:
-        """The name of the node."""
+    def node_name(self) -> str: ...
 
     def find_client(self, clientid: str) -> ClientInfo | None:
         """The client that is connected with a client id, if there is one."""
@@ -51,16 +48,11 @@ class LiveColumns(Columns):
         return UNDEFINED if make is None else make(self)
 
     def all(self) -> dict[str, Value]:
-        """Every column that is not undefined."""
         made = {name: make(self) for name, make in _MAKERS.items()}
         return {name: value for name, value in made.items() if value is not UNDEFINED}
 
     def document(self) -> Value:
-        """The payload decoded as JSON: once, at the first call.
-
-        Raises:
-            EvaluationFault: It is not valid JSON.
-        """
+        """The payload decoded as JSON: once, at the first call."""
         if not self._read:
             payload = self.message.payload
             if len(payload) < _LONG:
@@ -73,12 +65,10 @@ class LiveColumns(Columns):
         return super().document()
 
     def for_thread(self) -> "LiveColumns":
-        """A copy of the columns for another thread."""
         return LiveColumns(self.message, self._node)
 
     @property
     def size(self) -> int:
-        """Bytes that they keep in memory, about."""
         return len(self.message.payload) + len(self.message.property_bytes)
 
     @property
@@ -117,12 +107,7 @@ class LiveColumns(Columns):
 
 
 class EventColumns(LiveColumns):
-    """The columns of an event: those that it has, and of a message where it is about one.
-
-    Args:
-        values: What the event knows itself.
-        message: What it is about, or None.
-    """
+    """The columns of an event: those that it has, and of a message where it is about one."""
 
     __slots__ = ("_event", "_message", "_values")
 
@@ -151,17 +136,14 @@ class EventColumns(LiveColumns):
         return UNDEFINED
 
     def all(self) -> dict[str, Value]:
-        """Every column that is not undefined."""
         made = {name: self.get(name) for name in (*self._event.columns, *COMMON_COLUMNS)}
         return {name: value for name, value in made.items() if value is not UNDEFINED}
 
     def for_thread(self) -> "LiveColumns":
-        """A copy of the columns for another thread."""
         return EventColumns(self._event, self._values, self._node, self._message)
 
     @property
     def size(self) -> int:
-        """Bytes that they keep in memory, about."""
         return 0 if self._message is None else super().size
 
     @property
@@ -175,11 +157,7 @@ class EventColumns(LiveColumns):
         return [] if self._message is None else super().user_properties()
 
     def document(self) -> Value:
-        """The payload of the message which the event is about, decoded as JSON.
-
-        Raises:
-            EvaluationFault: It is not valid JSON.
-        """
+        """The payload of the message which the event is about, decoded as JSON."""
         return UNDEFINED if self._message is None else super().document()
 
     def _payload(self) -> Value:
@@ -187,12 +165,7 @@ class EventColumns(LiveColumns):
 
 
 class GivenColumns(LiveColumns):
-    """Columns that were given as values, to try a rule.
-
-    Args:
-        values: All of them.
-        node: Where it is tried.
-    """
+    """Columns that were given as values, to try a rule."""
 
     __slots__ = ("_values",)
 
@@ -210,20 +183,13 @@ class GivenColumns(LiveColumns):
         return Columns.all(self)
 
     def document(self) -> Value:
-        """The payload decoded as JSON.
-
-        Raises:
-            EvaluationFault: It is not valid JSON.
-        """
         return Columns.document(self)
 
     def for_thread(self) -> "LiveColumns":
-        """A copy of the columns for another thread."""
         return GivenColumns(self._values, self._node)
 
     @property
     def size(self) -> int:
-        """Bytes that they keep in memory, about."""
         return 0
 
     @property
@@ -300,7 +266,6 @@ def client_values(client: ClientInfo) -> dict[str, Value]:
 
 
 def attributes_of(client: ClientInfo | None) -> dict[str, Value]:
-    """The attributes of a client; none of one that is not connected any more."""
     return {} if client is None else {**client.client_attrs}
 
 

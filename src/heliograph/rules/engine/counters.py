@@ -58,7 +58,6 @@ class RuleCounters:
         self.reset()
 
     def reset(self) -> None:
-        """Begin at zero again, with what is on its way."""
         self.matched = 0
         self.passed = 0
         self.exceptions = 0

@@ -52,15 +52,9 @@ class RuleEngine:
     """All rules of a node; owned by `RulesPart`. An `Outlet` of its actions.
 
     Args:
-        settings: How it works; its rules are added by `start`.
-        broker: The kernel.
-        ids: Where messages of rules get their ids.
         environment: What functions of rules may ask besides the message.
-        node_name: The name of the node.
-        find_client: The client that is connected with a client id.
         defer: Calls what it is given in a later turn of the event loop.
         hand_back: The same, callable in any thread.
-        clock: Microseconds on the monotonic clock.
         store: Stores a message in the database `messages` without publishing it, and tells the ticket with which
             `on_rows_stored` is called; None where nothing is stored.
     """
@@ -146,7 +140,6 @@ class RuleEngine:
         return apply
 
     def store_in(self, store: Callable[[Message], int]) -> None:
-        """Store rows there from now on, on a node that has begun to store."""
         if self._store is None:
             self._store = store
             self._renew()
@@ -154,19 +147,13 @@ class RuleEngine:
     # --- life
 
     def start(self) -> None:
-        """Add the configured rules and hook in.
-
-        Raises:
-            RuleError: A rule cannot be used.
-            RuleActionError: An action of one can be done for no row.
-            PipelineStorageError: One hands its rows to the pipeline, and nothing is stored.
-        """
+        """Add the configured rules and hook in."""
         apply = self.prepare(self._settings)
         self._is_started = True
         apply()
 
     def stop(self) -> None:
-        """Take every callback out again; what rules in threads were about to do is forgotten."""
+        """Remove every callback; what threads have not finished is dropped."""
         self._is_started = False
         self._renew()
         for rule in self._rules.values():
@@ -229,11 +216,7 @@ class RuleEngine:
         """Store a rule's output row. If its source message is stored too, the PUBACK waits for this commit.
 
         Args:
-            counters: Where it counts, once it is stored or refused.
             is_urgent: It is of an event, whose cause cannot be made to wait as publishers are when storage is full.
-
-        Raises:
-            ActionError: It cannot be stored.
         """
         sink = self._broker.sink
         if self._store is None or sink is None:
@@ -247,18 +230,13 @@ class RuleEngine:
         self._rows.add(ticket, message.clientid, counters)
 
     def on_rows_stored(self, ticket: int, error: Exception | None) -> None:
-        """Count the rows of a ticket, and of those before it; a refusal is logged.
-
-        Args:
-            error: Why they are not stored; None if they are.
-        """
+        """Count the rows of a ticket, and of those before it; a refusal is logged."""
         for rule_id, count in self._rows.done(ticket, error is None):
             rule = self._rules.get(rule_id)
             if rule is not None:
                 rule.log.warn("%d rows of rule %s for the pipeline are not stored: %s", count, rule_id, error)
 
     def print_row(self, rule_id: str, row: str) -> None:
-        """Write a row into the log, so many a second."""
         second = self._clock() // 1_000_000
         if second != self._print_second:
             if self._print_budget < 0:
@@ -286,7 +264,6 @@ class RuleEngine:
         return rule
 
     def _put(self, rule: RunningRule) -> None:
-        """Add a rule, or replace the one of the same name."""
         old = self._rules.get(rule.rule_id)
         if old is None:
             self._orders_count += 1
@@ -318,11 +295,7 @@ class RuleEngine:
             rule.log.warn("rule %s is gone or another: %d messages that waited for it are lost", rule.rule_id, lost)
 
     def watch(self, rule_ids: frozenset[str] | None, watcher: RuleWatcher | None) -> None:
-        """Report evaluations and actions of these rules only; they need not be there yet.
-
-        Args:
-            rule_ids: None for all rules, which another watcher may have than some of them.
-        """
+        """Report evaluations and actions of these rules only; they need not be there yet."""
         if rule_ids is None:
             self._watching.of_all = watcher
         else:
@@ -331,7 +304,6 @@ class RuleEngine:
             self._watching.begin(rule)
 
     def act(self, rule: RunningRule, columns: LiveColumns, rows: Rows) -> None:
-        """Carry out the actions of a rule for rows that it has given, outside of a packet."""
         self._broker.begin_turn(self._clock())
         rule.act(columns, rows)
 
@@ -376,7 +348,6 @@ class RuleEngine:
 
 
 def _configured(settings: RuleEngineConfig) -> Mapping[str, RuleConfig]:
-    """The rules of a configuration; one that says nothing at all counts as not there."""
     return {rule_id: rule for rule_id, rule in settings.rules.items() if rule.sql}
 
 

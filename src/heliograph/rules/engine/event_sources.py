@@ -159,14 +159,14 @@ class EventSources:
     def on_session_subscribed(
         self, clientid: str, topic_filter: str, qos: int, properties: Properties, _accumulator: object
     ) -> None:
-        told: dict[str, Value] = {"topic": topic_filter, "qos": int(qos), "sub_props": shown_properties(properties)}
-        self._tell("session.subscribed", {**self._client(clientid), **told})
+        values = {**self._client(clientid), "topic": topic_filter, "qos": int(qos)}
+        self._tell("session.subscribed", {**values, "sub_props": shown_properties(properties)})
 
     def on_session_unsubscribed(
         self, clientid: str, topic_filter: str, qos: int, properties: Properties, _accumulator: object
     ) -> None:
-        told: dict[str, Value] = {"topic": topic_filter, "qos": int(qos), "unsub_props": shown_properties(properties)}
-        self._tell("session.unsubscribed", {**self._client(clientid), **told})
+        values = {**self._client(clientid), "topic": topic_filter, "qos": int(qos)}
+        self._tell("session.unsubscribed", {**values, "unsub_props": shown_properties(properties)})
 
     # --- messages
 
@@ -187,7 +187,6 @@ class EventSources:
             self._tell("message.dropped", {**self._publisher(message), "reason": reason}, message)
 
     def on_validation_failed(self, message: Message, name: str, _accumulator: object) -> None:
-        """Callback of `schema.validation_failed`."""
         self._tell("schema.validation_failed", {**self._publisher(message), "validation": name}, message)
 
     def on_transformation_failed(self, message: Message, name: str, _accumulator: object) -> None:

@@ -16,7 +16,6 @@ _EVENT_TOPICS: Final = [topic for event in EVENTS for topic in event.topics]
 
 
 def rule_faults(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The path of each rule or action that cannot be used, and what is wrong with it: the place, and what is valid."""
     for name, rule in config.rule_engine.rules.items():
         path = ("rule_engine", "rules", name)
         if rule.sql:  # whether its absence is a fault, the configuration itself knows

@@ -39,18 +39,12 @@ class RunningRule:
     """A rule with its actions and counts; owned by the engine, lives until it is removed or replaced.
 
     Args:
-        rule_id: Its name.
-        settings: What the configuration says of it.
         outlet: Where its actions put what they make.
-        log: Where failures are logged.
         environment: What its functions may ask besides the message.
         counters: The counts of the rule that it replaces; None for new ones.
 
     Attributes:
         since_us: Since when there is a rule of its name, in microseconds since the epoch.
-
-    Raises:
-        RuleSyntaxError: Its text is no rule.
     """
 
     def __init__(
@@ -79,7 +73,6 @@ class RunningRule:
         self.log = log
 
     def watch(self, watcher: RuleWatcher | None) -> None:
-        """Report each evaluation and action to a watcher; None ends it."""
         self._apply, self._actions = self._evaluation, self._runs
         if watcher is not None:
             rule_id = self.rule_id
@@ -90,7 +83,6 @@ class RunningRule:
 
     @property
     def may_block(self) -> bool:
-        """Whether it must not be evaluated in the event loop."""
         return self.compiled.may_block
 
     @property
@@ -118,7 +110,6 @@ class RunningRule:
             counters.no_result += 1
 
     def evaluate(self, columns: LiveColumns) -> Rows | Exception:
-        """Evaluate the rule only: the part that a thread does."""
         try:
             return self._apply(columns)
         except Exception as error:  # noqa: BLE001 - the event loop logs it
@@ -154,7 +145,6 @@ class RunningRule:
         )
 
     def fail(self, columns: LiveColumns, error: Exception) -> None:
-        """Count and report an evaluation that failed."""
         self.counters.exceptions += 1
         if isinstance(error, RuleEvaluationError):  # which takes its time to say where it happened
             self.log.warn("rule %s failed on %s: [%s] %s", self.rule_id, columns.origin, error.code, error)

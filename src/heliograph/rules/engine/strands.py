@@ -51,11 +51,7 @@ class Strand(Generic[Item, Result]):
         return len(self._items)
 
     def put(self, item: Item, size: int = 0) -> bool:
-        """Take an item; False if too many wait, or too large ones.
-
-        Args:
-            size: The bytes that it keeps in memory while it waits.
-        """
+        """Take an item; False if too many wait, or too large ones."""
         with self._lock:
             if self._closed or len(self._items) >= self._waiting_max:
                 return False
@@ -69,16 +65,12 @@ class Strand(Generic[Item, Result]):
         return True
 
     def use(self, work: Callable[[Item], Result], done: Callable[[Item, Result], None], waiting_max: int) -> None:
-        """Work on what waits, and what comes, in another way; what runs ends as it began."""
+        """Change how items are worked on; what runs ends as it began."""
         with self._lock:
             self._work, self._done, self._waiting_max = work, done, waiting_max
 
     def close(self) -> int:
-        """Forget what waits; the outcome of what runs is dropped.
-
-        Returns:
-            How many evaluations are lost.
-        """
+        """Drop what waits, and the outcome of what runs; gives the number of evaluations that are lost."""
         with self._lock:
             self._closed = True
             lost = len(self._items) + self._works

@@ -29,12 +29,7 @@ _STEP: Final = re.compile(rf"(?P<name>{_NAME})|\[(?P<index>-?[0-9]+)\]")
 
 
 def compile_template(text: str) -> Render:
-    """Compile a template.
-
-    Returns:
-        A function from a row to the bytes of its text. It raises `EvaluationFault` if JSON text of the row is
-        wanted and the row holds bytes.
-    """
+    """Compile a template."""
     parts = list(_parts(text))
     if not parts:
         return lambda row: b""
@@ -53,7 +48,6 @@ def fixed_text(text: str) -> bytes | None:
 
 
 def compile_value(text: str) -> Read:
-    """Compile a single placeholder: a function from a row to the value itself, of whatever kind it is."""
     match = _PLACEHOLDER.fullmatch(text[2:-1]) if text.startswith("${") and text.endswith("}") else None
     if match is None:
         render = compile_template(text)
@@ -62,11 +56,7 @@ def compile_value(text: str) -> Read:
 
 
 def row_text(row: Row) -> bytes:
-    """A whole row as JSON.
-
-    Raises:
-        EvaluationFault: It holds a string that is not UTF-8.
-    """
+    """A whole row as JSON."""
     try:
         return orjson.dumps(row)
     except orjson.JSONEncodeError:

@@ -30,19 +30,13 @@ class Watchable(Protocol):
     rule_id: str
 
     @property
-    def may_block(self) -> bool:
-        """Whether it is evaluated in a thread."""
+    def may_block(self) -> bool: ...
 
-    def watch(self, watcher: RuleWatcher | None) -> None:
-        """Report each evaluation and action to a watcher; None ends it."""
+    def watch(self, watcher: RuleWatcher | None) -> None: ...
 
 
 class HandedBack:
-    """Tells another watcher in the event loop what happens in a thread.
-
-    Args:
-        hand_back: Calls what it is given in the event loop; callable in any thread.
-    """
+    """Tells another watcher, in the event loop, what happens in a thread."""
 
     def __init__(self, watcher: RuleWatcher, hand_back: Callable[[Callable[[], None]], object]) -> None:
         self._watcher = watcher
@@ -56,8 +50,6 @@ class HandedBack:
 
 
 class BothWatchers:
-    """Tells two watchers."""
-
     def __init__(self, first: RuleWatcher, second: RuleWatcher) -> None:
         self._both = (first, second)
 
@@ -71,16 +63,7 @@ class BothWatchers:
 
 
 class Watching:
-    """Which rules of an engine are watched, by which watcher; owned by the engine.
-
-    Args:
-        hand_back: Calls what it is given in the event loop; callable in any thread.
-
-    Attributes:
-        rule_ids: Those that are watched, whether they are there or not.
-        watcher: Who watches these.
-        of_all: Who watches all rules.
-    """
+    """Which rules of an engine are watched, by which watcher; owned by the engine."""
 
     def __init__(self, hand_back: Callable[[Callable[[], None]], object]) -> None:
         self.rule_ids: frozenset[str] = frozenset()
@@ -89,7 +72,6 @@ class Watching:
         self._hand_back = hand_back
 
     def begin(self, rule: Watchable) -> None:
-        """Watch a rule, or not, as it is set now."""
         watcher = self.watcher if rule.rule_id in self.rule_ids else None
         if self.of_all is not None:
             watcher = self.of_all if watcher is None else BothWatchers(watcher, self.of_all)

@@ -117,7 +117,7 @@ def _bits(data: bytes, first: int, length: int) -> int:
 
 
 def _swapped(bits: int, length: int) -> int:
-    """The bits as those of a number whose lowest byte comes first; an incomplete byte is the highest."""
+    """The bits of a number whose lowest byte comes first; an incomplete byte is the highest."""
     whole, rest = divmod(length, 8)
     low = int.from_bytes((bits >> rest).to_bytes(whole, "big"), "little")
     return low | (bits & ((1 << rest) - 1)) << (8 * whole)

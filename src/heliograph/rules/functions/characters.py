@@ -31,11 +31,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 def clusters_of(text: str) -> list[str]:
-    """The characters one by one.
-
-    Raises:
-        EvaluationFault: There are too many to look for.
-    """
+    """The characters one by one."""
     if has_joined(text):
         _check_length(len(text))
         return list(_CLUSTER.findall(text))
@@ -43,20 +39,10 @@ def clusters_of(text: str) -> list[str]:
 
 
 def character_count(text: str) -> int:
-    """How many characters there are.
-
-    Raises:
-        EvaluationFault: There are too many to look for.
-    """
     return len(clusters_of(text)) if has_joined(text) else len(text) - text.count(_LINE_END)
 
 
 def reversed_text(text: str) -> str:
-    """The characters from the last to the first.
-
-    Raises:
-        EvaluationFault: There are too many to look for.
-    """
     if has_joined(text):
         return "".join(reversed(clusters_of(text)))
     # What becomes of a line end when it is turned round is turned back.
@@ -64,11 +50,6 @@ def reversed_text(text: str) -> str:
 
 
 def part_of(text: str, start: int, end: int | None) -> str:
-    """The characters from one position up to another, or to the end.
-
-    Raises:
-        EvaluationFault: There are too many to look for.
-    """
     if has_joined(text):
         _check_length(len(text) if end is None else min(end, len(text)))
         return "".join(match[0] for match in islice(_CLUSTER.finditer(text), start, end))
@@ -78,7 +59,7 @@ def part_of(text: str, start: int, end: int | None) -> str:
 
 
 def without_white_before(text: str) -> str:
-    """The text from its first character that is not white space; a space that carries an accent is a character."""
+    """The text from its first character other than white space; a space that carries an accent is a character."""
     at = len(text) - len(text.lstrip(WHITE))
     if 0 < at < len(text) and _cluster_end(text, at - 1) > at:
         at -= 1
@@ -86,7 +67,6 @@ def without_white_before(text: str) -> str:
 
 
 def without_white_behind(text: str) -> str:
-    """The text up to its last character that is not white space."""
     at = len(text.rstrip(WHITE))
     return text[: _cluster_end(text, at - 1)] if 0 < at < len(text) else text[:at]
 

@@ -58,8 +58,6 @@ _KIND_WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: what it is called and which kind of value it takes."""
-
     name: str
     kind: str
 
@@ -69,18 +67,13 @@ class Function:
     """A function of the language.
 
     Attributes:
-        name: How rules call it.
-        family: The family it is listed under.
         signature: Its parameters as the reference shows them.
-        parameters: All parameters.
         required: How many of them must be given.
         is_variadic: Whether any number may follow them.
         result: Kind of its result; V where it depends on the arguments.
         summary: One sentence for the reference.
-        implementation: The Python function.
         column: The column of the message that it reads, if it is a function of one.
         asks_environment: Whether it needs an environment; it can be called when it is bound to one.
-        may_block: Whether a call may wait for another process or machine.
         blocks_on: Where that depends on the first argument: tells it of the environment and of that argument,
             undefined if it is no literal.
     """
@@ -106,11 +99,7 @@ class Function:
         return replace(self, implementation=partial(self.implementation, environment), asks_environment=False)
 
     def call(self, arguments: Sequence[Value], columns: Columns | None = None) -> Value:
-        """Check the arguments and call.
-
-        Raises:
-            EvaluationFault: The arguments do not fit, or the function refuses them.
-        """
+        """Check the arguments and call."""
         self.check_count(len(arguments))
         for position, (parameter, argument) in enumerate(zip(self.parameters, arguments, strict=False), start=1):
             types = _KIND_TYPES[parameter.kind]
@@ -133,11 +122,6 @@ class Function:
             raise
 
     def check_count(self, count: int) -> None:
-        """Check the number of arguments.
-
-        Raises:
-            EvaluationFault: It takes another number.
-        """
         if count < self.required or (count > len(self.parameters) and not self.is_variadic):
             raise EvaluationFault(f"{self.name}: it takes {self._wanted_count()}, not {count}")
 
@@ -173,17 +157,7 @@ class Family:
         may_block: bool = False,
         blocks_on: BlocksOn | None = None,
     ) -> Callable[[Implementation], Any]:
-        """Return a decorator that adds a Python function to the family.
-
-        Args:
-            signature: Its parameters, such as `S text[, I length]`.
-            result: Kind of its result.
-            name: What rules call it, where Python's name cannot be the same.
-            column: The column that it reads; the Python function is then given the columns before the arguments.
-            asks_environment: Whether the Python function is given the environment first.
-            may_block: Whether a call may wait for another process or machine.
-            blocks_on: Where that depends on the first argument: asked when a rule is compiled.
-        """
+        """Return a decorator that adds a Python function to the family."""
 
         def add(implementation: Implementation) -> Implementation:
             fixed = signature.removesuffix(_MORE)

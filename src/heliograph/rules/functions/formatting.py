@@ -35,11 +35,6 @@ def sprintf_s(template: str | bytes, values: list[Value]) -> Value:
 
 
 def formatted(template: str | bytes, values: list[Value]) -> Value:
-    """Fill the controls of a format with values.
-
-    Raises:
-        EvaluationFault: A control is unknown, or the values do not fit in number or kind.
-    """
     if isinstance(template, bytes):
         raise EvaluationFault(f"{describe(template)} is not valid UTF-8 text")
     waiting = list(reversed(values))
@@ -174,7 +169,6 @@ def _general(value: Value, precision: int | None) -> bytes:
 
 
 def _term(value: Value, precision: int | None) -> bytes:
-    """A value as Erlang writes it."""
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if value is None or value is UNDEFINED:

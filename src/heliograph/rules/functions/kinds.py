@@ -12,7 +12,6 @@ FAMILY: Final = Family("Kinds of values")
 
 
 def _test(name: str, summary: str, holds: Callable[[Value], bool]) -> None:
-    """Add a function that tests any value."""
     holds.__doc__ = summary
     FAMILY.function("V value", "B", name)(holds)
 
@@ -45,7 +44,6 @@ def is_empty(value: Value) -> Value:
 
 
 def _decoded(text: str | bytes) -> Value:
-    """The map that a text holds."""
     try:
         value = decode_json(text)
     except EvaluationFault:

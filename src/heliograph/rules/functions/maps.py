@@ -16,11 +16,7 @@ _LEVELS_MAX: Final = 500  # of a path that a message may have brought; half of w
 
 
 def _map(value: Value) -> dict[str, Value]:
-    """A map, or the map that a JSON text holds.
-
-    Raises:
-        EvaluationFault: The value is neither.
-    """
+    """A map, or the map that a JSON text holds."""
     decoded = value
     if isinstance(value, str | bytes):
         try:

@@ -51,7 +51,6 @@ def _float(function: Callable[..., float], *numbers: Number) -> float:
 
 
 def _of_one_number(name: str, summary: str) -> None:
-    """Add the function of Python's `math` with this name."""
     function: Callable[[float], float] = getattr(math, name)
 
     def implementation(number: Number) -> Value:

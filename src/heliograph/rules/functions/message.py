@@ -13,8 +13,6 @@ FAMILY: Final = Family("Columns")
 
 
 def _column(result: str, column: str, name: str | None = None) -> None:
-    """Add a function that gives a column as it is."""
-
     def implementation(columns: Columns) -> Value:
         return columns.get(column)
 

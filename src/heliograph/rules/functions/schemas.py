@@ -20,7 +20,6 @@ _Result = TypeVar("_Result")
 
 
 def _translated(ask: Callable[[], _Result]) -> _Result:
-    """What a schema answers; its refusal is the function's."""
     try:
         return ask()
     except SchemaError as error:

@@ -22,22 +22,12 @@ GROWN_MAX: Final = 16 << 20
 
 
 def utf8(string: str | bytes) -> str:
-    """A string value as text.
-
-    Raises:
-        EvaluationFault: It is not valid UTF-8.
-    """
     if isinstance(string, bytes):
         raise EvaluationFault(f"{describe(string)} is not valid UTF-8 text")
     return string
 
 
 def check_growth(size: int) -> None:
-    """Refuse to make a text of so many characters.
-
-    Raises:
-        EvaluationFault: It would be larger than `GROWN_MAX`.
-    """
     if size > GROWN_MAX:
         raise EvaluationFault(f"a text of more than {GROWN_MAX:,} characters would come out")
 

@@ -34,11 +34,7 @@ _ATOMS: Final[dict[bytes, Value]] = {b"true": True, b"false": False, b"null": No
 
 
 def encode_term(value: Value) -> bytes:
-    """A value with the version byte in front.
-
-    Raises:
-        EvaluationFault: It is nested too deeply.
-    """
+    """A value with the version byte in front."""
     pieces: list[bytes] = [bytes([_VERSION])]
     _encode(value, pieces, 0)
     return b"".join(pieces)
@@ -82,11 +78,7 @@ def _encoded_integer(value: int) -> bytes:
 
 
 def decode_term(data: bytes) -> Value:
-    """The value that data holds.
-
-    Raises:
-        EvaluationFault: It is no term, or one that the language has no equal of, or something follows it.
-    """
+    """The value that data holds."""
     reader = _TermReader(data)
     try:
         if reader.number("B") != _VERSION:
@@ -100,8 +92,6 @@ def decode_term(data: bytes) -> Value:
 
 
 class _TermReader:
-    """Goes through the bytes of one term."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._terms = 0

@@ -24,11 +24,7 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 def fraction_digits(unit: str | bytes) -> int:
-    """How many decimals of a second a unit has.
-
-    Raises:
-        EvaluationFault: There is no such unit.
-    """
+    """How many decimals of a second a unit has."""
     digits = _DIGITS_BY_UNIT.get(unit)
     if digits is None:
         raise EvaluationFault(f"the unit must be one of {', '.join(map(str, _DIGITS_BY_UNIT))}, not {describe(unit)}")
@@ -49,11 +45,7 @@ def rfc3339_to_unix_ts(text: str | bytes, unit: str | bytes = "second") -> Value
 
 
 def timestamp_of_rfc3339(text: str | bytes, digits: int) -> int:
-    """The time of an RFC 3339 text since the epoch, in units of `10 ** -digits` seconds.
-
-    Raises:
-        EvaluationFault: It is no such text, or no such time.
-    """
+    """The time of an RFC 3339 text since the epoch, in units of `10 ** -digits` seconds."""
     if isinstance(text, str) and len(text) == len(_USUAL_FORM) and text.translate(_DIGITS_TO_NINE) == _USUAL_FORM:
         try:
             # A tenth of the time of what follows, for the form that most devices send.

@@ -39,11 +39,7 @@ _FRACTIONS: Final = {"%N": 9, "%6N": 6, "%3N": 3}
 
 
 def _offset_seconds(offset: Value, at_s: int | None = None) -> int:
-    """The seconds that an offset is east of UTC.
-
-    Args:
-        at_s: The time that the offset of the host is wanted for; now if None.
-    """
+    """The seconds that an offset is east of UTC; the host's is that of `at_s`, or of now."""
     if offset is UNDEFINED or offset in ("Z", "z"):
         return 0
     if type(offset) is int:

@@ -37,12 +37,6 @@ _DECIMAL_DIGITS_MAX: Final = 1000
 
 
 class AvroSchema:
-    """One Avro schema, ready to be used.
-
-    Raises:
-        SchemaSourceError: The text is no Avro schema.
-    """
-
     kind = AVRO
     may_block = False
 
@@ -132,7 +126,6 @@ def marked(tree: AvroTree, kept: frozenset[str] | None = None) -> AvroTree:
     """The schema with logical types of our own where the language lacks its values.
 
     Args:
-        tree: What the JSON says.
         kept: Logical types that stay instead; there are none of our own then.
     """
     if isinstance(tree, list):
@@ -205,7 +198,6 @@ def _read_decimal(data: bytes, writer: dict[str, Any], _reader: object = None) -
 
 
 def _write_decimal(value: object, schema: dict[str, Any]) -> object:
-    """The bytes of a number, or of its text."""
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return value
     scale, precision = int(schema.get("scale", 0)), int(schema["precision"])
@@ -278,7 +270,6 @@ def _is_empty(tree: AvroTree) -> bool:
 
 
 def _unfit(error: ValidationError) -> str:
-    """Where the first mistake is, and what was expected there."""
     first = next(iter(error.errors), None)
     if not isinstance(first, ValidationErrorData):
         return _shortened(error)

@@ -23,13 +23,11 @@ _BLAMED = {EXTERNAL_HTTP: "parameters", CONFLUENT: "url"}
 
 
 def schema_settings(name: str, config: SchemaConfig) -> SchemaSettings:
-    """What makes the schema that a group of settings describes."""
     service = _service(config) if config.type == EXTERNAL_HTTP else None
     return SchemaSettings(name, config.type, config.source.files, config.source.root, service)
 
 
 def registry_settings(config: SchemaRegistryConfig) -> tuple[SchemaSettings, ...]:
-    """What makes the schemas of a registry; an empty group is left out."""
     schemas = (schema_settings(name, schema) for name, schema in config.schemas.items() if schema.type)
     external = config.external.items()
     registries = (external_registry_settings(name, registry) for name, registry in external if registry.url)
@@ -37,7 +35,6 @@ def registry_settings(config: SchemaRegistryConfig) -> tuple[SchemaSettings, ...
 
 
 def external_registry_settings(name: str, config: ExternalRegistry) -> SchemaSettings:
-    """What makes the schema of messages that a registry of others tags."""
     auth = (config.auth.username, config.auth.password.reveal()) if config.auth.username else None
     service = HttpService(
         url=config.url,

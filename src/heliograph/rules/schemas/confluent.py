@@ -47,7 +47,6 @@ class ConfluentRegistry:
         self._unknown: dict[int, tuple[float, str]] = {}
 
     def decode(self, data: bytes, message_type: str | None = None) -> Value:
-        """The value of a tagged message; see `Schema.decode`."""
         if len(data) < _TAG_BYTES or data[:1] != _MAGIC:
             raise SchemaError("the data is not tagged: it must begin with a zero byte and the number of its schema")
         return self.schema(int.from_bytes(data[1:_TAG_BYTES], "big")).decode(data[_TAG_BYTES:])
@@ -57,7 +56,6 @@ class ConfluentRegistry:
         raise SchemaError("name a schema to encode with: avro_encode takes its number, schema_encode_and_tag its name")
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
-        """Whether a tagged message can be decoded; see `Schema.check`."""
         try:
             self.decode(bytes_of(data) if isinstance(data, str | bytes) else self.encode(data))
         except SchemaError as error:
@@ -65,11 +63,7 @@ class ConfluentRegistry:
         return None
 
     def schema(self, number: int) -> AvroSchema:
-        """The schema of a number.
-
-        Raises:
-            SchemaError: The registry does not know it, or cannot be asked.
-        """
+        """The schema of a number."""
         found = self._schemas.get(number)
         if found is not None:
             return found
@@ -88,11 +82,6 @@ class ConfluentRegistry:
 
         Args:
             schema: An Avro schema; it is registered under the subject if it is not there yet.
-            value: The value.
-            subject: The subject.
-
-        Raises:
-            SchemaError: The value does not fit, the schema is no Avro schema, or the registry refuses it.
         """
         if not isinstance(schema, AvroSchema):
             raise SchemaError(f"the schema {schema.name!r} is of type {schema.kind}, not avro")
@@ -106,7 +95,6 @@ class ConfluentRegistry:
         return _MAGIC + number.to_bytes(4, "big") + data
 
     def close(self) -> None:
-        """Give its connections up; the registry cannot be asked any more."""
         self._client.close()
 
     def _fetched(self, number: int) -> AvroSchema:

@@ -16,12 +16,6 @@ from heliograph.rules.values import Value, string_of
 
 
 class ExternalHttpSchema:
-    """One service.
-
-    Raises:
-        SchemaSourceError: The URL or the file of authorities cannot be used.
-    """
-
     kind = EXTERNAL_HTTP
     may_block = True
 
@@ -31,7 +25,6 @@ class ExternalHttpSchema:
         self._client = ServiceClient(service)
 
     def decode(self, data: bytes, message_type: str | None = None) -> Value:
-        """See `Schema.decode`; the answer is a string."""
         return string_of(self._ask("decode", data))
 
     def encode(self, value: Value, message_type: str | None = None) -> bytes:
@@ -39,7 +32,6 @@ class ExternalHttpSchema:
         return self._ask("encode", _content(value))
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
-        """See `Schema.check`: whether the service decodes a string, or encodes anything else."""
         try:
             self._ask("decode" if isinstance(data, str | bytes) else "encode", _content(data))
         except SchemaError as error:
@@ -47,17 +39,16 @@ class ExternalHttpSchema:
         return None
 
     def close(self) -> None:
-        """Give its connections up; the schema cannot be used any more."""
         self._client.close()
 
     def _ask(self, kind: str, data: bytes) -> bytes:
-        told = {"type": kind, "schema_name": self.name, "opts": self._service.external_params}
+        options = {"type": kind, "schema_name": self.name, "opts": self._service.external_params}
         client = self._client
         if self._service.method == "get":
             payload = urlsafe_b64encode(data).rstrip(b"=").decode()
-            body = client.ask("GET", client.url.copy_merge_params({"payload": payload, **told}))
+            body = client.ask("GET", client.url.copy_merge_params({"payload": payload, **options}))
         else:
-            body = client.ask("POST", client.url, {"payload": b64encode(data).decode(), **told})
+            body = client.ask("POST", client.url, {"payload": b64encode(data).decode(), **options})
         try:
             return b64decode(body.strip(), validate=True)
         except (binascii.Error, ValueError):

@@ -8,7 +8,7 @@ import httpx
 from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.settings import HttpService, SchemaSourceError
 
-_BODY_TOLD_BYTES: Final = 200
+_BODY_SHOWN_BYTES: Final = 200
 
 
 class ServiceClient:
@@ -52,21 +52,15 @@ class ServiceClient:
         except httpx.HTTPError as error:
             raise SchemaError(f"the service at {self.url} cannot be asked: {error}") from None
         if response.status_code != httpx.codes.OK:
-            told = answer[:_BODY_TOLD_BYTES].decode(errors="replace")
-            raise SchemaError(f"the service at {self.url} answered with status {response.status_code}: {told}")
+            text = answer[:_BODY_SHOWN_BYTES].decode(errors="replace")
+            raise SchemaError(f"the service at {self.url} answered with status {response.status_code}: {text}")
         return answer
 
     def close(self) -> None:
-        """Give the connections up; the service cannot be asked any more."""
         self._client.close()
 
     def _body(self, response: httpx.Response, end_s: float) -> bytes:
-        """The body as it was sent, without decompressing it.
-
-        Raises:
-            TimeoutError: There is more when its time is over. httpx times each piece only, and a service can send
-                pieces for hours.
-        """
+        """The body as it was sent. httpx limits the time of a piece only, and a service can send pieces for hours."""
         body = bytearray()
         for piece in response.iter_raw():
             body += piece

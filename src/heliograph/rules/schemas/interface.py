@@ -33,7 +33,6 @@ class Schema(Protocol):
         """The value that bytes stand for.
 
         Args:
-            data: The bytes.
             message_type: Which message of a Protobuf schema; the others have none.
 
         Raises:

@@ -26,12 +26,6 @@ _BACKTRACKING_MAX: Final = 20_000
 
 
 class JsonSchema:
-    """One JSON Schema, ready to be used.
-
-    Raises:
-        SchemaSourceError: The text is no JSON Schema, or it refers to something outside of itself.
-    """
-
     kind = JSON
     may_block = False
 

@@ -19,11 +19,11 @@ from heliograph.rules.schemas.settings import PROTOBUF, SchemaSourceError
 from heliograph.rules.values import Value, bytes_of
 
 _NAMES_TOLD_MAX: Final = 20
-_PROBLEMS_TOLD_MAX: Final = 5
+_PROBLEMS_MAX: Final = 5
 
 
 class MessageType:
-    """One kind of message of a schema, with what decodes and encodes it. Owned by the schema."""
+    """One kind of message of a schema, with its decoder and encoder."""
 
     def __init__(self, descriptor: Descriptor, *, has_required: bool) -> None:
         self.descriptor = descriptor
@@ -35,11 +35,6 @@ class MessageType:
         self._has_required = has_required
 
     def parse(self, data: bytes) -> Message:
-        """The message in bytes.
-
-        Raises:
-            SchemaError: There is none.
-        """
         try:
             message: Message = self._from_string(data)
         except DecodeError:
@@ -49,11 +44,9 @@ class MessageType:
         return message
 
     def decode(self, data: bytes) -> Value:
-        """The map that bytes stand for."""
         return self._decode(self.parse(data))
 
     def encode(self, value: Value) -> bytes:
-        """The bytes of a map."""
         message: Message = self._class()
         self._encoder.fill(message, value, "")
         if self._has_required:
@@ -73,13 +66,9 @@ class ProtobufSchema:
     """The messages of a `.proto` file, ready to be used.
 
     Args:
-        name: Its name in the registry.
         sources: Text of each file by its path, as imports name it.
         root: The file whose messages are meant.
         default: The message that is meant where none is named; None for the only one, if there is only one.
-
-    Raises:
-        SchemaSourceError: The compiler refuses it.
     """
 
     kind = PROTOBUF
@@ -113,11 +102,7 @@ class ProtobufSchema:
         return frozenset(names)
 
     def message(self, message_type: str | None) -> MessageType:
-        """A kind of message by its name, with or without the package; a nested one as `Outer.Inner`.
-
-        Raises:
-            SchemaError: There is none of that name, or none was named.
-        """
+        """A kind of message by its name, with or without the package; a nested one as `Outer.Inner`."""
         name = message_type or self._default
         if name is None:
             raise SchemaError(f"name one of its messages: {self._names()}")
@@ -127,15 +112,12 @@ class ProtobufSchema:
         return found
 
     def decode(self, data: bytes, message_type: str | None = None) -> Value:
-        """See `Schema.decode`."""
         return self.message(message_type).decode(data)
 
     def encode(self, value: Value, message_type: str | None = None) -> bytes:
-        """See `Schema.encode`."""
         return self.message(message_type).encode(value)
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
-        """See `Schema.check`."""
         kind = self.message(message_type)
         try:
             if type(data) is bytes:
@@ -169,13 +151,9 @@ def compile_protobuf(sources: Mapping[str, str], root: str) -> tuple[DescriptorP
 
     Args:
         sources: Text of each file by its path, as imports name it. Those of `google/protobuf` need not be there.
-        root: Path of the file that is compiled.
 
     Returns:
         The pool of everything in it, and the files in the order in which they import one another, the root last.
-
-    Raises:
-        SchemaSourceError: The compiler refuses it; the message has file, line and column.
     """
     with tempfile.TemporaryDirectory(prefix="heliograph-proto-") as directory:
         for path, text in sources.items():
@@ -204,8 +182,8 @@ def _check(root: str, includes: list[str]) -> None:
     try:
         _protoc_compiler.get_protos(root.encode(), [include.encode() for include in includes])
     except _protoc_compiler.ProtocErrors as error:
-        told = [_problem(one, root) for one in error.errors()[:_PROBLEMS_TOLD_MAX]]
-        raise SchemaSourceError("; ".join(told)) from None
+        problems = [_problem(one, root) for one in error.errors()[:_PROBLEMS_MAX]]
+        raise SchemaSourceError("; ".join(problems)) from None
 
 
 def _problem(error: "_protoc_compiler.ProtocError", root: str) -> str:

@@ -38,7 +38,6 @@ class MessageDecoder:
     """Makes maps of messages of one kind. Owned by a schema; holds no state of any message.
 
     Args:
-        descriptor: The kind of message.
         made: The decoders made so far by full name, so that a kind may hold itself.
     """
 
@@ -55,7 +54,6 @@ class MessageDecoder:
         ]
 
     def decode(self, message: Message) -> dict[str, Value]:
-        """The map of a message."""
         result: dict[str, Value] = {}
         for name, presence, convert in self._steps:
             if presence == _EXPLICIT and not message.HasField(name):
@@ -105,7 +103,6 @@ def _boolean_word(value: bool) -> str:
 
 
 def _converter(field: FieldDescriptor, made: dict[str, MessageDecoder]) -> Convert | None:
-    """What makes a value of the language of a field's value; None where it is one."""
     if field.message_type is not None:
         kind = field.message_type
         decoder = made.get(kind.full_name) or MessageDecoder(kind, made)
@@ -127,8 +124,6 @@ def _finite(number: float) -> Value:
 
 
 class MessageEncoder:
-    """Makes messages of one kind of maps."""
-
     def __init__(self, descriptor: Descriptor, made: dict[str, "MessageEncoder"]) -> None:
         made[descriptor.full_name] = self
         self._name = descriptor.name
@@ -145,9 +140,6 @@ class MessageEncoder:
     def fill(self, message: Message, value: Value, path: str, level: int = 0) -> None:
         """Set the fields of a message.
 
-        Args:
-            message: An empty message.
-            value: The map.
             path: Where the map stands; empty for the whole.
             level: How deep that is.
 
@@ -286,7 +278,6 @@ def _key_preparer(field: FieldDescriptor) -> Callable[[str, str], Any]:
 
 
 def _preparer(field: FieldDescriptor) -> Prepare:
-    """What checks a value and makes of it what a scalar field takes."""
     if field.enum_type is not None:
         return _enum_preparer({value.name: value.number for value in field.enum_type.values}, field.enum_type.name)
     if field.type == FieldDescriptor.TYPE_BYTES:

@@ -22,11 +22,7 @@ class SchemaRegistry:
         self._upcoming: SchemaRegistry | None = None
 
     def get(self, name: str) -> Schema:
-        """The schema of that name; `sparkplug_b` is built in.
-
-        Raises:
-            SchemaError: There is none.
-        """
+        """The schema of that name; `sparkplug_b` is built in."""
         schema = self._schemas.get(name)
         if schema is None and name == SPARKPLUG_B:
             # Imported, and compiled, on first use: few nodes use it.
@@ -70,7 +66,6 @@ class SchemaRegistry:
             self._upcoming = None
 
     def close(self) -> None:
-        """Give the connections of all schemas up; those that need one cannot be used any more."""
         _close(self._schemas, {})
 
     def __repr__(self) -> str:
@@ -84,11 +79,6 @@ def _close(schemas: Mapping[str, Schema], keep: Mapping[str, Schema]) -> None:
 
 
 def build_schema(settings: SchemaSettings) -> Schema:
-    """Make the schema.
-
-    Raises:
-        SchemaSourceError: It cannot be made.
-    """
     # What a process does not use it does not import: each kind brings a library of its own.
     if settings.type == AVRO:
         from heliograph.rules.schemas.avro import AvroSchema

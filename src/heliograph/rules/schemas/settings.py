@@ -29,17 +29,10 @@ class HttpService:
     """A service that encodes and decodes.
 
     Attributes:
-        url: The address of its service.
         method: `post` or `get`.
-        headers: Names and values of headers that each request carries.
         external_params: What each request tells it as `opts`.
-        connect_timeout_s: How long to wait for a connection.
-        request_timeout_s: How long to wait for an answer.
         retries_max: How often a request is repeated for which no connection could be made.
-        pool_size: Connections at most.
         response_bytes_max: Largest answer that is taken.
-        tls: How its certificate is checked.
-        basic_auth: User name and password.
     """
 
     url: str
@@ -60,11 +53,9 @@ class SchemaSettings:
     """What makes one schema; it can be pickled, compared and hashed.
 
     Attributes:
-        name: Its name in the registry.
         type: One of `TYPES`.
         files: Path and text of each file of its source; a source that is one text is one file.
         root: Path of the file that imports the others.
-        service: The service of an external schema.
     """
 
     name: str
@@ -79,5 +70,4 @@ class SchemaSettings:
 
     @property
     def source(self) -> str:
-        """The text of the root file."""
         return dict(self.files).get(self.root, "")

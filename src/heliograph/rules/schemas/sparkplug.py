@@ -66,9 +66,7 @@ class EdgeTopic:
     """A Sparkplug topic taken apart.
 
     Attributes:
-        group: The group.
         type: Which message, such as `NDATA`.
-        edge: The edge node.
         device: The device; None for a message of the edge node itself.
     """
 
@@ -89,11 +87,7 @@ class EdgeTopic:
 
 
 def decode_payload(data: bytes) -> dict[str, Value]:
-    """The payload as EMQX's `sparkplug_decode` gives it.
-
-    Raises:
-        SchemaError: These are not the bytes of one.
-    """
+    """The payload as EMQX's `sparkplug_decode` gives it."""
     payload = sparkplug_schema().decode(data)
     assert isinstance(payload, dict)
     return payload
@@ -110,11 +104,7 @@ def with_bytes_as_base64(payload: dict[str, Value]) -> dict[str, Value]:
 
 
 def with_bytes_of_base64(payload: dict[str, Value]) -> dict[str, Value]:
-    """The payload with the bytes of its metrics as such.
-
-    Raises:
-        SchemaError: One is not base64.
-    """
+    """The payload with the bytes of its metrics as such."""
     return _with_metrics(payload, _decoded_base64)
 
 
@@ -153,7 +143,6 @@ def metric_value(metric: Mapping[str, Value], datatype: Value = UNDEFINED) -> Va
     """The value of a decoded metric: null if it says so, undefined if it carries none.
 
     Args:
-        metric: The metric.
         datatype: Number of its data type where the metric itself does not say it.
     """
     if metric.get("is_null") is True:
@@ -196,7 +185,6 @@ def _array(data: bytes, datatype: int, content: Value) -> Value:
 
 
 def _rows(dataset: Mapping[str, Value]) -> Value:
-    """A data set as an array of maps."""
     columns, types, rows = (dataset.get(key) for key in ("columns", "types", "rows"))
     if not isinstance(columns, list) or not isinstance(rows, list):
         return []

@@ -38,12 +38,7 @@ _NAMES_LENGTH_MAX: Final = 128 << 20  # of all that are remembered
 
 @dataclass(frozen=True, slots=True)
 class BornMetric:
-    """What a birth says of a metric.
-
-    Attributes:
-        name: Its name.
-        datatype: Number of its data type, or undefined.
-    """
+    """What a birth says of a metric."""
 
     name: str
     datatype: Value
@@ -116,23 +111,17 @@ class Births:
             self._on_birth(topic, metrics)
 
     def find(self, topic: EdgeTopic, alias: Value) -> BornMetric | None:
-        """The metric that an alias stands for in messages of a topic."""
         edge = self._edges.get((topic.group, topic.edge))
         if edge is None or type(alias) is not int:
             return None
         return edge.aliases.get(topic.device, {}).get(alias)
 
     def metrics(self, topic: EdgeTopic | None, data: bytes) -> list[Value]:
-        """The metrics in a payload, each as a map with what it and its birth say.
-
-        Raises:
-            SchemaError: The bytes are no payload.
-        """
+        """The metrics in a payload, each as a map with what it and its birth say."""
         payload = decode_payload(data)
         return [self._described(topic, metric, payload) for metric in metrics_of(payload)]
 
     def named(self, topic: EdgeTopic | None, payload: dict[str, Value]) -> dict[str, Value]:
-        """A decoded payload whose metrics have the names that their aliases stand for."""
         metrics = payload.get("metrics")
         if topic is None or not isinstance(metrics, list):
             return payload

@@ -30,10 +30,7 @@ _LEVELS_MAX: Final = 128
 
 
 class MetricOutlet(Protocol):
-    """Where metric messages go."""
-
-    def wants(self, topic: str) -> bool:
-        """Whether a message would have a receiver."""
+    def wants(self, topic: str) -> bool: ...
 
     def put(self, topic: str, payload: bytes) -> None:
         """Publish a message in a later turn of the event loop."""
@@ -43,7 +40,6 @@ class SparkplugService:
     """Looks at what is published below `spBv1.0/`. Lives as long as its node; the births are the process's.
 
     Args:
-        births: The births that are known.
         outgoing: Where each metric is published; None for nowhere.
         clock: Microseconds on the monotonic clock.
     """
@@ -58,14 +54,12 @@ class SparkplugService:
         self._malformed = 0
 
     def publish_to(self, outgoing: MetricOutlet | None) -> None:
-        """Publish metrics there from now on; None for nowhere."""
         self._outgoing = outgoing
 
     def wants(self, topic: str) -> bool:
         return topic.startswith(f"{NAMESPACE}/")
 
     def on_message_publish(self, message: Message, *_event_value: object) -> object:
-        """Callback of `message.publish`; the message goes on as it is."""
         topic = EdgeTopic.of(message.topic)
         if topic is not None:
             evicted = self._births.evicted
@@ -77,7 +71,6 @@ class SparkplugService:
         return OK
 
     def statistics(self) -> dict[str, int]:
-        """What is known, and what became of metrics."""
         return {
             **self._births.statistics(),
             "sparkplug.metrics.published": self._published,
@@ -126,9 +119,8 @@ class SparkplugService:
 
 
 def _event_value(topic: EdgeTopic, metric: Mapping[str, Value]) -> Value:
-    """What a metric message says; bytes are in base64."""
-    told = {"group": topic.group, "edge_node": topic.edge, "device": topic.device, "type": topic.type, **metric}
-    value = told.get("value")
+    fields = {"group": topic.group, "edge_node": topic.edge, "device": topic.device, "type": topic.type, **metric}
+    value = fields.get("value")
     if isinstance(value, str | bytes) and (isinstance(value, bytes) or metric.get("datatype") in ("Bytes", "File")):
-        told["value"] = b64encode(bytes_of(value)).decode()
-    return told
+        fields["value"] = b64encode(bytes_of(value)).decode()
+    return fields

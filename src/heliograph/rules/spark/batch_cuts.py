@@ -45,13 +45,7 @@ _FITTING: Final = {
 
 
 def batch_cut(rule: Statement, outputs: Sequence[tuple[str, str]], otherwise: EvaluateRow) -> MakeRow | None:
-    """A function that does what `otherwise` does, or None for a rule of another shape.
-
-    Args:
-        rule: The rule.
-        outputs: Name and type name of each output column.
-        otherwise: Evaluates a message and gives whether it passed, why it failed, and the values of the columns.
-    """
+    """A function that does what `otherwise` does, or None for a rule of another shape."""
     if not isinstance(rule, Select):
         return None
     try:

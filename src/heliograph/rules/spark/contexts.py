@@ -37,9 +37,7 @@ class ContextCase:
     """A rule on columns of its own.
 
     Attributes:
-        rule: The rule's text.
         columns: JSON text of an object with the columns, marked as by `encode_exactly`.
-        variables: What `getenv` sees.
     """
 
     rule: str

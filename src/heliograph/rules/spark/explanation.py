@@ -37,12 +37,7 @@ _STEP: Final = "  "
 
 
 def explain(rule: Statement | str, output_types: Mapping[str, str] | None = None) -> str:
-    """Tell which messages a rule reads, what it outputs, and which engine evaluates what on Spark, and why; its tree.
-
-    Raises:
-        RuleSyntaxError: The text is not a rule.
-        ValueError: A declared column is not in the output, or its type does not exist.
-    """
+    """The messages that a rule reads, its output, which engine evaluates what on Spark, and why; its tree."""
     plan = plan_rule(rule, output_types)
     lines = [f"topics   {', '.join(plan.rule.topics)}", f"         {plan.topics_sql}"]
     lines.append(f"engine   {_ENGINES[plan.engine]}")
@@ -56,7 +51,6 @@ def explain(rule: Statement | str, output_types: Mapping[str, str] | None = None
 
 
 def _functions(plan: RulePlan) -> list[str]:
-    """Which functions Spark evaluates itself, and which the UDF."""
     lines = []
     called = functions_called(plan.rule)
     unknown = [name for name in called if name not in FUNCTIONS]
@@ -88,7 +82,6 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def tree_lines(rule: Statement) -> Iterator[str]:
-    """The lines of a statement: operators and functions above what they are applied to."""
     if isinstance(rule, Foreach):
         yield "FOREACH"
         yield from _fields(rule.fields)

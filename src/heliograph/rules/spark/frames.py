@@ -51,12 +51,6 @@ def apply_rule(
         observe_as: When given, messages are counted under this name with `DataFrame.observe`: `matched` is those of the
             rule's topics; `passed` of them are output, `failed` failed the rule or did not fit their column types.
         rule_id: The rule's id, which its column `metadata` holds as `rule_id`; without one that column is undefined.
-        schemas: What the schema registry holds for the rule's functions, as
-            `heliograph.pipeline.datasource.schemas` reads it.
-
-    Raises:
-        RuleSyntaxError: The text is not a rule.
-        ValueError: A declared column is not in the output, or its type does not exist.
     """
     plan = plan_rule(rule, output_types, rule_id)
     matched = df.filter(F.expr(plan.topics_sql))
@@ -118,7 +112,6 @@ def _udf_argument(name: str) -> Column:
 
 
 def arrow_function(function: Callable[..., pa.Array], ddl: str) -> Any:
-    """The Arrow UDF of a function of Arrow arrays whose result has the type `ddl`."""
     # PySpark finds the form of the UDF by its annotations, which its own type hints do not know.
     make: Any = arrow_udf
     # Declared nondeterministic so that Spark does not evaluate it a second time below the filter on its result.
@@ -142,17 +135,6 @@ def evaluate_on_spark(
 
     The plans are those of `apply_rule`, except that rules which run in the UDF share one, and that the columns of a
     row travel as text that tells every value exactly instead of as typed columns.
-
-    Args:
-        spark: The session.
-        cases: Text of a rule and a message, any number of them.
-        schemas: What the schema registry holds.
-
-    Returns:
-        The outcomes in the order of the cases.
-
-    Raises:
-        RuleSyntaxError: The text of a case is not a rule.
     """
     texts = tuple(dict.fromkeys(text for text, _ in cases))
     numbers = {text: number for number, text in enumerate(texts)}

@@ -91,7 +91,6 @@ def _topic_test(topic: str, topic_filter: str) -> str:
 
 
 def _pattern(topic_filter: str) -> str:
-    """A regular expression of Java for a filter."""
     levels = topic_filter.split("/")
     parts = ["[^/]*" if level == "+" else _escaped(level) for level in levels if level != "#"]
     pattern = "/".join(parts)
@@ -108,8 +107,6 @@ def _escaped(level: str) -> str:
 
 
 class NativeCompiler:
-    """Turns the expressions of one statement into Spark SQL, in the order of its fields."""
-
     def __init__(self) -> None:
         self._stored: dict[str, Native] = {}
 
@@ -122,11 +119,7 @@ class NativeCompiler:
         self._stored[name] = native
 
     def compile(self, node: Expression) -> Native:
-        """Return the expression in Spark SQL.
-
-        Raises:
-            NotNativeError: It has no exact equal, or a very long one.
-        """
+        """Return the expression in Spark SQL."""
         return _short(self._compiled(node))
 
     def _compiled(self, node: Expression) -> Native:
@@ -150,11 +143,7 @@ class NativeCompiler:
         raise NotNativeError("arrays are evaluated by the broker's engine")
 
     def condition(self, node: Expression) -> Native:
-        """Return a condition in Spark SQL; it is never NULL.
-
-        Raises:
-            NotNativeError: It has no exact equal, or a very long one.
-        """
+        """Return a condition in Spark SQL; it is never NULL."""
         return _short(self._condition(node))
 
     def _condition(self, node: Expression) -> Native:
@@ -370,11 +359,7 @@ _NATIVE_CASTS: Final[Mapping[ValueKind, Callable[[str, float], bool]]] = {
 
 
 def as_type(native: Native, name: str) -> str:
-    """A native expression as an output column of a type.
-
-    Raises:
-        NotNativeError: A value may not fit, or Spark converts it otherwise than the language.
-    """
+    """A native expression as an output column of a type."""
     if not _NATIVE_CASTS[native.kind](name, native.size):
         raise NotNativeError(f"making {name} of {native.kind} can fail")
     return f"CAST({native.sql} AS {name.upper()})"

@@ -18,11 +18,6 @@ _LINE_END: Final = string_literal("\r\n")
 
 
 def call_natively(name: str, arguments: Sequence[Native]) -> Native:
-    """A call in Spark SQL.
-
-    Raises:
-        NotNativeError: It has no exact equal.
-    """
     translate = NATIVE_FUNCTIONS.get(name)
     if translate is None:
         raise NotNativeError(f"the function {name} has no exact equal in Spark")

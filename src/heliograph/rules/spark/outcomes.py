@@ -25,9 +25,7 @@ def evaluate_outcomes(
 
     Args:
         df: Messages in the public schema, with all columns that the rule reads.
-        rule: The rule.
         output_types: Spark type by output column, as for `apply_rule`.
-        schemas: What the schema registry holds for the rule's functions.
 
     Returns:
         The columns of `df`; `error`, null where the rule did not fail; and `rows`, an array of structs with the output

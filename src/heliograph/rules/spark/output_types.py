@@ -28,8 +28,6 @@ class OutputType:
     """A column type.
 
     Attributes:
-        name: What Spark calls it.
-        arrow: The Arrow type in which values travel.
         convert: Turns a value that is neither null nor undefined into what the Arrow column holds; raises
             `EvaluationFault` where it does not fit.
     """
@@ -162,11 +160,7 @@ _TYPES_BY_KIND: Final[Mapping[ValueKind, str]] = {
 
 
 def output_type(text: str) -> OutputType:
-    """The type that a sink declares for a column.
-
-    Raises:
-        ValueError: There is no such type; the message lists those there are.
-    """
+    """The type that a sink declares for a column."""
     name = " ".join(text.lower().split())
     name = _SYNONYMS.get(name, name)
     if name in _TYPES:
@@ -181,5 +175,4 @@ def output_type(text: str) -> OutputType:
 
 
 def inferred_type(kind: ValueKind) -> OutputType:
-    """The type of a column that the sink does not declare."""
     return _TYPES[_TYPES_BY_KIND[kind]]

@@ -27,11 +27,8 @@ class PlannedColumn:
     """One output column.
 
     Attributes:
-        name: The column.
-        type: Its Spark type.
         declared: Whether a sink declared the type; otherwise the rule implies it.
         engine: `native` or `udf`.
-        reason: Why.
         sql: The Spark SQL of a native one.
     """
 
@@ -48,11 +45,8 @@ class RulePlan:
     """How a rule runs on Spark.
 
     Attributes:
-        rule: The rule.
-        native: Whether all of it is Spark SQL.
         topics_sql: The condition that chooses the messages.
         columns: The output columns in order.
-        where_reason: Why WHERE runs where it runs; None without WHERE.
         where_sql: The Spark SQL of a native WHERE.
         reads: The columns of stored messages that the UDF is given.
         rule_id: The rule's id, if it has one.
@@ -69,12 +63,10 @@ class RulePlan:
 
     @property
     def generates(self) -> bool:
-        """Whether a message may give any number of rows."""
         return isinstance(self.rule, Foreach)
 
     @property
     def engine(self) -> str:
-        """`native` or `udf`."""
         return "native" if self.native else "udf"
 
     @property
@@ -87,7 +79,6 @@ class RulePlan:
 
     @property
     def outputs(self) -> tuple[tuple[str, str], ...]:
-        """Name and type of each output column."""
         return tuple((column.name, column.type) for column in self.columns)
 
 
@@ -97,7 +88,6 @@ def plan_rule(
     """Decide how a rule runs on Spark.
 
     Args:
-        rule: The rule.
         output_types: Spark type by output column, where a sink declares it.
         rule_id: The rule's id; with one, `*` outputs `metadata` too.
 

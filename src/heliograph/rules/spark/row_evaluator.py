@@ -23,11 +23,7 @@ Rows: TypeAlias = tuple[bool | None, str | None, list[dict[str, Any]] | None]
 class RowEvaluator:
     """One rule with the types of its output columns, for one message after another.
 
-    Args:
-        text: The rule.
-        outputs: Its output columns; None for an exact evaluation.
         rule_id: What its column `metadata` says, if it has an id.
-        environment: What its functions may ask.
 
     Attributes:
         cut: Does the same as `evaluate` for messages as tuples, if the rule is a simple one.
@@ -41,7 +37,6 @@ class RowEvaluator:
         self.cut = None if outputs is None else batch_cut(self._rule.tree, outputs, self._evaluate_values)
 
     def evaluate(self, columns: MessageColumns) -> Row:
-        """Evaluate the rule for a message whose topic it wants."""
         try:
             rows = self._rule.apply(columns)
         except Exception as error:  # noqa: BLE001 - whatever a rule does, the other messages go on

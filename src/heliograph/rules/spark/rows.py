@@ -55,7 +55,6 @@ def _python_values(name: str, column: pa.Array) -> list[Any]:
 
 
 def struct_of(rows: Sequence[Row], outputs: OutputColumns | None) -> pa.StructArray:
-    """The Arrow struct array of evaluated rows."""
     kinds = _kinds(outputs)
     types = [pa.bool_(), pa.string(), *(kind.arrow for kind in kinds)]
     fields = [*_STATUS_FIELDS, *(f"c{position}" for position in range(len(kinds)))]
@@ -65,7 +64,6 @@ def struct_of(rows: Sequence[Row], outputs: OutputColumns | None) -> pa.StructAr
 
 
 def struct_of_all(rows: Sequence[Rows], outputs: OutputColumns | None) -> pa.StructArray:
-    """The Arrow struct array of evaluated messages with any number of rows each."""
     kinds = _kinds(outputs)
     row_type = pa.struct([(f"c{position}", kind.arrow) for position, kind in enumerate(kinds)])
     passed, errors, several = zip(*rows, strict=True) if rows else ((), (), ())
@@ -74,13 +72,11 @@ def struct_of_all(rows: Sequence[Rows], outputs: OutputColumns | None) -> pa.Str
 
 
 def struct_of_all_ddl(outputs: OutputColumns | None) -> str:
-    """Spark's name for the type of `struct_of_all`."""
     row = ", ".join(f"c{position}: {kind.name}" for position, kind in enumerate(_kinds(outputs)))
     return f"struct<passed: boolean, error: string, rows: array<struct<{row}>>>"
 
 
 def struct_ddl(outputs: OutputColumns | None) -> str:
-    """Spark's name for the type of `struct_of`."""
     columns = (f"c{position}: {kind.name}" for position, kind in enumerate(_kinds(outputs)))
     return f"struct<{', '.join(['passed: boolean', 'error: string', *columns])}>"
 
@@ -99,11 +95,8 @@ def rule_function(
     """Return the function of an Arrow UDF that evaluates one rule.
 
     Args:
-        text: The rule.
-        outputs: Its output columns.
         names: Which columns of stored messages the function is given, in this order.
         rule_id: What its column `metadata` says, if it has an id.
-        schemas: What makes the schemas that it may name.
     """
 
     def evaluate(*columns: pa.Array) -> pa.Array:
@@ -135,10 +128,7 @@ def generating_function(
 
 
 def cases_function(texts: Mapping[int, str], schemas: tuple[SchemaSettings, ...] = ()) -> Callable[..., pa.Array]:
-    """Return the function of an Arrow UDF that evaluates, exactly, for each message the rule that a number names.
-
-    Its first column is that number, the others are all columns of stored messages.
-    """
+    """Return the function of an Arrow UDF that evaluates, exactly, for each message the rule that a number names."""
 
     def evaluate(*columns: pa.Array) -> pa.Array:
         evaluator, (numbers, *stored) = worker().row_evaluator, columns

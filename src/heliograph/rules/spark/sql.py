@@ -39,11 +39,7 @@ def string_literal(text: str) -> str:
 
 
 def text_in_sql(native: Native) -> str:
-    """The text form of a value.
-
-    Raises:
-        NotNativeError: Spark writes such values in another way.
-    """
+    """The text form of a value."""
     if native.kind in (ValueKind.BYTES, ValueKind.NUMBER):
         raise NotNativeError("the text of floats and payloads is made by the broker's engine")
     sql = native.sql if native.kind is ValueKind.STRING else f"CAST({native.sql} AS STRING)"

@@ -36,23 +36,13 @@ class SparkWorker:
     ) -> RowEvaluator:
         """The evaluator of a rule.
 
-        Args:
-            text: The rule.
-            outputs: Its output columns; None for an exact evaluation.
-            rule_id: What its column `metadata` says, if it has an id.
-            schemas: What makes the schemas that it may name.
-
         Raises:
             SchemaSourceError: A schema cannot be made.
         """
         return self._row_evaluator_of(text, outputs, rule_id, schemas)
 
     def environment(self, schemas: tuple[SchemaSettings, ...]) -> Environment:
-        """The environment of rules that may name these schemas, which are made once.
-
-        Raises:
-            SchemaSourceError: A schema cannot be made.
-        """
+        """The environment of rules that may name these schemas, which are made once."""
         return self._environment_of(schemas)
 
     def _make_environment(self, schemas: tuple[SchemaSettings, ...]) -> Environment:
