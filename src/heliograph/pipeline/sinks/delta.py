@@ -2,31 +2,23 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.files import TablePath
 from heliograph.pipeline.sinks.interface import COLUMNS, INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark
 from heliograph.pipeline.sinks.lakes import LakeSink, StagedRows, staged_rows
-from heliograph.pipeline.sinks.rejected_rows import (
-    Naming,
-    faults_of_directories,
-    faults_of_texts,
-    with_valid_texts,
-    write_without_rejected,
-)
+from heliograph.pipeline.sinks.rejected_rows import Naming
 from heliograph.pipeline.sinks.table_locations import is_uri
-from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Duration, Integer, RefusedError, Size, Texts
 
@@ -34,10 +26,7 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
 _log = logging.getLogger(__name__)
-
 _DESCRIPTION: Final = "Written by Heliograph, checkpoint "
-
-
 _EVERY: Final = Integer(1, 1_000_000)
 
 
@@ -49,6 +38,8 @@ class DeltaSink(LakeSink):
     is the query with its checkpoint, the version is the number of the batch. A batch whose number is in the log already
     is not written again.
     """
+
+    naming: ClassVar[Naming] = Naming.DELTA
 
     path: str = required(TablePath(), "The table below `--output`, or a URI that delta-rs knows.")
     partition_by: tuple[str, ...] = list_setting(COLUMNS, (), "Columns that part a new table.")
@@ -84,25 +75,22 @@ class DeltaSink(LakeSink):
     def target(self) -> str:
         return f"Delta table {self.path}"
 
-    def check(self, schema: StructType) -> None:
-        check_columns(self.partition_by, schema, "partition_by")
-        check_columns(self.key, schema, "key")
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        return self.partition_by
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        faults = faults_of_texts(rows.schema, rows.columns)
-        if not is_uri(self.path):
-            faults += faults_of_directories(rows.schema, self.partition_by, Naming.DELTA)
-        return write_without_rejected(rows, batch, faults, lambda kept: self._write_batch(kept, batch))
+    @property
+    def directory_columns(self) -> Sequence[str]:
+        return () if is_uri(self.path) else self.partition_by
 
-    def _write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
+    def write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
         with _translated(self.path):
             table = self.find(batch)
             if self.has(table, batch):
                 return Written(_count(table), {"rows": 0, "files": 0, "bytes": 0})
             name = f"{self.path.replace('://', '/')}/{batch.owner}"
             changes = last_of_each_in_spark(rows, self.key) if self.mode is OutputMode.UPDATE else rows
-            # delta-rs would write a log that cannot be read any more.
-            with staged_rows(with_valid_texts(changes), batch.output, name) as staged:
+            with staged_rows(changes, batch.output, name) as staged:
                 files = self.commit(table, staged, batch)
                 figures = {"rows": staged.rows, "files": files, "bytes": staged.bytes}
         table = self.find(batch)

@@ -7,26 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each
 from heliograph.pipeline.sinks.lakes import LakeSink, StagedRows, staged_rows
-from heliograph.pipeline.sinks.rejected_rows import (
-    Naming,
-    faults_of_directories,
-    faults_of_texts,
-    with_valid_texts,
-    write_without_rejected,
-)
-from heliograph.pipeline.sinks.template import check_columns
+from heliograph.pipeline.sinks.rejected_rows import Naming
 from heliograph.settings.fields import ListOf, list_setting, optional, required, setting
 from heliograph.settings.kinds import Duration, Kind, RefusedError, Size, Texts
 
@@ -35,20 +27,15 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
     from pyiceberg.transforms import Transform
 
-
 _log = logging.getLogger(__name__)
 _NAMESPACE: Final = "default"
 _CATALOG_NAME: Final = "heliograph"
 _EXPIRE_EVERY: Final = 100
-
-
 # Of rows in memory that become a file at least.
 _CHUNK_BYTES: Final = 256 << 20
 _OWNER: Final = "heliograph.owner"
 _BATCH: Final = "heliograph.batch"
 _QUERY: Final = "heliograph.query"
-
-
 # A commit for each batch makes many small manifests and old metadata files: have them merged, and removed.
 _TABLE_PROPERTIES: Final = {
     "commit.manifest-merge.enabled": "true",
@@ -113,6 +100,8 @@ class IcebergSink(LakeSink):
     property of the table, which stays when the snapshot expires. A batch whose number is there is not written again.
     """
 
+    naming: ClassVar[Naming] = Naming.ICEBERG
+
     table: str = required(TableName(), f"The table, in the namespace `{_NAMESPACE}` where none is given.")
     partitions: tuple[Partition, ...] = list_setting(
         ListOf(PartitionKind(), at_least=1),
@@ -141,24 +130,22 @@ class IcebergSink(LakeSink):
     def target(self) -> str:
         return f"Iceberg table {self.table}"
 
-    def check(self, schema: StructType) -> None:
-        check_columns((partition.column for partition in self.partitions), schema, "partition_by")
-        check_columns(self.key, schema, "key")
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        return [partition.column for partition in self.partitions]
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        faults = faults_of_texts(rows.schema, rows.columns)
-        if not self.catalog:
-            whole = [partition.column for partition in self.partitions if partition.transform == "identity"]
-            faults += faults_of_directories(rows.schema, whole, Naming.ICEBERG)
-        return write_without_rejected(rows, batch, faults, lambda kept: self._write(kept, batch))
+    @property
+    def directory_columns(self) -> Sequence[str]:
+        if self.catalog:
+            return ()
+        return [partition.column for partition in self.partitions if partition.transform == "identity"]
 
-    def _write(self, rows: DataFrame, batch: MicroBatch) -> Written:
+    def write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
         with _translated(self.table):
             table = self.find(batch)
             if table is not None and self.has(table, batch):
                 return Written(_total(table), {"rows": 0, "files": 0, "bytes": 0})
-            # The library would write texts within structures as they are, and no reader could read them.
-            with staged_rows(with_valid_texts(rows), batch.output, f"iceberg/{self.table}/{batch.owner}") as staged:
+            with staged_rows(rows, batch.output, f"iceberg/{self.table}/{batch.owner}") as staged:
                 table = table if table is not None else self.create(staged.schema, batch)
                 row_count = self.commit(table, staged, batch)
         self._maintain(table, batch.number)

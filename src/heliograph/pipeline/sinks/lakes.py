@@ -7,7 +7,7 @@ the rows, and as much memory for a large batch as for a small one.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,20 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.file_format import FileFormat
-from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, OutputMode, Sink, check_key
+from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, Sink, Written, check_key
+from heliograph.pipeline.sinks.rejected_rows import (
+    Naming,
+    faults_of_directories,
+    faults_of_texts,
+    with_valid_texts,
+    write_without_rejected,
+)
 from heliograph.pipeline.sinks.table_locations import BOOKKEEPING
+from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import list_setting, setting
 from heliograph.settings.kinds import Boolean
 
@@ -32,9 +41,11 @@ class LakeSink(Sink):
 
     Attributes:
         mode: Which rows the batches bring: append adds them, update merges them by key, complete replaces all.
+        naming: How the library names the directories of partitions.
     """
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+    naming: ClassVar[Naming]
 
     mode: OutputMode = OutputMode.APPEND
     key: tuple[str, ...] = list_setting(
@@ -50,6 +61,28 @@ class LakeSink(Sink):
     def owned(self) -> tuple[str, ...]:
         """The table, unless it is shared."""
         return () if self.shared else (f"the {self.target}",)
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    @property
+    def directory_columns(self) -> Sequence[str]:
+        """Those whose values become names of directories on a file system."""
+        raise NotImplementedError
+
+    def check(self, schema: StructType) -> None:
+        check_columns(self.partition_columns, schema, "partition_by")
+        check_columns(self.key, schema, "key")
+
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
+        faults = faults_of_texts(rows.schema, rows.columns)
+        faults += faults_of_directories(rows.schema, self.directory_columns, self.naming)
+        return write_without_rejected(rows, batch, faults, lambda kept: self.write_batch(kept, batch))
+
+    def write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
+        """Write rows that the table can hold, unless its log has the batch."""
+        raise NotImplementedError
 
     def check_owner(self, found: str, owner: str) -> None:
         """Refuse a table that this checkpoint did not make, unless it is shared."""
@@ -98,6 +131,8 @@ class StagedRows:
 def staged_rows(rows: DataFrame, output: Path, table: str) -> Iterator[StagedRows]:
     """Compute the rows of a batch into files; they are removed afterwards, and those of a run that was killed before.
 
+    A text that is not UTF-8 fails: the libraries would write it as it is, and no reader could read the table.
+
     Args:
         output: The directory of all tables; every worker of Spark must see it.
     """
@@ -105,7 +140,7 @@ def staged_rows(rows: DataFrame, output: Path, table: str) -> Iterator[StagedRow
     shutil.rmtree(directory, ignore_errors=True)
     file_format = FileFormat("parquet", "snappy")
     try:
-        count = file_format.write(rows, directory, (), None)
+        count = file_format.write(with_valid_texts(rows), directory, (), None)
         schema = pa.schema([_nullable(column) for column in to_arrow_schema(rows.schema, timezone="UTC")])
         yield StagedRows(tuple(file_format.files(directory)), schema, count)
     except OSError as error:
