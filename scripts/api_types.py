@@ -1,4 +1,6 @@
-"""Types of TypeScript for the answers of the API, made from its document, for the dashboard's modules.
+"""What the dashboard's modules have from declarations: types of the API's answers, and the words of a client's facts.
+
+The types of TypeScript are made from the document of the API.
 
 They are in the namespace `Api`: the schemas by their names, `Gets`, `Posts`, `Puts` and `Deletes`, the answers by their
 paths, and `Streams`, likewise what server-sent events have by their names.
@@ -9,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from heliograph.control.columns import FactKind, In, columns_in
+from heliograph.control.proto_v1.clients import CLIENT
 from heliograph.management.document import whole_document
 from heliograph.management.web.area import EVENTS
 
@@ -36,6 +40,30 @@ def declarations() -> str:
     streams = {path: _type(one[EVENTS]["schema"], "    ") for path, one in contents.items() if EVENTS in one}
     lines += _interface("Streams", streams)
     return "\n".join([*lines, "}", ""])
+
+
+def client_facts() -> str:
+    """The text of the module that has labels, kinds and units of a client's facts."""
+    kinds = " | ".join(json.dumps(kind.value) for kind in FactKind)
+    facts = [
+        f"  {json.dumps(one.name)}: {{ title: {json.dumps(one.label)}, kind: {json.dumps(one.kind.value)}, "
+        f"unit: {json.dumps(one.unit)} }},"
+        for one in columns_in(CLIENT, In.API).values()
+    ]
+    return "\n".join(
+        [
+            "// @ts-check",
+            "/** Facts of clients, made by scripts/lint_page.py from control/proto_v1/clients.py. */",
+            "",
+            f"/** @typedef {{{{ title: string, kind: {kinds}, unit: string }}}} Fact */",
+            "",
+            "/** @type {Record<keyof Api.ClientObject, Fact>} */",
+            "export const FACTS = {",
+            *facts,
+            "};",
+            "",
+        ]
+    )
 
 
 def _interface(title: str, types: Mapping[str, str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Checks the types of the dashboard's modules: `make lint-page`, and part of `make lint`.
 
-What the API answers they know from `api.d.ts` beside their `tsconfig.json`, which is made here from its document.
+What the API answers they know from `api.d.ts` beside their `tsconfig.json`, which is made here from its document; so is
+the module with the words of a client's facts, from their declaration.
 TypeScript and the types of the libraries come from npm in the versions of `scripts/page_types/package-lock.json`, once,
 into a cache directory. Where npm is not installed, or cannot get them, it says so and checks nothing.
 """
@@ -14,11 +15,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from scripts.api_types import declarations
+from scripts.api_types import client_facts, declarations
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = CHECKOUT / "scripts" / "page_types"
 OPTIONS: Final = CHECKOUT / "src" / "heliograph" / "management" / "dashboard" / "tsconfig.json"
+CLIENT_FACTS: Final = OPTIONS.parent / "static" / "pages" / "clients" / "declared.js"
 INSTALL_S: Final = 300
 LEFT_OUT: Final = "the types of the dashboard's modules are not checked"
 
@@ -35,6 +37,7 @@ def main() -> int:
         print(f"{LEFT_OUT}: npm cannot install TypeScript: {said.strip()[-500:]}", file=sys.stderr)
         return 0
     (OPTIONS.parent / "api.d.ts").write_text(declarations())
+    CLIENT_FACTS.write_text(client_facts())
     # In a file of its own, named by the checkout: several of them share the packages.
     project = folder / f"{hashlib.sha256(bytes(CHECKOUT)).hexdigest()[:16]}.json"
     project.write_text(json.dumps(options(folder)))

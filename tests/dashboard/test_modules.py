@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from scripts.api_types import client_facts
+from scripts.lint_page import CLIENT_FACTS
 
 from heliograph.management.dashboard.page import ROOT
 from support.servers import program
@@ -95,6 +97,11 @@ def test_types_are_known() -> None:
     comments = {path: re.findall(r"/\*.*?\*/|//[^\n]*", source, re.S) for path, source in _modules().items()}
     found = {path.name: _UNTYPED.findall("\n".join(some)) for path, some in comments.items()}
     assert {name: some for name, some in found.items() if some} == {}
+
+
+def test_words_of_facts_of_clients_are_those_of_the_declaration() -> None:
+    """Else `make lint-page` makes the module again."""
+    assert CLIENT_FACTS.read_text() == client_facts()
 
 
 def test_every_text_is_shown_somewhere() -> None:

@@ -1,91 +1,71 @@
 // @ts-check
 /** What a node knows of a client's connection and session. */
 import { html } from "../../kernel/html.js";
-import { bytes, count, duration, secondsSince, time } from "../../kernel/format.js";
+import { duration, secondsSince, time } from "../../kernel/format.js";
 import { Facts } from "../../parts/facts.js";
 import texts from "../../texts/en/client.js";
 import { addressOf, StateBadge, versionOf } from "../clients/columns.js";
+import { FACTS } from "../clients/declared.js";
+import { shownFact } from "../clients/facts.js";
 
 const FOR_EVER_S = 0xffffffff;
-
-/** @param {boolean} value */
-const yesNo = (value) => (value ? texts.yes : texts.no);
 
 /**
  * All that is known of a client that is connected; of another one, its page shows less.
  * @typedef {{ [Key in keyof Api.ClientObject]-?: NonNullable<Api.ClientObject[Key]> }} Client
+ * @typedef {keyof Client} Name
  */
 
-/** @param {string | null | undefined} moment */
-const since = (moment) => (moment ? texts.ago(time(moment), duration(secondsSince(moment))) : time(moment));
-
-/** @param {Client} client */
-const expiry = ({ expiry_interval: seconds }) => {
-  if (seconds === 0) return texts.withConnection;
-  return seconds >= FOR_EVER_S ? texts.never : duration(seconds);
+/** Where facts stand; one that is empty is left out. @type {Record<string, Name[]>} */
+const PLACES = {
+  connection: ["connected", "connected_at", "username", "ip_address", "listener", "zone", "proto_ver", "keepalive",
+    "clean_start", "is_superuser", "mountpoint", "client_attrs"],
+  away: ["connected", "disconnected_at"],
+  session: ["created_at", "durable", "expiry_interval", "subscriptions_cnt", "inflight_cnt", "mqueue_len", "heap_size",
+    "behind_since", "awaiting_rel_cnt"],
+  traffic: ["recv_msg", "send_msg", "recv_pkt", "send_pkt", "recv_oct", "send_oct"],
+  drops: ["send_msg.dropped", "send_msg.dropped.queue_full", "send_msg.dropped.expired", "send_msg.dropped.too_large",
+    "recv_msg.dropped.await_pubrel_timeout"],
 };
 
-/** @param {Client} client @returns {[string, unknown][]} */
-const connection = (client) => [
-  [texts.state, html`<${StateBadge} isConnected=${client.connected} />`],
-  ...(client.connected ? connected(client)
-    : /** @type {[string, unknown][]} */ ([[texts.disconnectedAt, since(client.disconnected_at)]])),
-];
+/** @param {string} moment */
+const since = (moment) => texts.ago(time(moment), duration(secondsSince(moment)));
 
-/** @param {Client} client @returns {[string, unknown][]} */
-const connected = (client) => [
-  [texts.connectedAt, since(client.connected_at)],
-  [texts.username, client.username ?? texts.no],
-  [texts.address, addressOf(client)],
-  [texts.listener, client.listener],
-  [texts.zone, client.zone],
-  [texts.protocol, texts.mqtt(versionOf(client))],
-  [texts.keepalive, client.keepalive ? duration(client.keepalive) : texts.no],
-  [texts.cleanStart, yesNo(client.clean_start)],
-  [texts.superuser, yesNo(client.is_superuser)],
-  ...optional(texts.mountpoint, client.mountpoint),
-  ...optional(
-    texts.attributes, Object.entries(client.client_attrs).map(([name, value]) => `${name} = ${value}`).join(", ")),
-];
+/** Facts of which there is more to say than their values. @type {Partial<Record<Name, (client: Client) => unknown>>} */
+const WORDS = {
+  connected: ({ connected }) => html`<${StateBadge} isConnected=${connected} />`,
+  connected_at: ({ connected_at: moment }) => since(moment),
+  disconnected_at: ({ disconnected_at: moment }) => since(moment),
+  username: ({ username }) => username ?? texts.no,
+  ip_address: addressOf,
+  proto_ver: versionOf,
+  keepalive: ({ keepalive }) => (keepalive ? duration(keepalive) : texts.no),
+  durable: ({ durable }) => (durable ? texts.durableYes : texts.durableNo),
+  expiry_interval: ({ expiry_interval: seconds }) => {
+    if (seconds === 0) return texts.withConnection;
+    return seconds >= FOR_EVER_S ? texts.never : duration(seconds);
+  },
+  subscriptions_cnt: (client) => texts.of(client.subscriptions_cnt, client.subscriptions_max),
+  inflight_cnt: (client) => texts.of(client.inflight_cnt, client.inflight_max),
+  mqueue_len: (client) => texts.of(client.mqueue_len, client.mqueue_max),
+  awaiting_rel_cnt: (client) => texts.of(client.awaiting_rel_cnt, client.awaiting_rel_max),
+  behind_since: ({ behind_since: moment }) => moment && texts.behindSince(since(moment)),
+  recv_msg: (client) => texts.messages(client, "recv"),
+  send_msg: (client) => texts.messages(client, "send"),
+};
 
-/** @param {string} name @param {string | null} value @returns {[string, unknown][]} */
-const optional = (name, value) => (value ? [[name, value]] : []);
-
-/** @param {Client} client @returns {[string, unknown][]} */
-const session = (client) => [
-  [texts.createdAt, time(client.created_at)],
-  [texts.durable, client.durable ? texts.durableYes : texts.durableNo],
-  [texts.expiry, expiry(client)],
-  [texts.subscriptions, texts.of(client.subscriptions_cnt, client.subscriptions_max)],
-  [texts.inflight, texts.of(client.inflight_cnt, client.inflight_max)],
-  [texts.queue, texts.of(client.mqueue_len, client.mqueue_max)],
-  [texts.queueBytes, bytes(client.heap_size)],
-  ...optional(texts.behind, client.behind_since && texts.behindSince(since(client.behind_since))),
-  [texts.awaitingRel, texts.of(client.awaiting_rel_cnt, client.awaiting_rel_max)],
-];
-
-/** @param {Client} client @returns {[string, unknown][]} */
-const traffic = (client) => [
-  [texts.received, texts.messages(client, "recv")],
-  [texts.sent, texts.messages(client, "send")],
-  [texts.packets, `${count(client.recv_pkt)}, ${count(client.send_pkt)}`],
-  [texts.bytes, `${bytes(client.recv_oct)}, ${bytes(client.send_oct)}`],
-];
-
-/** @param {Client} client @returns {[string, unknown][]} */
-const drops = (client) => [
-  [texts.all, count(client["send_msg.dropped"])],
-  [texts.queueFull, count(client["send_msg.dropped.queue_full"])],
-  [texts.expired, count(client["send_msg.dropped.expired"])],
-  [texts.tooLarge, count(client["send_msg.dropped.too_large"])],
-  [texts.pubrelTimeout, count(client["recv_msg.dropped.await_pubrel_timeout"])],
-];
+/** @param {{ client: Client, title: string, place: string }} props */
+const Place = ({ client, title, place }) => {
+  const rows = PLACES[place].map((name) => [name === "connected" ? texts.state : FACTS[name].title,
+    (WORDS[name] ?? shownFact(name))(client)]);
+  return html`<${Facts} title=${title} rows=${rows.filter(([, value]) => value)} />`;
+};
 
 /** @param {{ client: Client }} props */
 export const ClientFacts = ({ client }) => html`
   <div class="cards">
-    <${Facts} title=${texts.connection} rows=${connection(client)} />
-    <${Facts} title=${texts.session} rows=${session(client)} />
-    ${client.connected && html`<${Facts} title=${texts.traffic} rows=${traffic(client)} />`}
-    <${Facts} title=${texts.drops} rows=${drops(client)} />
+    <${Place} title=${texts.connection} client=${client} place=${client.connected ? "connection" : "away"} />
+    <${Place} title=${texts.session} client=${client} place="session" />
+    ${client.connected && html`<${Place} title=${texts.traffic} client=${client} place="traffic" />`}
+    <${Place} title=${texts.drops} client=${client} place="drops" />
   </div>`;

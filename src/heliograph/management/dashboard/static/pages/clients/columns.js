@@ -3,6 +3,7 @@
 import { html } from "../../kernel/html.js";
 import { count, cut, duration, NONE, secondsSince, time } from "../../kernel/format.js";
 import { link } from "../../kernel/router.js";
+import { factColumn } from "./facts.js";
 import texts from "../../texts/en/clients.js";
 
 /** @type {Record<number, string>} */
@@ -31,9 +32,6 @@ export const StateBadge = ({ isConnected }) => html`
 /** @param {Api.ClientObject} row */
 const since = (row) => time(row.connected ? row.connected_at : row.disconnected_at);
 
-/** What is known of sessions in memory only. @param {(row: Api.ClientObject) => string} show */
-const unlessAsleep = (show) => (/** @type {Api.ClientObject} */ row) => (row.asleep ? NONE : show(row));
-
 /** Whether messages may wait in storage, which are not counted. @param {Api.ClientObject} row */
 export const isUncounted = (row) => row.asleep || Boolean(row.behind_since);
 
@@ -49,21 +47,17 @@ const behind = ({ behind_since: since }) => since && html`
 
 /** @type {import("../../parts/table.js").Column<Api.ClientObject>[]} */
 export const COLUMNS = [
-  { key: "clientid", title: texts.clientid, kind: "code", isHead: true, show: (row) => html`
-    <${ClientLink} id=${row.clientid} />` },
-  { key: "connected", title: texts.state, show: (row) => html`<${StateBadge} isConnected=${row.connected} />` },
-  { key: "username", title: texts.username, show: (row) => cut(row.username ?? "", 30) },
-  { key: "ip_address", title: texts.address, kind: "code", show: addressOf },
-  { key: "proto_ver", title: texts.version, show: versionOf },
+  factColumn("clientid", { kind: "code", isHead: true, show: (row) => html`<${ClientLink} id=${row.clientid} />` }),
+  factColumn("connected", { title: texts.state, show: (row) => html`<${StateBadge} isConnected=${row.connected} />` }),
+  factColumn("username", { show: (row) => cut(row.username ?? "", 30) }),
+  factColumn("ip_address", { kind: "code", show: addressOf }),
+  factColumn("proto_ver", { kind: "text", show: versionOf }),
   { key: "since", title: texts.since, kind: "time", show: since },
-  { key: "subscriptions", title: texts.subscriptions, kind: "number", isSortable: true,
-    show: unlessAsleep((row) => count(row.subscriptions_cnt)) },
-  { key: "inflight", title: texts.inflight, kind: "number", isSortable: true,
-    show: unlessAsleep((row) => count(row.inflight_cnt)) },
-  { key: "backlog", title: texts.backlog, kind: "number", isSortable: true, show: backlog },
-  { key: "behind", title: texts.behind, kind: "number", isSortable: true, show: behind },
-  { key: "drops", title: texts.drops, kind: "number", isSortable: true,
-    show: unlessAsleep((row) => count(row.mqueue_dropped)) },
+  factColumn("subscriptions_cnt", { key: "subscriptions", isSortable: true }),
+  factColumn("inflight_cnt", { key: "inflight", isSortable: true }),
+  factColumn("mqueue_len", { key: "backlog", isSortable: true, show: backlog }),
+  factColumn("behind_since", { key: "behind", title: texts.behind, kind: "number", isSortable: true, show: behind }),
+  factColumn("mqueue_dropped", { key: "drops", isSortable: true }),
 ];
 
 /** What a list asks of each client. */
