@@ -75,7 +75,6 @@ class Program:
     """All that the process is made of; from `start` to `stop`.
 
     Args:
-        settings: What the node has said first.
         say: Tells the node where the API is served, or why it is not.
         now_s: The wall clock, in seconds since the epoch. Whatever waits goes by the event loop's clock.
         programs: Starts processes.
@@ -121,7 +120,6 @@ class Program:
         await self._exporter.use(self._settings.opentelemetry)
 
     async def stop(self) -> None:
-        """End."""
         await self._exporter.stop()
         await self._live.stop()  # streams end by themselves only then
         await self._server.stop()

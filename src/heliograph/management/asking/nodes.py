@@ -150,7 +150,6 @@ class Nodes:
         return list(self._connections)
 
     def own(self, on_behalf: str = "") -> Node:
-        """The node beside this process."""
         return Node(self._connections[self.own_name], on_behalf)
 
     def named(self, name: str, on_behalf: str = "") -> Node | None:
@@ -159,7 +158,6 @@ class Nodes:
         return None if connections is None else Node(connections, on_behalf)
 
     def all(self, on_behalf: str = "") -> list[Node]:
-        """Every node."""
         return [Node(connections, on_behalf) for connections in self._connections.values()]
 
     def close(self) -> None:

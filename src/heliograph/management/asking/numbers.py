@@ -8,22 +8,12 @@ from heliograph.management.asking.nodes import Node
 
 
 async def numbers_of(node: Node, names: Iterable[str]) -> dict[str, float]:
-    """The values of some metrics without labels.
-
-    Raises:
-        RpcError: The node does not give them now.
-        UnreachableError: It does not answer.
-    """
+    """The values of some metrics without labels."""
     rows = await node.rows(METRICS_SAMPLES(MetricsWanted(tuple(names))))
     return {row.name: row.value for row in rows if not row.labels}
 
 
 async def numbers_now(node: Node, names: Iterable[str], turns_s: int) -> tuple[dict[str, float], LiveNumbers]:
-    """The same with the figures of the node's process, the longest turn of so many seconds included.
-
-    Raises:
-        RpcError: The node does not give them now.
-        UnreachableError: It does not answer.
-    """
+    """The same with the figures of the node's process, the longest turn of so many seconds included."""
     told = await node.ask(LIVE_NUMBERS(LiveWanted(tuple(names), turns_s)))
     return {one.name: one.value for one in told.samples if not one.labels}, told

@@ -15,7 +15,6 @@ class WebSocketPlace:
         id: Its kind and name, as `ws:default`.
         scheme: `ws` or `wss`.
         host: The address that it is bound to.
-        path: Of its URL.
     """
 
     id: str
@@ -29,7 +28,6 @@ async def websocket_places(node: Node, timeout_s: float) -> list[WebSocketPlace]
     """All that accept connections now; those of Unix sockets are for programs.
 
     Raises:
-        RpcError: The node refuses, or takes too long.
         UnreachableError: The node does not answer.
     """
     rows = await node.rows(LISTENERS_LIST(), timeout_s=timeout_s)

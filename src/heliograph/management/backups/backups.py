@@ -32,7 +32,6 @@ class Backups:
     """The archives of one node; owned by the routes that export and import.
 
     Args:
-        node: The node.
         data_dir: Its data directory; archives are in `backup` below it.
     """
 
@@ -53,7 +52,6 @@ class Backups:
 
         Raises:
             BackupError: A name is not valid, or the disk does not take it.
-            RpcError: The node refuses.
         """
         tables = _chosen(table_sets)
         self.directory.mkdir(mode=0o700, exist_ok=True)
@@ -79,7 +77,6 @@ class Backups:
 
         Raises:
             BackupError: It is no archive, or what it has does not fit here.
-            RpcError: The node refuses some row; what came before is taken.
         """
         with _Scratch(self.directory) as directory:
             await asyncio.to_thread(self._unpack, file, directory, passphrase)

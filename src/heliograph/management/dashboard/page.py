@@ -117,7 +117,6 @@ class ListedWebSockets:
 
     Args:
         nodes: Of which the own one is asked.
-        now_s: A clock.
     """
 
     def __init__(self, nodes: Nodes, now_s: Callable[[], float] = time.monotonic) -> None:

@@ -59,7 +59,6 @@ class History:
     """Samples of all nodes; owned by the program, from `start` to `stop`.
 
     Args:
-        nodes: Those that are sampled.
         store: Where samples are kept.
         now_ms: The time, in milliseconds since the epoch.
     """
@@ -86,7 +85,6 @@ class History:
         self._interval_s = interval_s
 
     async def stop(self) -> None:
-        """End."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -136,12 +134,7 @@ class History:
         await asyncio.to_thread(self._store.clear)
 
     async def current(self, node: Node) -> dict[str, int]:
-        """What a node has and does now.
-
-        Raises:
-            RpcError: It does not say so now.
-            UnreachableError: It does not answer.
-        """
+        """What a node has and does now."""
         now_ms = self._now_ms()
         numbers = await numbers_of(node, (*WANTED, *_NOW.values()))
         looked = self._looked.get(node.name)

@@ -57,12 +57,10 @@ class HistorySample:
     values: Mapping[str, int]
 
     def shown(self) -> dict[str, int]:
-        """As EMQX shows it."""
         return {"time_stamp": self.at_ms, **{name: self.values[name] for name in self.values if name in _SHOWN}}
 
 
 def gauges_of(numbers: Mapping[str, float]) -> dict[str, int]:
-    """The gauges, from the numbers of a node."""
     found = {name: int(numbers.get(metric, 0)) for name, metric in GAUGES.items()}
     if GAUGES[_DURABLE] in numbers:  # sessions are durable: those without a client are asleep, or still in memory
         found[_DURABLE] += int(numbers.get(_AWAY, 0))

@@ -56,7 +56,6 @@ class HistoryStore:
             self._database = self._connect()
 
     def close(self) -> None:
-        """Close it."""
         with self._lock:
             database, self._database = self._database, None
             if database is not None:
@@ -95,7 +94,6 @@ class HistoryStore:
                 take(at_ms, json.loads(text))
 
     def clear(self) -> None:
-        """Forget all."""
         with self._lock, self._used() as database:
             database.execute("DELETE FROM samples")
 

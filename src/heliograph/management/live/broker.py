@@ -35,11 +35,9 @@ class Numbers:
             self.cpu_percent = round(100 * (told.cpu_s - before.told.cpu_s) / self._passed_s, 1)
 
     def value(self, *key: str) -> float:
-        """A number; 0 where the node has none."""
         return self._values.get(key, 0)
 
     def count(self, *key: str) -> int:
-        """The same as a whole number."""
         return int(self.value(*key))
 
     def rate(self, *key: str) -> float | None:
@@ -65,12 +63,7 @@ class NumbersLook:
         self._last: Numbers | None = None
 
     async def at(self, node: Node) -> Numbers:
-        """Its numbers now.
-
-        Raises:
-            RpcError: It does not give them now.
-            UnreachableError: It does not answer.
-        """
+        """Its numbers now."""
         told = await node.ask(LIVE_NUMBERS(self._wanted))
         self._last = Numbers(told, self._last)
         return self._last
@@ -122,11 +115,7 @@ SUBJECTS: Final = (
 
 
 class _EachNode:
-    """Looks at every node; one that does not answer disturbs no other.
-
-    Raises:
-        UnreachableError: No node answers.
-    """
+    """Looks at every node; one that does not answer disturbs no other."""
 
     def __init__(self, nodes: Nodes, names: tuple[str, ...]) -> None:
         self._looks = [(node, NumbersLook(names)) for node in nodes.all()]
@@ -150,7 +139,6 @@ async def _looked(node: Node, look: NumbersLook) -> Numbers | RpcError | Unreach
 
 
 def overview_of(found: list[tuple[str, Numbers | None]]) -> dict[str, Any]:
-    """The sums over nodes, and each node in short."""
     answered = [numbers for _, numbers in found if numbers is not None]
     drops = {name: _summed(answered, metric) for name, metric in DROPS.items()}
     rates = {name: _summed(answered, metric) for name, metric in RATES.items()}

@@ -37,12 +37,10 @@ class LiveStream:
         self._came.set()
 
     def end(self, code: str, message: str) -> None:
-        """End the stream, and say why."""
         self._end = event_of("end", {"code": code, "message": message})
         self._came.set()
 
     async def events(self) -> AsyncIterator[bytes]:
-        """What is sent."""
         yield _BEGIN
         while True:
             try:
@@ -88,7 +86,6 @@ class Watch:
             reader.put(self._subject.name, self._last)
 
     def stop(self) -> asyncio.Task[None]:
-        """Stop looking."""
         self._task.cancel()
         return self._task
 
@@ -125,7 +122,6 @@ class LiveHub:
 
     Args:
         subjects: What can be watched.
-        nodes: The nodes that are looked at.
         look_s: How long a look may take, in seconds.
 
     Attributes:
@@ -177,7 +173,6 @@ class LiveHub:
             self._checking = None
 
     async def stop(self) -> None:
-        """End all streams."""
         self._is_stopping = True
         for stream in self._streams:
             stream.end("SERVICE_UNAVAILABLE", "the process stops")

@@ -7,7 +7,6 @@ from heliograph.management.web.times import rfc3339
 
 
 def entry_object(row: LogEntryRow) -> dict[str, Any]:
-    """An entry of the log."""
     return {
         "number": row.number,
         "at": rfc3339(row.at),

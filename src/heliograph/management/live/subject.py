@@ -15,7 +15,6 @@ class LiveSubject:
     """Something that can be watched.
 
     Attributes:
-        name: What streams ask for, and what its events are called.
         scope: What a caller must be allowed to do.
         period_s: How often a look is taken while there are streams.
         begin: Makes a look that remembers what it saw before; called when the first stream wants the subject.

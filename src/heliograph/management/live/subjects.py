@@ -34,7 +34,6 @@ def _subject(name: str, area: str, rows: ListAsk[NoArgs, T], shown: Callable[[T]
     """A subject of rows.
 
     Args:
-        name: Of the subject, and of its rows in an event.
         area: Of the scope.
         rows: What the node is asked.
         shown: The id of a row, empty where it is left out, and what an event has of it.

@@ -23,7 +23,6 @@ class BackOff:
     """Counts tries that failed; owned by what checks them.
 
     Args:
-        settings: When there is a wait, and how long.
         clock: Microseconds on the monotonic clock.
     """
 
@@ -36,7 +35,6 @@ class BackOff:
         return self._failed.may_try(place_of(address), name, self._clock())
 
     def failed(self, address: str, name: str) -> None:
-        """A try failed."""
         now_us = self._clock()
         self._failed.expire(now_us)
         self._failed.failed_login(place_of(address), address, name, now_us)

@@ -59,7 +59,6 @@ class Enrolments:
 
         Raises:
             ApiError: No secret waits, or the code is not one of it.
-            RpcError: The node does not keep it.
         """
         secret, until_s = self._waiting.get(username, (b"", 0.0))
         if self._now_s() > until_s:
@@ -122,7 +121,6 @@ class KeyCheck:
         return found
 
     def counts(self, found: ApiKeySecrets) -> bool:
-        """Whether a key is enabled and has not expired."""
         return found.key.enable and (found.key.expires is None or found.key.expires > self._now_s())
 
 
@@ -186,13 +184,11 @@ class PeopleCallers:
         self.first.begin(self._settings.dashboard)
 
     def use(self, settings: ManagementSettings) -> None:
-        """Use other settings from now on."""
         self._settings = settings
         self.logins.tokens.life_s = settings.dashboard.token_expired_time
         self._use_sso(settings.dashboard.sso.oidc)
 
     async def stop(self) -> None:
-        """End."""
         await self.first.stop()
         await self.known.stop()
         self.logins.stop()

@@ -39,8 +39,6 @@ class FirstUser:
     Args:
         known: The users.
         logins: What makes hashes.
-        node: The node.
-        clock: Seconds on the monotonic clock.
         again_s: How long it waits where the node does not answer, or has no time.
     """
 
@@ -67,7 +65,6 @@ class FirstUser:
         self._beginning = asyncio.create_task(self._begin(settings), name="first user")
 
     async def stop(self) -> None:
-        """End."""
         if self._beginning is not None:
             self._beginning.cancel()
             await asyncio.gather(self._beginning, return_exceptions=True)
@@ -81,21 +78,11 @@ class FirstUser:
             await self._is_settled.wait()
 
     async def is_needed(self) -> bool:
-        """Whether there is no user.
-
-        Raises:
-            RpcError: The node does not say.
-            UnreachableError: It does not answer.
-        """
+        """Whether there is no user."""
         return not (await self._known.fresh()).users
 
     async def is_token(self, token: str) -> bool:
-        """Whether this is the set-up token, and counts now.
-
-        Raises:
-            RpcError: The node does not say whether there is a user.
-            UnreachableError: It does not answer.
-        """
+        """Whether this is the set-up token, and counts now."""
         given = hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).digest()
         is_right = hmac.compare_digest(given, self._hash) and self._clock() < self._until_s
         return await self.is_needed() and is_right

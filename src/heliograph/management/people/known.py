@@ -16,8 +16,6 @@ from heliograph.management.asking.nodes import Node
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Users by their names, and API keys by what callers send."""
-
     revision: int = -1
     users: Mapping[str, ManagementUserSecrets] = field(default_factory=dict)
     keys: Mapping[str, ApiKeySecrets] = field(default_factory=dict)
@@ -28,9 +26,6 @@ class KnownPeople:
 
     What `fresh` returns is no older than its call: a key that was deleted before a request came is not valid. So each
     request waits for the node to say its revision; many that come meanwhile wait for one and the same answer.
-
-    Args:
-        node: The node.
     """
 
     def __init__(self, node: Node) -> None:
@@ -40,12 +35,7 @@ class KnownPeople:
         self._next: asyncio.Task[People] | None = None  # begins when the one before it has ended
 
     async def fresh(self) -> People:
-        """All, as they are now.
-
-        Raises:
-            RpcError: The node does not say.
-            UnreachableError: It does not answer.
-        """
+        """All, as they are now."""
         if self._next is None:
             self._next = asyncio.create_task(self._ask_after(self._asking), name="users and API keys")
             self._next.add_done_callback(_retrieved)

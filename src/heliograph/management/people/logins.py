@@ -31,7 +31,7 @@ WAITING_MAX: Final = 100
 
 
 class HashesBusyError(Exception):
-    """Too many hashes wait."""
+    pass
 
 
 class HashThreads:
@@ -120,7 +120,6 @@ class Logins:
 
         Raises:
             ApiError: It is refused.
-            RpcError: The node cannot be asked.
         """
         user = await self.verified(username, password, address)
         step, recovery = self._second_factor(user, code, address)
@@ -133,7 +132,6 @@ class Logins:
 
         Raises:
             ApiError: It is refused.
-            RpcError: The node cannot be asked.
         """
         turns = self._turns.setdefault((address, username), asyncio.Semaphore(LOGINS.max_failures))
         async with turns:  # a crowd of tries at once would be as many guesses
@@ -171,7 +169,6 @@ class Logins:
 
         Raises:
             ApiError: There is no such token, it has ended, or its user was changed or deleted.
-            RpcError: The node cannot be asked.
         """
         try:
             login = self.tokens.find(token)

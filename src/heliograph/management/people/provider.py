@@ -23,12 +23,7 @@ class ProviderError(Exception):
 
 
 class Provider:
-    """One provider; owned by `SingleSignOn`. Answers are kept for an hour.
-
-    Args:
-        settings: Where it is, and what this node is there.
-        clock: Seconds on the monotonic clock.
-    """
+    """One provider; owned by `SingleSignOn`. Answers are kept for an hour."""
 
     def __init__(self, settings: OidcConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings

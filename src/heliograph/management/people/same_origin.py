@@ -77,7 +77,6 @@ def set_cookie(response: Response, request: Request, token: str, path: str = "",
 
 
 def clear_cookie(response: Response, request: Request) -> None:
-    """Take it away."""
     response.delete_cookie(COOKIE, path=_path(request), httponly=True, samesite="strict", secure=is_over_tls(request))
 
 

@@ -32,8 +32,6 @@ _LEEWAY_S: Final = 60
 
 
 class _BegunLogin(msgspec.Struct, array_like=True, frozen=True):
-    """A login that has begun."""
-
     state: str
     nonce: str
     verifier: str
@@ -56,7 +54,6 @@ class SingleSignOn:
     """Logs users in who are known to a provider; owned by `PeopleCallers`, and replaced when its settings change.
 
     Args:
-        settings: The provider.
         now_s: The time, in seconds since the epoch.
 
     Attributes:

@@ -110,7 +110,6 @@ class Tokens:
             self._write(key, login)
 
     def end(self, token: str) -> None:
-        """End a login."""
         self._drop(_hash_of(token))
 
     def end_all(self, username: str) -> int:

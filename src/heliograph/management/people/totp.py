@@ -16,12 +16,10 @@ _ISSUER: Final = "Heliograph"
 
 
 def new_totp_secret() -> bytes:
-    """A secret that is new."""
     return secrets.token_bytes(_SECRET_BYTES)
 
 
 def code_at(secret: bytes, step: int) -> str:
-    """The code of a time step."""
     digest = hmac.digest(secret, step.to_bytes(8), "sha1")
     offset = digest[-1] & 0xF
     number = int.from_bytes(digest[offset : offset + 4]) & 0x7FFFFFFF
@@ -43,7 +41,6 @@ def step_of(secret: bytes, code: str, now_s: float) -> int:
 
 
 def shown(secret: bytes) -> str:
-    """A secret as people type it."""
     return base64.b32encode(secret).decode()
 
 
@@ -56,7 +53,6 @@ def enrolment_uri(secret: bytes, username: str) -> str:
 
 
 def qr_code(uri: str) -> str:
-    """A QR code as SVG."""
     import segno  # seldom needed
 
     drawn: str = segno.make(uri, error="m").svg_inline(scale=4, border=4)

@@ -36,7 +36,6 @@ def name_of(metric: str) -> str:
 
 
 def stats_families(snapshot: Snapshot, machine: MachineUse) -> MetricFamilies:
-    """All of them, of one node."""
     found = MetricFamilies()
     numbers = snapshot.numbers
     statistics = catalogue.statistics_of(numbers)
@@ -61,7 +60,6 @@ def stats_families(snapshot: Snapshot, machine: MachineUse) -> MetricFamilies:
 
 
 def add_cluster(families: MetricFamilies, running: int, stopped: int) -> None:
-    """Add how many nodes there are."""
     families.put("emqx_cluster_nodes_running", GAUGE, running, "Nodes that run.")
     families.put("emqx_cluster_nodes_stopped", GAUGE, stopped, "Nodes that do not answer.")
 

@@ -23,7 +23,6 @@ class MetricFamily:
     """Numbers of one name.
 
     Attributes:
-        name: The name, as Prometheus has it.
         kind: `gauge`, `counter` or `histogram`.
         help: What it counts; empty for no line of help.
         series: The numbers by their labels; of a histogram also by what is put behind the name, as `_bucket`.
@@ -35,7 +34,6 @@ class MetricFamily:
     series: dict[tuple[str, Labels], float] = field(default_factory=dict)
 
     def put(self, value: float, labels: Labels = (), suffix: str = "") -> None:
-        """Add a number."""
         self.series[suffix, labels] = value
 
     @property
@@ -55,7 +53,6 @@ class MetricFamilies:
         self.family(name, kind, help).put(value, tuple(labels.items()), suffix)
 
     def family(self, name: str, kind: str, help: str = "") -> MetricFamily:
-        """The family of that name."""
         return self._families.setdefault(name, MetricFamily(name, kind, help))
 
     def add(self, others: "MetricFamilies") -> None:

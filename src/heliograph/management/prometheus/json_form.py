@@ -54,7 +54,6 @@ def _named(families: MetricFamilies, names: Iterable[str]) -> list[MetricFamily]
 
 
 def _numbers(families: Iterable[MetricFamily], is_by_node: bool) -> dict[str, object]:
-    """Numbers by name."""
     if not is_by_node:
         return {one.name: value for one in families for value in one.series.values()}
     return {

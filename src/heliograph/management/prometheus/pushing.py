@@ -18,7 +18,6 @@ _TIMEOUT_S: Final = 10.0
 
 
 def target_of(gateway: PushGateway, node_name: str) -> str:
-    """The address that the metrics of a node are sent to."""
     name, _, host = node_name.partition("@")
     job = gateway.job_name.replace("${name}", name).replace("${host}", host)
     return f"{gateway.url.rstrip('/')}/metrics/job/{quote(job, safe='/~@:')}"
@@ -28,7 +27,6 @@ class Pusher:
     """Pushes as long as the settings say so; owned by the program.
 
     Args:
-        node_name: The node whose metrics they are.
         scrape: Makes the text.
     """
 
@@ -40,7 +38,6 @@ class Pusher:
         self._has_failed = False
 
     async def use(self, gateway: PushGateway) -> None:
-        """Push as these settings say, from now on."""
         if gateway == self._gateway:
             return
         await self.stop()
@@ -49,7 +46,6 @@ class Pusher:
             self._task = asyncio.create_task(self._run(gateway), name="push gateway")
 
     async def stop(self) -> None:
-        """Stop pushing."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

@@ -57,7 +57,6 @@ def name_of(declared: DeclaredMetric) -> str:
 
 
 def our_families(snapshot: Snapshot) -> MetricFamilies:
-    """All of them, of one node."""
     found = MetricFamilies()
     for sample in snapshot.samples:
         declared = snapshot.declared.get(sample.name)
@@ -178,7 +177,6 @@ _WORKS = ("works", "no rules")
 
 
 async def access_families(node: Node) -> MetricFamilies:
-    """All of them, of one node."""
     found = MetricFamilies()
     for authenticator in await node.rows(AUTHN_LIST()):
         if authenticator.chain == "global":
@@ -241,12 +239,8 @@ class Scrapes:
 
         Args:
             kind: `stats`, `auth`, `data_integration`, `schema_validation` or `message_transformation`.
-            nodes: All nodes.
             own: The one beside this process.
             mode: Of `MODES`.
-
-        Raises:
-            UnreachableError: No node answers.
         """
         wanted = [own] if mode == NODE else nodes
         answers = await asyncio.gather(*(self._kinds[kind](node) for node in wanted), return_exceptions=True)

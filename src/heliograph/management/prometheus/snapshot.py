@@ -18,7 +18,6 @@ class Snapshot:
     """All numbers of one node.
 
     Attributes:
-        node: Its name.
         declared: What they are, by name.
         samples: The numbers.
         numbers: Those of metrics without labels, by name.
@@ -41,12 +40,7 @@ class Snapshots:
         self._declared: dict[str, dict[str, DeclaredMetric]] = {}
 
     async def take(self, node: Node) -> Snapshot:
-        """All numbers of a node.
-
-        Raises:
-            RpcError: It does not give them now.
-            UnreachableError: It does not answer.
-        """
+        """All numbers of a node."""
         samples = await node.rows(METRICS_SAMPLES(MetricsWanted()))
         declared = self._declared.get(node.name, {})
         if any(sample.name not in declared for sample in samples):
@@ -56,6 +50,5 @@ class Snapshots:
 
 
 def snapshot_of(node: str, declared: Iterable[DeclaredMetric], samples: list[MetricSample]) -> Snapshot:
-    """A snapshot of the samples of a node."""
     numbers = {sample.name: sample.value for sample in samples if not sample.labels}
     return Snapshot(node, {row.name: row for row in declared}, samples, numbers)

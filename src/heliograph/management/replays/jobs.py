@@ -96,7 +96,6 @@ class Job(ABC):
         return self.state != RUNNING and all(task.done() for task in self._tasks)
 
     def shown(self) -> State:
-        """What is to be known of it."""
         shown = {"id": self.id, "state": self.state, **self.order, "progress": self.progress}
         return {**shown, "error": self.error} if self.error else shown
 
@@ -110,11 +109,9 @@ class Job(ABC):
             await changed.wait()
 
     def fail(self, message: str) -> None:
-        """It cannot go on."""
         self.state, self.error = FAILED, {"code": "job", "message": message}
 
     def tell(self) -> None:
-        """Something has changed."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
@@ -219,12 +216,10 @@ class Jobs:
         return found
 
     async def remove(self, job: Job) -> None:
-        """End one, and forget it."""
         await job.cancel()
         self._jobs.pop(job.id, None)
 
     async def stop(self) -> None:
-        """End all."""
         for job in [*self._jobs.values()]:
             await self.remove(job)
 

@@ -75,9 +75,6 @@ class MessageReplay(Job):
         Args:
             access: Where the storage reader is, and its token.
             programs: Starts its process.
-
-        Raises:
-            RpcError: The node refuses it.
         """
         wanted = self._wanted
         await self._node.ask(MESSAGE_REPLAYS_BEGIN(wanted))

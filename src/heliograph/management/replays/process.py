@@ -22,7 +22,6 @@ async def told_by(programs: Programs, module: str, request: bytes) -> AsyncGener
     Close it (`contextlib.aclosing`): the process and all that it has started have ended behind that.
 
     Args:
-        programs: Starts it.
         module: The program, which ends with its standard input.
         request: Its request, as JSON.
     """

@@ -34,9 +34,6 @@ class Exporter:
     """Exports as settings say; owned by the program, from `use` to `stop`.
 
     What was not taken stays in the node, where the oldest gives way to new: nothing waits here.
-
-    Args:
-        node: The node, asked without a caller.
     """
 
     def __init__(self, node: Node) -> None:

@@ -34,7 +34,6 @@ class MetricsForm:
     """Makes requests of what a node counts.
 
     Args:
-        node: The name of the node.
         since_ns: Since when it counts, in nanoseconds since the epoch.
         declared: What its numbers are.
     """

@@ -41,7 +41,6 @@ class Cors:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         await (self._open if self._is_on() else self._app)(scope, receive, send)
 
 
@@ -57,7 +56,6 @@ class RequestScope:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

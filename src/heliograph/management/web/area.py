@@ -157,7 +157,6 @@ class LaterRoute(BaseRoute):
 
     Args:
         method: Its method of HTTP.
-        path: Its whole path.
         make: Makes the route itself, for the document or to serve.
 
     Attributes:
@@ -172,7 +171,6 @@ class LaterRoute(BaseRoute):
 
     @cached_property
     def made(self) -> BaseRoute:
-        """The route itself."""
         return self._make(False)
 
     def documented(self) -> BaseRoute:
@@ -180,13 +178,11 @@ class LaterRoute(BaseRoute):
         return self._make(True)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for it."""
         if scope["type"] != "http" or not self.path_regex.match(scope["path"]):
             return Match.NONE, {}
         return self.made.matches(scope) if scope["method"] in self.methods else (Match.PARTIAL, {})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         await self.made.handle(scope, receive, send)
 
     def __repr__(self) -> str:
@@ -224,7 +220,6 @@ class Area:
     """Routes that belong together.
 
     Args:
-        name: What the document files them under.
         description: What they are for, for the document.
 
     Attributes:
@@ -256,11 +251,9 @@ class Area:
         An answer that is a `TypedDict` is written as it is: its type is for the document and for mypy.
 
         Args:
-            path: Below the base path; parameters are `{name}`.
             scope: What its caller must be allowed to do, as `clients:read`; `OPEN` for everybody.
             errors: The codes that it may answer with, by status.
             status: The status of success.
-            name: What the document calls it; by default its function.
             answers: The type of the answer, for the document: where the endpoint makes a `Response`, or a plain dict.
             events: What the server-sent events of the answer have, by their names, as a `TypedDict`.
             more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `description` and others.
@@ -304,15 +297,12 @@ class Area:
         return add
 
     def get(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
-        """Add a route for GET; see `route`."""
         return self.route("GET", path, **more)
 
     def post(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
-        """Add a route for POST; see `route`."""
         return self.route("POST", path, **more)
 
     def put(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
-        """Add a route for PUT; see `route`."""
         return self.route("PUT", path, **more)
 
     def delete(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:

@@ -13,7 +13,6 @@ class AskedNodes:
     """The nodes, as one caller asks them.
 
     Args:
-        nodes: All of them.
         on_behalf: The caller and the id of the request, for the audit.
     """
 
@@ -23,11 +22,9 @@ class AskedNodes:
 
     @property
     def own(self) -> Node:
-        """The node beside this process."""
         return self._nodes.own(self._on_behalf)
 
     def all(self) -> list[Node]:
-        """Every node."""
         return self._nodes.all(self._on_behalf)
 
     def named(self, name: str) -> Node:

@@ -15,7 +15,6 @@ class Caller:
     """Who sent a request.
 
     Attributes:
-        name: The user, or the name of the key.
         kind: `user`, `sso` for a user of single sign-on, `api_key`, or `nobody`.
         role: The role; see `web.roles`.
     """

@@ -54,7 +54,6 @@ class CallerConnection(HttpToolsProtocol):
         self._begin_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timers."""
         self._end_head()
         self.resume_writing()
         super().connection_lost(exc)
@@ -78,7 +77,6 @@ class CallerConnection(HttpToolsProtocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
         if self.transport.is_closing():
             return
         body = orjson.dumps({"code": "BAD_REQUEST", "message": msg})
@@ -87,35 +85,29 @@ class CallerConnection(HttpToolsProtocol):
         self.transport.close()
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
         self._begin_head()
 
     def on_headers_complete(self) -> None:
-        """Its head is whole."""
         self._end_head()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of its body is there."""
         self._has_body = True
         super().on_body(body)
 
     def pause_writing(self) -> None:
-        """The caller does not read."""
         super().pause_writing()
         if self._read_end is None:
             self._read_end = self.loop.call_later(READ_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The caller reads again."""
         if self._read_end is not None:
             self._read_end.cancel()
             self._read_end = None
         super().resume_writing()
 
     def on_message_complete(self) -> None:
-        """It is whole."""
         super().on_message_complete()
         self._bytes = self._bytes_behind_body = 0
 

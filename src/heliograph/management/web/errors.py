@@ -62,7 +62,6 @@ class ApiError(Exception):
         self.headers = headers
 
     def response(self) -> Response:
-        """The answer."""
         return error_response(self.status, self.code, self.message, self.headers, self.more)
 
 

@@ -56,7 +56,6 @@ class EventStream(StreamingResponse):
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
         with self._held:
             await super().__call__(scope, receive, send)
 

@@ -36,7 +36,6 @@ class Limits:
         self._places = Places(REQUESTS_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -97,7 +96,6 @@ class _Body:
         self.is_refused = False
 
     async def receive(self) -> Message:
-        """The next piece."""
         if self._is_whole:
             return await self._receive()
         try:

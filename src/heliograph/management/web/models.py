@@ -6,8 +6,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictS
 
 
 class Body(BaseModel):
-    """The body of a request."""
-
     model_config = ConfigDict(extra="forbid")
 
 

@@ -38,8 +38,6 @@ class PageMeta(TypedDict):
 
 
 class PageOf(TypedDict, Generic[T]):
-    """A page of a list."""
-
     data: list[T]
     meta: PageMeta
 

@@ -92,7 +92,6 @@ class WebServer:
         await self._end([place for place in self._running if place not in wanted])
 
     async def stop(self) -> None:
-        """End all."""
         await self._end(list(self._running))
 
     def _begin(self, contexts: Mapping[_Place, ssl.SSLContext | None]) -> None:

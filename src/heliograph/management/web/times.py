@@ -39,9 +39,6 @@ def _of_second(seconds: int) -> tuple[str, str]:
 def read_time_us(text: str, name: str) -> int:
     """Microseconds since the epoch of RFC 3339, or of milliseconds since the epoch.
 
-    Args:
-        name: The parameter, for errors.
-
     Raises:
         ApiError: 400, it is neither.
     """
