@@ -225,7 +225,7 @@ class LdapAuthenticatorConfig(AuthenticatorConfig, LdapConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoAuthenticatorConfig(AuthenticatorConfig, MongoConnection):
-    maker = "mongodb"
+    maker = "stored_user"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("mongodb"), "mongodb", "Where the users are.")
     password_hash_field: str = setting(Text("the name of a field"), "password_hash", "Where a document has the hash.")
@@ -238,7 +238,7 @@ class MongoAuthenticatorConfig(AuthenticatorConfig, MongoConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class RedisAuthenticatorConfig(AuthenticatorConfig, RedisConnection):
-    maker = "redis"
+    maker = "stored_user"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("redis"), "redis", "Where the users are.")
     cmd: RedisCommand = required(
@@ -254,7 +254,7 @@ class RedisAuthenticatorConfig(AuthenticatorConfig, RedisConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresqlAuthenticatorConfig(AuthenticatorConfig, PostgresqlConnection):
-    maker = "sql"
+    maker = "stored_user"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("postgresql"), "postgresql", "Where the users are.")
     query: str = required(
@@ -267,7 +267,7 @@ class PostgresqlAuthenticatorConfig(AuthenticatorConfig, PostgresqlConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlAuthenticatorConfig(AuthenticatorConfig, MysqlConnection):
-    maker = "sql"
+    maker = "stored_user"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("mysql"), "mysql", "Where the users are.")
     query: str = required(

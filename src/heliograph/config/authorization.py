@@ -61,7 +61,7 @@ class HttpSourceConfig(SourceConfig, HttpRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class LdapSourceConfig(SourceConfig, LdapConnection):
-    maker = "ldap"
+    maker = "rows_source"
     type: str = setting(Choice("ldap"), "ldap", "Which source it is.")
     publish_attribute: str = setting(
         ATTRIBUTE, "mqttPublishTopic", "Where the entry has topics that the client may publish to."
@@ -75,7 +75,7 @@ class LdapSourceConfig(SourceConfig, LdapConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSourceConfig(SourceConfig, MongoConnection):
-    maker = "mongodb"
+    maker = "rows_source"
     type: str = setting(Choice("mongodb"), "mongodb", "Which source it is.")
     limit: int = setting(Integer(1, 1_000_000), 1000, "How many documents are read for a client at most.")
     skip: int = setting(Integer(0, 1_000_000), 0, "How many of the first documents are left out.")
@@ -83,7 +83,7 @@ class MongoSourceConfig(SourceConfig, MongoConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class RedisSourceConfig(SourceConfig, RedisConnection):
-    maker = "redis"
+    maker = "rows_source"
     type: str = setting(Choice("redis"), "redis", "Which source it is.")
     cmd: RedisCommand = required(
         RedisCommandText(RedisCommand.of_rules, 'HGETALL KEY or HMGET KEY FIELD .., as in "HGETALL acl:${username}"'),
@@ -94,7 +94,7 @@ class RedisSourceConfig(SourceConfig, RedisConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresqlSourceConfig(SourceConfig, PostgresqlConnection):
-    maker = "sql"
+    maker = "rows_source"
     type: str = setting(Choice("postgresql"), "postgresql", "Which source it is.")
     query: str = required(
         QUERY,
@@ -105,7 +105,7 @@ class PostgresqlSourceConfig(SourceConfig, PostgresqlConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlSourceConfig(SourceConfig, MysqlConnection):
-    maker = "sql"
+    maker = "rows_source"
     type: str = setting(Choice("mysql"), "mysql", "Which source it is.")
     query: str = required(
         QUERY,

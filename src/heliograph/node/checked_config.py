@@ -37,13 +37,13 @@ def language_faults(config: Config) -> Iterator[Fault]:
 
         yield from client_attribute_faults(config)
     if config.authentication or any(listener.authentication for _, _, listener in enabled(config.listeners)):
-        from heliograph.access.authentication.faults import authentication_faults
+        from heliograph.access.faults import authentication_faults
 
         yield from authentication_faults(config)
     if any(isinstance(source, SqlConnection) for source in config.authorization.sources):
-        from heliograph.access.authorization.faults import query_faults
+        from heliograph.access.faults import source_faults
 
-        yield from query_faults(config)
+        yield from source_faults(config)
     if config.schema_validation.validations or config.message_transformation.transformations:
         from heliograph.message_policies.faults import policy_faults
 

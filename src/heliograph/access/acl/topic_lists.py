@@ -1,20 +1,41 @@
 """Rules as directories and hashes have them: lists of topics that are allowed, and rules in JSON."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import orjson
+
+from heliograph.config.authentication import LdapAuthenticatorConfig
+from heliograph.config.authorization import LdapSourceConfig
 
 _ACTIONS: Final = ("publish", "subscribe", "all")
 _KEYS: Final = ("action", "qos", "retain")
 
 
-def allowed(action: str, topics: Iterable[bytes]) -> Iterator[dict[str, object]]:
-    for topic in topics:
-        yield {"permission": "allow", "action": action, "topic": topic}
+class EntryRules:
+    """The rule objects of entries of a directory: topics in an attribute for each action, then rules in another one."""
+
+    def __init__(self, settings: LdapAuthenticatorConfig | LdapSourceConfig) -> None:
+        named = {
+            "all": settings.all_attribute,
+            "publish": settings.publish_attribute,
+            "subscribe": settings.subscribe_attribute,
+        }
+        self._topics = {action: name for action, name in named.items() if name is not None}
+        self._rules = [] if settings.acl_rule_attribute is None else [settings.acl_rule_attribute]
+        self.attributes = [*self._topics.values(), *self._rules]
+
+    def of(self, values: Callable[[str], list[bytes]]) -> list[object]:
+        """The rule objects of an entry whose attributes have these values."""
+        topics = [
+            {"permission": "allow", "action": action, "topic": topic}
+            for action, name in self._topics.items()
+            for topic in values(name)
+        ]
+        return [*topics, *(rule for name in self._rules for rule in _rules_in_json(values(name)))]
 
 
-def rules_in_json(texts: Iterable[bytes]) -> Iterator[object]:
+def _rules_in_json(texts: Iterable[bytes]) -> Iterator[object]:
     """The rule objects of texts, each an object or a list of them; a text that is no JSON is given as it is."""
     for text in texts:
         try:

@@ -12,7 +12,7 @@ from heliograph.access.authentication.results import (
     expire_at_ms,
     is_superuser,
 )
-from heliograph.access.backends.http import HttpAnswer, HttpQuestion, object_of
+from heliograph.access.backends.http import HttpAnswer, object_of
 from heliograph.access.backends.http_requests import HttpBackend
 from heliograph.access.templates import TemplateError, client_values
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
@@ -30,21 +30,18 @@ class HttpAuthenticator(Authenticator):
     def __init__(self, service: HttpBackend, now_s: Callable[[], int]) -> None:
         super().__init__("password_based:http")
         self._service = service
-        self.backend = self._service
+        self.backend = service.pool
         self._now_s = now_s
-
-    async def _ask(self, question: HttpQuestion) -> Answer:
-        return step_of_answer(await self._service.ask(question), self._now_s())
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
         if attempt.method is not None:
             return None
         try:
-            question = self._service.question(client_values(client, attempt))
+            return self._service.ask(
+                client_values(client, attempt), lambda answer: step_of_answer(answer, self._now_s())
+            )
         except TemplateError:
             return None  # what the client sent cannot be sent on
-        kept = self._service.kept(question)
-        return self._ask(question) if kept is None else step_of_answer(kept, self._now_s())
 
 
 def step_of_answer(answer: HttpAnswer, now_s: int) -> Answer:

@@ -5,10 +5,10 @@ from typing import Final
 
 from heliograph.access.acl.carried import CarriedAcl, carried_acl
 from heliograph.access.acl.errors import AclError
-from heliograph.access.acl.topic_lists import allowed, rules_in_json
+from heliograph.access.acl.topic_lists import EntryRules
 from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
 from heliograph.access.authentication.results import accepted, is_superuser
-from heliograph.access.backends.ldap import Ldap, LdapEntry, LdapSearch
+from heliograph.access.backends.ldap import Ldap, LdapEntry
 from heliograph.access.passwords.ldap_hash import verify_ldap_hash
 from heliograph.access.templates import Template, Values, client_values
 from heliograph.access.templates.values import AUTHENTICATION_NAMES
@@ -31,15 +31,15 @@ class LdapAuthenticator(Authenticator):
     def __init__(self, settings: LdapAuthenticatorConfig, surroundings: Surroundings) -> None:
         super().__init__("password_based:ldap")
         self._settings = settings
-        self._ldap = Ldap(surroundings.backend_name(self.id), settings, surroundings.backends)
-        self.backend = self._ldap.pool
-        self._search = LdapSearch(settings, AUTHENTICATION_NAMES)
         self._bind_password = Template(settings.method.bind_password or _PLACEHOLDER, AUTHENTICATION_NAMES)
         self._hash_attribute = settings.method.password_attribute or _PASSWORD
         self._rights = _Rights(settings, surroundings.now_s)
-        self._wanted = [_ENABLED, settings.method.is_superuser_attribute, *self._rights.attributes]
+        wanted = [_ENABLED, settings.method.is_superuser_attribute, *self._rights.attributes]
         if settings.method.type == "hash":
-            self._wanted.append(self._hash_attribute)
+            wanted.append(self._hash_attribute)
+        name = surroundings.backend_name(self.id)
+        self._ldap = Ldap(name, settings, AUTHENTICATION_NAMES, wanted, surroundings.backends)
+        self.backend = self._ldap.pool
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
         """A client without a password is left to the next authenticator."""
@@ -48,12 +48,13 @@ class LdapAuthenticator(Authenticator):
         return self._answer(client_values(client, attempt), attempt.password)
 
     async def _answer(self, values: Values, password: bytes) -> Answer:
-        base, search_filter = self._search.render(values)
-        entry = await self._ldap.find(base, search_filter, self._wanted)
-        if entry is None:
+        question = self._ldap.question(values)
+        entries = await self._ldap.rows(question)
+        if not entries:
             # As for a user who is known, so that times do not tell who is.
-            await self._is_password(LdapEntry(f"{_NOBODY},{base}", {}), values, password)
+            await self._is_password(LdapEntry(f"{_NOBODY},{question[0]}", {}), values, password)
             return None
+        entry = entries[0]
         if not await self._is_password(entry, values, password):
             return AuthStep(_WRONG)
         if not _is_true(entry, _ENABLED, default=True):
@@ -76,31 +77,20 @@ class LdapAuthenticator(Authenticator):
 
 class _Rights:
     def __init__(self, settings: LdapAuthenticatorConfig, now_s: Callable[[], int]) -> None:
-        named = {
-            "all": settings.all_attribute,
-            "publish": settings.publish_attribute,
-            "subscribe": settings.subscribe_attribute,
-        }
-        self._topics = {action: name for action, name in named.items() if name is not None}
-        self._rules = settings.acl_rule_attribute
+        self._rules = EntryRules(settings)
         self._ttl = settings.acl_ttl_attribute
         self._now_s = now_s
 
     @property
     def attributes(self) -> list[str]:
-        return [*self._topics.values(), *(name for name in (self._rules, self._ttl) if name is not None)]
+        return [*self._rules.attributes, *([] if self._ttl is None else [self._ttl])]
 
     def of(self, entry: LdapEntry) -> CarriedAcl | None:
         """None where no attribute says them; `ValueError` where they cannot be read."""
-        if not self._topics and self._rules is None:
+        if not self._rules.attributes:
             return None
-        rows: list[object] = [
-            row for action, name in self._topics.items() for row in allowed(action, entry.values(name))
-        ]
-        if self._rules is not None:
-            rows += rules_in_json(entry.values(self._rules))
         try:
-            return carried_acl(rows, self._expire_s(entry), "ldap")
+            return carried_acl(self._rules.of(entry.values), self._expire_s(entry), "ldap")
         except AclError as error:
             raise ValueError(str(error)) from None
 

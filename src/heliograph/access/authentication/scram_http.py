@@ -35,7 +35,7 @@ class HttpScram(Authenticator):
         self._method = METHODS[settings.algorithm]
         self._iterations = settings.iteration_count
         self._service = service
-        self.backend = self._service
+        self.backend = service.pool
         self._now_s = now_s
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
@@ -55,8 +55,8 @@ class HttpScram(Authenticator):
 
     async def _begin(self, client: ClientInfo, attempt: AuthAttempt, first: ClientFirst) -> Answer:
         try:
-            question = self._service.question(client_values(client, attempt, username=first.username))
-            found = self._user_of(self._service.kept(question) or await self._service.ask(question))
+            asked = self._service.ask(client_values(client, attempt, username=first.username), self._user_of)
+            found = await asked if isinstance(asked, Awaitable) else asked
         except TemplateError:
             return None  # the name cannot be sent
         except ResultError as error:

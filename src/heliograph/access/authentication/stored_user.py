@@ -1,20 +1,31 @@
-"""Users as databases have them, in rows, hashes or documents, and what follows from them for clients."""
+"""The authenticators whose users are in rows, documents or hashes of a database."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
 from heliograph.access.authentication.results import accepted, is_superuser
+from heliograph.access.backends.databases import database_of
 from heliograph.access.passwords import PasswordCheck, PasswordsBusyError
-from heliograph.access.templates import Values, client_values
+from heliograph.access.templates import TemplateError, Values, client_values
+from heliograph.access.templates.values import AUTHENTICATION_NAMES
 from heliograph.broker.authentication import AuthAttempt, AuthStep, Grants
 from heliograph.broker.client import ClientInfo
-from heliograph.config.passwords import PasswordHashAlgorithm
+from heliograph.config.authentication import (
+    MongoAuthenticatorConfig,
+    MysqlAuthenticatorConfig,
+    PostgresqlAuthenticatorConfig,
+    RedisAuthenticatorConfig,
+)
 from heliograph.mqtt import reason_codes as rc
 
 _HASH: Final = "password_hash"
 _PASSWORD: Final = "password"
+
+StoredUserSettings: TypeAlias = (
+    MysqlAuthenticatorConfig | PostgresqlAuthenticatorConfig | MongoAuthenticatorConfig | RedisAuthenticatorConfig
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +61,20 @@ class StoredUser:
 
 
 class StoredUserAuthenticator(Authenticator):
-    """Checks passwords against users of a database; subclasses say how a user is found there."""
+    """Checks passwords against users of a database.
 
-    def __init__(self, id: str, algorithm: PasswordHashAlgorithm, surroundings: Surroundings) -> None:
-        super().__init__(id)
-        self._check = PasswordCheck(algorithm, surroundings.passwords)
+    Where nothing of the client is asked, or its password is, users are not kept (`authentication_settings.node_cache`).
+    """
+
+    def __init__(self, settings: StoredUserSettings, surroundings: Surroundings) -> None:
+        super().__init__(f"{settings.mechanism}:{settings.backend}")
+        self._settings = settings
+        name = surroundings.backend_name(self.id)
+        self._database = database_of(name, settings, AUTHENTICATION_NAMES, surroundings.backends)
+        self.backend = self._database.pool
+        self._keeps = bool(self._database.names) and _PASSWORD not in self._database.names
+        self._check = PasswordCheck(settings.password_hash_algorithm, surroundings.passwords)
         self._answers = surroundings.node_cache.answers()
-
-    def asked_names(self) -> Sequence[str]:
-        """The names of the placeholders in what is asked: clients with the same values have the same user.
-
-        Without any, or with the password among them, what is found is not kept (`authentication_settings.node_cache`).
-        """
-        return ()
-
-    async def find(self, values: Values) -> StoredUser | None:
-        """None without a user; raises where the database does not say."""
-        raise NotImplementedError(type(self).__name__)
 
     def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
         """A client without a password is left to the next authenticator."""
@@ -81,10 +89,24 @@ class StoredUserAuthenticator(Authenticator):
         return await user.step(password, self._check)
 
     async def _found(self, values: Values) -> StoredUser | None:
-        names = self.asked_names()
-        if not names or _PASSWORD in names:
-            return await self.find(values)
-        return await self._answers.answer(tuple(values.get(name) for name in names), lambda: self.find(values))
+        try:
+            question = self._database.question(values)
+        except TemplateError:  # what is not UTF-8 is the name of nothing in a database
+            return None
+        if self._keeps:
+            return await self._answers.answer(question, lambda: self._asked(question))
+        return await self._asked(question)
+
+    async def _asked(self, question: tuple[str, ...]) -> StoredUser | None:
+        rows = await self._database.rows(question)
+        if not rows:
+            return None
+        settings = self._settings
+        if not isinstance(settings, MongoAuthenticatorConfig):
+            return StoredUser.of_row(rows[0])
+        names = settings.password_hash_field, settings.salt_field, settings.is_superuser_field
+        user = StoredUser.of_row(rows[0], *names)
+        return None if user.password_hash is None else user
 
     async def _unknown(self, password: bytes) -> Answer:
         """Leave the client to the next one after the time of a check: times do not tell who is known."""
@@ -95,6 +117,11 @@ class StoredUserAuthenticator(Authenticator):
         except PasswordsBusyError:
             return AuthStep(rc.SERVER_BUSY)
         return None
+
+
+def make(settings: StoredUserSettings, surroundings: Surroundings) -> StoredUserAuthenticator:
+    """Raises `TemplateError` if a query cannot be used."""
+    return StoredUserAuthenticator(settings, surroundings)
 
 
 def _as_bytes(value: object) -> bytes | None:

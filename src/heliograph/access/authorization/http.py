@@ -1,7 +1,7 @@
 """The source `http`: a service is asked about each action whose decision is not cached."""
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from heliograph.access.authorization.interface import AskedSource, SourceSurroundings
 from heliograph.access.backends.http import HttpAnswer, object_of
@@ -11,9 +11,6 @@ from heliograph.broker.actions import PUBLISH, Action
 from heliograph.broker.client import ClientInfo
 from heliograph.config.authorization import HttpSourceConfig
 from heliograph.config.backends.http import JSON
-
-if TYPE_CHECKING:
-    from heliograph.access.backends.http import HttpQuestion
 
 _OK: Final = 200
 _NO_CONTENT: Final = 204
@@ -32,21 +29,16 @@ class HttpSource(AskedSource):
         answers, backends = surroundings.node_cache.answers(), surroundings.backends
         timeout_s = settings.request_timeout
         self._service = HttpBackend("authorization:http", settings, REQUEST_NAMES, timeout_s, backends, answers)
-        self.backend = self._service
+        self.backend = self._service.pool
 
     def ask(self, client: ClientInfo, action: Action, topic: str) -> str | Awaitable[str]:
         is_publish = action.kind == PUBLISH
         more = {"qos": str(action.qos), "retain": str(action.retain).lower() if is_publish else None}
         values = client_values(client, None, action=action.kind, topic=topic, access=_ACCESS[is_publish], **more)
         try:
-            question = self._service.question(values)
+            return self._service.ask(values, verdict_of_answer)
         except TemplateError:
             return _DENY  # a name that cannot be sent on must not be a way around what the service denies
-        kept = self._service.kept(question)
-        return self._ask(question) if kept is None else verdict_of_answer(kept)
-
-    async def _ask(self, question: "HttpQuestion") -> str:
-        return verdict_of_answer(await self._service.ask(question))
 
 
 def verdict_of_answer(answer: HttpAnswer) -> str:

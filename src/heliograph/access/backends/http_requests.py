@@ -2,8 +2,8 @@
 
 import hashlib
 import secrets
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, TypeVar
 
 from heliograph.access.backends.http import HttpAnswer, HttpConnector, HttpQuestion, ask_http
 from heliograph.access.backends.interface import PoolLimits
@@ -16,6 +16,7 @@ from heliograph.access.templates.template import warn_of_unknown
 from heliograph.access.templates.web import FormTemplate, UrlTemplate, header_value
 from heliograph.config.backends.http import HttpRequest
 
+Result = TypeVar("Result")
 _POST: Final = "POST"
 _KEPT: Final = (200, 204)
 
@@ -66,31 +67,24 @@ class HttpBackend:
         self._requests = RequestTemplate(settings, names)
         warn_of_unknown(name, self._requests.unknown)
         limits = PoolLimits(settings.pool_size, deadline_s=deadline_s, connect_s=settings.connect_timeout)
-        self._pool = Pool(name, HttpConnector(settings, settings.url), limits, backends)
+        self.pool = Pool(name, HttpConnector(settings, settings.url), limits, backends)
 
-    async def start(self) -> None:
-        await self._pool.start()
+    def ask(self, values: Values, read: Callable[[HttpAnswer], Result]) -> Result | Awaitable[Result]:
+        """What `read` makes of its answer about a client, at once where that is kept from before.
 
-    async def stop(self) -> None:
-        await self._pool.stop()
-
-    def health(self) -> str:
-        return self._pool.health()
-
-    def question(self, values: Values) -> HttpQuestion:
-        """`TemplateError` if a value of the client cannot be sent."""
-        return self._requests.question(values)
-
-    def kept(self, question: HttpQuestion) -> HttpAnswer | None:
+        Raises:
+            TemplateError: A value of the client cannot be sent.
+            BackendError: When it is awaited: there is no answer.
+        """
+        question = self._requests.question(values)
         kept: CachedAnswer[HttpAnswer] | None = self._answers.find(self._digest(question))
-        return None if kept is None else kept.answer
+        return self._asked(question, read) if kept is None else read(kept.answer)
 
-    async def ask(self, question: HttpQuestion) -> HttpAnswer:
-        """What it answers; kept, unless it says that something is wrong. Raises `BackendError`."""
-        answer = await self._pool.ask(lambda client: ask_http(client, question))
+    async def _asked(self, question: HttpQuestion, read: Callable[[HttpAnswer], Result]) -> Result:
+        answer = await self.pool.ask(lambda client: ask_http(client, question))
         if answer.status in _KEPT:
             self._answers.keep(self._digest(question), answer)
-        return answer
+        return read(answer)
 
     def _digest(self, question: HttpQuestion) -> bytes:
         """A password cannot be read from it."""

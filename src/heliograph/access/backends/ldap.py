@@ -7,7 +7,7 @@ not followed: who may log in is said by the server that the operator named.
 """
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from heliograph.access.backends.interface import Fault, PoolLimits
 from heliograph.access.backends.live import Backends
-from heliograph.access.backends.pool import Pool
+from heliograph.access.backends.store import AccessStore
 from heliograph.access.backends.threads import BlockingConnector, Threaded
 from heliograph.access.templates import Template, Values
 from heliograph.access.templates.ldap import dn_value, filter_value
@@ -51,17 +51,31 @@ class LdapEntry:
         return next(iter(self.values(attribute)), None)
 
 
-class Ldap:
-    def __init__(self, name: str, settings: LdapConnection, backends: Backends) -> None:
-        limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
-        self.pool: Pool[Threaded[LdapClient]] = Pool(name, LdapConnector(settings), limits, backends)
+class Ldap(AccessStore[Threaded["LdapClient"], tuple[str, str]]):
+    """The first entry that fits; a question is the name below which is searched, and the filter, values escaped."""
 
-    async def find(self, base: str, search_filter: str, attributes: Iterable[str]) -> LdapEntry | None:
-        """The first entry, or None; values in `base` and the filter must be escaped. Raises `BackendError`."""
-        wanted = list(attributes)
-        return await self.pool.ask(
-            lambda threaded: threaded.run(lambda client: client.find(base, search_filter, wanted))
-        )
+    def __init__(
+        self,
+        name: str,
+        settings: LdapConnection,
+        names: Collection[str],
+        attributes: Iterable[str],
+        backends: Backends,
+    ) -> None:
+        limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
+        super().__init__(name, LdapConnector(settings), limits, backends)
+        self._base = Template(settings.base_dn, names)
+        self._filter = Template(settings.filter, names)
+        self.names = [*self._base.names, *self._filter.names]
+        warn_of_unknown("base_dn and filter of LDAP", [*self._base.unknown, *self._filter.unknown])
+        self._wanted = list(attributes)
+
+    def question(self, values: Values) -> tuple[str, str]:
+        return self._base.render(values, dn_value), self._filter.render(values, filter_value)
+
+    async def rows(self, question: tuple[str, str]) -> list[LdapEntry]:
+        entry = await self.pool.ask(lambda threaded: threaded.run(lambda client: client.find(*question, self._wanted)))
+        return [] if entry is None else [entry]
 
     async def is_password(self, dn: str, password: bytes) -> bool:
         """Whether an entry can be bound with a password; without a name or a password the server is not asked."""
@@ -151,7 +165,7 @@ class LdapClient:
             raise LdapResultError("the server does not let us in", result)
 
     def find(self, base: str, search_filter: str, attributes: list[str], *, whole: bool = True) -> LdapEntry | None:
-        """See `Ldap.find`; with `whole`, all that is below `base` is searched, else that entry alone."""
+        """The first entry; with `whole`, all that is below `base` is searched, else that entry alone."""
         _, result, response, _ = self._searching.search(
             base,
             search_filter,
@@ -233,15 +247,3 @@ def _tls(library: Any, settings: LdapConnection) -> Any:
     tls = library.Tls()
     tls.wrap_socket = wrap_socket
     return tls
-
-
-class LdapSearch:
-    """A name and a filter, filled in for each client; values are escaped for where they stand."""
-
-    def __init__(self, settings: LdapConnection, names: frozenset[str]) -> None:
-        self._base = Template(settings.base_dn, names)
-        self._filter = Template(settings.filter, names)
-        warn_of_unknown("base_dn and filter of LDAP", [*self._base.unknown, *self._filter.unknown])
-
-    def render(self, values: Values) -> tuple[str, str]:
-        return self._base.render(values, dn_value), self._filter.render(values, filter_value)

@@ -4,13 +4,16 @@ The library has its own connections and tells which servers there are; one clien
 """
 
 import logging
+from collections.abc import Collection
 from importlib import import_module
 from typing import Any, Final
 
 from heliograph.access.backends.interface import Connector, Fault, PoolLimits
 from heliograph.access.backends.live import Backends
-from heliograph.access.backends.pool import Pool
-from heliograph.access.templates.documents import Document
+from heliograph.access.backends.store import AccessStore
+from heliograph.access.templates import Values
+from heliograph.access.templates.documents import DocumentTemplate
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.mongodb import MongoConnection, MongoType
 
 # The library writes whole documents, and with them hashes of passwords, into a log of level debug.
@@ -22,21 +25,38 @@ _SELECTION_S: Final = 3.0
 _AUTHENTICATION_FAILED: Final = 18
 
 
-class MongoDb:
-    def __init__(self, name: str, settings: MongoConnection, backends: Backends) -> None:
+class MongoDb(AccessStore[Any, tuple[str, ...]]):
+    """Documents of a collection, `limit` at most; a question is the values of the placeholders in its filter."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: MongoConnection,
+        names: Collection[str],
+        backends: Backends,
+        limit: int,
+        skip: int,
+    ) -> None:
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
-        self.pool: Pool[Any] = Pool(name, MongoConnector(settings), limits, backends)
+        super().__init__(name, MongoConnector(settings), limits, backends)
         self._settings = settings
+        self._filter = DocumentTemplate(dict(settings.filter), names)
+        warn_of_unknown(f"the filter of {name}", self._filter.unknown)
+        self.names = self._filter.names
+        self._limit, self._skip = limit, skip
 
-    async def find(self, query: Document, limit: int, skip: int = 0) -> list[dict[str, object]]:
-        """Documents of the collection, in the order of the server; `BackendError` without an answer."""
+    def question(self, values: Values) -> tuple[str, ...]:
+        return tuple(values.get(name, "") for name in self.names)
 
-        async def question(client: Any) -> list[dict[str, object]]:
+    async def rows(self, question: tuple[str, ...]) -> list[dict[str, object]]:
+        query = self._filter.query(dict(zip(self.names, question, strict=True)))
+
+        async def ask(client: Any) -> list[dict[str, object]]:
             collection = client[self._settings.database][self._settings.collection]
-            found = collection.find(query, limit=limit, skip=skip, batch_size=limit)
+            found = collection.find(query, limit=self._limit, skip=self._skip, batch_size=self._limit)
             return [document async for document in found]
 
-        return await self.pool.ask(question)
+        return await self.pool.ask(ask)
 
 
 class MongoConnector(Connector[Any]):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from heliograph.access.backends.interface import Fault
 from heliograph.access.backends.live import Backends
-from heliograph.access.backends.sql import Row, SqlBackend, TooManyRowsError, check_count
+from heliograph.access.backends.sql import Row, SqlStore, TooManyRowsError, check_count
 from heliograph.access.backends.threads import BlockingConnector, Threaded
 from heliograph.config.backends.sql import MysqlConnection
 
@@ -30,15 +30,13 @@ _LOST_CODES: Final = frozenset({0, 1053, 1077, 1078, 1079, 1152, 1158, 1159, 116
 _LIBRARY_CODES: Final = range(2000, 2100)
 
 
-class Mysql(SqlBackend[Threaded["MysqlSession"]]):
-    """A MySQL or MariaDB that is asked one query; see `SqlBackend`."""
-
+class Mysql(SqlStore[Threaded["MysqlSession"]]):
     def __init__(self, name: str, settings: MysqlConnection, names: Collection[str], backends: Backends) -> None:
         super().__init__(name, settings, names, MysqlConnector(settings), backends)
 
-    async def rows(self, params: Sequence[str]) -> Sequence[Row]:
-        query = self.statement.text % tuple(map(literal, params))
-        return await self._pool.ask(lambda session: session.run(lambda client: client.rows(query)))
+    async def rows(self, question: tuple[str, ...]) -> Sequence[Row]:
+        query = self._statement.text % tuple(map(literal, question))
+        return await self.pool.ask(lambda session: session.run(lambda client: client.rows(query)))
 
 
 def literal(value: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from heliograph.access.backends.interface import Connector, Fault, LostConnectionError
 from heliograph.access.backends.live import Backends
-from heliograph.access.backends.sql import Row, SqlBackend, TooManyRowsError, check_count
+from heliograph.access.backends.sql import Row, SqlStore, TooManyRowsError, check_count
 from heliograph.config.backends.sql import PostgresqlConnection
 
 if TYPE_CHECKING:
@@ -25,18 +25,16 @@ _LOST_CLASSES: Final = ("08", "57")
 _CANCELLED: Final = "57014"
 
 
-class Postgresql(SqlBackend["PostgresqlSession"]):
-    """A PostgreSQL that is asked one query; see `SqlBackend`."""
-
+class Postgresql(SqlStore["PostgresqlSession"]):
     def __init__(self, name: str, settings: PostgresqlConnection, names: Collection[str], backends: Backends) -> None:
         super().__init__(name, settings, names, PostgresqlConnector(settings), backends)
-        self._query = self.statement.text.encode()
+        self._query = self._statement.text.encode()
 
-    async def rows(self, params: Sequence[str]) -> Sequence[Row]:
+    async def rows(self, question: tuple[str, ...]) -> Sequence[Row]:
         """Texts of PostgreSQL have no NUL, so what has one is in no row."""
-        if any("\0" in param for param in params):
+        if any("\0" in param for param in question):
             return ()
-        return await self._pool.ask(lambda session: session.rows(self._query, params))
+        return await self.pool.ask(lambda session: session.rows(self._query, question))
 
 
 class PostgresqlSession:

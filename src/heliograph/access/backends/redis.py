@@ -4,13 +4,15 @@ A question is a command whose words stand fixed; only its key is made for each c
 so no value can become another word.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Collection
 from importlib import import_module
 from typing import Any, Final, Protocol
 
 from heliograph.access.backends.interface import Connector, Fault, PoolLimits
 from heliograph.access.backends.live import Backends
-from heliograph.access.backends.pool import Pool
+from heliograph.access.backends.store import AccessStore
+from heliograph.access.templates import Template, Values
+from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.redis import RedisCommand, RedisConnection
 from heliograph.settings.redis import RedisType, connection_arguments
 from heliograph.settings.secrets import Secret
@@ -29,24 +31,34 @@ class RedisClient(Protocol):
     async def end(self) -> None: ...
 
 
-class Redis:
-    def __init__(self, name: str, settings: RedisConnection, backends: Backends) -> None:
-        limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
-        connector = RedisConnector(settings)
-        self.pool: Pool[RedisClient] = Pool(name, connector, limits, backends)
+class Redis(AccessStore[RedisClient, tuple[str, ...]]):
+    """Its row is the fields of a hash that it has, in the order of the command or of the server."""
 
-    async def fields(self, command: RedisCommand, key: str) -> dict[str, bytes]:
-        """The fields of a hash that it has, in the order of the command or of the server. Raises `BackendError`."""
-        found = await self.pool.ask(_asked(command.name, key, command.fields))
+    def __init__(
+        self, name: str, settings: RedisConnection, command: RedisCommand, names: Collection[str], backends: Backends
+    ) -> None:
+        limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
+        super().__init__(name, RedisConnector(settings), limits, backends)
+        self._command = command
+        self._key = Template(command.key, names)
+        warn_of_unknown(name, self._key.unknown)
+        self.names = self._key.names
+
+    def question(self, values: Values) -> tuple[str, ...]:
+        return (self._key.render(values),)
+
+    async def rows(self, question: tuple[str, ...]) -> list[dict[str, bytes]]:
+        fields = await self._fields(question[0])
+        return [fields] if fields else []
+
+    async def _fields(self, key: str) -> dict[str, bytes]:
+        command = self._command
+        found = await self.pool.ask(lambda client: client.command(command.name, key, *command.fields))
         if command.name == "HGETALL":
             pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
             return {name.decode("utf-8", "replace"): value for name, value in pairs}
         values = found if isinstance(found, list) else [found]
         return {name: value for name, value in zip(command.fields, values, strict=True) if value is not None}
-
-
-def _asked(name: str, key: str, fields: tuple[str, ...]) -> Callable[[RedisClient], Awaitable[Any]]:
-    return lambda client: client.command(name, key, *fields)
 
 
 class RedisConnector(Connector[RedisClient]):

@@ -1,12 +1,12 @@
 """What SQL databases have in common: a statement with parameters gives rows."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Generic, TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Final, TypeAlias
 
 from heliograph.access.backends.interface import Client, Connector, PoolLimits
 from heliograph.access.backends.live import Backends
-from heliograph.access.backends.pool import Pool
-from heliograph.access.templates import TemplateError
+from heliograph.access.backends.store import AccessStore
+from heliograph.access.templates import TemplateError, Values
 from heliograph.access.templates.sql import FORMAT, Statement
 from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.sql import SqlConnection
@@ -21,12 +21,8 @@ class TooManyRowsError(Exception):
     """A query gives more rows than can be about one client."""
 
 
-class SqlBackend(Generic[Client]):
-    """A database that is asked one query; owned by an authenticator or a source.
-
-    Raises:
-        TemplateError: The query cannot be used.
-    """
+class SqlStore(AccessStore[Client, tuple[str, ...]]):
+    """A database that is asked one query; making it raises `TemplateError` if that cannot be used."""
 
     def __init__(
         self,
@@ -36,22 +32,13 @@ class SqlBackend(Generic[Client]):
         connector: Connector[Client],
         backends: Backends,
     ) -> None:
-        self.statement: Final = _checked_statement(name, settings, names)
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout)
-        self._pool = Pool(name, connector, limits, backends)
+        super().__init__(name, connector, limits, backends)
+        self._statement: Final = _checked_statement(name, settings, names)
+        self.names = self._statement.names
 
-    async def start(self) -> None:
-        await self._pool.start()
-
-    async def stop(self) -> None:
-        await self._pool.stop()
-
-    def health(self) -> str:
-        return self._pool.health()
-
-    async def rows(self, params: Sequence[str]) -> Sequence[Row]:
-        """Rows in the order of the database, for what `Statement.params` makes; raises `BackendError`."""
-        raise NotImplementedError
+    def question(self, values: Values) -> tuple[str, ...]:
+        return tuple(self._statement.params(values))
 
 
 def _checked_statement(name: str, settings: SqlConnection, names: Collection[str]) -> Statement:

@@ -1,4 +1,4 @@
-"""What is wrong with the authenticators of a configuration that only a language or a library knows."""
+"""What is wrong with authenticators and sources of a configuration that only a language or a library knows."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from heliograph.access.authentication.expressions import expression_faults
 from heliograph.access.authentication.members import Path, chain_settings
 from heliograph.access.backends.sql import query_fault
 from heliograph.access.templates import TemplateError
-from heliograph.access.templates.values import AUTHENTICATION_NAMES
+from heliograph.access.templates.values import AUTHENTICATION_NAMES, QUERY_NAMES
 from heliograph.access.templates.web import UrlTemplate
 from heliograph.config.authentication import CinfoConfig, JwtConfig
 from heliograph.config.backends.http import HttpRequest
@@ -35,6 +35,13 @@ def authentication_faults(config: Config) -> Iterator[tuple[Path, str]]:
                 for position, check in enumerate(settings.checks, 1):
                     for problem in expression_faults(check.is_match):
                         yield (*place, "checks", str(position), "is_match"), problem
+
+
+def source_faults(config: Config) -> Iterator[tuple[Path, str]]:
+    """The paths, and what is wrong there."""
+    for number, settings in enumerate(config.authorization.sources, 1):
+        if isinstance(settings, SqlConnection) and (problem := query_fault(settings, QUERY_NAMES)):
+            yield ("authorization", "sources", str(number), "query"), problem
 
 
 def _key_faults(settings: JwtConfig, place: Path) -> Iterator[tuple[Path, str]]:
