@@ -21,7 +21,6 @@ _MODES: Final = ("replace", "rear", "front", "new")
 
 
 def methods(store: BuiltInRules, authorization: AuthorizationPart) -> list[Method]:
-    """What can be asked: `acl.list`, `acl.show`, `acl.change`, `acl.delete`, `acl.clear`."""
     answers = AclAnswers(store, authorization)
     return [
         proto.ACL_LIST.by(answers.list),
@@ -33,8 +32,6 @@ def methods(store: BuiltInRules, authorization: AuthorizationPart) -> list[Metho
 
 
 class AclAnswers:
-    """Answers what is asked of built-in rules; owned by the control socket."""
-
     def __init__(self, store: BuiltInRules, authorization: AuthorizationPart) -> None:
         self._store = store
         self._authorization = authorization
@@ -46,7 +43,6 @@ class AclAnswers:
         return in_slices(self._rows(kinds, args), lambda row: 200 * len(row.rules))
 
     def show(self, args: proto.AclOwner, call: Call) -> proto.AclRules:
-        """Answer `acl.show`: the rules of one."""
         return proto.AclRules(args.kind, args.name, self._found(args.kind, args.name))
 
     async def change(self, args: proto.AclChange, call: Call) -> proto.AclChanged:

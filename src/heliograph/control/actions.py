@@ -90,8 +90,6 @@ def _changes(asks: proto.IntegrationAsks[RowT], one: "ConfiguredConnectors | Con
 
 
 class ActionsAnswers:
-    """Answers what is asked of connectors and actions; owned by the control socket."""
-
     def __init__(self, actions: AskedActions) -> None:
         self._asked = actions
 
@@ -127,7 +125,6 @@ class ActionsAnswers:
         return self._named(args.name)  # it may have been deleted meanwhile
 
     def reset(self, args: groups_proto.NamedGroup, call: Call) -> proto.ActionRow:
-        """Count from zero."""
         _settings(self._asked.config, ACTIONS, args.name)
         self._asked.reset(args.name)
         return self._named(args.name)

@@ -9,7 +9,6 @@ from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 
 
 def methods(alarms: Alarms) -> list[Method]:
-    """What can be asked: `alarms.list`, `alarms.deactivate`, `alarms.clear`."""
     answers = AlarmsAnswers(alarms)
     return [
         proto.ALARMS_LIST.by(answers.list),
@@ -19,8 +18,6 @@ def methods(alarms: Alarms) -> list[Method]:
 
 
 class AlarmsAnswers:
-    """Answers what is asked of alarms; owned by the control socket."""
-
     def __init__(self, alarms: Alarms) -> None:
         self._alarms = alarms
 
@@ -31,7 +28,6 @@ class AlarmsAnswers:
         return in_slices(_row(alarm) for alarm in alarms)
 
     def deactivate(self, args: proto.AlarmName, call: Call) -> proto.AlarmRow:
-        """Answer `alarms.deactivate`: end one."""
         alarm = next((one for one in self._alarms.active() if one.name == args.name), None)
         if alarm is None or not self._alarms.deactivate(args.name):
             active = ", ".join(one.name for one in self._alarms.active()[:20]) or "none"
@@ -39,7 +35,6 @@ class AlarmsAnswers:
         return _row(alarm)
 
     def clear(self, args: NoArgs, call: Call) -> proto.AlarmsCleared:
-        """Answer `alarms.clear`: forget those that ended."""
         return proto.AlarmsCleared(self._alarms.clear_history())
 
 

@@ -11,18 +11,14 @@ from heliograph.rpc.methods import SLICE, Call, Method, RpcError
 
 
 def methods(log: AuditLog) -> list[Method]:
-    """What can be asked: `audit.list`."""
     return [proto.AUDIT_LIST.by(AuditAnswers(log).list)]
 
 
 class AuditAnswers:
-    """Answers what is asked of the audit log; owned by the control socket."""
-
     def __init__(self, log: AuditLog) -> None:
         self._log = log
 
     async def list(self, args: proto.AuditWanted, call: Call) -> AsyncIterator[Sequence[proto.AuditRow]]:
-        """Answer `audit.list`: from the newest line on. The disk is read in a thread."""
         await self._log.written()
         wanted = AuditFilter(args.who, args.method, args.is_done, args.since, args.until)
         pieces = newest_first(self._log.file, wanted)

@@ -37,34 +37,27 @@ def methods(part: AuthenticationPart, manager: ConfigManager) -> list[Method]:
 
 
 class AuthnAnswers:
-    """Answers what is asked of authenticators; owned by the control socket."""
-
     def __init__(self, part: AuthenticationPart, manager: ConfigManager) -> None:
         self._part = part
         self._manager = manager
 
     def rows(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.AuthnRow]]:
-        """Answer `authn.list`: every authenticator of every chain."""
         for chain in self._chains():
             yield [self._row(chain, settings) for settings in self._chain(chain).plain()]
 
     def show(self, args: proto.AuthnName, call: Call) -> proto.AuthnShown:
-        """Answer `authn.show`: the settings of one."""
         settings = self._found(args.chain, args.id)
         return proto.AuthnShown(args.chain or _GLOBAL_NAME, args.id, json.dumps(settings, indent=2, ensure_ascii=False))
 
     def status(self, args: proto.AuthnName, call: Call) -> proto.AuthnRow:
-        """Answer `authn.status`: how one is."""
         return self._row(args.chain, self._found(args.chain, args.id))
 
     async def add(self, args: proto.AuthnSettings, call: Call) -> proto.AuthnChanged:
-        """Answer `authn.add`: put one at the end of a chain."""
         return await self._change(
             args.chain, call, "an authenticator is added", lambda chain: chain.add(args.text, REAR)
         )
 
     async def update(self, args: proto.AuthnSettings, call: Call) -> proto.AuthnChanged:
-        """Answer `authn.update`: have other settings in the place of those of one."""
         return await self._change(args.chain, call, "an authenticator is changed", lambda chain: _updated(chain, args))
 
     async def delete(self, args: proto.AuthnName, call: Call) -> proto.AuthnChanged:
@@ -72,7 +65,6 @@ class AuthnAnswers:
         return await self._change(args.chain, call, "an authenticator is deleted", lambda chain: chain.delete(args.id))
 
     async def enable(self, args: proto.AuthnName, call: Call) -> proto.AuthnChanged:
-        """Answer `authn.enable`: enable one."""
         return await self._change(
             args.chain, call, "an authenticator is enabled", lambda chain: chain.enable(args.id, is_enabled=True)
         )
@@ -84,13 +76,11 @@ class AuthnAnswers:
         )
 
     async def move(self, args: proto.AuthnMove, call: Call) -> proto.AuthnChanged:
-        """Answer `authn.move`: give one another place."""
         return await self._change(
             args.chain, call, "an authenticator is moved", lambda chain: chain.move(args.id, args.position)
         )
 
     async def order(self, args: proto.AuthnOrder, call: Call) -> proto.AuthnChanged:
-        """Answer `authn.order`: bring all of a chain into another order."""
         return await self._change(
             args.chain, call, "the order of authenticators is changed", lambda chain: chain.order(args.ids)
         )

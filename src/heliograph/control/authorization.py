@@ -42,8 +42,6 @@ def methods(part: AuthorizationPart, context: ChannelContext, manager: ConfigMan
 
 
 class AuthorizationAnswers:
-    """Answers what is asked of authorization; owned by the control socket."""
-
     def __init__(self, part: AuthorizationPart, context: ChannelContext, manager: ConfigManager | None) -> None:
         self._part = part
         self._context = context
@@ -59,7 +57,6 @@ class AuthorizationAnswers:
         )
 
     def status(self, args: NoArgs, call: Call) -> proto.AuthorizationStatus:
-        """Answer `authz.status`: what holds for all clients."""
         settings = self._part.settings
         is_checked = self._context.broker.rights.is_checked
         cache = self._part.node_cache.statistics()
@@ -94,7 +91,6 @@ class AuthorizationAnswers:
         return proto.Rechecked(args.clientid, await self._rechecked(args.clientid))
 
     async def explain(self, args: proto.ExplainWanted, call: Call) -> proto.Explanation:
-        """Answer `authz.explain`: what each step says about an action of a client."""
         action, topic = _action(args), _topic(args)
         client = self._described(args) if args.is_described else self._connected(args.clientid)
         steps = await explained(self._part, client, action, topic)

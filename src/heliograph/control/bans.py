@@ -16,7 +16,6 @@ _NOT_STORED: Final = "until the node stops: the disk refuses to keep that"
 
 
 def methods(bans: BanList, context: ChannelContext) -> list[Method]:
-    """What can be asked: `banned.list`, `banned.show`, `banned.add`, `banned.delete`, `banned.clear`."""
     answers = BansAnswers(bans, context)
     return [
         proto.BANNED_LIST.by(answers.list),
@@ -30,14 +29,11 @@ def methods(bans: BanList, context: ChannelContext) -> list[Method]:
 
 
 class BansAnswers:
-    """Answers what is asked of bans; owned by the control socket."""
-
     def __init__(self, bans: BanList, context: ChannelContext) -> None:
         self._bans = bans
         self._context = context
 
     def list(self, args: proto.BansWanted, call: Call) -> Iterator[Sequence[proto.BanRow]]:
-        """Answer `banned.list`: those that hold."""
         _check_kind(args.kind)
         return in_slices(self._rows(args), lambda row: len(row.who) + len(row.reason))
 
@@ -47,7 +43,6 @@ class BansAnswers:
         return in_slices(self._counted(args))
 
     def show(self, args: proto.BanName, call: Call) -> proto.BanRow:
-        """Answer `banned.show`: one ban."""
         return _row(self._found(args))
 
     async def add(self, args: proto.NewBan, call: Call) -> proto.BanMade:
@@ -71,7 +66,6 @@ class BansAnswers:
         return proto.ClientBansMade(banned, held, kicked)
 
     async def delete(self, args: proto.BanName, call: Call) -> proto.BanRow:
-        """Answer `banned.delete`: lift a ban."""
         ban = self._found(args)
         self._bans.remove(args.kind, args.who)
         await self._saved(f"{args.kind} {args.who!r} is not banned any more {_NOT_STORED}")

@@ -24,7 +24,6 @@ _NAMES_MAX: Final = 4 << 20  # characters of topics and clients of an answer, be
 
 
 def methods(context: ChannelContext) -> list[Method]:
-    """What can be asked: `clients.kick_all`, `clients.keepalive`, `clients.queue`, `clients.decisions` and more."""
     answers = ClientActions(context)
     return [
         proto.CLIENTS_KICK_ALL.by(answers.kick_all),
@@ -36,8 +35,6 @@ def methods(context: ChannelContext) -> list[Method]:
 
 
 class ClientActions:
-    """Answers what is asked of, and done with, one client; owned by the control socket."""
-
     def __init__(self, context: ChannelContext) -> None:
         self._context = context
         self._broker = context.broker
@@ -80,7 +77,6 @@ class ClientActions:
             )  # fmt: skip
 
     def decisions(self, args: ClientId, call: Call) -> Iterator[Sequence[proto.DecisionRow]]:
-        """Answer `clients.decisions`: what the connection of a client remembers of its rights."""
         return in_slices(self._remembered(self._authorizer(args.clientid)), lambda row: len(row.topic))
 
     def forget_decisions(self, args: ClientId, call: Call) -> ClientId:

@@ -40,7 +40,6 @@ RankedColumns = tuple[int, int, Columns | None]
 
 
 def methods(context: ChannelContext, disconnects: DisconnectHistory) -> list[Method]:
-    """What can be asked: `clients.top`, `clients.disconnects`."""
     answers = ClientRanks(context, disconnects)
     return [
         proto.CLIENTS_TOP.by_columns(answers.top),
@@ -49,8 +48,6 @@ def methods(context: ChannelContext, disconnects: DisconnectHistory) -> list[Met
 
 
 class ClientRanks:
-    """Answers what is asked; owned by the control socket."""
-
     def __init__(self, context: ChannelContext, disconnects: DisconnectHistory) -> None:
         self._context = context
         self._disconnects = disconnects
@@ -68,7 +65,6 @@ class ClientRanks:
         return self._top(wanted_clients(args.wanted), args.by, args.limit, below)
 
     def disconnects(self, args: proto.DisconnectsWanted, call: Call) -> Iterator[Sequence[proto.DisconnectRow]]:
-        """Answer `clients.disconnects`: the newest of one client first."""
         if args.limit < 1 or args.before < 0:
             raise RpcError(BAD_ARGUMENTS, f"limit is {args.limit}, before is {args.before}; 1, 0 or more are valid")
         return in_slices(self._disconnected(args))

@@ -20,7 +20,6 @@ _SLICE_CHARACTERS: Final = 256 << 10
 
 
 def methods(context: ChannelContext) -> list[Method]:
-    """`clients.list`, `clients.count`, `clients.row`, `clients.show` and `clients.kick`."""
     answers = ClientsAnswers(context)
     return [
         proto.CLIENTS_LIST.by_columns(answers.list),
@@ -32,8 +31,6 @@ def methods(context: ChannelContext) -> list[Method]:
 
 
 class ClientsAnswers:
-    """Answers what is asked of clients; owned by the control socket."""
-
     def __init__(self, context: ChannelContext) -> None:
         self._context = context
         self._rows = ClientRows(context)

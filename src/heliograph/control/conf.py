@@ -55,7 +55,6 @@ class _Near:
                     break
 
     def text(self) -> str:
-        """What there is."""
         for group, names in self._found.items():
             if names:
                 return f"in {group} there are {', '.join(names)}"
@@ -63,13 +62,10 @@ class _Near:
 
 
 class _Asked:
-    """The handlers of one node."""
-
     def __init__(self, manager: ConfigManager) -> None:
         self._manager = manager
 
     def show(self, args: proto.ConfShowArgs, call: Call) -> Iterator[Sequence[proto.ConfSetting]]:
-        """What holds."""
         try:
             path = ".".join(map(key_text, path_of(args.path))) if args.path else ""
         except ConfigChangeError as error:
@@ -97,23 +93,18 @@ class _Asked:
         return proto.ConfState(self._manager.revision, self._manager.confirm_until or 0.0)
 
     async def plan(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
-        """What a change would do."""
         return _outcome(await answered(self._manager.plan(_edit(args), _terms(args))))
 
     async def change(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
-        """Change it."""
         return _outcome(await answered(self._manager.change(_edit(args), author_of(call), _terms(args))))
 
     async def reload(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
-        """Read all files again."""
         return _outcome(await answered(self._manager.reload(author_of(call))))
 
     async def confirm(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
-        """Confirm what is on trial."""
         return proto.ConfOutcome(await answered(self._manager.confirm(author_of(call))))
 
     async def rollback(self, args: proto.ConfRollbackArgs, call: Call) -> proto.ConfOutcome:
-        """Go back to a revision."""
         return _outcome(await answered(self._manager.roll_back(args.number, author_of(call), _terms(args))))
 
     async def revisions(self, args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfRevision]]:
@@ -122,7 +113,6 @@ class _Asked:
             yield [_revision(one, "") for one in slice_]
 
     async def revision(self, args: proto.ConfRevisionArgs, call: Call) -> proto.ConfRevision:
-        """One of them."""
         found = await answered(self._manager.show_revision(args.number))
         return _revision(found, found.text)
 
@@ -135,7 +125,6 @@ class _Asked:
 
 
 def sliced(rows: Iterable[Row], most: int = SLICE) -> Iterator[Sequence[Row]]:
-    """Rows in slices."""
     left = iter(rows)
     while slice_ := list(islice(left, most)):
         yield slice_
@@ -164,7 +153,6 @@ def _edit(args: proto.ConfChangeArgs) -> Edit:
 
 
 def author_of(call: Call) -> Author:
-    """The author of a change."""
     return Author(call.who, call.origin)
 
 

@@ -113,7 +113,6 @@ class ConfiguredGroups(_Configured):
             yield [proto.GroupShown(name, _json(groups.plain(name))) for name in names]
 
     async def shown(self, args: proto.NamedGroup, call: Call) -> proto.GroupShown:
-        """One of them."""
         groups, name = await self._found(args.name)
         return proto.GroupShown(args.name, _json(groups.plain(name)))
 
@@ -128,7 +127,6 @@ class ConfiguredGroups(_Configured):
         return await self._change(args.name, call, "changed" if is_there else "made", edit, revision)
 
     async def delete(self, args: proto.GroupRemoval, call: Call) -> proto.GroupChanged:
-        """Delete one."""
         if args.name and args.name == self._resource.always:
             return await self.put(proto.GroupSettings(args.name, "enable = false"), call)
         revision = self._manager.revision
@@ -191,7 +189,6 @@ class ConfiguredList(_Configured):
             yield [self._row(name, plain) for name, plain in rows]
 
     async def shown(self, args: proto.NamedGroup, call: Call) -> proto.GroupShown:
-        """One of them."""
         groups = await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -206,7 +203,6 @@ class ConfiguredList(_Configured):
         return await self._change(args.name, call, "made", groups.edit(), revision)
 
     async def update(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
-        """Replace the settings of one."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -214,7 +210,6 @@ class ConfiguredList(_Configured):
         return await self._change(args.name, call, "changed", groups.edit(), revision)
 
     async def delete(self, args: proto.NamedGroup, call: Call) -> proto.GroupChanged:
-        """Delete one."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -222,7 +217,6 @@ class ConfiguredList(_Configured):
         return await self._change(args.name, call, "deleted", groups.edit(), revision)
 
     async def switch(self, args: proto.GroupSwitch, call: Call) -> proto.GroupChanged:
-        """Enable or disable one."""
         revision, groups = self._manager.revision, await self._groups()
         if args.name not in groups.names:
             raise self._missing(args.name, groups.names)
@@ -232,7 +226,6 @@ class ConfiguredList(_Configured):
         )
 
     async def order(self, args: proto.GroupOrder, call: Call) -> proto.GroupChanged:
-        """Set the order of all."""
         revision, groups = self._manager.revision, await self._groups()
         await answered(asyncio.to_thread(groups.order, args.names))
         return await self._change(", ".join(args.names), call, "put in order", groups.edit(), revision)

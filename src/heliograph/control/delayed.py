@@ -37,7 +37,6 @@ class DelayedAnswers:
         self._messages = messages
 
     def info(self, args: NoArgs, call: Call) -> proto.DelayedInfo:
-        """Answer `delayed.info`: how much is held."""
         storage = "ram" if self._messages.store is None else "disc"
         return proto.DelayedInfo(storage, dict(self._messages.statistics()))
 
@@ -59,7 +58,6 @@ class DelayedAnswers:
                     return
 
     def show(self, args: proto.DelayedNumber, call: Call) -> proto.DelayedMessageRow:
-        """Answer `delayed.show`: one message with its payload."""
         held = self._messages.find(args.id)
         if held is None:
             raise _not_found(args.id)

@@ -66,7 +66,6 @@ class ListenersAnswers:
         return in_slices(_row(one) for one in self._listeners.listeners)
 
     async def start(self, args: proto.ListenerName, call: Call) -> proto.ListenerChanged:
-        """Answer `listeners.start`: accept again."""
         return proto.ListenerChanged(args.id, True, await self._listeners.start_listener(args.id))
 
     def stop(self, args: proto.ListenerName, call: Call) -> proto.ListenerChanged:

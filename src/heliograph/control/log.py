@@ -32,10 +32,7 @@ def methods(recent: Ring[LogEntry]) -> list[Method]:
 
 
 class LogAnswers:
-    """Answers what is asked of the log; owned by the control socket."""
-
     def level(self, args: NoArgs, call: Call) -> proto.LogLevel:
-        """Answer `log.level`: that of the place that takes most."""
         return proto.LogLevel(logging.getLevelName(logging.getLogger().level).lower())
 
     def set_level(self, args: proto.LogLevelWanted, call: Call) -> proto.LogLevel:

@@ -22,14 +22,11 @@ def methods(logins: FailedLogins, clock: Callable[[], int]) -> list[Method]:
 
 
 class LoginsAnswers:
-    """Answers what is asked of failed logins; owned by the control socket."""
-
     def __init__(self, logins: FailedLogins, clock: Callable[[], int]) -> None:
         self._logins = logins
         self._clock = clock
 
     def list(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.WaitingLoginRow]]:
-        """Answer `logins.list`: those that wait now."""
         now = self._clock()
         rows = (
             proto.WaitingLoginRow(one.address, one.name, max(0.0, (one.until_us - now) / 1e6))

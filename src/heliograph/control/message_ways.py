@@ -51,7 +51,6 @@ class RecordedWays(Protocol):
 
 
 def methods(recorded: RecordedWays, context: ChannelContext) -> list[Method]:
-    """`message_ways.list`, `message_ways.show`, `message_ways.state`."""
     answers = WaysAnswers(recorded, context)
     return [
         MESSAGE_WAYS_LIST.by(answers.listed),
@@ -61,14 +60,11 @@ def methods(recorded: RecordedWays, context: ChannelContext) -> list[Method]:
 
 
 class WaysAnswers:
-    """Answers what became of messages; owned by the control socket."""
-
     def __init__(self, recorded: RecordedWays, context: ChannelContext) -> None:
         self._recorded = recorded
         self._context = context
 
     def state(self, args: NoArgs, call: Call) -> WaysState:
-        """Answer `message_ways.state`."""
         settings, ways = self._recorded.settings, self._recorded.ways
         told = {} if ways is None else ways.statistics()
         return WaysState(
@@ -99,7 +95,6 @@ class WaysAnswers:
             yield rows
 
     async def show(self, args: WayWanted, call: Call) -> MessageWay:
-        """Answer `message_ways.show`."""
         pieces = await self._pieces(_id_of(args.message_id))
         if not pieces:
             raise RpcError("not_found", self._why_absent(args.message_id))

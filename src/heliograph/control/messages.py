@@ -25,7 +25,6 @@ _LOOKED_MAX: Final = 200
 
 
 def methods(answers: "MessagesAnswers") -> list[Method]:
-    """What can be asked: `messages.publish`, `messages.publish_all`."""
     return [
         proto.MESSAGES_PUBLISH.by(answers.publish),
         proto.MESSAGES_PUBLISH_ALL.by(answers.publish_all),

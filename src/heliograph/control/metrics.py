@@ -16,7 +16,6 @@ from heliograph.rpc.methods import Call, Method, NoArgs
 
 
 def methods(parts: Parts) -> list[Method]:
-    """`metrics.declared`, `metrics.samples`."""
     catalogue = Catalogue(metric for part in parts.all() for metric in part.metrics)
 
     def declared(args: NoArgs, call: Call) -> Iterator[Sequence[DeclaredMetric]]:

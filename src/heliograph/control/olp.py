@@ -68,15 +68,12 @@ def methods(name: str, guard: OverloadGuard, manager: ConfigManager | None) -> l
 
 
 class OlpAnswers:
-    """Answers what is asked of protection against overload; owned by the control socket."""
-
     def __init__(self, name: str, guard: OverloadGuard, manager: ConfigManager | None) -> None:
         self._name = name
         self._guard = guard
         self._manager = manager
 
     def status(self, args: NoArgs, call: Call) -> proto.OverloadStatus:
-        """Answer `olp.status`: what is measured and shed."""
         guard = self._guard
         readings = [
             proto.OverloadReading(name, round(one.value, 3), one.threshold, one.unit)
@@ -87,7 +84,6 @@ class OlpAnswers:
         )
 
     async def enable(self, args: NoArgs, call: Call) -> proto.OverloadSwitched:
-        """Answer `olp.enable`: shed what may be shed while the node is overloaded."""
         return await self._switch(True, call)
 
     async def disable(self, args: NoArgs, call: Call) -> proto.OverloadSwitched:

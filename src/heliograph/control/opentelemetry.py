@@ -48,8 +48,6 @@ class Telemetry(Protocol):
 
 
 def methods(part: Telemetry) -> list[Method]:
-    """`opentelemetry.spans`, `.logs`, `.whitelist`, `.set_whitelist`, `.exported`."""
-
     def spans(args: WaitingArgs, call: Call) -> Iterator[list[SpanRow]]:
         return in_slices(_spans(part, args), _length)
 

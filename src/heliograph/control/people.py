@@ -51,14 +51,11 @@ def methods(store: PeopleStore, now_s: Callable[[], int]) -> list[Method]:
 
 
 class UserAnswers:
-    """Answers what is asked of users; owned by the control socket."""
-
     def __init__(self, store: PeopleStore, now_s: Callable[[], int]) -> None:
         self._store = store
         self._now_s = now_s
 
     def revision(self, args: NoArgs, call: Call) -> proto.PeopleRevision:
-        """Answer `people.revision`."""
         return proto.PeopleRevision(_read(lambda: self._store.revision))
 
     def list(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.ManagementUserRow]]:
@@ -80,7 +77,6 @@ class UserAnswers:
         )
 
     async def add(self, args: proto.NewManagementUser, call: Call) -> proto.ManagementUserRow:
-        """Answer `people.user_add`: a user that is on the disk when this is answered."""
         _checked(
             lambda: names.check_username(args.username),
             lambda: names.check_role(args.role, names.USER_ROLES),
@@ -117,7 +113,6 @@ class UserAnswers:
         return _user_row(args.username, await written(self._store.put_user(args.username, record)))
 
     async def delete(self, args: proto.ManagementUserName, call: Call) -> proto.ManagementUserRow:
-        """Answer `people.user_delete`: a user that is gone for good when this is answered."""
         record = self._found(args.username)
         await written(self._store.delete(USER, args.username))
         return _user_row(args.username, record)
@@ -148,7 +143,6 @@ class UserAnswers:
         return proto.PeopleRevision(_read(lambda: self._store.revision))
 
     def sso_logged_in(self, args: proto.SsoLogin, call: Call) -> proto.PeopleRevision:
-        """Answer `people.sso_logged_in`: it stands in the audit."""
         return self.revision(NoArgs(), call)
 
     def _found(self, username: str) -> ManagementUser:
@@ -159,8 +153,6 @@ class UserAnswers:
 
 
 class KeyAnswers:
-    """Answers what is asked of API keys; owned by the control socket."""
-
     def __init__(self, store: PeopleStore, now_s: Callable[[], int]) -> None:
         self._store = store
         self._now_s = now_s
@@ -182,7 +174,6 @@ class KeyAnswers:
         )
 
     async def add(self, args: proto.NewApiKey, call: Call) -> proto.ApiKeyRow:
-        """Answer `people.key_add`: a key that is on the disk when this is answered."""
         _checked(
             lambda: names.check_key_name(args.name),
             lambda: names.check_api_key(args.api_key),
@@ -223,7 +214,6 @@ class KeyAnswers:
         return self._row(args.name, record)
 
     async def delete(self, args: proto.ApiKeyName, call: Call) -> proto.ApiKeyRow:
-        """Answer `people.key_delete`: a key that is gone for good when this is answered."""
         record = self._found(args.name)
         await written(self._store.delete(API_KEY, args.name))
         return self._row(args.name, record)

@@ -20,15 +20,13 @@ class AskedPipeline(Protocol):
         """Its process; None while it does not run."""
 
     @property
-    def file(self) -> str:
-        """Its pipeline file."""
+    def file(self) -> str: ...
 
     @property
     def status_file(self) -> Path:
         """Where its driver writes what its queries do."""
 
-    def statistics(self) -> Mapping[str, int]:
-        """Its counts."""
+    def statistics(self) -> Mapping[str, int]: ...
 
 
 class AskedPipelineTools(Protocol):
@@ -102,7 +100,6 @@ class PipelineAnswers:
         self._process = process
 
     async def status(self, args: NoArgs, call: Call) -> proto.PipelineStatus:
-        """Answer `pipeline.status`: the driver and its queries."""
         process = self._process()
         if process is None:
             return proto.PipelineStatus(False, None, "", "", 0, 0, [], "this node runs no pipeline (pipeline.enable)")

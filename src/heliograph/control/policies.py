@@ -37,7 +37,6 @@ _GROUP_LENGTH: Final = 3  # names of a path before those of the settings: area, 
 def methods(
     validation: SchemaValidation, transformation: MessageTransformation, manager: ConfigManager
 ) -> list[Method]:
-    """`validations.*`, `transformations.*`."""
     trials = _Trials(validation, transformation)
     return [
         *_of(proto.VALIDATIONS, VALIDATIONS, validation, manager),
@@ -79,7 +78,6 @@ class _Trials:
         self._transformation = transformation
 
     async def validate(self, args: policies_proto.PolicyTrial, call: Call) -> policies_proto.ValidationTried:
-        """Answer `validations.dry_run`: what a validation says of a message."""
         return await asyncio.to_thread(self._validate, args)
 
     def _validate(self, args: policies_proto.PolicyTrial) -> policies_proto.ValidationTried:
@@ -102,7 +100,6 @@ class _Trials:
         return policies_proto.ValidationTried(_fault(judgement.problem), _outcome(judgement), checks)
 
     async def transform(self, args: policies_proto.PolicyTrial, call: Call) -> policies_proto.MessageShown:
-        """Answer `transformations.dry_run`: what a transformation makes of a message."""
         return await asyncio.to_thread(self._transform, args)
 
     def _transform(self, args: policies_proto.PolicyTrial) -> policies_proto.MessageShown:

@@ -55,20 +55,17 @@ class RetainedAnswers:
         self._retainer = retainer
 
     def info(self, args: NoArgs, call: Call) -> proto.RetainedInfo:
-        """Answer `retainer.info`: how much is retained."""
         retainer = self._there()
         counts = retainer.statistics()
         streams = retainer.table.topics.stream_count if isinstance(retainer, DiskRetainer) else 0
         return proto.RetainedInfo(len(retainer), counts["retained.bytes"], streams, _storage(retainer), dict(counts))
 
     def topics(self, args: proto.RetainedTopics, call: Call) -> Iterator[Sequence[proto.RetainedRow]]:
-        """Answer `retainer.topics`: the messages of a filter."""
         filters = (args.filter,) if args.filter else _EVERYTHING
         check_filter(filters[0])
         return in_slices(_rows(self._there(), filters, args), _length)
 
     def show(self, args: proto.RetainedTopic, call: Call) -> proto.RetainedMessageRow:
-        """Answer `retainer.show`: one message with its payload."""
         if has_wildcard(args.topic):
             raise RpcError(
                 "bad_arguments", f"{args.topic!r} is a filter, and one topic is shown; `retainer topics` lists"
@@ -106,18 +103,15 @@ class RetainedAnswers:
         return proto.RetainedCleaned(found, deleted)
 
     def reindex(self, args: NoArgs, call: Call) -> proto.RetainedIndex:
-        """Answer `retainer.reindex`: begin to rebuild the index."""
         retainer = self._there()
         retainer.reindex()
         return self.index(args, call)
 
     def index(self, args: NoArgs, call: Call) -> proto.RetainedIndex:
-        """Answer `retainer.index`: how far the index is."""
         retainer = self._there()
         return proto.RetainedIndex(retainer.index_state(), _storage(retainer))
 
     def export(self, args: proto.RetainedTopics, call: Call) -> Iterator[Sequence[proto.RetainedRecord]]:
-        """Answer `retainer.export`: the messages of a filter with all that they have."""
         filters = (args.filter,) if args.filter else _EVERYTHING
         check_filter(filters[0])
         return in_slices(_records(self._there(), filters), lambda row: len(row.payload) + len(row.topic))

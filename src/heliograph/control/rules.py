@@ -90,7 +90,6 @@ class RulesAnswers:
         self._broker = broker
 
     def list(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.RuleRow]]:
-        """Answer `rules.list`: all rules with their counts."""
         return in_slices(self._rows(), lambda row: len(row.topics) * 100 + len(row.last_error))
 
     def _rows(self) -> Iterator[proto.RuleRow | None]:
@@ -99,14 +98,12 @@ class RulesAnswers:
             yield None if rule is None else self._row(rule)
 
     def show(self, args: proto.RuleId, call: Call) -> proto.RuleFacts:
-        """Answer `rules.show`: one rule with its text."""
         rule = self._found(args.id)
         settings = rule.settings
         actions = [action_name(action) for action in settings.actions]
         return proto.RuleFacts(self._row(rule), settings.description, settings.sql, actions, rule.may_block)
 
     def all(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.RuleShown]]:
-        """Answer `rules.all`: all rules with their texts and counts."""
         return in_slices(self._all(), lambda row: len(row.sql) + len(row.actions) + len(row.metadata))
 
     def _all(self) -> Iterator[proto.RuleShown | None]:
@@ -115,11 +112,9 @@ class RulesAnswers:
             yield None if rule is None else _shown(rule)
 
     def one(self, args: proto.RuleId, call: Call) -> proto.RuleShown:
-        """Answer `rules.one`: one rule with its text and counts."""
         return _shown(self._found(args.id))
 
     def reset(self, args: proto.RuleId, call: Call) -> proto.RuleShown:
-        """Answer `rules.reset`: have one count from zero."""
         rule = self._found(args.id)
         rule.counters.reset()
         return _shown(rule)

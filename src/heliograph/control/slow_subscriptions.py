@@ -14,8 +14,6 @@ from heliograph.rpc.methods import Call, Method, NoArgs
 
 
 def methods(slow: Callable[[], SlowSubscriptions]) -> list[Method]:
-    """`slow_subscriptions.list`, `slow_subscriptions.clear`."""
-
     def listed(args: NoArgs, call: Call) -> Iterator[Sequence[SlowSubscriptionRow]]:
         return in_slices((_row(one) for one in slow()), lambda row: len(row.clientid) + len(row.topic))
 

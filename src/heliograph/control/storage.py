@@ -41,8 +41,7 @@ class AskedReader(Protocol):
     def bind(self) -> str:
         """HOST:PORT that it serves on."""
 
-    def samples(self) -> Iterable[Sample]:
-        """Its counts."""
+    def samples(self) -> Iterable[Sample]: ...
 
 
 def methods(
@@ -99,7 +98,6 @@ class StorageAnswers:
         self._reader = reader
 
     async def databases(self, args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.DatabaseRow]]:
-        """Answer `ds.databases`: every database of the node."""
         counts = _by_database(self._samples())
         for asked in self._databases():
             name = asked.database.name
@@ -113,7 +111,6 @@ class StorageAnswers:
             yield [_state_row(name, path, size, problems.get(name, ""), numbers)]
 
     def generations(self, args: proto.DatabaseWanted, call: Call) -> Iterator[Sequence[proto.GenerationRow]]:
-        """Answer `ds.generations`: those of one database."""
         return in_slices(_generation_rows(self._named(args.database)))
 
     def streams(self, args: proto.DatabaseWanted, call: Call) -> Iterator[Sequence[proto.StreamRow]]:
@@ -124,7 +121,6 @@ class StorageAnswers:
         return database_of(self._databases(), name)
 
     def reader(self, args: NoArgs, call: Call) -> proto.ReaderState:
-        """Answer `ds.reader`: the storage reader."""
         reader = self._reader
         if reader is None or not reader.is_enabled:
             return proto.ReaderState(False, None, "", {})

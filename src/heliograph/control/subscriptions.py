@@ -28,7 +28,6 @@ Selector = Callable[[str, str, int, bool], bool]
 
 
 def methods(context: ChannelContext) -> list[Method]:
-    """What can be asked: `subscriptions.list`, `subscriptions.show`, `subscriptions.add`, `subscriptions.del`."""
     answers = SubscriptionsAnswers(context)
     return [
         proto.SUBSCRIPTIONS_LIST.by(answers.list),
@@ -40,8 +39,6 @@ def methods(context: ChannelContext) -> list[Method]:
 
 
 class SubscriptionsAnswers:
-    """Answers what is asked of subscriptions; owned by the control socket."""
-
     def __init__(self, context: ChannelContext) -> None:
         self._context = context
         self._sessions = context.sessions
@@ -61,7 +58,6 @@ class SubscriptionsAnswers:
         return in_slices(self._counted(args))
 
     def show(self, args: ClientId, call: Call) -> Iterator[Sequence[proto.SubscriptionRow]]:
-        """Answer `subscriptions.show`: those of one client."""
         if not self._sessions.knows(args.clientid):
             raise no_client(args.clientid)
         return in_slices(self._rows(proto.SubscriptionsWanted(clientid=args.clientid)), _length)

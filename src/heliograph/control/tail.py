@@ -20,14 +20,11 @@ _TOLD_S: Final = 1.0  # when nothing is taken, what was left out is reported aft
 
 
 def methods(context: ChannelContext) -> list[Method]:
-    """What can be asked: `messages.tail`."""
     answers = TailAnswers(context)
     return [proto.MESSAGES_TAIL.by(answers.tail)]
 
 
 class TailAnswers:
-    """Answers who looks on at messages; owned by the control socket."""
-
     def __init__(self, context: ChannelContext) -> None:
         broker = context.broker
         self._tails = MessageTails(broker.hooks, lambda: int(broker.now_us))

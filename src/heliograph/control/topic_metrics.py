@@ -32,8 +32,6 @@ def methods(counted: TopicMetrics, topics: Callable[[], Sequence[str]], manager:
 
 
 class _Answers:
-    """The handlers of one node."""
-
     def __init__(
         self, counted: TopicMetrics, topics: Callable[[], Sequence[str]], manager: ConfigManager | None
     ) -> None:

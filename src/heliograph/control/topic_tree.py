@@ -36,14 +36,11 @@ def methods(context: ChannelContext, database: Callable[[str], LocalDatabase]) -
 
 
 class TopicTreeAnswers:
-    """Answers what is asked of the tree of topics; owned by the control socket."""
-
     def __init__(self, context: ChannelContext, database: Callable[[str], LocalDatabase]) -> None:
         self._context = context
         self._database = database
 
     def stored(self, args: proto.StoredLevelsWanted, call: Call) -> Iterator[Sequence[proto.StoredLevelRow]]:
-        """Answer `topic_tree.stored`: a page of a level of what is stored."""
         names = _names(args.below, args.after, args.limit)
         if not 1 <= args.recent_s <= _RECENT_S_MAX:
             raise RpcError(BAD_ARGUMENTS, f"recent_s is {args.recent_s}; 1 to {_RECENT_S_MAX} is valid")
@@ -53,14 +50,12 @@ class TopicTreeAnswers:
         return in_slices((None if one is None else _row(one) for one in rows), lambda row: len(row.name))
 
     def state(self, args: proto.StoredLevel, call: Call) -> proto.StoredLevelState:
-        """Answer `topic_tree.state`: whether a level has streams of its own."""
         _check_depth(args.below)
         _, catalog = self._database(args.database).contents()
         has_messages = any(generation.structure.stream_count for generation in catalog.generations())
         return proto.StoredLevelState(is_shared(catalog, args.below), has_messages)
 
     def routed(self, args: proto.RoutedLevelsWanted, call: Call) -> Iterator[Sequence[proto.RoutedLevelRow]]:
-        """Answer `topic_tree.routed`: a page of a level of the filters that have subscriptions."""
         names = _names(args.below, args.after, args.limit)
         return in_slices(self._routed(args.below, names), lambda row: len(row.name))
 

@@ -20,7 +20,6 @@ _LOOKED_MAX: Final = 256  # subscriptions among which groups are looked for
 
 
 def methods(context: ChannelContext) -> list[Method]:
-    """What can be asked: `topics.list`, `topics.show`, `exclusive.list`, `exclusive.delete`."""
     answers = TopicsAnswers(context)
     return [
         proto.TOPICS_LIST.by(answers.list),
@@ -32,18 +31,14 @@ def methods(context: ChannelContext) -> list[Method]:
 
 
 class TopicsAnswers:
-    """Answers what is asked of topics; owned by the control socket."""
-
     def __init__(self, context: ChannelContext) -> None:
         self._context = context
         self._broker = context.broker
 
     def list(self, args: proto.TopicsWanted, call: Call) -> Iterator[Sequence[proto.TopicRow]]:
-        """Answer `topics.list`: every filter that is routed."""
         return in_slices(self._rows(args), _length)
 
     def count(self, args: NoArgs, call: Call) -> proto.SubscriptionsCount:
-        """Answer `topics.count`: how many filters are routed."""
         return proto.SubscriptionsCount(len(self._broker.router.filters))
 
     def show(self, args: proto.TopicName, call: Call) -> Iterator[Sequence[proto.TopicRow]]:
@@ -52,11 +47,9 @@ class TopicsAnswers:
         return in_slices(self._routes(args.topic), _length)
 
     def exclusive(self, args: proto.TopicsWanted, call: Call) -> Iterator[Sequence[proto.ExclusiveRow]]:
-        """Answer `exclusive.list`: every exclusive topic that a client has."""
         return in_slices(self._taken(args.limit))
 
     def release(self, args: proto.TopicName, call: Call) -> proto.ExclusiveRow:
-        """Answer `exclusive.delete`: drop the subscription that holds an exclusive topic."""
         topic = args.topic.removeprefix(EXCLUSIVE_PREFIX)
         holder = self._broker.exclusive.holder(topic)
         if not isinstance(holder, Session):

@@ -28,7 +28,6 @@ _USER_ID_BYTES_MAX: Final = 65_535
 
 
 def methods(store: UserStore, pool: PasswordPool, targets: UserTargets, context: ChannelContext) -> list[Method]:
-    """What can be asked: `users.list`, `show`, `add`, `set`, `delete`, `target`, `prepare`, `import`, `export`."""
     answers = UsersAnswers(store, pool, targets, context)
     return [
         proto.USERS_LIST.by(answers.list),
@@ -44,8 +43,6 @@ def methods(store: UserStore, pool: PasswordPool, targets: UserTargets, context:
 
 
 class UsersAnswers:
-    """Answers what is asked of users; owned by the control socket."""
-
     def __init__(self, store: UserStore, pool: PasswordPool, targets: UserTargets, context: ChannelContext) -> None:
         self._store = store
         self._pool = pool
@@ -58,13 +55,11 @@ class UsersAnswers:
         return in_slices((None if one is None else _row(*one) for one in found), lambda row: len(row.user_id))
 
     def export(self, args: proto.UsersWanted, call: Call) -> Iterator[Sequence[proto.UserData]]:
-        """Answer `users.export`: all that is kept of those that match."""
         return in_slices(
             (None if one is None else _data(*one) for one in self._wanted(args)), lambda row: len(row.user_id)
         )
 
     def show(self, args: proto.UserName, call: Call) -> proto.UserRow:
-        """Answer `users.show`: one user."""
         return _row(args.user_id, self._found(self._group(self._targets.find(args)), args.user_id))
 
     def target(self, args: proto.UsersOf, call: Call) -> proto.UsersTarget:
@@ -76,7 +71,6 @@ class UsersAnswers:
         return _target_row(await self._targets.find_or_make(args, call))
 
     async def add(self, args: proto.NewUser, call: Call) -> proto.UserDone:
-        """Answer `users.add`: a user that is on the disk when this is answered."""
         _check_id(args.user_id)
         target = await self._targets.find_or_make(args, call)
         record = await self._made(target, args.password, args.is_superuser)
@@ -106,7 +100,6 @@ class UsersAnswers:
         return proto.UserDone(_row(args.user_id, record), target.authenticator, disconnected=gone)
 
     async def delete(self, args: proto.UserName, call: Call) -> proto.UserDone:
-        """Answer `users.delete`: a user that is gone for good when this is answered."""
         target = self._targets.find(args)
         group = self._group(target)
         record = self._found(group, args.user_id)
@@ -115,7 +108,6 @@ class UsersAnswers:
         return proto.UserDone(_row(args.user_id, record), target.authenticator, disconnected=gone)
 
     async def take(self, args: proto.UsersImport, call: Call) -> proto.UsersImported:
-        """Answer `users.import`: users of a file that the asker has checked and hashed."""
         target = self._targets.find(args)
         kept = [(one.user_id, _record(one, target)) for one in args.users]
         counts = await written(self._group(target).take(kept, overwrite=True))

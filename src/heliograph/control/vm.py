@@ -96,7 +96,6 @@ class VmAnswers:
         self._asked_cpu_s = 0.0
 
     def load(self, args: NoArgs, call: Call) -> proto.VmLoad:
-        """Answer `vm.load`: what the process uses of its machine."""
         usage, now, cpu_s = resource.getrusage(resource.RUSAGE_SELF), time.monotonic(), _cpu_s()
         percent = 100 * (cpu_s - self._asked_cpu_s) / max(0.001, now - self._asked_at)
         self._asked_at, self._asked_cpu_s = now, cpu_s
@@ -128,7 +127,6 @@ class VmAnswers:
         return proto.VmIo(open_files, most, counts.get("read_bytes", 0), counts.get("write_bytes", 0))
 
     def loop(self, args: NoArgs, call: Call) -> proto.VmLoop:
-        """Answer `vm.loop`: how late ticks came."""
         samples = list(self._loop())
         ticks, before = [], 0
         for sample in samples:
