@@ -252,16 +252,18 @@ class RedisAuthenticatorConfig(AuthenticatorConfig, RedisConnection):
     password_hash_algorithm: PasswordHashAlgorithm = section(PasswordHashAlgorithm, "How the passwords are hashed.")
 
 
+_QUERY: Final = (
+    "What gives the user's row: `password_hash` (or `password`), and if wanted `salt` and `is_superuser`. "
+    "Placeholders are parameters, without quotes."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PostgresqlAuthenticatorConfig(AuthenticatorConfig, PostgresqlConnection):
     maker = "stored_user"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("postgresql"), "postgresql", "Where the users are.")
-    query: str = required(
-        QUERY,
-        "What gives the user's row: `password_hash` (or `password`), and if wanted `salt` and `is_superuser`. "
-        "Placeholders are parameters, without quotes.",
-    )
+    query: str = required(QUERY, _QUERY)
     password_hash_algorithm: PasswordHashAlgorithm = section(PasswordHashAlgorithm, "How the passwords are hashed.")
 
 
@@ -270,11 +272,7 @@ class MysqlAuthenticatorConfig(AuthenticatorConfig, MysqlConnection):
     maker = "stored_user"
     mechanism: str = setting(Choice("password_based"), "password_based", "Which authenticator it is, with `backend`.")
     backend: str = setting(Choice("mysql"), "mysql", "Where the users are.")
-    query: str = required(
-        QUERY,
-        "What gives the user's row: `password_hash` (or `password`), and if wanted `salt` and `is_superuser`. "
-        "Placeholders are parameters, without quotes.",
-    )
+    query: str = required(QUERY, _QUERY)
     password_hash_algorithm: PasswordHashAlgorithm = section(PasswordHashAlgorithm, "How the passwords are hashed.")
 
 

@@ -92,26 +92,24 @@ class RedisSourceConfig(SourceConfig, RedisConnection):
     )
 
 
+_QUERY: Final = (
+    "What gives the rules of a client, a row each in the order in which they are tried: `permission`, `action`, "
+    "`topic`, and if wanted `qos`, `retain` and conditions. Placeholders are parameters, without quotes."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PostgresqlSourceConfig(SourceConfig, PostgresqlConnection):
     maker = "rows_source"
     type: str = setting(Choice("postgresql"), "postgresql", "Which source it is.")
-    query: str = required(
-        QUERY,
-        "What gives the rules of a client, a row each in the order in which they are tried: `permission`, `action`, "
-        "`topic`, and if wanted `qos`, `retain` and conditions. Placeholders are parameters, without quotes.",
-    )
+    query: str = required(QUERY, _QUERY)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MysqlSourceConfig(SourceConfig, MysqlConnection):
     maker = "rows_source"
     type: str = setting(Choice("mysql"), "mysql", "Which source it is.")
-    query: str = required(
-        QUERY,
-        "What gives the rules of a client, a row each in the order in which they are tried: `permission`, `action`, "
-        "`topic`, and if wanted `qos`, `retain` and conditions. Placeholders are parameters, without quotes.",
-    )
+    query: str = required(QUERY, _QUERY)
 
 
 # One line for each kind, in the order of the documents.

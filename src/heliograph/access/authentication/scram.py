@@ -1,5 +1,6 @@
-"""`scram:built_in_database`: clients of MQTT 5 that prove that they know a password without sending it."""
+"""SCRAM: clients of MQTT 5 prove that they know a password without sending it; `scram:built_in_database`."""
 
+from collections.abc import Awaitable
 from typing import Final
 
 from heliograph.access.authentication.interface import Answer, Authenticator, Surroundings
@@ -19,30 +20,31 @@ def make(settings: ScramConfig, surroundings: Surroundings) -> Authenticator:
 
 
 class ScramState:
-    def __init__(self, owner: Authenticator, username: str, exchange: ScramExchange) -> None:
+    """What an attempt keeps of an exchange between its two messages."""
+
+    def __init__(self, owner: Authenticator, username: str, exchange: ScramExchange, grants: Grants) -> None:
         self.owner = owner
         self.username = username
         self.exchange = exchange
+        self.grants = grants
 
 
-class ScramDatabase(Authenticator):
-    """Carries out exchanges of SCRAM with users in the node's own database; owned by its chain."""
+class ScramAuthenticator(Authenticator):
+    """Carries out exchanges of SCRAM; subclasses say where the keys of users are. Owned by its chain."""
 
-    def __init__(self, settings: ScramConfig, surroundings: Surroundings) -> None:
-        super().__init__(ID)
-        self._digest = settings.algorithm
-        self._method = METHODS[settings.algorithm]
-        self._store = surroundings.users
-        self._users = surroundings.users.group(ScramUser, surroundings.chain, ID)
+    def __init__(self, id: str, digest: str) -> None:
+        super().__init__(id)
+        self._digest = digest
+        self._method = METHODS[digest]
 
-    async def start(self) -> None:
-        self._users.open()
+    def begin_exchange(
+        self, client: ClientInfo, attempt: AuthAttempt, first: ClientFirst
+    ) -> Answer | Awaitable[Answer]:
+        """`challenge` the user that a first message names; one that is not known is left to the next authenticator."""
+        raise NotImplementedError
 
-    def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer:
-        """Take the client's first message, or its last one.
-
-        A first message that is not valid, or names no user, is left to the next authenticator.
-        """
+    def authenticate(self, client: ClientInfo, attempt: AuthAttempt) -> Answer | Awaitable[Answer]:
+        """Take the client's first message or its last one; an invalid first one is for the next authenticator."""
         if attempt.method != self._method or attempt.data is None:
             return None
         if isinstance(attempt.state, ScramState):
@@ -51,14 +53,34 @@ class ScramDatabase(Authenticator):
             first = ClientFirst(attempt.data)
         except ScramError:
             return None
-        user = self._users.find(first.username)
-        if user is None or user.digest != self._digest:
-            return None
+        return self.begin_exchange(client, attempt, first)
+
+    def challenge(
+        self, client: ClientInfo, attempt: AuthAttempt, first: ClientFirst, user: ScramUser, grants: Grants
+    ) -> AuthStep:
         if client.username is not None and client.username != first.username:
             return AuthStep(rc.NOT_AUTHORIZED)  # its rights would be those of another user
         exchange = ScramExchange(first, user)
-        attempt.state = ScramState(self, first.username, exchange)
+        attempt.state = ScramState(self, first.username, exchange, grants)
         return AuthStep(rc.CONTINUE_AUTHENTICATION, exchange.server_first)
+
+
+class ScramDatabase(ScramAuthenticator):
+    """Has the keys of users in the node's own database."""
+
+    def __init__(self, settings: ScramConfig, surroundings: Surroundings) -> None:
+        super().__init__(ID, settings.algorithm)
+        self._store = surroundings.users
+        self._users = surroundings.users.group(ScramUser, surroundings.chain, ID)
+
+    async def start(self) -> None:
+        self._users.open()
+
+    def begin_exchange(self, client: ClientInfo, attempt: AuthAttempt, first: ClientFirst) -> Answer:
+        user = self._users.find(first.username)
+        if user is None or user.digest != self._digest:
+            return None
+        return self.challenge(client, attempt, first, user, Grants(user.is_superuser))
 
     def health(self) -> str:
         return self._users.health()
@@ -74,4 +96,4 @@ def _finish(client: ClientInfo, state: ScramState, message: bytes) -> AuthStep:
         return AuthStep(rc.NOT_AUTHORIZED)
     if client.username is None:
         client.username = state.username  # so that it has the rights of its user
-    return AuthStep(rc.SUCCESS, data, Grants(state.exchange.user.is_superuser))
+    return AuthStep(rc.SUCCESS, data, state.grants)

@@ -6,11 +6,10 @@ from typing import Final
 from heliograph.access.templates.template import Template, TemplateError
 from heliograph.access.templates.values import Values
 
+# Dialects: parameters as `?`; as `$1`, `$2`; as `%s`, where the client inserts them (and `%` is written `%%`).
 MYSQL: Final = "mysql"
 POSTGRESQL: Final = "pg"
 FORMAT: Final = "format"
-DIALECTS: Final = (MYSQL, POSTGRESQL, FORMAT)
-"""Parameters as `?`; as `$1`, `$2`; as `%s`, where the client inserts them (and `%` is written `%%`)."""
 
 _QUOTES: Final = "'\"`"
 _COMMENT_ENDS: Final = {"-- ": "\n", "#": "\n", "/*": "*/"}
