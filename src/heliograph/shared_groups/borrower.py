@@ -13,27 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.shared_groups.protocol import (
-    BorrowerId,
-    Disconnect,
-    Grant,
-    GroupName,
-    Invalidate,
-    LeaderConnectResponse,
-    LeaderWanted,
-    Ping,
-    PingResponse,
-    Progress,
-    Revoke,
-    Revoked,
-    RevokeFinished,
-    Saved,
-    Share,
-    Timers,
-    ToBorrower,
-    ToLeader,
-    UpdateProgress,
-)
+from heliograph.shared_groups import protocol as p
+from heliograph.shared_groups.protocol import BorrowerId, GroupName, Progress, Share, Timers, ToBorrower, ToLeader
 
 CONNECTING: Final = "connecting"
 CONNECTED: Final = "connected"
@@ -123,7 +104,7 @@ class Borrower:
         self.group = group
         self.id = id_
         self.status = CONNECTING
-        self.outgoing: list[ToLeader] = [LeaderWanted()]
+        self.outgoing: list[ToLeader] = [p.LeaderWanted()]
         self.events: list[Event] = []
         self._timers = timers
         self._shares: dict[Share, _Held] = {}
@@ -143,21 +124,21 @@ class Borrower:
     def on_message(self, now_us: int, message: ToBorrower) -> None:
         if self.status == ENDED:
             return
-        if isinstance(message, Invalidate):
+        if isinstance(message, p.Invalidate):
             self._invalidate()
-        elif isinstance(message, LeaderConnectResponse):
+        elif isinstance(message, p.LeaderConnectResponse):
             self._on_connected(now_us)
         elif self.status == CONNECTING:
             return
-        elif isinstance(message, Saved):
+        elif isinstance(message, p.Saved):
             self._on_saved(now_us, message)
-        elif isinstance(message, PingResponse):
+        elif isinstance(message, p.PingResponse):
             self._timeout_us = None
         elif self.status == UNSUBSCRIBING:
             return
-        elif isinstance(message, Grant):
+        elif isinstance(message, p.Grant):
             self._on_grant(now_us, message)
-        elif isinstance(message, Revoke):
+        elif isinstance(message, p.Revoke):
             self._on_revoke(now_us, message)
         else:
             self._on_revoked(message)
@@ -204,7 +185,7 @@ class Borrower:
                 held.progress = reached
         self._sequence += 1
         held_ones = {share: (held.number, held.progress) for share, held in self._shares.items()}
-        self.outgoing.append(Disconnect(self._sequence, held_ones))
+        self.outgoing.append(p.Disconnect(self._sequence, held_ones))
         self._end()
         return self._sequence
 
@@ -217,7 +198,7 @@ class Borrower:
         if self.status == CONNECTING:
             if self._find_us <= now_us:
                 self._find_us = now_us + self._timers.find_leader_us
-                self.outgoing.append(LeaderWanted())
+                self.outgoing.append(p.LeaderWanted())
             return
         if self._timeout_us is not None and self._timeout_us <= now_us:
             self._invalidate()
@@ -246,7 +227,7 @@ class Borrower:
             if not self._ready:
                 self._ping(now_us)
 
-    def _on_grant(self, now_us: int, message: Grant) -> None:
+    def _on_grant(self, now_us: int, message: p.Grant) -> None:
         held = self._shares.get(message.share)
         if held is None:
             held = self._shares[message.share] = _Held(message.number, message.progress)
@@ -259,10 +240,10 @@ class Borrower:
         self._fresh[message.share] = held  # the leader has not heard of it
         self._update(now_us)
 
-    def _on_revoke(self, now_us: int, message: Revoke) -> None:
+    def _on_revoke(self, now_us: int, message: p.Revoke) -> None:
         held = self._shares.get(message.share)
         if held is None:  # the grant was lost, so nothing was taken
-            self.outgoing.append(RevokeFinished(message.share, message.number))
+            self.outgoing.append(p.RevokeFinished(message.share, message.number))
         elif held.is_final:
             self._fresh[message.share] = held
             self._update(now_us)
@@ -271,7 +252,7 @@ class Borrower:
             self._revoking[message.share] = held
             self.events.append(Revoking(message.share))
 
-    def _on_revoked(self, message: Revoked) -> None:
+    def _on_revoked(self, message: p.Revoked) -> None:
         held = self._shares.get(message.share)
         if held is not None and held.number == message.number:
             if not held.is_final:
@@ -280,9 +261,9 @@ class Borrower:
             for shares in (self._shares, self._revoking, self._fresh, self._unsaved):
                 shares.pop(message.share, None)
             self.events.append(Forgotten(message.share))
-        self.outgoing.append(RevokeFinished(message.share, message.number))
+        self.outgoing.append(p.RevokeFinished(message.share, message.number))
 
-    def _on_saved(self, now_us: int, message: Saved) -> None:
+    def _on_saved(self, now_us: int, message: p.Saved) -> None:
         self._resend_us = now_us + self._timers.resend_us
         for share in [share for share, held in self._unsaved.items() if held.sequence <= message.sequence]:
             del self._unsaved[share]
@@ -303,7 +284,7 @@ class Borrower:
             held.sequence = self._sequence
         progress = {share: (held.number, held.progress) for share, held in said.items()}
         final = frozenset(share for share, held in said.items() if held.is_final)
-        self.outgoing.append(UpdateProgress(self._sequence, progress, final, is_whole))
+        self.outgoing.append(p.UpdateProgress(self._sequence, progress, final, is_whole))
         if self._resend_us is None or self._resend_us <= now_us:
             self._resend_us = now_us + self._timers.resend_us
         return self._sequence
@@ -312,7 +293,7 @@ class Borrower:
         self._ping_us = now_us + self._timers.ping_us
         if self._timeout_us is None:
             self._timeout_us = now_us + self._timers.ping_timeout_us
-        self.outgoing.append(Ping(self._ready))
+        self.outgoing.append(p.Ping(self._ready))
 
     def _invalidate(self) -> None:
         self._end()

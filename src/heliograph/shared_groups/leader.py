@@ -10,6 +10,7 @@ and with progress to be saved from `take_changes`. What may be granted when:
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from heliograph.shared_groups import protocol as p
 from heliograph.shared_groups.assignments import (
     GRANTING,
     REVOKED,
@@ -22,26 +23,14 @@ from heliograph.shared_groups.progress_ledger import ProgressLedger
 from heliograph.shared_groups.protocol import (
     SHARES_PER_STREAM,
     BorrowerId,
-    Disconnect,
-    Grant,
     GroupName,
-    Invalidate,
-    LeaderConnectResponse,
-    LeaderWanted,
     MessageId,
-    Ping,
-    PingResponse,
     Progress,
-    Revoke,
-    Revoked,
-    RevokeFinished,
-    Saved,
     Share,
     StreamOffer,
     Timers,
     ToBorrower,
     ToLeader,
-    UpdateProgress,
 )
 from heliograph.storage.interface import Position, StreamId
 
@@ -98,23 +87,23 @@ class Leader:
 
     def on_message(self, now_us: int, sender: BorrowerId, message: ToLeader) -> None:
         known = self._assignments.borrowers.get(sender)
-        if isinstance(message, LeaderWanted):
+        if isinstance(message, p.LeaderWanted):
             if known is None:
                 self._assignments.add(sender, now_us)
                 self._has_joined = True
-            self._send(sender, LeaderConnectResponse(self.name))
+            self._send(sender, p.LeaderConnectResponse(self.name))
             return
         if known is None:
-            if not isinstance(message, Disconnect):
-                self._send(sender, Invalidate())
+            if not isinstance(message, p.Disconnect):
+                self._send(sender, p.Invalidate())
             return
         known.heard_us = now_us
-        if isinstance(message, Ping):
+        if isinstance(message, p.Ping):
             self._unbalanced = self._assignments.set_ready(sender, message.ready) or self._unbalanced
-            self._send(sender, PingResponse())
-        elif isinstance(message, UpdateProgress):
+            self._send(sender, p.PingResponse())
+        elif isinstance(message, p.UpdateProgress):
             self._on_progress(now_us, sender, known, message)
-        elif isinstance(message, RevokeFinished):
+        elif isinstance(message, p.RevokeFinished):
             self._on_revoke_finished(known, message)
         else:
             self._take(known, message.progress)
@@ -139,7 +128,7 @@ class Leader:
         for sender, known in list(self._assignments.borrowers.items()):
             if known.heard_us + self._timers.borrower_timeout_us <= now_us:
                 self._lost_count += 1
-                self._send(sender, Invalidate())
+                self._send(sender, p.Invalidate())
                 self._let_go(sender)
         for assignment in self._assignments.moving.values():
             if assignment.due_us <= now_us:
@@ -148,7 +137,7 @@ class Leader:
 
     def resign(self) -> None:
         for borrower in self._assignments.borrowers:
-            self._send(borrower, Invalidate())
+            self._send(borrower, p.Invalidate())
         self._assignments.clear()
 
     # --- what is to be saved
@@ -174,7 +163,7 @@ class Leader:
                 self._open = None
                 self._unbalanced = True
         for borrower, sequence in answers.items():
-            self._send(borrower, Saved(sequence))
+            self._send(borrower, p.Saved(sequence))
 
     # --- what it knows
 
@@ -234,13 +223,13 @@ class Leader:
         share, number = assignment.share, assignment.number
         assignment.due_us = now_us + self._timers.resend_us
         if assignment.status == GRANTING:
-            self._send(assignment.borrower, Grant(share, number, self._ledger.progress(share)))
+            self._send(assignment.borrower, p.Grant(share, number, self._ledger.progress(share)))
         elif assignment.status == REVOKING:
-            self._send(assignment.borrower, Revoke(share, number))
+            self._send(assignment.borrower, p.Revoke(share, number))
         elif assignment.status == REVOKED:
-            self._send(assignment.borrower, Revoked(share, number))
+            self._send(assignment.borrower, p.Revoked(share, number))
 
-    def _on_progress(self, now_us: int, sender: BorrowerId, known: KnownBorrower, message: UpdateProgress) -> None:
+    def _on_progress(self, now_us: int, sender: BorrowerId, known: KnownBorrower, message: p.UpdateProgress) -> None:
         if message.sequence <= known.sequence or not (message.is_whole or message.sequence == known.sequence + 1):
             return  # it was heard, or one before it was not: then it will be said again
         known.sequence = message.sequence
@@ -254,7 +243,7 @@ class Leader:
 
     def _answer(self, borrower: BorrowerId, sequence: int) -> None:
         if not self._ledger.answers_later(borrower, sequence):
-            self._send(borrower, Saved(sequence))
+            self._send(borrower, p.Saved(sequence))
 
     def _take(self, known: KnownBorrower, progress: Mapping[Share, tuple[int, Progress]]) -> None:
         for share, (number, reached) in progress.items():
@@ -268,7 +257,7 @@ class Leader:
                 if reached.is_end:
                     self._open = None
 
-    def _on_revoke_finished(self, known: KnownBorrower, message: RevokeFinished) -> None:
+    def _on_revoke_finished(self, known: KnownBorrower, message: p.RevokeFinished) -> None:
         assignment = known.shares.get(message.share)
         if assignment is not None and assignment.number == message.number:
             self._assignments.free(assignment)
