@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
-from heliograph.session.outbound_aliases import OutboundAliases
+from heliograph.session.mqtt_encoder import OutboundAliases
 from support.cases import cases
 from support.kernel import Kernel, Peer
 from support.options import CHANNEL, LISTENER, SESSION

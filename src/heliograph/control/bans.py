@@ -7,7 +7,7 @@ from typing import Final
 from heliograph.access.bans.ban_list import BanList
 from heliograph.access.bans.ban_table import CLIENTID, KINDS, Ban, BanError
 from heliograph.channel.context import ChannelContext
-from heliograph.channel.kicking import kick
+from heliograph.channel.operator_actions import kick
 from heliograph.control.proto_v1 import bans as proto
 from heliograph.control.slices import in_slices
 from heliograph.rpc.methods import SLICE, Call, Method, RpcError

@@ -6,8 +6,7 @@ from typing import Final
 from heliograph.broker.actions import action_of
 from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext
-from heliograph.channel.keepalive import set_keepalive
-from heliograph.channel.kicking import kick
+from heliograph.channel.operator_actions import kick, set_keepalive
 from heliograph.control.proto_v1 import clients as proto
 from heliograph.control.proto_v1.clients import ClientId, Kicked
 from heliograph.control.sessions import held_session, no_client

@@ -8,7 +8,7 @@ import msgspec
 
 from heliograph.channel.client_listing import ANY, ClientListing, ClientRows, Columns, WantedClients
 from heliograph.channel.context import ChannelContext
-from heliograph.channel.kicking import kick
+from heliograph.channel.operator_actions import kick
 from heliograph.control.checks import plain_address
 from heliograph.control.proto_v1 import clients as proto
 from heliograph.control.sessions import held_session, no_client

@@ -4,9 +4,11 @@
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
+from heliograph.broker.faults import SESSIONS
 from heliograph.broker.pending import Pending
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
@@ -17,7 +19,6 @@ from heliograph.durable_sessions.head import CommitHead, CommittedDatabase
 from heliograph.durable_sessions.inflight import LostInflight
 from heliograph.durable_sessions.loading import SessionLoader
 from heliograph.durable_sessions.lookups import SessionLookups
-from heliograph.durable_sessions.parking import Parking
 from heliograph.durable_sessions.replay import ReplayedDatabase
 from heliograph.durable_sessions.replay_turns import Replays
 from heliograph.durable_sessions.saver import SessionSaver
@@ -80,7 +81,9 @@ class DurableSessions(Durability):
         self._table = table
         self._replays = Replays(messages, settings.batch_size, loop, begin_turn, broker.faults, alarms)
         self._inflight = LostInflight(messages)
-        self._parking = Parking(loop, broker.faults)
+        self._loop = loop
+        self._faults = broker.faults
+        self._parking: deque[DurableSession] = deque()  # what takes turns at it
         self.head = CommitHead(self, messages, broker, self._replays)
         self.saver = SessionSaver(self, state, table, self._inflight, self.head, loop)
         self._journal = journal = self.saver.journal
@@ -195,7 +198,19 @@ class DurableSessions(Durability):
 
     def park(self, session: Session) -> None:
         if isinstance(session, DurableSession):
-            self._parking.add(session)
+            self._parking.append(session)
+            if len(self._parking) == 1:
+                self._loop.call_soon(self._park_some)
+
+    def _park_some(self) -> None:
+        session = self._parking.popleft()
+        try:
+            if not session.park_some():
+                self._parking.append(session)
+        except Exception as error:  # noqa: BLE001 - the others are parked too, whatever it is
+            self._faults.contain(SESSIONS, error)
+        if self._parking:
+            self._loop.call_soon(self._park_some)
 
     def want(self, session: Session) -> None:
         if isinstance(session, DurableSession):

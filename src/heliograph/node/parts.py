@@ -12,7 +12,7 @@ from heliograph.access.backends.node_cache import NodeCache
 from heliograph.access.bans.address_limits import AddressLimitsPart
 from heliograph.access.bans.parts import BansPart, FlappingPart
 from heliograph.broker.pubsub import Broker
-from heliograph.channel.kicking import kick
+from heliograph.channel.operator_actions import kick
 from heliograph.config.settings import Config
 from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart

@@ -14,7 +14,6 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
-from heliograph.session.ending import EndingSessions
 from heliograph.session.known import KnownSessions
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
@@ -27,6 +26,7 @@ EXPIRY_NEVER: Final = 0xFFFFFFFF  # MQTT 5: the session does not expire
 # Each costs some microseconds, and no turn may take long.
 _ENDS_AT_ONCE: Final = 4_000
 _SAVED_ENDS_AT_ONCE: Final = 400  # where they are on the disk
+_SUBSCRIPTIONS_AT_ONCE: Final = 10_000  # of a session that ends; some have a hundred thousand
 
 _END: Final = 0
 _WILL: Final = 1
@@ -46,7 +46,7 @@ class SessionTable:
         self.broker = broker
         self.known = KnownSessions()
         self.wills = Wills(broker)
-        self._ending = EndingSessions(broker.faults)
+        self._ending: list[Session] = []  # those that still have subscriptions
         self._timers: list[tuple[int, int, int, str]] = []
         self.away_max: i64 = 0  # how many may be away before further ones are refused; 0 for any number
         self.durability: Durability | None = None  # see `keep_in`
@@ -220,7 +220,8 @@ class SessionTable:
 
     def expire(self, uptime_us: i64) -> None:
         """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
-        self._ending.go_on()
+        if self._ending:
+            self._drop_subscriptions(self._ending.pop())
         self.broker.expire_waits(uptime_us)
         count_max: i64 = _ENDS_AT_ONCE if self.durability is None else _SAVED_ENDS_AT_ONCE
         count = self.wills.publish_due(uptime_us, count_max)
@@ -268,7 +269,7 @@ class SessionTable:
     def _end(self, session: Session, reason: str) -> None:
         clientid = session.clientid
         # Shared groups are left first: what it holds goes to other members.
-        self._ending.add(session)
+        self._drop_subscriptions(session)
         try:
             session.close()  # 3.1.1 [MQTT-3.1.2-7]
         except Exception as error:  # noqa: BLE001 - the session is gone and its will is published, whatever it is
@@ -280,6 +281,15 @@ class SessionTable:
         else:
             self.broker.counters.sessions_terminated += 1
         self.broker.hooks.run(reason, (clientid,))
+
+    def _drop_subscriptions(self, session: Session) -> None:
+        try:
+            is_done = session.drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE)
+        except Exception as error:  # noqa: BLE001 - its other subscriptions are dropped too, whatever it is
+            self.broker.faults.contain(SESSIONS, error)
+            is_done = not session.subscriptions
+        if not is_done:
+            self._ending.append(session)
 
     def _end_asleep(self, clientid: str) -> None:
         self.known.forget(clientid)
