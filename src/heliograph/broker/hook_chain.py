@@ -282,7 +282,6 @@ class PendingChain(Pending[tuple[str, object]]):
         self._fail(LateAnswerError(f"a callback of {self._point.name} has not answered in time"))
 
     def cancel(self) -> None:
-        """The client is gone: run no callback more."""
         super().cancel()
         self._stop_looking()
         if self._rest is not None:

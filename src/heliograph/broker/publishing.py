@@ -202,7 +202,6 @@ class PendingOutcome(Pending[bool]):
         self._chain.expire()
 
     def cancel(self) -> None:
-        """The publisher is gone, and the message with it."""
         super().cancel()
         self._chain.cancel()
 

@@ -75,7 +75,6 @@ class PendingDecision(Pending[bool]):
         chain.then(self._on_answer)
 
     def then(self, callback: Callable[[bool], None]) -> None:
-        """Call `callback` with the answer, in this call if it is there already."""
         self.is_waited_for = True
         super().then(callback)
 
@@ -224,7 +223,6 @@ class Authorizer(AccessCheck):
         tell(self._broker, self.client, publish_action(qos, retain), topic, DENIED_BY_DEFAULT)
 
     def may_receive(self, topic: str, qos: int) -> bool:
-        """Whether it may have a message that one of its wildcards matched: if it may subscribe to just its topic."""
         if self.client.is_superuser:
             return True
         allowed = self._decide(subscribe_action(qos), self._without_mountpoint(topic), True)
@@ -233,7 +231,6 @@ class Authorizer(AccessCheck):
         return allowed
 
     def may_publish_now(self, message: Message) -> Pending[bool]:
-        """Whether it may publish its will; asked again."""
         decided: Pending[bool] = Pending()
         client, broker = self.client, self._broker
         action = publish_action(message.qos, message.retain)

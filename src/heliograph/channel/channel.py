@@ -228,7 +228,6 @@ class Channel(Conversation):
     # --- called by the reader
 
     def dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
-        """Act on one packet; the most frequent ones first."""
         kind: i64 = data[pos] >> 4
         session, connected = self._session, self._connected
         if session is None or connected is None:

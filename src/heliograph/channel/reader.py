@@ -193,7 +193,6 @@ class Reader(ReaderHandle):
         self.outbox.close_after_flush()  # [MQTT-3.2.2-7] [MQTT-3.14.4-1] [MQTT-3.14.4-2] 3.1.1 [MQTT-3.2.2-5]
 
     def abort(self) -> None:
-        """Close the connection at once: what it was called for raised, and what waits for the peer is lost."""
         self.outbox.abandon()
         self._wire.abort()
 
@@ -232,12 +231,10 @@ class Reader(ReaderHandle):
     # --- pausing
 
     def on_spreading(self) -> None:
-        """One more of its messages is on its way to very many."""
         if self.spreading > _SPREADING_MAX and not self._paused & SPREAD and self.state != CLOSED:
             self.hold(SPREAD)
 
     def on_spread(self) -> None:
-        """All of them have reached their receivers."""
         self.resume(SPREAD)
 
     def on_room(self) -> None:

@@ -242,7 +242,6 @@ class DiskMatches(RetainedMatches):
         return self._done
 
     def next(self) -> Message | None:
-        """The next message; None at the end, or after many that are gone: call again."""
         for _ in range(_LOOKED_MAX):
             if (self._at == len(self._page) or self._changes != self._store.changes) and not self._fill():
                 return None

@@ -216,7 +216,6 @@ class MemoryMatches(RetainedMatches):
         return self._done
 
     def next(self) -> Message | None:
-        """The next message; None at the end, or after many that are gone: call again."""
         for _ in range(_LOOKED_MAX):
             slot = self._next_slot()
             if slot < 0:

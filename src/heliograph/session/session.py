@@ -109,7 +109,6 @@ class Session(Subscriber):
     # --- towards the client
 
     def deliver(self, message: Message, subscription: Subscription) -> None:
-        """Send a message at once if the connection and the window allow it; let it wait otherwise."""
         sender = self.sender
         if subscription.no_local and message.clientid == self.clientid:
             sender.drop(message, "no_local", subscription)  # [MQTT-3.8.3-3]

@@ -241,7 +241,6 @@ class MemberDispatcher(GroupDispatcher):
         self._members.leave_all(session)
 
     def on_room(self, session: Subscriber) -> None:
-        """A client may be sent more: one of those that wait for it has its turn."""
         if not isinstance(session, Session):
             return
         while session.has_room() and (subscription := self._rooms.next(session)) is not None:

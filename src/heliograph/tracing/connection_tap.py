@@ -83,7 +83,6 @@ class ConnectionTap(PacketTap):
 
     @contained
     def on_received(self, packet: bytes) -> None:
-        """Record it; a CONNECT when it is known whose it is."""
         if self.clientid is None and packet[0] >> 4 == CONNECT:
             self._held = packet
             self._taps.connecting = self

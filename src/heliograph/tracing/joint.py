@@ -47,7 +47,6 @@ class Joint(TapSource):
         self._watched_rules: frozenset[str] = frozenset()
 
     def on_connection(self, channel: ChannelHandle, peername: str) -> None:
-        """A connection was accepted: tap it until it is known that no trace is about it."""
         if isinstance(channel, Channel):
             host = host_of(peername)
             self._taps.add(channel, peername, host)

@@ -218,7 +218,6 @@ class WebSocketConnection(ChannelLink, FramedWire):
             self._send_frame(PONG, payload)
 
     def on_close(self, payload: bytes) -> None:
-        """Answer the peer's goodbye, when what came before it is done."""
         self._finish(close_fault(payload))
 
     def on_fault(self, code: int, reason: str) -> None:

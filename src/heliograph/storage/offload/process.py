@@ -73,7 +73,6 @@ class OffloadProcess(ChildProcess):
             await self.stop()
 
     async def stop(self) -> None:
-        """Stop the process, whatever it does."""
         answers, self._reading = self._reading, None  # another process may be started meanwhile
         if answers is not None:
             answers.cancel()

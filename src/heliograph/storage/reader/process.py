@@ -83,7 +83,6 @@ class ReaderProcess(SupervisedProcess):
             self._launched = await launch_reader(self._data_dir, self._bind, self._programs)
 
     async def stop(self) -> None:
-        """End it in order, and wait until it is gone."""
         await super().stop()
         launched, self._launched = self._launched, None
         if launched is not None:
