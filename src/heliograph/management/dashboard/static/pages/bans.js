@@ -1,6 +1,6 @@
 // @ts-check
 /** Who may not connect. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { api, ApiError, path } from "../kernel/api.js";
 import { count, time } from "../kernel/format.js";
 import { useResource } from "../kernel/resource.js";
@@ -45,10 +45,7 @@ export default function BansPage() {
     api.get("banned", { ...query, page: wanted.page, limit: LIMIT }, signal));
   const { kind, about, show, close } = useDialog(bans);
   const mayWrite = may("clients:write");
-  const search = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    setWanted({ ...typed, page: 1 });
-  };
+  const search = submitting(() => setWanted({ ...typed, page: 1 }));
   /** @type {import("../parts/table.js").Column<Api.Ban>[]} */
   const columns = [
     { key: "who", title: texts.who, kind: "code", isHead: true },

@@ -1,6 +1,6 @@
 // @ts-check
 /** Whether a client may do something, and which source and rule decide it. */
-import { html, useEffect, useState } from "../kernel/html.js";
+import { html, submitting, useEffect, useState } from "../kernel/html.js";
 import { api } from "../kernel/api.js";
 import { useAction } from "../kernel/resource.js";
 import { CheckField, Field } from "../parts/field.js";
@@ -32,11 +32,10 @@ const Explain = ({ query }) => {
   useEffect(() => {
     if (form.clientid && form.topic) run(); // a link has asked
   }, []);
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     setAnswer(null);
     run();
-  };
+  });
   const errorOf = (/** @type {string} */ name) => (error?.field === name ? error.message : "");
   return html`
     <${PageHead} title=${texts.title} />

@@ -1,6 +1,6 @@
 // @ts-check
 /** Users of MQTT clients in built-in databases: found, added with what they may do, changed, deleted. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { api, path } from "../kernel/api.js";
 import { useResource } from "../kernel/resource.js";
 import { link, navigate, replaceQuery } from "../kernel/router.js";
@@ -54,10 +54,7 @@ const UsersTable = ({ id, turn }) => {
     api.get(path("authentication/{id}/users", id),
       { like_user_id: wanted.like, page: wanted.page, limit: LIMIT }, signal));
   const { kind, about, show, close } = useDialog(users);
-  const search = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    setWanted({ like: typed, page: 1 });
-  };
+  const search = submitting(() => setWanted({ like: typed, page: 1 }));
   const changeOf = (/** @type {string} */ user) => ({ password = "", is_superuser: isSuperuser = false }) =>
     api.put(path("authentication/{id}/users/{user_id}", id, user),
       { is_superuser: isSuperuser, ...(password ? { password } : {}) });

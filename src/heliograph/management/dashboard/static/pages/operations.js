@@ -1,6 +1,6 @@
 // @ts-check
 /** The operations of the API, from its document: searched, read, tried. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { ask, urlOf } from "../kernel/api.js";
 import { useResource } from "../kernel/resource.js";
 import { replaceQuery } from "../kernel/router.js";
@@ -39,7 +39,7 @@ export default function OperationsPage({ route }) {
     <p>${texts.intro} <a href=${urlOf("openapi.json")}>${texts.json}</a>, <a href=${urlOf("openapi.yaml")}>YAML</a>.</p>
     ${isOff ? html`<${Empty}>${texts.off}<//>` : html`<${Loaded} of=${document}>
       ${(/** @type {ApiDocument} */ data) => html`
-      <form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+      <form class="filters" role="search" onSubmit=${submitting(() => {})}>
         <${Field} label=${texts.search} value=${search} type="search" onInput=${type} />
         <${Field} label=${texts.area} value=${area} onInput=${(/** @type {string} */ value) =>
           replaceQuery({ area: value, search })}

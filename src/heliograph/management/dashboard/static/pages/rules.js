@@ -1,6 +1,6 @@
 // @ts-check
 /** All rules with what became of the messages that they matched. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { api, path } from "../kernel/api.js";
 import { cut } from "../kernel/format.js";
 import { useLive } from "../kernel/live.js";
@@ -31,10 +31,7 @@ export default function RulesPage({ route }) {
     await api.put(path("rules/{id}", rule.id), { ...now, enable: !rule.enable });
     rules.reload();
   });
-  const search = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    replaceQuery({ id: typed });
-  };
+  const search = submitting(() => replaceQuery({ id: typed }));
   /** @type {import("../parts/table.js").Column<Api.RuleObject>[]} */
   const columns = [...columnsOf(live), {
     key: "more", title: texts.more, kind: "actions", isShown: may("rules:write"), show: (rule) => html`

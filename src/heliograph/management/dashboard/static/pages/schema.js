@@ -1,6 +1,6 @@
 // @ts-check
 /** One schema: made, changed, a payload checked against it. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { api, path } from "../kernel/api.js";
 import { useAction, useResource } from "../kernel/resource.js";
 import { link, navigate } from "../kernel/router.js";
@@ -60,10 +60,7 @@ const Settings = ({ row, root, isNew, onSaved }) => {
   const ofWhole = fields[""]; // what names the schema and none of its settings
   const error = save.error && (rest || ofWhole)
     ? { ...save.error, message: [rest, ofWhole].filter(Boolean).join("\n") } : save.error;
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    save.run();
-  };
+  const submit = submitting(() => save.run());
   return html`
     <form class="card" onSubmit=${submit}>
       <fieldset class="bare" disabled=${!may("schemas:write")}>

@@ -1,6 +1,6 @@
 // @ts-check
 /** Subscriptions of all clients: by filter, client and group, or those that get what is published to a topic. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { api } from "../kernel/api.js";
 import { useResource } from "../kernel/resource.js";
 import { replaceQuery } from "../kernel/router.js";
@@ -44,10 +44,7 @@ export default function SubscriptionsPage({ route }) {
 const Search = ({ query }) => {
   const [typed, setTyped] = useState(query);
   const put = (/** @type {string} */ name) => (/** @type {string} */ value) => setTyped({ ...typed, [name]: value });
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    replaceQuery({ ...typed, page: "" });
-  };
+  const submit = submitting(() => replaceQuery({ ...typed, page: "" }));
   return html`
     <form class="filters" role="search" onSubmit=${submit}>
       <${Field} label=${texts.look} value=${typed.look ?? "filter"} onInput=${put("look")} options=${texts.looks} />

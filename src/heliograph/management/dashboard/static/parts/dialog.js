@@ -1,6 +1,6 @@
 // @ts-check
 /** Dialogs: of the browser, so that focus, Esc and what lies behind are as people expect. */
-import { html, useEffect, useId, useRef, useState } from "../kernel/html.js";
+import { html, submitting, useEffect, useId, useRef, useState } from "../kernel/html.js";
 import { useAction } from "../kernel/resource.js";
 import { ErrorNote, tell } from "./notice.js";
 import texts from "../texts/en/everywhere.js";
@@ -29,6 +29,35 @@ export const Dialog = ({ title, onClose, children, canClose = true, isWide = fal
     </dialog>`;
 };
 
+/** @typedef {import("../kernel/resource.js").Failure} Failure */
+
+/**
+ * A form in a dialog, which closes when what it does has succeeded.
+ * @param {{ title: string, action: string, act: () => Promise<unknown>, onClose: (isDone: boolean) => void,
+ *   canAct?: boolean, isDangerous?: boolean, isWide?: boolean, class?: string,
+ *   isShown?: (error: Failure) => boolean, children: (error: Failure | null) => unknown }} props
+ *   `children`: what stands above the buttons; `isShown`: whether an error stands nowhere there, but below.
+ */
+export const ActDialog = ({ title, action, act, onClose, canAct = true, isDangerous = false, isWide = false,
+  class: look, isShown = () => true, children }) => {
+  const { run, isRunning, error } = useAction(act);
+  const submit = submitting(async () => {
+    if (await run()) onClose(true);
+  });
+  return html`
+    <${Dialog} title=${title} onClose=${() => onClose(false)} isWide=${isWide}>
+      <form class=${look} onSubmit=${submit}>
+        ${children(error)}
+        <${ErrorNote} error=${error && isShown(error) ? error : null} />
+        <footer>
+          <button type="button" onClick=${() => onClose(false)}>${texts.cancel}</button>
+          <button type="submit" class=${isDangerous ? "danger" : "main"} disabled=${isRunning || !canAct}>
+            ${action}</button>
+        </footer>
+      </form>
+    <//>`;
+};
+
 /**
  * Asks before something dangerous, with the name of the thing; where `typed` is set, the user types the name.
  * @param {{ title?: string, text: unknown, action: string, name?: string, typed?: boolean, act: () => Promise<unknown>,
@@ -36,26 +65,14 @@ export const Dialog = ({ title, onClose, children, canClose = true, isWide = fal
  */
 export const ConfirmDialog = ({ action, title = action, text, name = "", typed = false, act, onClose }) => {
   const [said, setSaid] = useState("");
-  const { run, isRunning, error } = useAction(act);
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (await run()) onClose(true);
-  };
   return html`
-    <${Dialog} title=${title} onClose=${() => onClose(false)}>
-      <form onSubmit=${submit}>
-        <p>${text}</p>
-        ${typed && html`<label class="field"><span>${texts.typeName(name)}</span>
-          <input value=${said}
-            onInput=${(/** @type {{ target: HTMLInputElement }} */ event) => setSaid(event.target.value)}
-            autocomplete="off" /></label>`}
-        <${ErrorNote} error=${error} />
-        <footer>
-          <button type="button" onClick=${() => onClose(false)}>${texts.cancel}</button>
-          <button type="submit" class="danger" disabled=${isRunning || (typed && said !== name)}>${action}</button>
-        </footer>
-      </form>
-    <//>`;
+    <${ActDialog} title=${title} action=${action} act=${act} onClose=${onClose} isDangerous
+      canAct=${!typed || said === name}>${() => html`
+      <p>${text}</p>
+      ${typed && html`<label class="field"><span>${texts.typeName(name)}</span>
+        <input value=${said}
+          onInput=${(/** @type {{ target: HTMLInputElement }} */ event) => setSaid(event.target.value)}
+          autocomplete="off" /></label>`}`}<//>`;
 };
 
 /**

@@ -1,6 +1,6 @@
 // @ts-check
 /** A group of settings in a dialog, as a form from their schema; what the node refuses stands beside the settings. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { useAction } from "../kernel/resource.js";
 import { useSeen } from "./changed.js";
 import { Dialog } from "./dialog.js";
@@ -30,10 +30,9 @@ export const SettingsDialog = ({ title, intro, schema, root, initial = {}, prefi
   });
   const { fields, rest } = problemsOf(error, prefix);
   const count = Object.keys(fields).length;
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(async () => {
     if (await run()) onClose(true);
-  };
+  });
   return html`
     <${Dialog} title=${title} onClose=${() => onClose(false)} isWide>
       <form onSubmit=${submit}>

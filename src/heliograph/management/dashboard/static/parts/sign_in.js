@@ -1,6 +1,6 @@
 // @ts-check
 /** Who logs in: the first user by the token of the log, then by name and password, or by single sign-on. */
-import { html, useEffect, useState } from "../kernel/html.js";
+import { html, submitting, useEffect, useState } from "../kernel/html.js";
 import { api, urlOf } from "../kernel/api.js";
 import { logIn, session, setUp } from "../kernel/session.js";
 import { useAction, useResource } from "../kernel/resource.js";
@@ -47,7 +47,7 @@ const LogInForm = ({ name = "" }) => {
   const { run, isRunning, error } = useAction(() => logIn(username, password, code));
   const [needsCode, setNeedsCode] = useState(false);
   useEffect(() => { if (error?.code === "BAD_MFA_TOKEN") setNeedsCode(true); }, [error]);
-  const submit = (/** @type {Event} */ event) => { event.preventDefault(); run(); };
+  const submit = submitting(run);
   return html`
     <form class="stack" onSubmit=${submit}>
       <${Field} label=${texts.username} value=${username} onInput=${setUsername} isRequired autocomplete="username"
@@ -67,7 +67,7 @@ const SetUpForm = () => {
   const [password, setPassword] = useState("");
   const { run, isRunning, error } = useAction(() => setUp(token.trim(), username, password));
   const errorOf = (/** @type {string} */ name) => (error?.field === name ? error.message : "");
-  const submit = (/** @type {Event} */ event) => { event.preventDefault(); run(); };
+  const submit = submitting(run);
   return html`
     <form class="stack" onSubmit=${submit}>
       <p>${texts.first}</p>

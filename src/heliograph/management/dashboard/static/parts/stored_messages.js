@@ -1,6 +1,6 @@
 // @ts-check
 /** Stored messages of which one is chosen, to try something on it. */
-import { html, useState } from "../kernel/html.js";
+import { html, submitting, useState } from "../kernel/html.js";
 import { api, path } from "../kernel/api.js";
 import { bytes, cut, time } from "../kernel/format.js";
 import { useAction } from "../kernel/resource.js";
@@ -65,10 +65,7 @@ export const StoredMessages = ({ filter, isBusy, takesBytes = false, onUse }) =>
     if (message.text === null && !takesBytes) throw new Error(texts.notText);
     await onUse(message);
   });
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    search.run();
-  };
+  const submit = submitting(() => search.run());
   const isUsable = (/** @type {SeenMessage} */ { text, payload_bytes }) =>
     (takesBytes || text !== null) && payload_bytes <= USED_BYTES;
   /** @type {import("./table.js").Column<SeenMessage>[]} */

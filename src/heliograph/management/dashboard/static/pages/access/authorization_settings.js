@@ -1,6 +1,6 @@
 // @ts-check
 /** What holds beside the sources: where no rule fits, what happens to who is denied, what is remembered. */
-import { html, useMemo, useState } from "../../kernel/html.js";
+import { html, submitting, useMemo, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
@@ -54,10 +54,7 @@ const SettingsCard = ({ root, settings, onSaved }) => {
   });
   const { fields, rest } = problemsOf(save.error, ["authorization"]);
   const mayWrite = may("authorization:write");
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    save.run();
-  };
+  const submit = submitting(() => save.run());
   return html`
     ${mayWrite && html`<p class="actions tools"><button type="button" disabled=${clean.isRunning}
       onClick=${() => clean.run()}>${texts.clean}</button></p>`}

@@ -1,6 +1,6 @@
 // @ts-check
 /** A new user with what the user may do, in one step: what the node still needs for that is told first, and made. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { link } from "../../kernel/router.js";
 import { Dialog } from "../../parts/dialog.js";
@@ -25,13 +25,12 @@ export const NewUserDialog = ({ id, onDone, onClose }) => {
   const put = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setForm((/** @type {typeof form} */ old) => ({ ...old, [name]: value }));
   const { run, isRunning, error } = useAction(() => addUser(user, id, owner));
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(async () => {
     if (!await run()) return;
     tell(texts.added(form.name));
     onDone();
     onClose();
-  };
+  });
   const rules = rulesFor(user);
   const isOfName = error?.code === "ALREADY_EXISTS";
   const wrong = error?.field === "user_id" || isOfName ? error.message : "";

@@ -1,6 +1,6 @@
 // @ts-check
 /** The rules that the node keeps: of user names, of client ids, of all clients. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { own } from "../../kernel/own.js";
 import { useAction, useResource } from "../../kernel/resource.js";
@@ -62,10 +62,7 @@ const Owners = ({ kind }) => {
   const owners = useResource(JSON.stringify([kind, wanted]), (signal) => load(kind, wanted.like, wanted.page, signal));
   const dialog = useDialog({ data: owners.data?.rows, reload: owners.reload });
   const mayWrite = may("authorization:write");
-  const search = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    setWanted({ like, page: 1 });
-  };
+  const search = submitting(() => setWanted({ like, page: 1 }));
   /** @type {import("../../parts/table.js").Column<Owner>[]} */
   const columns = [
     { key: "name", title: texts.name[kind], kind: "code", isHead: true },

@@ -2,10 +2,8 @@
 /** The rules of a user name, a client id or all clients: each with what it allows or denies. */
 import { html, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
-import { useAction } from "../../kernel/resource.js";
-import { Dialog } from "../../parts/dialog.js";
+import { ActDialog } from "../../parts/dialog.js";
 import { Field } from "../../parts/field.js";
-import { ErrorNote } from "../../parts/notice.js";
 import everywhere from "../../texts/en/everywhere.js";
 import shared from "../../texts/en/access.js";
 
@@ -18,6 +16,7 @@ const QOS = [[0, 1, 2], [0], [1], [2], [0, 1], [0, 2], [1, 2]].map((levels) => l
 
 /**
  * @typedef {Api.BuiltInRule} Rule
+ * @typedef {import("../../kernel/resource.js").Failure} Failure
  * @typedef {{ name: string, rules: Rule[] }} Owner
  */
 
@@ -49,24 +48,15 @@ const save = (kind, name, isNew, rules) => {
 export const RulesDialog = ({ kind, owner, onClose }) => {
   const [name, setName] = useState(owner?.name ?? "");
   const [rules, setRules] = useState(owner?.rules ?? [NEW]);
-  const { run, isRunning, error } = useAction(() => save(kind, name, !owner, rules));
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (await run()) onClose(true);
-  };
-  const told = error?.code === "ALREADY_EXISTS" ? texts.exists(name) : "";
+  const isExisting = (/** @type {Failure | null} */ error) => error?.code === "ALREADY_EXISTS";
   return html`
-    <${Dialog} title=${owner ? texts.title(owner.name) : texts.add[kind]} onClose=${() => onClose(false)} isWide>
-      <form onSubmit=${submit}>
-        <p class="quiet">${texts.intro}</p>
-        ${!owner && kind !== "all" && html`<${Field} label=${texts.name[kind]} value=${name} onInput=${setName}
-          isRequired error=${told} autocomplete="off" />`}
-        <${RuleRows} rules=${rules} setRules=${setRules} />
-        <${ErrorNote} error=${told ? null : error} />
-        <footer><button type="button" onClick=${() => onClose(false)}>${everywhere.cancel}</button>
-          <button type="submit" class="main" disabled=${isRunning}>${everywhere.save}</button></footer>
-      </form>
-    <//>`;
+    <${ActDialog} title=${owner ? texts.title(owner.name) : texts.add[kind]} action=${everywhere.save}
+      act=${() => save(kind, name, !owner, rules)} onClose=${onClose} isWide
+      isShown=${(/** @type {Failure} */ error) => !isExisting(error)}>${(/** @type {Failure | null} */ error) => html`
+      <p class="quiet">${texts.intro}</p>
+      ${!owner && kind !== "all" && html`<${Field} label=${texts.name[kind]} value=${name} onInput=${setName}
+        isRequired error=${isExisting(error) ? texts.exists(name) : ""} autocomplete="off" />`}
+      <${RuleRows} rules=${rules} setRules=${setRules} />`}<//>`;
 };
 
 /** @param {{ rules: Rule[], setRules: (rules: Rule[]) => void }} props */

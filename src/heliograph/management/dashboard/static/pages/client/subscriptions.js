@@ -1,6 +1,6 @@
 // @ts-check
 /** The subscriptions of a client, of which there may be many thousands; some are made and removed on its behalf. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { cut } from "../../kernel/format.js";
 import { useResource } from "../../kernel/resource.js";
@@ -34,10 +34,7 @@ export const SubscriptionsTab = ({ id, client, turn, reload }) => {
     await api.post(path("clients/{clientid}/unsubscribe", id), { topic });
     tell(texts.removed(cut(topic, 60)));
   };
-  const search = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    setWanted({ filter: typed, page: 1 });
-  };
+  const search = submitting(() => setWanted({ filter: typed, page: 1 }));
   return html`
     <form class="filters" role="search" onSubmit=${search}>
       <${Field} label=${texts.filter} hint=${texts.searchHint} value=${typed} onInput=${setTyped} type="search" />

@@ -1,6 +1,6 @@
 // @ts-check
 /** What clients are looked for: as fields, as the page's address, and as the API's parameters. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { own } from "../../kernel/own.js";
 import { useResource } from "../../kernel/resource.js";
@@ -28,10 +28,7 @@ export const ClientFilters = ({ query, onSearch }) => {
   const [typed, setTyped] = useState(query);
   const listeners = useResource("listeners", loadListeners);
   const put = (/** @type {string} */ name) => (/** @type {string} */ value) => setTyped({ ...typed, [name]: value });
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    onSearch(Object.fromEntries(NAMES.map((name) => [name, typed[name] ?? ""])));
-  };
+  const submit = submitting(() => onSearch(Object.fromEntries(NAMES.map((name) => [name, typed[name] ?? ""]))));
   const any = { value: "", label: texts.any };
   return html`
     <form class="filters" role="search" onSubmit=${submit}>

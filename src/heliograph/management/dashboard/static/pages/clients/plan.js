@@ -1,6 +1,6 @@
 // @ts-check
 /** Many clients kicked or banned: first which and how many, then just those. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { Dialog } from "../../parts/dialog.js";
@@ -29,10 +29,9 @@ export const PlanDialog = ({ verb, query, onClose }) => {
 const PlanForm = ({ verb, plan, onClose }) => {
   const [ban, setBan] = useState({ reason: "", lasts: "", kick: true });
   const { run, isRunning, error } = useAction(() => (verb === "kick" ? kick(plan) : banAll(plan, ban)));
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(async () => {
     if (await run()) onClose(true);
-  };
+  });
   return html`
     <form onSubmit=${submit}>
       <p>${verb === "kick" ? texts.kickPlan(plan.count) : texts.banPlan(plan.count)}</p>

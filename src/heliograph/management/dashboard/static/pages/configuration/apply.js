@@ -3,7 +3,7 @@
  * A change before it is made: what it does, what hides it, for how long; and what happened when somebody else was
  * first.
  */
-import { html, useEffect } from "../../kernel/html.js";
+import { html, submitting, useEffect } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { Dialog } from "../../parts/dialog.js";
@@ -55,13 +55,12 @@ export const ApplyDialog = ({ changes, state, reload, onErrors, onApplied, onLea
   useEffect(() => onErrors(error ? problemsOf(error).fields : {}), [error]);
   const hidden = (plan.data?.settings ?? []).filter((one) =>
     one.shadowed_by).map((one) => one.path);
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(async () => {
     if (!await change.run()) return;
     onApplied();
     reload();
     onClose();
-  };
+  });
   const isReady = plan.data && !plan.error && plan.data.settings.length > 0 && hidden.length === 0;
   return html`
     <${Dialog} title=${texts.plan} onClose=${onClose} isWide>

@@ -1,6 +1,6 @@
 // @ts-check
 /** The revisions that are kept: what each has otherwise than now, its text, and the way back to it. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { time } from "../../kernel/format.js";
 import { useAction, useResource } from "../../kernel/resource.js";
@@ -82,10 +82,9 @@ const GoBack = ({ number, state, isTrial, onDone }) => {
       { number, revision: state.revision, ...termsOf(terms) });
     tell(done.confirm_until ? trial.onTrial(done.revision) : trial.applied(done.revision));
   });
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(async () => {
     if (await run()) onDone();
-  };
+  });
   return html`<form onSubmit=${submit}><p>${texts.goBackTold(number)}</p><${Terms} terms=${terms} />
     <${ErrorNote} error=${error} />
     <footer><button type="submit" class="danger" disabled=${isRunning}>

@@ -7,7 +7,7 @@ import { link } from "../../kernel/router.js";
 import { may } from "../../kernel/session.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { useSeen } from "../../parts/changed.js";
-import { ConfirmDialog, Dialog } from "../../parts/dialog.js";
+import { ActDialog, ConfirmDialog } from "../../parts/dialog.js";
 import { CheckField, Field } from "../../parts/field.js";
 import { Empty, ErrorNote, Loaded, tell } from "../../parts/notice.js";
 import { Table } from "../../parts/table.js";
@@ -73,37 +73,34 @@ export const SlowSubscriptions = () => {
 
 const MEASURED = ["whole", "internal", "response"].map((value) => ({ value, label: texts.measured[value] }));
 
+const FIELDS = ["threshold", "expire_interval", "top_k_num", "stats_type"];
+
+/** @typedef {import("../../kernel/resource.js").Failure} Failure */
+
 /** @param {{ settings: Api.SlowSubscriptionSettings, onClose: (done: string) => void }} props */
 const Settings = ({ settings, onClose }) => {
   const [form, setForm] = useState(settings);
   const seen = useSeen(settings);
   const set = (/** @type {string} */ name) => (/** @type {unknown} */ value) =>
     setForm((old) => ({ ...old, [name]: value }));
-  const { run, isRunning, error } = useAction(async () => {
+  const act = async () => {
     seen.check(await api.get("slow_subscriptions/settings"));
     await api.put("slow_subscriptions/settings", { ...form, top_k_num: Number(form.top_k_num) });
-  });
-  const of = (/** @type {string} */ name) => (error?.field?.endsWith(name) ? error.message : undefined);
-  const isBeside = ["threshold", "expire_interval", "top_k_num", "stats_type"].some(of);
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (await run()) onClose(texts.saved);
   };
+  const of = (/** @type {Failure | null} */ error, /** @type {string} */ name) =>
+    (error?.field?.endsWith(name) ? error.message : undefined);
   return html`
-    <${Dialog} title=${texts.settings} onClose=${() => onClose("")}>
-      <form onSubmit=${submit}>
-        <${CheckField} label=${texts.enable} value=${form.enable} onInput=${set("enable")} />
-        <${Field} label=${texts.threshold} hint=${texts.thresholdHint} value=${form.threshold}
-          onInput=${set("threshold")} error=${of("threshold")} isRequired />
-        <${Field} label=${texts.expires} hint=${texts.expiresHint} value=${form.expire_interval}
-          onInput=${set("expire_interval")} error=${of("expire_interval")} isRequired />
-        <${Field} label=${texts.most} type="number" min="1" max="1000" value=${form.top_k_num}
-          onInput=${set("top_k_num")} error=${of("top_k_num")} isRequired />
-        <${Field} label=${texts.measuredAs} options=${MEASURED} value=${form.stats_type} onInput=${set("stats_type")}
-          error=${of("stats_type")} />
-        <${ErrorNote} error=${isBeside ? null : error} />
-        <footer><button type="button" onClick=${() => onClose("")}>${everywhere.cancel}</button>
-          <button type="submit" class="main" disabled=${isRunning}>${everywhere.save}</button></footer>
-      </form>
-    <//>`;
+    <${ActDialog} title=${texts.settings} action=${everywhere.save} act=${act}
+      onClose=${(/** @type {boolean} */ isDone) => onClose(isDone ? texts.saved : "")}
+      isShown=${(/** @type {Failure} */ error) => !FIELDS.some((name) => of(error, name))}>
+      ${(/** @type {Failure | null} */ error) => html`
+      <${CheckField} label=${texts.enable} value=${form.enable} onInput=${set("enable")} />
+      <${Field} label=${texts.threshold} hint=${texts.thresholdHint} value=${form.threshold}
+        onInput=${set("threshold")} error=${of(error, "threshold")} isRequired />
+      <${Field} label=${texts.expires} hint=${texts.expiresHint} value=${form.expire_interval}
+        onInput=${set("expire_interval")} error=${of(error, "expire_interval")} isRequired />
+      <${Field} label=${texts.most} type="number" min="1" max="1000" value=${form.top_k_num}
+        onInput=${set("top_k_num")} error=${of(error, "top_k_num")} isRequired />
+      <${Field} label=${texts.measuredAs} options=${MEASURED} value=${form.stats_type} onInput=${set("stats_type")}
+        error=${of(error, "stats_type")} />`}<//>`;
 };

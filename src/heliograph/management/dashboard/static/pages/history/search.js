@@ -1,6 +1,6 @@
 // @ts-check
 /** Stored messages of a topic filter, a client and a stretch of time, page after page. */
-import { html, useMemo, useState } from "../../kernel/html.js";
+import { html, submitting, useMemo, useState } from "../../kernel/html.js";
 import { api, urlOf } from "../../kernel/api.js";
 import { bytes, cut, time } from "../../kernel/format.js";
 import { useResource } from "../../kernel/resource.js";
@@ -39,11 +39,10 @@ export const MessageSearch = ({ route }) => {
       max_payload_bytes: LINE_BYTES }, signal));
   const change = (/** @type {Record<string, string>} */ more) =>
     setTyped((old) => ({ ...old, ...more }));
-  const search = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const search = submitting(() => {
     setTurn(turn + 1);
     replaceQuery({ ...typed, topic: typed.topic || "#" });
-  };
+  });
   const span = asked.span === "custom" ? texts.between(asked.from && time(asked.from), asked.until && time(asked.until))
     : texts.spans[asked.span];
   const field = page.error?.field;

@@ -1,6 +1,6 @@
 // @ts-check
 /** One connector, or one action: a form of its type, tested before it is saved. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useLive } from "../../kernel/live.js";
 import { own, recordOf } from "../../kernel/own.js";
@@ -96,11 +96,10 @@ const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
     setDraft({});
     setTested(false);
   };
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     test.clear();
     save.run();
-  };
+  });
   const isReadOnly = !may(`${kind}:write`);
   const { connector: _, resource_opts, ...properties } = withMeaning(schemaAt(schema, [kind, type, "x"])
     ?? {}).properties ?? {};

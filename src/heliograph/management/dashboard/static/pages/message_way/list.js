@@ -1,6 +1,6 @@
 // @ts-check
 /** The messages that were recorded, the newest first, and what is recorded. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { cut, time } from "../../kernel/format.js";
 import { useAction, useResource } from "../../kernel/resource.js";
@@ -55,10 +55,7 @@ const SearchForm = ({ query, onSearch, error }) => {
   const [topic, setTopic] = useState(query.topic ?? "");
   const [client, setClient] = useState(query.client ?? "");
   const [since, setSince] = useState(query.since ?? "");
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    onSearch({ id: id.trim(), topic, client, since });
-  };
+  const submit = submitting(() => onSearch({ id: id.trim(), topic, client, since }));
   return html`
     <form class="filters" role="search" onSubmit=${submit}>
       <${Field} label=${texts.topic} value=${topic} onInput=${setTopic} type="search" placeholder=${texts.topicHint}

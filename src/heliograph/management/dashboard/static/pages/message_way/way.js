@@ -1,6 +1,6 @@
 // @ts-check
 /** The way of one message: what it was, what became of it, and why a client did not get it. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { bytes, cut, duration, time } from "../../kernel/format.js";
 import { own } from "../../kernel/own.js";
@@ -74,10 +74,7 @@ const publisher = (way) => (way.clientid && may("clients:read")
 /** @param {{ asked: string, answer: string }} props */
 const Ask = ({ asked, answer }) => {
   const [typed, setTyped] = useState(asked);
-  const ask = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    replaceQuery({ client: typed });
-  };
+  const ask = submitting(() => replaceQuery({ client: typed }));
   return html`
     <form class="filters way-ask" onSubmit=${ask}>
       <${Field} label=${texts.ask.label} value=${typed} onInput=${setTyped} type="search"

@@ -1,6 +1,6 @@
 // @ts-check
 /** Where and as whom the client connects. */
-import { html, useEffect } from "../../kernel/html.js";
+import { html, submitting, useEffect } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { useResource } from "../../kernel/resource.js";
 import { useStore } from "../../kernel/store.js";
@@ -26,11 +26,10 @@ export const ConnectionCard = ({ values, set }) => {
     const first = places.data?.find((one) => one.scheme === "wss" || location.protocol === "http:");
     if (!values.url && first) set({ url: urlOf(first) });
   }, [places.data]);
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     if (now.state === "off") connect(values);
     else disconnect();
-  };
+  });
   const isFree = now.state === "off";
   return html`
     <section class="card" aria-labelledby="connection-title">

@@ -1,6 +1,6 @@
 // @ts-check
 /** What the client publishes. */
-import { html } from "../../kernel/html.js";
+import { html, submitting } from "../../kernel/html.js";
 import { useAction } from "../../kernel/resource.js";
 import { useStore } from "../../kernel/store.js";
 import { CheckField, Field } from "../../parts/field.js";
@@ -16,10 +16,9 @@ import texts from "../../texts/en/mqtt_client.js";
 export const PublishCard = ({ values, set }) => {
   const now = useStore(status);
   const { run, isRunning, error } = useAction(() => publish(values));
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(async () => {
     if (await run()) tell(texts.published(values.topic));
-  };
+  });
   return html`
     <section class="card" aria-labelledby="publish-title">
       <h2 id="publish-title">${texts.publish}</h2>

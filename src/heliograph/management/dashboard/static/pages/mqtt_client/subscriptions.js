@@ -1,6 +1,6 @@
 // @ts-check
 /** What the client is subscribed to: each with a colour and, where the user likes, a name. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { useStore } from "../../kernel/store.js";
 import { Field } from "../../parts/field.js";
 import { Table } from "../../parts/table.js";
@@ -27,12 +27,11 @@ export const SubscriptionsCard = () => {
   const [filter, setFilter] = useState("");
   const [qos, setQos] = useState("1");
   const [name, setName] = useState("");
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     subscribe(filter, qos, name);
     setFilter("");
     setName("");
-  };
+  });
   return html`
     <section class="card" aria-labelledby="subscriptions-title">
       <h2 id="subscriptions-title">${texts.subscriptions}</h2>

@@ -1,6 +1,6 @@
 // @ts-check
 /** Asks an operation, as the user who has logged in; what may change something asks before. */
-import { html, useEffect, useRef, useState } from "../../kernel/html.js";
+import { html, submitting, useEffect, useRef, useState } from "../../kernel/html.js";
 import { ask, step } from "../../kernel/api.js";
 import { useAction } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
@@ -44,11 +44,10 @@ export const TryOperation = ({ one, kinds }) => {
     setAnswer({ text: shown(found), ms: performance.now() - began });
   };
   const { run, isRunning, error } = useAction(act);
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     if (method === "get") run();
     else setAsking(true);
-  };
+  });
   if (!may(about["x-scope"] ?? "")) return null;
   return html`
     <form onSubmit=${submit} class="try" aria-label=${texts.tryOf(`${method.toUpperCase()} ${path}`)}>

@@ -1,6 +1,6 @@
 // @ts-check
 /** What the queries would make of the last stored messages. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { cut } from "../../kernel/format.js";
 import { useAction } from "../../kernel/resource.js";
@@ -20,10 +20,7 @@ export const Plan = ({ names }) => {
     setPlans([]);
     setPlans(await api.post("heliograph/pipeline/plan", undefined, { query: { rule, last } }));
   });
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    plan.run();
-  };
+  const submit = submitting(() => plan.run());
   return html`
     <p>${texts.hint}</p>
     <form class="filters" onSubmit=${submit}>

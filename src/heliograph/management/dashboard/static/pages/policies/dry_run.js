@@ -1,6 +1,6 @@
 // @ts-check
 /** A validation or a transformation as it stands in its form, tried on a message that is typed, or on a stored one. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { failureOf, useAction } from "../../kernel/resource.js";
 import { CheckField, Field } from "../../parts/field.js";
@@ -49,11 +49,10 @@ export const DryRun = ({ kind, policy, onFaults }) => {
       throw error;
     }
   });
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     const { username, ...others } = message;
     trial.run(username ? message : others);
-  };
+  });
   return html`
     <${TrialCard} title=${texts.title} hint=${texts.hint} typed=${texts.given} filter=${policy.topics[0] ?? "#"}
       form=${html`<${MessageForm} message=${message} onInput=${setMessage} onSubmit=${submit}

@@ -1,6 +1,6 @@
 // @ts-check
 /** One validation, or one transformation: its form, its counts, and a place to try it. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useLive } from "../../kernel/live.js";
 import { own } from "../../kernel/own.js";
@@ -72,10 +72,7 @@ const PolicyForm = ({ kind, row, isNew, schemas }) => {
     if (isNew) navigate(link(KINDS[kind].page, draft.name));
   });
   const { fields, rest } = problemsOf(save.error, KINDS[kind].place);
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    save.run();
-  };
+  const submit = submitting(() => save.run());
   const isReadOnly = !may("policies:write");
   const parts = { draft, set, fields: tried ?? fields, schemas };
   return html`

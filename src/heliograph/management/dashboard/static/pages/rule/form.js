@@ -1,6 +1,6 @@
 // @ts-check
 /** The settings of a rule, with what the node says of its SQL and a place to try it beside. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useAction } from "../../kernel/resource.js";
 import { link, navigate } from "../../kernel/router.js";
@@ -39,10 +39,7 @@ export const RuleForm = ({ rule, isNew, onSaved }) => {
     onSaved(saved);
   });
   const { fields, rest } = problemsOf(save.error, PLACE);
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    save.run();
-  };
+  const submit = submitting(() => save.run());
   const isReadOnly = !may("rules:write");
   return html`
     <div class="rule">

@@ -1,6 +1,6 @@
 // @ts-check
 /** A rule tried on sample columns, or on a stored message. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api } from "../../kernel/api.js";
 import { useAction } from "../../kernel/resource.js";
 import { Field } from "../../parts/field.js";
@@ -29,10 +29,7 @@ export const RuleTrial = ({ sql }) => {
     setOutput(undefined);
     setOutput(await api.post("rule_test", { sql, context }));
   });
-  const submit = (/** @type {Event} */ submitted) => {
-    submitted.preventDefault();
-    trial.run(contextOf(event, typed));
-  };
+  const submit = submitting(() => trial.run(contextOf(event, typed)));
   const form = event && html`
     <form onSubmit=${submit}>
       ${events.length > 1 && html`<${Field} label=${texts.event} value=${event.event} onInput=${setChosen}

@@ -1,6 +1,6 @@
 // @ts-check
 /** A payload held against a schema. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useAction } from "../../kernel/resource.js";
 import { Field } from "../../parts/field.js";
@@ -19,10 +19,7 @@ export const PayloadCheck = ({ name, type }) => {
     setTold(null);
     setTold(await api.post(path("heliograph/schemas/{name}/check", name), { payload, encoding, message_type }));
   });
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    check.run();
-  };
+  const submit = submitting(() => check.run());
   return html`
     <form class="card" onSubmit=${submit}>
       <h2>${texts.title}</h2>

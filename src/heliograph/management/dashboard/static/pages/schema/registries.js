@@ -2,13 +2,12 @@
 /** Registries of other systems: listed, added, forgotten. */
 import { html, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
-import { useAction, useResource } from "../../kernel/resource.js";
+import { useResource } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
-import { ConfirmDialog, Dialog, useDialog } from "../../parts/dialog.js";
+import { ActDialog, ConfirmDialog, useDialog } from "../../parts/dialog.js";
 import { CheckField, Field } from "../../parts/field.js";
-import { ErrorNote, Loaded } from "../../parts/notice.js";
+import { Loaded } from "../../parts/notice.js";
 import { Table } from "../../parts/table.js";
-import everywhere from "../../texts/en/everywhere.js";
 import schemas from "../../texts/en/schemas.js";
 
 const texts = schemas.registries;
@@ -49,28 +48,15 @@ const AddDialog = ({ onClose }) => {
     username: "", password: "" });
   const set = (/** @type {string} */ field) => (/** @type {unknown} */ value) =>
     setDraft((old) => ({ ...old, [field]: value }));
-  const save = useAction(() => api.post("schema_registry_external",
-    { name, url, auth: hasLogin ? { mechanism: "basic", username, password } : "none" }));
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (await save.run()) onClose(true);
-  };
+  const act = () => api.post("schema_registry_external",
+    { name, url, auth: hasLogin ? { mechanism: "basic", username, password } : "none" });
   return html`
-    <${Dialog} title=${texts.addTitle} onClose=${() => onClose(false)}>
-      <form class="stack" onSubmit=${submit}>
-        <${ErrorNote} error=${save.error} />
-        <${Field} label=${schemas.name} value=${name} onInput=${set("name")} isRequired autocomplete="off" />
-        <${Field} label=${texts.url} value=${url} onInput=${set("url")} isRequired
-          placeholder="http://127.0.0.1:8081" />
-        <${CheckField} label=${texts.login} value=${hasLogin} onInput=${set("hasLogin")} />
-        ${hasLogin && html`<${Field} label=${texts.username} value=${username} onInput=${set("username")} isRequired
-          autocomplete="off" />
-          <${Field} label=${texts.password} value=${password} onInput=${set("password")} type="password" isRequired
-            autocomplete="new-password" />`}
-        <footer>
-          <button type="button" onClick=${() => onClose(false)}>${everywhere.cancel}</button>
-          <button type="submit" class="main" disabled=${save.isRunning}>${texts.add}</button>
-        </footer>
-      </form>
-    <//>`;
+    <${ActDialog} title=${texts.addTitle} action=${texts.add} act=${act} onClose=${onClose} class="stack">${() => html`
+      <${Field} label=${schemas.name} value=${name} onInput=${set("name")} isRequired autocomplete="off" />
+      <${Field} label=${texts.url} value=${url} onInput=${set("url")} isRequired placeholder="http://127.0.0.1:8081" />
+      <${CheckField} label=${texts.login} value=${hasLogin} onInput=${set("hasLogin")} />
+      ${hasLogin && html`<${Field} label=${texts.username} value=${username} onInput=${set("username")} isRequired
+        autocomplete="off" />
+        <${Field} label=${texts.password} value=${password} onInput=${set("password")} type="password" isRequired
+          autocomplete="new-password" />`}`}<//>`;
 };

@@ -1,6 +1,6 @@
 // @ts-check
 /** What is replayed: a rule or SQL, over which stretch of time, with which engine, beside which other rule. */
-import { html, useEffect, useId, useRef, useState } from "../../kernel/html.js";
+import { html, submitting, useEffect, useId, useRef, useState } from "../../kernel/html.js";
 import { api, path } from "../../kernel/api.js";
 import { useResource } from "../../kernel/resource.js";
 import { may } from "../../kernel/session.js";
@@ -52,10 +52,7 @@ export const ReplayForm = ({ rule, isRunning, problem, onRun }) => {
     setDraft((/** @type {typeof draft} */ old) => (old.sql === before ? { ...old, sql: text } : old));
   }, [isKnown, draft.rule, own.data]);
   const wrong = (/** @type {string} */ name) => (problem?.field === name ? problem.message : "");
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    onRun(bodyOf(draft, own.data ?? ""));
-  };
+  const submit = submitting(() => onRun(bodyOf(draft, own.data ?? "")));
   return html`
     <form class="card" onSubmit=${submit}>
       <${Field} label=${texts.rule} value=${draft.rule} onInput=${put("rule")} hint=${texts.ruleHint}

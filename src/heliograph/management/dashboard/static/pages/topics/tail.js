@@ -1,6 +1,6 @@
 // @ts-check
 /** Messages of a filter as they are published. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { cut, time } from "../../kernel/format.js";
 import { link, replaceQuery } from "../../kernel/router.js";
 import { Dialog } from "../../parts/dialog.js";
@@ -25,12 +25,11 @@ export const LiveTail = ({ route }) => {
   const [open, setOpen] = useState(/** @type {Tailed | null} */ (null));
   const tail = useTail(watched, isPaused);
   const isOn = watched !== null && (tail.state === "on" || tail.state === "begins");
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     setPaused(false);
     setWatched(isOn ? null : { filter, rate });
     replaceQuery({ topic: filter });
-  };
+  });
   return html`
     <p class="quiet">${texts.tailIntro}</p>
     <form class="filters" onSubmit=${submit}>

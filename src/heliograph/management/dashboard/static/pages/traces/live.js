@@ -1,6 +1,6 @@
 // @ts-check
 /** A trace that is watched while it is on; the newest records are kept. */
-import { html, useState } from "../../kernel/html.js";
+import { html, submitting, useState } from "../../kernel/html.js";
 import { time } from "../../kernel/format.js";
 import { own } from "../../kernel/own.js";
 import { ErrorNote } from "../../parts/notice.js";
@@ -39,11 +39,10 @@ export const LiveTrace = ({ query }) => {
     payload: query.payload || "hidden",
   });
   const watched = useWatch();
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
+  const submit = submitting(() => {
     const { type, value, payload } = subject;
     watched.begin({ type, value, payload_encode: payload });
-  };
+  });
   return html`
     <p class="quiet">${texts.liveHint}</p>
     <form class="filters" onSubmit=${submit}>
