@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, IntFlag
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
 
@@ -64,6 +64,8 @@ class Column:
             a value that is not known.
         unknown: What the API answers for None.
         answered: What the API answers for a value that is known; None for the value.
+        time_us: How many microseconds the unit of a time has.
+        is_null_if_empty: Whether the API answers null for 0 and for what is empty.
     """
 
     name: str
@@ -74,6 +76,8 @@ class Column:
     field: str = ""
     unknown: object = None
     answered: Callable[[Any], object] | None = None
+    time_us: int = 1
+    is_null_if_empty: bool = False
 
     def of(self, row: object) -> Any:
         """The value of a row."""
@@ -94,11 +98,14 @@ def answers_of(columns: Mapping[str, Column], time_text: Callable[[int], str]) -
     items = []
     for number, (name, column) in enumerate(columns.items()):
         value = f"row.{column.field or column.name}"
-        answered = time_text if column.kind is FactKind.TIME else column.answered
-        if answered is not None or column.unknown is not None:
+        is_time = column.kind is FactKind.TIME
+        answered = time_text if is_time else column.answered
+        if answered is not None or column.unknown is not None or column.is_null_if_empty:
             given |= {f"unknown_{number}": column.unknown, f"answered_{number}": answered}
-            known = "value" if answered is None else f"answered_{number}(value)"
-            value = f"unknown_{number} if (value := {value}) is None else {known}"
+            known = "value" if not is_time or column.time_us == 1 else f"int(value * {column.time_us})"
+            known = known if answered is None else f"answered_{number}({known})"
+            is_unknown = "not (value := {})" if column.is_null_if_empty else "(value := {}) is None"
+            value = f"unknown_{number} if {is_unknown.format(value)} else {known}"
         items.append(f"{name!r}: {value}")
     made: Callable[[object], dict[str, Any]] = eval(
         f"lambda row: {{{', '.join(items)}}}", given
@@ -106,23 +113,60 @@ def answers_of(columns: Mapping[str, Column], time_text: Callable[[int], str]) -
     return made
 
 
-def columns_of(
-    row: type[msgspec.Struct], times: Container[str] = (), table: Container[str] | None = None
-) -> tuple[Column, ...]:
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a field of a row declares beside its name and type: `Annotated[int, Fact(time_us=1)]`.
+
+    Attributes:
+        name: Its key in the API; empty if that is its own name.
+        time_us: How many microseconds its unit has, if it is a time since the epoch; the API has it as text.
+        unknown: What the API answers for None.
+        is_null_if_empty: Whether the API answers null for 0 and for what is empty.
+        is_left_out: Whether the API leaves it out where it would be null.
+        is_shown: Whether the API shows it.
+        answered: What the API answers for a value.
+        answers: The type of that; None for the type of the field.
+    """
+
+    name: str = ""
+    time_us: int = 0
+    unknown: object = None
+    is_null_if_empty: bool = False
+    is_left_out: bool = False
+    is_shown: bool = True
+    answered: Callable[[Any], object] | None = None
+    answers: Any = None
+
+
+_PLAIN: Final = Fact()
+SECOND_US: Final = 1_000_000
+Time = Annotated[int, Fact(time_us=1)]
+"""Microseconds since the epoch."""
+TimeS = Annotated[int, Fact(time_us=SECOND_US)]
+"""Seconds since the epoch."""
+
+
+def fact_of(field: msgspec.structs.FieldInfo) -> tuple[Fact, Any]:
+    """What a field declares, and its type."""
+    kind, *declared = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
+    return next((one for one in declared if isinstance(one, Fact)), _PLAIN), kind
+
+
+def columns_of(row: type[msgspec.Struct], table: Container[str] | None = None) -> tuple[Column, ...]:
     """The fields of a struct as columns of a list of `ctl`.
 
     Args:
-        times: Those in microseconds since the epoch.
         table: Those that a table has by default; None for all.
     """
     return tuple(
         Column(
             one.name,
             one.name.replace("_", " ").capitalize(),
-            FactKind.TIME if one.name in times else _KINDS.get(one.type, FactKind.TEXT),
+            FactKind.TIME if fact.time_us else _KINDS.get(kind, FactKind.TEXT),
             shown=In.LIST | In.TABLE if table is None or one.name in table else In.LIST,
         )
         for one in msgspec.structs.fields(row)
+        for fact, kind in (fact_of(one),)
     )
 
 

@@ -14,13 +14,13 @@ from fastapi.openapi.utils import get_openapi
 from heliograph import __version__
 from heliograph.management.api.areas import AREAS
 from heliograph.management.web.area import BASE, EVENTS, Area
+from heliograph.management.web.rows import ATTRIBUTE
 
 _SCHEMES: Final = {
     "basicAuth": {"type": "http", "scheme": "basic", "description": "An API key and its secret."},
     "bearerAuth": {"type": "http", "scheme": "bearer", "description": "The token of a login."},
 }
 
-_ATTRIBUTE: Final = re.compile(r"^    (\S+): (.+(?:\n     +.+)*)$", re.MULTILINE)
 _BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 
 
@@ -63,7 +63,7 @@ def _tags(areas: Sequence[Area]) -> dict[str, str]:
 def _describe_fields(schema: dict[str, Any]) -> None:
     """Move what a docstring says of attributes to the properties."""
     schema["description"], _, attributes = schema.get("description", "").partition("\n\nAttributes:\n")
-    for name, description in _ATTRIBUTE.findall(attributes):
+    for name, description in ATTRIBUTE.findall(attributes):
         schema["properties"][name]["description"] = " ".join(description.split())
 
 

@@ -1,7 +1,10 @@
 """Alarms: what is asked of them, and answers."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import Fact
 from heliograph.rpc.asks import ACTS, EQUAL, LISTED, OWNER, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -22,8 +25,8 @@ class AlarmRow(msgspec.Struct, frozen=True):
     name: str
     message: str
     details: dict[str, object]
-    activate_at: int
-    deactivate_at: int | None
+    activate_at: Annotated[int, Fact(time_us=1000)]
+    deactivate_at: Annotated[int | None, Fact(time_us=1000, is_left_out=True)]
 
 
 class AlarmName(Args, frozen=True):

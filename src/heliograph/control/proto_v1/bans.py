@@ -1,7 +1,10 @@
 """Bans: what is asked of them, and answers. Names are EMQX's; times are seconds since the epoch."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import SECOND_US, Fact, TimeS
 from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NarrowingArgs
 
@@ -101,8 +104,8 @@ class BanRow(msgspec.Struct, frozen=True):
     who: str
     reason: str
     by: str
-    at: int
-    until: int | None
+    at: TimeS
+    until: Annotated[int | None, Fact(time_us=SECOND_US, unknown="infinity")]
 
 
 class BanMade(msgspec.Struct, frozen=True):

@@ -1,11 +1,22 @@
 """Clients: what is asked of them, and answers. Names are EMQX's; times are microseconds since the epoch."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-from heliograph.control.columns import DETAILED, EVERYWHERE, ON_REQUEST, Column, FactKind, In, or_infinity, or_none
+from heliograph.control.columns import (
+    DETAILED,
+    EVERYWHERE,
+    ON_REQUEST,
+    Column,
+    Fact,
+    FactKind,
+    In,
+    Time,
+    or_infinity,
+    or_none,
+)
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
@@ -102,13 +113,13 @@ class DisconnectRow(msgspec.Struct, frozen=True):
         number: Where it stands among those of all clients since the node started.
     """
 
-    at: int
+    at: Time
     reason: str
-    connected_at: int
+    connected_at: Time
     peername: str
     listener: str
     proto_ver: int
-    number: int = 0
+    number: Annotated[int, Fact(is_shown=False)] = 0
 
 
 class ClientLife(msgspec.Struct, frozen=True, array_like=True):
@@ -340,7 +351,7 @@ class DecisionRow(msgspec.Struct, frozen=True):
     retain: bool
     topic: str
     result: str
-    updated_at: int
+    updated_at: Annotated[int, Fact("updated_time", answered=lambda at_us: at_us // 1000)]
 
 
 class QueueWanted(Args, frozen=True):

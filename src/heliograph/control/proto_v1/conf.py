@@ -1,7 +1,10 @@
 """The configuration of a node: what holds, changes of it, and its revisions."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import SECOND_US, Fact
 from heliograph.rpc.asks import CONFIGURES, EQUAL, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
@@ -91,7 +94,7 @@ class ConfPlanned(msgspec.Struct, frozen=True):
     old: str
     new: str
     how: str
-    shadowed_by: str = ""
+    shadowed_by: Annotated[str, Fact(is_null_if_empty=True)] = ""
 
 
 class ConfOutcome(msgspec.Struct, frozen=True):
@@ -109,7 +112,7 @@ class ConfOutcome(msgspec.Struct, frozen=True):
     settings: tuple[ConfPlanned, ...] = ()
     restart: tuple[str, ...] = ()
     failed: dict[str, str] = msgspec.field(default_factory=dict)
-    confirm_until: float = 0.0
+    confirm_until: Annotated[float, Fact(time_us=SECOND_US, is_null_if_empty=True)] = 0.0
 
 
 class ConfRevisionArgs(Args, frozen=True):
@@ -132,7 +135,7 @@ class ConfRevision(msgspec.Struct, frozen=True):
     """
 
     number: int
-    time: float
+    time: Annotated[float, Fact(time_us=SECOND_US)]
     who: str
     origin: str
     comment: str
@@ -151,8 +154,8 @@ class ConfDifference(msgspec.Struct, frozen=True):
     """One setting that differs between two revisions; empty where a revision does not set it."""
 
     path: str
-    old: str
-    new: str
+    old: Annotated[str, Fact(is_null_if_empty=True)]
+    new: Annotated[str, Fact(is_null_if_empty=True)]
 
 
 class ConfState(msgspec.Struct, frozen=True):
@@ -164,7 +167,7 @@ class ConfState(msgspec.Struct, frozen=True):
     """
 
     revision: int
-    confirm_until: float = 0.0
+    confirm_until: Annotated[float, Fact(time_us=SECOND_US, is_null_if_empty=True)] = 0.0
 
 
 CONF_SHOW = ListAsk("conf.show", ConfShowArgs, ConfSetting, STATE)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from heliograph.control.columns import columns_of
+from heliograph.control.columns import Time, columns_of
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -36,8 +36,8 @@ class DelayedRow(msgspec.Struct, frozen=True):
     bytes: int
     clientid: str
     username: str | None
-    received_at: int
-    expected_at: int
+    received_at: Time
+    expected_at: Time
 
 
 class DelayedPage(Args, frozen=True):
@@ -70,6 +70,5 @@ DELAYED_DELETE = Ask("delayed.delete", DelayedNumber, DelayedRow, OWNER, ACTS)
 
 DELAYED = columns_of(
     DelayedRow,
-    times=("received_at", "expected_at"),
     table=[name for name in DelayedRow.__struct_fields__ if name != "username"],
 )

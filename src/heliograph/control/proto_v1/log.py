@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from heliograph.control.columns import Time
 from heliograph.rpc.asks import ACTS, ONE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -47,7 +48,7 @@ class LogEntryRow(msgspec.Struct, frozen=True):
     """
 
     number: int
-    at: int
+    at: Time
     level: str
     logger: str
     text: str

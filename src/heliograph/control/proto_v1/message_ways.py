@@ -1,7 +1,10 @@
 """What became of messages."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import Fact
 from heliograph.rpc.asks import LISTED, ONE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -51,8 +54,8 @@ class WayRow(msgspec.Struct, frozen=True):
         dropped: How many of them do not get it.
     """
 
-    message_id: str
-    at_us: int
+    message_id: Annotated[str, Fact("id")]
+    at_us: Annotated[int, Fact("at", time_us=1)]
     topic: str
     clientid: str
     qos: int
@@ -136,8 +139,8 @@ class MessageWay(msgspec.Struct, frozen=True):
         retained: Whether it is the retained message of its topic now; empty where it never was.
     """
 
-    message_id: str
-    at_us: int
+    message_id: Annotated[str, Fact("id")]
+    at_us: Annotated[int, Fact("at", time_us=1)]
     topic: str
     clientid: str
     username: str
@@ -177,7 +180,7 @@ class WaysState(msgspec.Struct, frozen=True):
     recorded: int
     missed: int
     stored_bytes: int
-    oldest_us: int
+    oldest_us: Annotated[int, Fact("oldest", time_us=1, is_null_if_empty=True)]
     retention_s: int
 
 

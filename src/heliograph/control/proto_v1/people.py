@@ -1,7 +1,10 @@
 """Users of the HTTP API and API keys: what is asked of them, and answers. Times are seconds since the epoch."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import SECOND_US, Fact, TimeS
 from heliograph.rpc.asks import ACTS, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -159,11 +162,11 @@ class ApiKeyRow(msgspec.Struct, frozen=True):
     name: str
     api_key: str
     role: str
-    description: str
+    description: Annotated[str, Fact("desc")]
     enable: bool
     expired: bool
-    expires: int | None
-    created_at: int
+    expires: Annotated[int | None, Fact("expired_at", time_us=SECOND_US, unknown="infinity")]
+    created_at: TimeS
 
 
 class ApiKeySecrets(msgspec.Struct, frozen=True):

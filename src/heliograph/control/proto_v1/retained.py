@@ -2,7 +2,7 @@
 
 import msgspec
 
-from heliograph.control.columns import columns_of
+from heliograph.control.columns import Time, columns_of
 from heliograph.rpc.asks import ACTS, EQUAL, ONE, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
@@ -62,8 +62,8 @@ class RetainedRow(msgspec.Struct, frozen=True):
     qos: int
     bytes: int
     clientid: str
-    received_at: int
-    expires_at: int
+    received_at: Time
+    expires_at: Time
     msgid: str = ""
     username: str | None = None
 
@@ -148,6 +148,5 @@ RETAINER_IMPORT = Ask("retainer.import", RetainedImport, RetainedImported, STATE
 
 RETAINED = columns_of(
     RetainedRow,
-    times=("received_at", "expires_at"),
     table=("topic", "qos", "bytes", "clientid", "received_at", "expires_at"),
 )

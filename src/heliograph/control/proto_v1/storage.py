@@ -1,7 +1,10 @@
 """Durable storage of a running node: what is asked of it, and answers."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import Fact, Time
 from heliograph.rpc.asks import ONE, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -46,8 +49,8 @@ class GenerationRow(msgspec.Struct, frozen=True):
     shard: int
     generation: int
     layout: str
-    since: int
-    until: int | None
+    since: Time
+    until: Annotated[int | None, Fact(time_us=1)]
     streams: int
     messages: int
     bytes: int
@@ -69,7 +72,7 @@ class StreamRow(msgspec.Struct, frozen=True):
     topics: str
     messages: int
     bytes: int
-    last: int | None
+    last: Annotated[int | None, Fact("last_stored_at", time_us=1)]
 
 
 class StorageSite(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Alarms: what is wrong with a node for longer than a moment."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field
@@ -17,34 +17,19 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.models import Body, Row, Str
-from heliograph.management.web.paging import PageDep, PageMeta, page_of
-from heliograph.management.web.times import NowDep, rfc3339
+from heliograph.management.web.models import Body, Str
+from heliograph.management.web.paging import PageDep, page_of
+from heliograph.management.web.rows import ApiRow
+from heliograph.management.web.times import NowDep
 from heliograph.rpc.methods import RpcError
 
 area = Area("Alarms", "What is wrong for longer than a moment, and what was.")
 
-_US = 1000  # of a millisecond
 _NOT_ACTIVE = "not_found"  # of `alarms.deactivate`
 
 
-class AlarmShown(Row):
-    """An alarm."""
-
-    node: str
-    name: str
-    message: str
-    details: dict[str, Any]
-    duration: int = Field(description="Milliseconds from its begin to its end, or until now")
-    activate_at: str
-    deactivate_at: str | None = Field(None, description="Only of one that has ended")
-
-
-class AlarmPage(Row):
-    """A page of alarms, the newest first."""
-
-    data: list[AlarmShown]
-    meta: PageMeta
+_Duration = Annotated[int, Field(description="Milliseconds from its begin to its end, or until now")]
+_ALARM: Final = ApiRow("AlarmShown", AlarmRow, node=str, duration=_Duration)
 
 
 class AlarmToEnd(Body):
@@ -55,7 +40,7 @@ class AlarmToEnd(Body):
     name: Str = Field(min_length=1, max_length=1000)
 
 
-@area.get("/alarms", scope="alarms:read", response_model=AlarmPage, errors={400: ("BAD_REQUEST",)})
+@area.get("/alarms", scope="alarms:read", answers=_ALARM.page, errors={400: ("BAD_REQUEST",)})
 async def list_alarms(
     nodes: NodesDep,
     now_s: NowDep,
@@ -100,16 +85,6 @@ async def force_deactivate_alarm(body: AlarmToEnd, nodes: NodesDep) -> None:
         raise ApiError(400, "NOT_FOUND", message)
 
 
-def _shown(node: Node, row: AlarmRow, now_s: float) -> dict[str, object]:
+def _shown(node: Node, row: AlarmRow, now_s: float) -> dict[str, Any]:
     until = int(now_s * 1000) if row.deactivate_at is None else row.deactivate_at
-    shown: dict[str, object] = {
-        "node": node.name,
-        "name": row.name,
-        "message": row.message,
-        "details": row.details,
-        "duration": max(0, until - row.activate_at),
-        "activate_at": rfc3339(row.activate_at * _US),
-    }
-    if row.deactivate_at is not None:
-        shown["deactivate_at"] = rfc3339(row.deactivate_at * _US)
-    return shown
+    return _ALARM(row, node=node.name, duration=max(0, until - row.activate_at))

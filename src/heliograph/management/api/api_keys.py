@@ -1,6 +1,6 @@
 """API keys, with which programs call the API. Not for API keys themselves."""
 
-from typing import Annotated, Any
+from typing import Annotated, Final
 
 from fastapi import Response
 from pydantic import Field
@@ -21,9 +21,10 @@ from heliograph.management.api.people import kept
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.models import Body, Bool, Row, Str, Whole
+from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.paging import json_response
-from heliograph.management.web.times import read_time_us, rfc3339
+from heliograph.management.web.rows import ApiRow
+from heliograph.management.web.times import read_time_us
 
 area = Area("API keys", "Keys of programs. A secret is shown once, when its key is made.")
 
@@ -52,32 +53,17 @@ class ApiKeyChangeBody(Body):
     role: Str | None = None
 
 
-class ApiKeyAnswer(Row):
-    """A key without its secret."""
-
-    name: str
-    api_key: str
-    desc: str
-    enable: bool
-    expired: bool
-    expired_at: str
-    created_at: str
-    role: str
+_KEY: Final = ApiRow("ApiKeyAnswer", ApiKeyRow)
+_NEW_KEY: Final = ApiRow("NewApiKeyAnswer", ApiKeyRow, api_secret=str)
 
 
-class NewApiKeyAnswer(ApiKeyAnswer):
-    """A key that was made, with its secret."""
-
-    api_secret: str
-
-
-@area.get("/api_key", scope="api_keys:read", response_model=list[ApiKeyAnswer])
+@area.get("/api_key", scope="api_keys:read", answers=_KEY.rows)
 async def list_api_keys(nodes: NodesDep) -> Response:
     """All keys."""
-    return json_response([_shown(row) for row in await nodes.own.rows(PEOPLE_KEYS())])
+    return json_response([_KEY(row) for row in await nodes.own.rows(PEOPLE_KEYS())])
 
 
-@area.post("/api_key", scope="api_keys:write", errors={400: ("BAD_REQUEST",)}, response_model=NewApiKeyAnswer)
+@area.post("/api_key", scope="api_keys:write", errors={400: ("BAD_REQUEST",)}, answers=_NEW_KEY.one)
 async def add_api_key(body: NewApiKeyBody, nodes: NodesDep) -> Response:
     """Make a key; the answer is the only one that has its secret."""
     secret = new_secret()
@@ -91,17 +77,17 @@ async def add_api_key(body: NewApiKeyBody, nodes: NodesDep) -> Response:
         _expires(body.expired_at) or None,
     )
     row = await kept(nodes.own.ask(PEOPLE_KEY_ADD(wanted)))
-    response = json_response({**_shown(row), "api_secret": secret})
+    response = json_response(_NEW_KEY(row, api_secret=secret))
     response.headers["cache-control"] = "no-store"
     return response
 
 
-@area.get("/api_key/{name}", scope="api_keys:read", errors={404: ("NOT_FOUND",)}, response_model=ApiKeyAnswer)
+@area.get("/api_key/{name}", scope="api_keys:read", errors={404: ("NOT_FOUND",)}, answers=_KEY.one)
 async def get_api_key(name: str, nodes: NodesDep) -> Response:
     """One key."""
     for row in await nodes.own.rows(PEOPLE_KEYS()):
         if row.name == name:
-            return json_response(_shown(row))
+            return json_response(_KEY(row))
     raise ApiError(404, "NOT_FOUND", f"there is no API key {name[:256]!r}")
 
 
@@ -109,13 +95,13 @@ async def get_api_key(name: str, nodes: NodesDep) -> Response:
     "/api_key/{name}",
     scope="api_keys:write",
     errors={400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)},
-    response_model=ApiKeyAnswer,
+    answers=_KEY.one,
 )
 async def change_api_key(name: str, body: ApiKeyChangeBody, nodes: NodesDep) -> Response:
     """Change a key; its secret stays."""
     expires = None if body.expired_at is None else _expires(body.expired_at)
     wanted = ApiKeyChange(name, body.role, body.desc, body.enable, expires)
-    return json_response(_shown(await kept(nodes.own.ask(PEOPLE_KEY_SET(wanted)))))
+    return json_response(_KEY(await kept(nodes.own.ask(PEOPLE_KEY_SET(wanted)))))
 
 
 @area.delete("/api_key/{name}", scope="api_keys:write", errors={404: ("NOT_FOUND",)})
@@ -136,16 +122,3 @@ def _expires(value: str | int | None) -> int:
     if not 0 < seconds <= _YEAR_9999_S:
         raise ApiError(400, "BAD_REQUEST", f"expired_at: found {str(value)[:100]}; {_EXPIRED_AT} is valid")
     return seconds
-
-
-def _shown(row: ApiKeyRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "api_key": row.api_key,
-        "desc": row.description,
-        "enable": row.enable,
-        "expired": row.expired,
-        "expired_at": "infinity" if row.expires is None else rfc3339(row.expires * _SECOND_US),
-        "created_at": rfc3339(row.created_at * _SECOND_US),
-        "role": row.role,
-    }

@@ -4,13 +4,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import Query, Response
 from pydantic import Field
-from typing_extensions import TypedDict
 
+from heliograph.control.columns import SECOND_US
 from heliograph.control.proto_v1.bans import (
     BANNED_ADD,
     BANNED_CLEAR,
@@ -28,7 +28,8 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
-from heliograph.management.web.paging import PageDep, PageOf, page_response, take_page
+from heliograph.management.web.paging import PageDep, page_response, take_page
+from heliograph.management.web.rows import ApiRow
 from heliograph.management.web.times import NowDep, read_time_us
 from heliograph.rpc.methods import RpcError
 
@@ -43,14 +44,11 @@ _SEARCH_S: Final = 0.01  # for one ban
 _SEARCHES_S: Final = 1.0  # for all
 
 
-Ban = TypedDict("Ban", {"as": str, "who": str, "by": str, "reason": str, "at": str, "until": str})
-Ban.__doc__ = """A ban.
+def _time_text(time_us: int) -> str:
+    return datetime.fromtimestamp(time_us // SECOND_US, UTC).astimezone().isoformat(timespec="seconds")
 
-Attributes:
-    as: What is banned.
-    by: Who made it.
-    until: `infinity` for ever.
-"""
+
+_BAN: Final = ApiRow("Ban", BanRow, time_text=_time_text)
 
 
 class NewBanned(Body):
@@ -64,7 +62,7 @@ class NewBanned(Body):
     until: Moment | None = None
 
 
-@area.get("/banned", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=PageOf[Ban])
+@area.get("/banned", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=_BAN.page)
 async def list_banned(
     nodes: NodesDep,
     page: PageDep,
@@ -93,16 +91,16 @@ async def list_banned(
     if not given or not given[0][2]:
         kind, who = given[0][:2] if given else ("", "")
         rows = await node.rows(BANNED_LIST(BansWanted(kind, page.limit + 1, "", who, page.skip)))
-        shown = [_shown(row) for row in rows[: page.limit]]
+        shown = [_BAN(row) for row in rows[: page.limit]]
         (counted,) = await node.rows(BANNED_COUNT(BansWanted(kind, who=who)))
         return page_response(shown, page, counted.count, len(rows) > page.limit)
     kind, text, _ = given[0]
     found, has_next = await take_page(_matching(node, kind, _search(text)), page)
-    return page_response([_shown(row) for row in found], page, None, has_next)
+    return page_response([_BAN(row) for row in found], page, None, has_next)
 
 
-@area.post("/banned", scope="clients:write", errors={400: ("ALREADY_EXISTS", "BAD_REQUEST")})
-async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> Ban:
+@area.post("/banned", scope="clients:write", errors={400: ("ALREADY_EXISTS", "BAD_REQUEST")}, answers=_BAN.one)
+async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
     """Ban a client id, a user name or an address; connections that are there stay."""
     at = int(now_s) if body.at is None else read_seconds(body.at, "at")
     until = None if body.until in (None, _INFINITY) else read_seconds(body.until, "until")
@@ -114,9 +112,9 @@ async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> Ban:
     except RpcError as error:
         if error.code == "already_exists":
             held = await nodes.own.ask(BANNED_SHOW(BanName(body.kind, body.who)))
-            raise ApiError(400, "ALREADY_EXISTS", orjson.dumps(_shown(held)).decode()) from error
+            raise ApiError(400, "ALREADY_EXISTS", orjson.dumps(_BAN(held)).decode()) from error
         raise
-    return _shown(made.ban)
+    return _BAN(made.ban)
 
 
 @area.delete("/banned/{kind}/{who}", scope="clients:write", errors={404: ("NOT_FOUND",)})
@@ -134,21 +132,6 @@ async def delete_banned(kind: Kind, who: str, nodes: NodesDep) -> None:
 async def delete_all_banned(nodes: NodesDep) -> None:
     """Lift all bans."""
     await nodes.own.ask(BANNED_CLEAR(BansWanted()))
-
-
-def _shown(row: BanRow) -> Ban:
-    return {
-        "as": row.kind,
-        "who": row.who,
-        "by": row.by,
-        "reason": row.reason,
-        "at": _time(row.at),
-        "until": _INFINITY if row.until is None else _time(row.until),
-    }
-
-
-def _time(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(timespec="seconds")
 
 
 def read_seconds(given: str | int, name: str) -> int:

@@ -3,12 +3,12 @@
 from typing import Annotated, Final, Literal
 
 from fastapi import Query, Response
-from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.clients import (
     CLIENTS_DISCONNECTS,
     CLIENTS_TOP,
     ClientsFilter,
+    DisconnectRow,
     DisconnectsWanted,
     TopClients,
 )
@@ -20,7 +20,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.cursors import about_cursor, cursor_of, read_cursor
 from heliograph.management.web.paging import CursorMeta, json_response, take_rows
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.rows import ApiRow
 
 area = Area("Lists of clients", "Clients by queued or dropped messages, and why they disconnected.")
 
@@ -31,22 +31,7 @@ _DISCONNECTS: Final = "disconnects"
 _BAD_CURSOR: Final = {400: ("INVALID_PARAMETER",)}
 
 
-class ListedDisconnect(TypedDict):
-    """The end of a connection."""
-
-    at: str
-    reason: str
-    connected_at: str
-    peername: str
-    listener: str
-    proto_ver: int
-
-
-class DisconnectList(TypedDict):
-    """Those of a client, the newest first."""
-
-    data: list[ListedDisconnect]
-    meta: CursorMeta
+_DISCONNECT: Final = ApiRow("ListedDisconnect", DisconnectRow)
 
 
 @area.get("/heliograph/clients", scope="clients:read", errors=BAD_FILTER, answers=ClientCursorPage)
@@ -73,7 +58,7 @@ async def list_clients_by_rank(
     "/heliograph/clients/{clientid}/disconnects",
     scope="clients:read",
     errors=_BAD_CURSOR,
-    answers=DisconnectList,
+    answers=_DISCONNECT.listed("DisconnectList"),
 )
 async def list_disconnects(
     clientid: str,
@@ -88,22 +73,10 @@ async def list_disconnects(
     (before,) = read_cursor(cursor, _DISCONNECTS, 1)
     wanted = DisconnectsWanted(clientid, limit + 1, before)
     rows = await nodes.own.rows(CLIENTS_DISCONNECTS(wanted))
-    data: list[ListedDisconnect] = [
-        {
-            "at": rfc3339(row.at),
-            "reason": row.reason,
-            "connected_at": rfc3339(row.connected_at),
-            "peername": row.peername,
-            "listener": row.listener,
-            "proto_ver": row.proto_ver,
-        }
-        for row in rows[:limit]
-    ]
     meta: CursorMeta = {"limit": limit, "hasnext": len(rows) > limit}
     if len(rows) > limit:
         meta["cursor"] = cursor_of(_DISCONNECTS, rows[limit - 1].number)
-    found: DisconnectList = {"data": data, "meta": meta}
-    return json_response(found)
+    return json_response({"data": [_DISCONNECT(row) for row in rows[:limit]], "meta": meta})
 
 
 async def _sorted_page(node: Node, wanted: ClientsFilter, sort: Sort, limit: int, cursor: str, fields: str) -> Response:

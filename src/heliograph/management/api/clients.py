@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field
-from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.clients import (
     CLIENTS_COUNT,
@@ -22,6 +21,7 @@ from heliograph.control.proto_v1.clients import (
     ClientRow,
     ClientsFilter,
     ClientsPage,
+    DecisionRow,
     NewKeepalive,
 )
 from heliograph.management.api.client_filters import FilterDep
@@ -42,6 +42,7 @@ from heliograph.management.web.paging import (
     take_rows,
     take_whole_page,
 )
+from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 
 area = Area("Clients", "Clients and their sessions, connected or away.")
@@ -96,19 +97,7 @@ async def about_client(clientid: str) -> AsyncIterator[None]:
         raise
 
 
-class CachedDecision(TypedDict):
-    """A decision of authorization that is cached for a client.
-
-    Attributes:
-        updated_time: Milliseconds since the epoch.
-    """
-
-    access: str
-    qos: int
-    retain: bool
-    topic: str
-    result: str
-    updated_time: int
+_DECISION: Final = ApiRow("CachedDecision", DecisionRow)
 
 
 @area.get("/clients", scope="clients:read", errors=BAD_FILTER, answers=ClientPage)
@@ -196,22 +185,12 @@ async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict
     return await _client(nodes.own, clientid)
 
 
-@area.get("/clients/{clientid}/authorization/cache", scope="clients:read", errors=NOT_FOUND)
-async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[CachedDecision]:
+@area.get("/clients/{clientid}/authorization/cache", scope="clients:read", errors=NOT_FOUND, answers=_DECISION.rows)
+async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """The decisions of authorization that are cached for a client."""
     async with about_client(clientid):
         rows = await nodes.own.rows(CLIENTS_DECISIONS(ClientId(clientid)))
-    return [
-        {
-            "access": row.access,
-            "qos": row.qos,
-            "retain": row.retain,
-            "topic": row.topic,
-            "result": row.result,
-            "updated_time": row.updated_at // 1000,
-        }
-        for row in rows
-    ]
+    return [_DECISION(row) for row in rows]
 
 
 @area.delete("/clients/{clientid}/authorization/cache", scope="clients:write", errors=NOT_FOUND)

@@ -19,6 +19,7 @@ from heliograph.control.proto_v1.conf import (
     CONF_STATE,
     ConfChangeArgs,
     ConfDiffArgs,
+    ConfDifference,
     ConfOutcome,
     ConfRevision,
     ConfRevisionArgs,
@@ -31,7 +32,8 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str, Whole
-from heliograph.management.web.times import rfc3339, rfc3339_of_s
+from heliograph.management.web.rows import ApiRow
+from heliograph.management.web.times import rfc3339_of_s
 
 area = Area("Configuration", "The settings in effect, where they come from, and changes of them.")
 
@@ -114,63 +116,16 @@ class ConfigurationState(TypedDict):
     restart: list[str]
 
 
-class SettingChange(TypedDict):
-    """A setting that a change changes.
-
-    Attributes:
-        shadowed_by: A higher layer that hides it.
-    """
-
-    path: str
-    old: str
-    new: str
-    how: str
-    shadowed_by: str | None
-
-
-class ConfigurationOutcome(TypedDict):
-    """What a change does.
-
-    Attributes:
-        failed: Why a part of the node cannot use it, by the part.
-    """
-
-    revision: int
-    settings: list[SettingChange]
-    restart: list[str]
-    failed: dict[str, str]
-    confirm_until: str | None
-
-
 class ConfirmedRevision(TypedDict):
     """The revision that stays."""
 
     revision: int
 
 
-class RevisionObject(TypedDict):
-    """A revision of the configuration."""
-
-    number: int
-    time: str
-    who: str
-    origin: str
-    comment: str
-    digest: str
-
-
-class WholeRevision(RevisionObject):
-    """A revision with its text, HOCON."""
-
-    text: str
-
-
-class SettingDifference(TypedDict):
-    """A setting that differs; null where a revision does not set it."""
-
-    path: str
-    old: str | None
-    new: str | None
+_OUTCOME: Final = ApiRow("ConfigurationOutcome", ConfOutcome)
+_REVISION: Final = ApiRow("RevisionObject", ConfRevision, without=("text",))
+_WHOLE_REVISION: Final = ApiRow("WholeRevision", ConfRevision)
+_DIFFERENCE: Final = ApiRow("SettingDifference", ConfDifference)
 
 
 @area.get("/heliograph/configuration", scope="config:read", errors=_MISSING)
@@ -195,18 +150,18 @@ async def show_configuration_state(nodes: NodesDep) -> ConfigurationState:
     return {"revision": state.revision, "confirm_until": until, "restart": list(status.waiting)}
 
 
-@area.post("/heliograph/configuration/plan", scope="config:write", errors=_INVALID)
-async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> ConfigurationOutcome:
+@area.post("/heliograph/configuration/plan", scope="config:write", errors=_INVALID, answers=_OUTCOME.one)
+async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
     """What a change would do, checked by every part of the node; nothing is changed."""
     with answering(config_change_conflict=_CONFLICT):
-        return _outcome(await nodes.own.ask(CONF_PLAN(body.args())))
+        return _OUTCOME(await nodes.own.ask(CONF_PLAN(body.args())))
 
 
-@area.post("/heliograph/configuration/change", scope="config:write", errors=_INVALID)
-async def change_configuration(body: ChangeBody, nodes: NodesDep) -> ConfigurationOutcome:
+@area.post("/heliograph/configuration/change", scope="config:write", errors=_INVALID, answers=_OUTCOME.one)
+async def change_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
     """Change the configuration, for good or on trial."""
     with answering(config_change_conflict=_CONFLICT):
-        return _outcome(await nodes.own.ask(CONF_CHANGE(body.args())))
+        return _OUTCOME(await nodes.own.ask(CONF_CHANGE(body.args())))
 
 
 @area.post("/heliograph/configuration/confirm", scope="config:write", errors={409: ("CONFLICT",)})
@@ -216,61 +171,40 @@ async def confirm_configuration(nodes: NodesDep) -> ConfirmedRevision:
         return {"revision": (await nodes.own.ask(CONF_CONFIRM())).revision}
 
 
-@area.post("/heliograph/configuration/rollback", scope="config:write", errors={**_INVALID, **_MISSING})
-async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> ConfigurationOutcome:
+@area.post(
+    "/heliograph/configuration/rollback", scope="config:write", errors={**_INVALID, **_MISSING}, answers=_OUTCOME.one
+)
+async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[str, Any]:
     """Apply an earlier revision again, as a new revision."""
     asked = ConfRollbackArgs(body.number, body.revision, float(body.confirm_s), body.comment)
     with answering(config_change_conflict=_CONFLICT, config_no_revision=_NO_REVISION):
-        return _outcome(await nodes.own.ask(CONF_ROLLBACK(asked)))
+        return _OUTCOME(await nodes.own.ask(CONF_ROLLBACK(asked)))
 
 
-@area.get("/heliograph/configuration/revisions", scope="config:read")
-async def list_revisions(nodes: NodesDep) -> list[RevisionObject]:
+@area.get("/heliograph/configuration/revisions", scope="config:read", answers=_REVISION.rows)
+async def list_revisions(nodes: NodesDep) -> list[dict[str, Any]]:
     """The revisions that are kept, the newest first, without their texts."""
     rows = await nodes.own.rows(CONF_REVISIONS())
-    return [_revision(row) for row in sorted(rows, key=lambda row: row.number, reverse=True)]
+    return [_REVISION(row) for row in sorted(rows, key=lambda row: row.number, reverse=True)]
 
 
-@area.get("/heliograph/configuration/revisions/{number}", scope="config:read", errors=_MISSING)
-async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> WholeRevision:
+@area.get(
+    "/heliograph/configuration/revisions/{number}", scope="config:read", errors=_MISSING, answers=_WHOLE_REVISION.one
+)
+async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> dict[str, Any]:
     """One revision, with its text."""
     with answering(config_no_revision=_NO_REVISION):
         row = await nodes.own.ask(CONF_REVISION(ConfRevisionArgs(number)))
-    return {**_revision(row), "text": row.text}
+    return _WHOLE_REVISION(row)
 
 
-@area.get("/heliograph/configuration/diff", scope="config:read", errors=_MISSING)
+@area.get("/heliograph/configuration/diff", scope="config:read", errors=_MISSING, answers=_DIFFERENCE.rows)
 async def diff_revisions(
     nodes: NodesDep,
     old: Annotated[int, Query(ge=0, le=_NUMBER_MAX, description="The number of a revision")],
     new: Annotated[int, Query(ge=0, le=_NUMBER_MAX, description="The number of another one")],
-) -> list[SettingDifference]:
+) -> list[dict[str, Any]]:
     """Each setting that differs between two revisions; null where one does not set it."""
     with answering(config_no_revision=_NO_REVISION):
         rows = await nodes.own.rows(CONF_DIFF(ConfDiffArgs(old, new)))
-    return [{"path": row.path, "old": row.old or None, "new": row.new or None} for row in rows]
-
-
-def _outcome(outcome: ConfOutcome) -> ConfigurationOutcome:
-    settings: list[SettingChange] = [
-        {"path": one.path, "old": one.old, "new": one.new, "how": one.how, "shadowed_by": one.shadowed_by or None}
-        for one in outcome.settings
-    ]
-    return {
-        "revision": outcome.revision,
-        "settings": settings,
-        "restart": list(outcome.restart),
-        "failed": outcome.failed,
-        "confirm_until": rfc3339_of_s(outcome.confirm_until),
-    }
-
-
-def _revision(row: ConfRevision) -> RevisionObject:
-    return {
-        "number": row.number,
-        "time": rfc3339(int(row.time * 1_000_000)),
-        "who": row.who,
-        "origin": row.origin,
-        "comment": row.comment,
-        "digest": row.digest,
-    }
+    return [_DIFFERENCE(row) for row in rows]

@@ -1,6 +1,6 @@
 """Durable storage: its sites and storages, and ours beside them: databases, generations, streams."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Body as JsonBody
 from fastapi import Response
@@ -14,14 +14,16 @@ from heliograph.control.proto_v1.storage import (
     DS_STREAMS,
     DatabaseRow,
     DatabaseWanted,
+    GenerationRow,
+    StreamRow,
 )
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Str
-from heliograph.management.web.paging import PageDep, PageOf, page_response, take_page
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.paging import PageDep, page_response, take_page
+from heliograph.management.web.rows import ApiRow
 
 area = Area("Durable storage", "Where messages are stored.")
 
@@ -108,33 +110,8 @@ class StorageOverview(TypedDict):
     reader: ReaderObject
 
 
-class GenerationObject(TypedDict):
-    """A stretch of time of a shard."""
-
-    shard: int
-    generation: int
-    layout: str
-    since: str
-    until: str | None
-    streams: int
-    messages: int
-    bytes: int
-
-
-class StreamObject(TypedDict):
-    """A stream.
-
-    Attributes:
-        topics: The structure of topics that it has learned.
-    """
-
-    stream: str
-    shard: int
-    generation: int
-    topics: str
-    messages: int
-    bytes: int
-    last_stored_at: str | None
+_GENERATION: Final = ApiRow("GenerationObject", GenerationRow)
+_STREAM: Final = ApiRow("StreamObject", StreamRow)
 
 
 @area.get("/ds/sites", scope="storage:read", errors=_MISSING)
@@ -238,45 +215,21 @@ async def get_heliograph_storage(nodes: NodesDep) -> StorageOverview:
     }
 
 
-@area.get("/heliograph/storage/{database}/generations", scope="storage:read", errors=_MISSING)
-async def list_generations(database: str, nodes: NodesDep) -> list[GenerationObject]:
+@area.get("/heliograph/storage/{database}/generations", scope="storage:read", errors=_MISSING, answers=_GENERATION.rows)
+async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """The generations of a database of messages."""
     with answering():
         rows = await nodes.own.rows(DS_GENERATIONS(DatabaseWanted(database)))
-    return [
-        {
-            "shard": row.shard,
-            "generation": row.generation,
-            "layout": row.layout,
-            "since": rfc3339(row.since),
-            "until": None if row.until is None else rfc3339(row.until),
-            "streams": row.streams,
-            "messages": row.messages,
-            "bytes": row.bytes,
-        }
-        for row in rows
-    ]
+    return [_GENERATION(row) for row in rows]
 
 
-@area.get("/heliograph/storage/{database}/streams", scope="storage:read", answers=PageOf[StreamObject], errors=_MISSING)
+@area.get("/heliograph/storage/{database}/streams", scope="storage:read", answers=_STREAM.page, errors=_MISSING)
 async def list_streams(database: str, nodes: NodesDep, page: PageDep) -> Response:
     """The streams of a database of messages, each with the topic structure that it has learned."""
     with answering():
         slices = nodes.own.slices(DS_STREAMS(DatabaseWanted(database)))
         rows, has_next = await take_page(slices, page)
-    found: list[StreamObject] = [
-        {
-            "stream": row.stream,
-            "shard": row.shard,
-            "generation": row.generation,
-            "topics": row.topics,
-            "messages": row.messages,
-            "bytes": row.bytes,
-            "last_stored_at": None if row.last is None else rfc3339(row.last),
-        }
-        for row in rows
-    ]
-    return page_response(found, page, None, has_next)
+    return page_response([_STREAM(row) for row in rows], page, None, has_next)
 
 
 async def _site(nodes: AskedNodes) -> str:

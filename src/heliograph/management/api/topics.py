@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Query, Response
 from typing_extensions import TypedDict
@@ -12,6 +12,7 @@ from heliograph.control.proto_v1.subscriptions import (
     EXCLUSIVE_LIST,
     TOPICS_LIST,
     TOPICS_SHOW,
+    ExclusiveRow,
     TopicName,
     TopicRow,
     TopicsWanted,
@@ -21,6 +22,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import PageDep, PageOf, page_response, take_page, take_whole_page
+from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 
 area = Area("Topics", "What messages are routed to.")
@@ -33,12 +35,7 @@ class RouteObject(TypedDict):
     node: str
 
 
-class HeldTopic(TypedDict):
-    """A topic that one client holds."""
-
-    topic: str
-    clientid: str
-    node: str
+_HELD: Final = ApiRow("HeldTopic", ExclusiveRow, node=str)
 
 
 @area.get(
@@ -70,13 +67,12 @@ async def get_topic(topic: str, nodes: NodesDep) -> list[RouteObject]:
     return found
 
 
-@area.get("/heliograph/exclusive_topics", scope="clients:read")
-async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> PageOf[HeldTopic]:
+@area.get("/heliograph/exclusive_topics", scope="clients:read", answers=_HELD.page)
+async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> Response:
     """A page of the exclusive topics that clients hold."""
     wanted = TopicsWanted(page.limit + 1, page.skip)
     rows, has_next = await take_whole_page(nodes.own.slices(EXCLUSIVE_LIST(wanted)), page.limit)
-    data: list[HeldTopic] = [{"topic": row.topic, "clientid": row.clientid, "node": nodes.own.name} for row in rows]
-    return {"data": data, "meta": {"page": page.page, "limit": page.limit, "hasnext": has_next}}
+    return page_response([_HELD(row, node=nodes.own.name) for row in rows], page, None, has_next)
 
 
 @area.delete("/heliograph/exclusive_topics/{topic}", scope="clients:write", errors={404: ("TOPIC_NOT_FOUND",)})

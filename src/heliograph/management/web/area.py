@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, cached_property, partial
+from types import MethodType
 from typing import Any, Final, TypeVar, get_args
 from urllib.parse import unquote
 
@@ -254,7 +255,8 @@ class Area:
             scope: What its caller must be allowed to do, as `clients:read`; `OPEN` for everybody.
             errors: The codes that it may answer with, by status.
             status: The status of success.
-            answers: The type of the answer, for the document: where the endpoint makes a `Response`, or a plain dict.
+            answers: The type of the answer, or what makes it, as methods of `ApiRow` do, for the document: where the
+                endpoint makes a `Response`, or a plain dict.
             events: What the server-sent events of the answer have, by their names, as a `TypedDict`.
             more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `description` and others.
         """
@@ -272,7 +274,7 @@ class Area:
             router = APIRouter(prefix=BASE, tags=[self.name], route_class=ScopedRoute)
             model: dict[str, Any] = {}
             if answers is not None:
-                model = {"response_model": answers} if is_documented else {}
+                model = {"response_model": answers() if _is_made(answers) else answers} if is_documented else {}
             elif not is_documented and _has_typed_dict(endpoint.__annotations__.get("return")):
                 model = {"response_model": Any}
             router.add_api_route(
@@ -311,6 +313,10 @@ class Area:
 
     def __repr__(self) -> str:
         return f"Area({self.name}, {len(self.routes)} routes)"
+
+
+def _is_made(answers: Any) -> bool:
+    return isinstance(answers, MethodType | partial)
 
 
 def _has_typed_dict(kind: object) -> bool:

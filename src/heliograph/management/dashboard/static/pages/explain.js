@@ -63,7 +63,7 @@ const Explain = ({ query }) => {
     ${answer && html`<${Answer} answer=${answer} />`}`;
 };
 
-/** @param {Api.ExplainedAccess} answer @returns {import("../parts/table.js").Column<Api.AccessStep>[]} */
+/** @param {Api.ExplainedAccess} answer @returns {import("../parts/table.js").Column<Api.ExplainedStep>[]} */
 const columnsOf = (answer) => [
   { key: "source", title: texts.source, isHead: true, show: ({ source }) =>
     texts.sources[/** @type {keyof typeof texts.sources} */ (source)] ?? html`<code>${source}</code>` },

@@ -9,8 +9,8 @@ import { topicsOf, wordsOf } from "./sql_words.js";
  * @typedef {Api.RuleFunctionShown} RuleFunction
  * @typedef {Api.RuleEventObject} RuleEvent
  * @typedef {{ functions: RuleFunction[], events: RuleEvent[] }} Language
- * @typedef {Api.RuleProblemShown} Problem
- * @typedef {Api.RulePartShown} Part
+ * @typedef {Api.RuleProblem} Problem
+ * @typedef {Api.RulePart} Part
  * @typedef {Api.RuleExplanation} Explained
  */
 

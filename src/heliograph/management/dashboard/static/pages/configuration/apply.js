@@ -18,7 +18,7 @@ import trial from "../../texts/en/trial.js";
 
 /** @typedef {import("../../parts/schema/values.js").Change} Change */
 
-/** @type {import("../../parts/table.js").Column<Api.SettingChange>[]} */
+/** @type {import("../../parts/table.js").Column<Api.ConfPlanned>[]} */
 const COLUMNS = [
   { key: "path", title: texts.columns.path, kind: "code", isHead: true },
   { key: "old", title: texts.columns.old, kind: "code", show: (row) => row.old

@@ -29,7 +29,7 @@ export const Flow = ({ way }) => {
     </section>`;
 };
 
-/** @param {{ title: string, steps: Api.WayStepObject[], nothing?: string }} props */
+/** @param {{ title: string, steps: Api.WayStep[], nothing?: string }} props */
 const Stage = ({ title, steps, nothing = "" }) => {
   const isBad = steps.some(({ is_bad }) => is_bad);
   return html`
@@ -44,7 +44,7 @@ const Stage = ({ title, steps, nothing = "" }) => {
     </li>`;
 };
 
-/** @param {{ receivers: Api.WayReceiverObject[] }} props */
+/** @param {{ receivers: Api.WayReceiver[] }} props */
 const ReceiversStage = ({ receivers }) => {
   const have = receivers.filter(({ state }) => HAVE.includes(state)).length;
   const isBad = receivers.some(({ state, reason }) => state === "dropped" && reason !== "no_local");

@@ -11,7 +11,7 @@ import texts from "../../texts/en/message_way.js";
 const { receivers: words } = texts;
 const WIDTH = 200;
 
-/** @param {{ receivers: Api.WayReceiverObject[] }} props */
+/** @param {{ receivers: Api.WayReceiver[] }} props */
 export const Receivers = ({ receivers }) => {
   if (receivers.length === 0) return null;
   const longest = Math.max(1, ...receivers.map(lastOf));
@@ -25,11 +25,11 @@ export const Receivers = ({ receivers }) => {
     </section>`;
 };
 
-/** @param {Api.WayReceiverObject} row */
+/** @param {Api.WayReceiver} row */
 const lastOf = (row) =>
   Math.max(row.queued_after_us, row.sent_after_us, row.acknowledged_after_us, row.dropped_after_us);
 
-/** @param {number} longest @returns {import("../../parts/table.js").Column<Api.WayReceiverObject>[]} */
+/** @param {number} longest @returns {import("../../parts/table.js").Column<Api.WayReceiver>[]} */
 const columnsOf = (longest) => [
   {
     key: "clientid", title: words.clientid, kind: "code", isHead: true,
@@ -55,7 +55,7 @@ const State = ({ state, reason }) => html`
   <span class=${`badge ${words.states[state].sign}`}>${words.states[state].label}</span>
   ${reason && html` <code>${reason}</code>`}`;
 
-/** @param {Api.WayReceiverObject} row */
+/** @param {Api.WayReceiver} row */
 const told = (row) => {
   const { queued_after_us: queued, sent_after_us: sent, acknowledged_after_us: done, dropped_after_us: dropped } = row;
   return [
@@ -67,7 +67,7 @@ const told = (row) => {
   ].filter(Boolean).join(", ");
 };
 
-/** What `told` says, as a picture. @param {{ row: Api.WayReceiverObject, longest: number }} props */
+/** What `told` says, as a picture. @param {{ row: Api.WayReceiver, longest: number }} props */
 const Bar = ({ row, longest }) => {
   const x = (/** @type {number} */ at) => Math.round((Math.max(0, at) / longest) * (WIDTH - 8)) + 4;
   const { queued_after_us: queued, sent_after_us: sent, acknowledged_after_us: done, dropped_after_us: dropped } = row;

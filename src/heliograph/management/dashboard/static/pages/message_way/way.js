@@ -55,7 +55,7 @@ const Outcome = ({ way, asked }) => {
     </section>`;
 };
 
-/** Leads to the validation or transformation that refused the message. @param {{ steps: Api.WayStepObject[] }} props */
+/** Leads to the validation or transformation that refused the message. @param {{ steps: Api.WayStep[] }} props */
 const Refuser = ({ steps }) => {
   const { who, policy } = steps.find((step) => step.is_bad && step.policy) ?? { who: "", policy: "" };
   const page = PAGES[who];

@@ -9,7 +9,7 @@ const texts = everywhere.engine;
 
 /** @typedef {import("../../parts/rule_language.js").Explained} Explained */
 
-/** @type {import("../../parts/table.js").Column<Api.RulePartShown>[]} */
+/** @type {import("../../parts/table.js").Column<Api.RulePart>[]} */
 const COLUMNS = [
   { key: "name", title: texts.column, kind: "code", isHead: true },
   { key: "type", title: texts.type, kind: "code" },

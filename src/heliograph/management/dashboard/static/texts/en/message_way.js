@@ -70,7 +70,7 @@ export default {
   quality: (/** @type {Api.WholeWay} */ { qos, retain }) => `QoS ${qos}${retain ? ", retained" : ""}`,
   expires: (/** @type {string} */ time) => `expires after ${time}`,
   madeBy: (/** @type {string[]} */ rules) => `made by the rule ${rules.join(", ")}`,
-  summaryOf: (/** @type {Api.WayReceiverObject[]} */ receivers, /** @type {number} */ have) =>
+  summaryOf: (/** @type {Api.WayReceiver[]} */ receivers, /** @type {number} */ have) =>
     `${count(have)} of ${count(receivers.length)} have it`,
   after: (/** @type {string} */ time) => `after ${time}`,
   receivers: {

@@ -1,0 +1,185 @@
+"""Rows of nodes as the API answers them: objects and schemas that are made of the declarations of their structs."""
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, NotRequired, Union, get_args, get_origin
+
+import msgspec
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from heliograph.control.columns import Column, Fact, FactKind, answers_of, fact_of
+from heliograph.management.web.paging import CursorMeta, PageOf
+from heliograph.management.web.times import rfc3339
+
+ATTRIBUTE: Final = re.compile(r"^    (\S+): (.+(?:\n     +.+)*)$", re.MULTILINE)
+"""One attribute in a docstring, and what that says of it."""
+
+
+class ApiRow:
+    """A kind of row: called with a row, it makes the object that stands for it in the API.
+
+    A field has its own name there, unless its `Fact` says otherwise; structs in it are objects. The document of the
+    API takes the words from the docstring of the struct.
+
+    Args:
+        name: Of the schema in the document.
+        row: The struct.
+        without: Fields that the API does not show here.
+        time_text: Makes the text of a time in microseconds.
+        more: Keys that a route adds, with their types.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        row: type[msgspec.Struct],
+        without: Collection[str] = (),
+        time_text: Callable[[int], str] = rfc3339,
+        **more: object,
+    ) -> None:
+        self.name = name
+        self._row = row
+        self._without = without
+        self._time_text = time_text
+        self._more = more
+
+    @cached_property
+    def _facts(self) -> dict[str, tuple[msgspec.structs.FieldInfo, Fact, Any]]:
+        """Each field by its key in the API, with what is declared of it, and its type."""
+        found = {}
+        for field in msgspec.structs.fields(self._row):
+            fact, kind = fact_of(field)
+            if fact.is_shown and field.name not in self._without:
+                found[fact.name or field.encode_name] = field, fact, kind
+        return found
+
+    @cached_property
+    def _answer(self) -> Callable[[object], dict[str, Any]]:
+        return answers_of({name: _column(name, *of) for name, of in self._facts.items()}, self._time_text)
+
+    @cached_property
+    def _left_out(self) -> list[str]:
+        return [name for name, (_, fact, _) in self._facts.items() if fact.is_left_out]
+
+    def __call__(self, row: msgspec.Struct, **more: object) -> dict[str, Any]:
+        """The object of a row, with the keys that the route adds."""
+        found = self._answer(row)
+        for name in self._left_out:
+            if found[name] is None:
+                del found[name]
+        return found | more
+
+    @cached_property
+    def schema(self) -> Any:
+        """A `TypedDict` of the objects, for the document."""
+        words, _, attributes = inspect.getdoc(self._row).partition("\n\nAttributes:\n")  # type: ignore[union-attr]  # it has one
+        told = {name: " ".join(text.split()) for name, text in ATTRIBUTE.findall(attributes)}
+        keys: dict[str, Any] = {}
+        for name, (field, fact, kind) in self._facts.items():
+            keys[name] = Annotated[_type(fact, kind), Field(description=told.get(field.name))]
+            if fact.is_left_out:
+                keys[name] = NotRequired[keys[name]]
+        made = _typed_dict(self.name, keys | self._more)
+        made.__doc__ = words
+        return made
+
+    def one(self) -> Any:
+        """The type of an answer that is one row, for the document."""
+        return self.schema
+
+    def rows(self) -> Any:
+        """The type of a list of rows, for the document."""
+        return list[self.schema]  # type: ignore[name-defined]
+
+    def page(self) -> Any:
+        """The type of a page of rows, for the document."""
+        return PageOf[self.schema]  # type: ignore[name-defined]
+
+    def listed(self, name: str, meta: Mapping[str, object] | None = None) -> Callable[[], Any]:
+        """What makes the type of rows with something about them, for the document.
+
+        Args:
+            meta: The keys of that, with their types; by default those of a list with a cursor.
+        """
+        return partial(self._listed, name, meta)
+
+    def _listed(self, name: str, keys: Mapping[str, object] | None) -> Any:
+        meta = CursorMeta if keys is None else _typed_dict(f"{name}Meta", keys)
+        made = _typed_dict(name, {"data": self.rows(), "meta": meta})
+        made.__doc__ = "Rows, and what there is to know of them."
+        return made
+
+
+def _typed_dict(name: str, keys: Mapping[str, Any]) -> Any:
+    types = {key: kind.schema if isinstance(kind, ApiRow) else kind for key, kind in keys.items()}
+    made: Any = TypedDict(name, types)  # type: ignore[misc]  # it is made of a declaration
+    return made
+
+
+def _column(name: str, field: msgspec.structs.FieldInfo, fact: Fact, kind: Any) -> Column:
+    answered = fact.answered
+    nested = _nested(kind)
+    if nested is not None:
+        of_one = ApiRow(nested.__name__, nested)
+        answered = of_one if nested is kind or NoneType in get_args(kind) else partial(_each, of_one)
+    is_time = fact.time_us > 0
+    return Column(
+        name,
+        name,
+        FactKind.TIME if is_time else FactKind.TEXT,
+        field=field.name,
+        unknown=fact.unknown,
+        answered=answered,
+        time_us=fact.time_us,
+        is_null_if_empty=fact.is_null_if_empty,
+    )
+
+
+def _each(of_one: ApiRow, rows: Collection[msgspec.Struct]) -> list[dict[str, Any]]:
+    return [of_one(row) for row in rows]
+
+
+def _nested(kind: Any) -> Any:
+    """The struct of which a value is, or which it has in a list; None where it is of no struct."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    for one in get_args(kind):
+        if (found := _nested(one)) is not None:
+            return found
+    return None
+
+
+def _type(fact: Fact, kind: Any) -> Any:
+    """The type of a value in the API."""
+    is_optional = NoneType in get_args(kind)
+    if fact.time_us:
+        kind = str | None if is_optional else str
+    if fact.answers is not None:
+        kind = fact.answers
+    if isinstance(fact.unknown, str):
+        kind = _without_none(kind) | str
+    if fact.is_null_if_empty:
+        kind = kind | None
+    return _documented(_without_none(kind) if fact.is_left_out else kind)
+
+
+def _without_none(kind: Any) -> Any:
+    rest = tuple(one for one in get_args(kind) if one is not NoneType)
+    return Union[rest] if get_origin(kind) in (Union, UnionType) else kind  # noqa: UP007 - of a list that is made here
+
+
+def _documented(kind: Any) -> Any:
+    """A type with a `TypedDict` in the place of each struct, and a list in the place of each tuple."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return ApiRow(kind.__name__, kind).schema
+    origin, inner = get_origin(kind), tuple(_documented(one) for one in get_args(kind) if one is not Ellipsis)
+    if not inner:
+        return kind
+    if origin in (Union, UnionType):
+        return Union[inner]  # noqa: UP007 - of a list that is made here
+    of_origin: Any = list if origin is tuple else origin
+    return of_origin[inner]
