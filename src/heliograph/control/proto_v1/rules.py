@@ -1,7 +1,12 @@
 """Rules that run in the broker: what is asked of them, and answers."""
 
-import msgspec
+import json
+from typing import Annotated, Any, Final
 
+import msgspec
+from typing_extensions import TypedDict
+
+from heliograph.control.columns import Fact
 from heliograph.rpc.asks import ACTS, EQUAL, ONE, STATE, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -63,13 +68,13 @@ class RuleShown(msgspec.Struct, frozen=True):
     description: str
     enable: bool
     sql: str
-    topics: list[str]
-    actions: str
-    created_at: int
-    last_modified_at: int
-    metadata: str
-    counts: dict[str, int]
-    rates: dict[str, float]
+    topics: Annotated[list[str], Fact("from")]
+    actions: Annotated[str, Fact(answered=json.loads, answers=list[str | dict[str, Any]])]
+    created_at: Annotated[int, Fact(time_us=1000)]
+    last_modified_at: Annotated[int, Fact(time_us=1000)]
+    metadata: Annotated[str, Fact(answered=json.loads, answers=dict[str, Any])]
+    counts: Annotated[dict[str, int], Fact(is_shown=False)]
+    rates: Annotated[dict[str, float], Fact(is_shown=False)]
 
 
 class RuleTrial(Args, frozen=True):
@@ -97,6 +102,16 @@ class RuleTried(msgspec.Struct, frozen=True):
     output: str
 
 
+class EventText(TypedDict):
+    """A text in the languages that EMQX has."""
+
+    en: str
+    zh: str
+
+
+_TEXT: Final = Fact(answered=lambda text: {"en": text, "zh": text}, answers=EventText)
+
+
 class RuleEvent(msgspec.Struct, frozen=True):
     """An event that rules can read.
 
@@ -106,10 +121,10 @@ class RuleEvent(msgspec.Struct, frozen=True):
     """
 
     event: str
-    title: str
-    description: str
+    title: Annotated[str, _TEXT]
+    description: Annotated[str, _TEXT]
     columns: list[str]
-    test_columns: str
+    test_columns: Annotated[str, Fact(answered=json.loads, answers=dict[str, list[Any]])]
     sql_example: str
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from heliograph.control.columns import columns_of
+from heliograph.control.columns import Fact, columns_of
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, STATE, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
@@ -59,10 +59,10 @@ class SubscriptionRow(msgspec.Struct, frozen=True):
     clientid: str
     topic: str
     qos: int
-    nl: bool
-    rap: bool
+    nl: Annotated[bool, Fact(answered=int, answers=int)]
+    rap: Annotated[bool, Fact(answered=int, answers=int)]
     rh: int
-    sub_id: int
+    sub_id: Annotated[int, Fact(is_shown=False)]
     durable: bool
 
 

@@ -18,7 +18,8 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str
-from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_page
+from heliograph.management.web.paging import PageDep, json_response, page_response, take_page
+from heliograph.management.web.rows import ApiRow
 
 _BUILT_IN: Final = "built_in_database"
 _BAD: Final = {400: ("BAD_REQUEST", "INVALID_PARAMETER"), 404: ("NOT_FOUND",)}
@@ -43,11 +44,7 @@ class UserChangeBody(Body):
     is_superuser: Bool | None = None
 
 
-class AuthenticatorUser(TypedDict):
-    """A user of a built-in database."""
-
-    user_id: str
-    is_superuser: bool
+_USER: Final = ApiRow("AuthenticatorUser", proto.UserRow)
 
 
 class ImportedUsers(TypedDict):
@@ -72,7 +69,7 @@ async def list_authenticator_users(
     of = await _of(nodes.own, id, chain)
     wanted = proto.UsersWanted(of.chain, of.mechanism, like=like_user_id, is_superuser=is_superuser)
     rows, has_next = await take_page(nodes.own.slices(proto.USERS_LIST(wanted)), page)
-    return page_response([_row(row) for row in rows], page, None, has_next)
+    return page_response([_USER(row) for row in rows], page, None, has_next)
 
 
 async def create_authenticator_user(id: str, nodes: NodesDep, chain: ChainDep, body: NewUserBody) -> Response:
@@ -81,7 +78,7 @@ async def create_authenticator_user(id: str, nodes: NodesDep, chain: ChainDep, b
     new = proto.NewUser(of.chain, of.mechanism, body.user_id, body.password.encode(), body.is_superuser)
     with answering(already_exists=(409, "ALREADY_EXISTS")):
         done = await nodes.own.ask(proto.USERS_ADD(new))
-    return json_response(_row(done.user), 201)
+    return json_response(_USER(done.user), 201)
 
 
 async def get_authenticator_user(id: str, user_id: str, nodes: NodesDep, chain: ChainDep) -> Response:
@@ -89,7 +86,7 @@ async def get_authenticator_user(id: str, user_id: str, nodes: NodesDep, chain: 
     of = await _of(nodes.own, id, chain)
     with answering():
         return json_response(
-            _row(await nodes.own.ask(proto.USERS_SHOW(proto.UserName(of.chain, of.mechanism, user_id))))
+            _USER(await nodes.own.ask(proto.USERS_SHOW(proto.UserName(of.chain, of.mechanism, user_id))))
         )
 
 
@@ -104,7 +101,7 @@ async def update_authenticator_user(
     change = proto.UserChange(of.chain, of.mechanism, user_id, password, body.is_superuser)
     with answering():
         done = await nodes.own.ask(proto.USERS_SET(change))
-    return json_response(_row(done.user))
+    return json_response(_USER(done.user))
 
 
 async def delete_authenticator_user(id: str, user_id: str, nodes: NodesDep, chain: ChainDep) -> Response:
@@ -156,11 +153,11 @@ def _add_routes(prefix: str, *, is_hidden: bool) -> None:
     read: dict[str, Any] = {"scope": "authentication:read", "errors": _BAD, **shared}
     write: dict[str, Any] = {"scope": "authentication:write", "errors": _BAD, **shared}
     users, one = f"{prefix}/{{id}}/users", f"{prefix}/{{id}}/users/{{user_id}}"
-    area.get(users, answers=PageOf[AuthenticatorUser], **read)(list_authenticator_users)
+    area.get(users, answers=_USER.page, **read)(list_authenticator_users)
     new = {**write, "errors": {**_BAD, 409: ("ALREADY_EXISTS",)}}
-    area.post(users, status=201, answers=AuthenticatorUser, **new)(create_authenticator_user)
-    area.get(one, answers=AuthenticatorUser, **read)(get_authenticator_user)
-    area.put(one, answers=AuthenticatorUser, **write)(update_authenticator_user)
+    area.post(users, status=201, answers=_USER.one, **new)(create_authenticator_user)
+    area.get(one, answers=_USER.one, **read)(get_authenticator_user)
+    area.put(one, answers=_USER.one, **write)(update_authenticator_user)
     area.delete(one, **write)(delete_authenticator_user)
     upload: dict[str, Any] = {"openapi_extra": {"requestBody": _UPLOAD}, **write}
     area.post(f"{prefix}/{{id}}/import_users", answers=ImportedUsers, **upload)(import_authenticator_users)
@@ -178,10 +175,6 @@ _UPLOAD: Final = {
 
 _add_routes("/authentication", is_hidden=False)
 _add_routes("/listeners/{listener_id}/authentication", is_hidden=True)
-
-
-def _row(user: proto.UserRow) -> AuthenticatorUser:
-    return {"user_id": user.user_id, "is_superuser": user.is_superuser}
 
 
 async def _of(node: Node, name: str, chain: str) -> proto.UsersOf:

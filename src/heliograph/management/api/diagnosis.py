@@ -6,7 +6,7 @@ from fastapi import Query
 
 from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted
 from heliograph.control.proto_v1.vm import VM_LOOP, VM_MEMORY, VM_TURNS
-from heliograph.management.live.log_entries import entry_object
+from heliograph.management.live.subjects import LOG_ENTRY
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Row
@@ -43,23 +43,6 @@ class LongTurns(Row):
     turns: list[LongTurnShown]
 
 
-class LogEntryShown(Row):
-    """An entry of the log."""
-
-    number: int
-    at: str
-    level: str
-    logger: str
-    text: str
-    error: str
-
-
-class LogEntryList(Row):
-    """Entries of the log, the oldest first."""
-
-    data: list[LogEntryShown]
-
-
 @area.get("/heliograph/nodes/{node}/memory", scope="metrics:read", errors=_NO_NODE)
 async def get_node_memory(node: str, nodes: NodesDep) -> HeldMemory:
     """Who holds the memory of a node: sessions, queues, retained messages, caches and others (docs/memory.md)."""
@@ -77,7 +60,9 @@ async def get_long_turns(node: str, nodes: NodesDep) -> LongTurns:
     return LongTurns(longest_lag_s=loop.longest_lag_s, turns=turns)
 
 
-@area.get("/heliograph/nodes/{node}/log", scope="log:read", errors=_NO_NODE, response_model=LogEntryList)
+@area.get(
+    "/heliograph/nodes/{node}/log", scope="log:read", errors=_NO_NODE, answers=LOG_ENTRY.listed("LogEntryList", {})
+)
 async def list_log_entries(
     node: str,
     nodes: NodesDep,
@@ -87,4 +72,4 @@ async def list_log_entries(
 ) -> dict[str, Any]:
     """The newest of the last thousand log entries of a node, of the levels that `log` writes."""
     rows = await nodes.named(node).rows(LOG_ENTRIES(LogEntriesWanted(level, after, limit)))
-    return {"data": [entry_object(row) for row in rows]}
+    return {"data": [LOG_ENTRY(row) for row in rows]}

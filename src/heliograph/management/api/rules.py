@@ -16,6 +16,7 @@ from heliograph.control.proto_v1.rules import (
     RULES_RESET,
     RULES_RUN,
     RULES_TRY,
+    RuleEvent,
     RuleId,
     RuleShown,
     RuleTrial,
@@ -25,9 +26,9 @@ from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.models import Body, Bool, Row, Str
-from heliograph.management.web.paging import PageDep, PageOf, json_response, page_of, page_response
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.models import Body, Bool, Str
+from heliograph.management.web.paging import PageDep, json_response, page_of, page_response
+from heliograph.management.web.rows import ApiRow
 from heliograph.mqtt.topic import topic_filter_fault, topic_matches
 
 area = Area("Rules", "Rules in SQL over messages and events.")
@@ -96,26 +97,8 @@ class NewRule(RuleBody):
     id: Str | None = Field(default=None, min_length=1, description="Made up where it is left out")
 
 
-def _with_topics(schema: dict[str, Any]) -> None:
-    """The key `from`, which is one of those that come after the declared ones."""
-    schema["properties"]["from"] = {"type": "array", "items": {"type": "string"}}
-    schema["required"].append("from")
-
-
-class RuleObject(Row):
-    """A rule with its id, the topics of its FROM, and when it was made and changed."""
-
-    model_config = ConfigDict(json_schema_extra=_with_topics)
-
-    id: str
-    name: str
-    sql: str
-    actions: list[str | dict[str, Any]]
-    enable: bool
-    description: str
-    created_at: str
-    last_modified_at: str
-    metadata: dict[str, Any]
+_RULE: Final = ApiRow("RuleObject", RuleShown)
+_EVENT: Final = ApiRow("RuleEventObject", RuleEvent)
 
 
 class RuleTestBody(Body):
@@ -155,29 +138,7 @@ RuleOutput: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 """The columns of one row, or of the rows that FOREACH makes."""
 
 
-class EventText(TypedDict):
-    """A text."""
-
-    en: str
-    zh: str
-
-
-class RuleEventObject(TypedDict):
-    """An event that rules can read.
-
-    Attributes:
-        test_columns: Columns to try a rule on, each with its default and what it is.
-    """
-
-    event: str
-    title: EventText
-    description: EventText
-    columns: list[str]
-    test_columns: dict[str, list[Any]]
-    sql_example: str
-
-
-@area.get("/rules", scope="rules:read", answers=PageOf[RuleObject], errors=_INVALID)
+@area.get("/rules", scope="rules:read", answers=_RULE.page, errors=_INVALID)
 async def list_rules(
     nodes: NodesDep,
     page: PageDep,
@@ -210,11 +171,11 @@ async def list_rules(
     ]
     if any(one is not None for one in (like_id, like_from, like_description, match_from)):
         end = page.skip + page.limit
-        return page_response([_rule(row) for row in found[page.skip : end]], page, None, end < len(found))
-    return page_of([_rule(row) for row in found], page)
+        return page_response([_RULE(row) for row in found[page.skip : end]], page, None, end < len(found))
+    return page_of([_RULE(row) for row in found], page)
 
 
-@area.post("/rules", scope="rules:write", status=201, response_model=RuleObject, errors=_NEEDS_JSON)
+@area.post("/rules", scope="rules:write", status=201, answers=_RULE.one, errors=_NEEDS_JSON)
 async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
     """Make a rule."""
     rule_id = body.id or f"rule_{uuid.uuid4().hex[:8]}"
@@ -223,13 +184,13 @@ async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
     return await _shown(nodes, rule_id)
 
 
-@area.get("/rules/{id}", scope="rules:read", response_model=RuleObject, errors=_MISSING)
+@area.get("/rules/{id}", scope="rules:read", answers=_RULE.one, errors=_MISSING)
 async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
     """One rule."""
     return await _shown(nodes, id)
 
 
-@area.put("/rules/{id}", scope="rules:write", response_model=RuleObject, errors=_NEEDS_JSON)
+@area.put("/rules/{id}", scope="rules:write", answers=_RULE.one, errors=_NEEDS_JSON)
 async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
     """Replace a rule, or create it if its id is new."""
     with answering():
@@ -280,20 +241,10 @@ async def test_sql(body: SqlTestBody, nodes: NodesDep) -> Response:
         return _output(await nodes.own.ask(RULES_TRY(RuleTrial(json.dumps(body.context), sql=body.sql))))
 
 
-@area.get("/rule_events", scope="rules:read")
-async def list_rule_events(nodes: NodesDep) -> list[RuleEventObject]:
+@area.get("/rule_events", scope="rules:read", answers=_EVENT.rows)
+async def list_rule_events(nodes: NodesDep) -> list[dict[str, Any]]:
     """The events that rules can read."""
-    return [
-        {
-            "event": row.event,
-            "title": {"en": row.title, "zh": row.title},
-            "description": {"en": row.description, "zh": row.description},
-            "columns": row.columns,
-            "test_columns": json.loads(row.test_columns),
-            "sql_example": row.sql_example,
-        }
-        for row in await nodes.own.rows(RULES_EVENTS())
-    ]
+    return [_EVENT(row) for row in await nodes.own.rows(RULES_EVENTS())]
 
 
 def rule_metrics(row: RuleShown) -> dict[str, float]:
@@ -304,22 +255,7 @@ def rule_metrics(row: RuleShown) -> dict[str, float]:
 
 async def _shown(nodes: AskedNodes, rule_id: str) -> dict[str, Any]:
     with answering():
-        return _rule(await nodes.own.ask(RULES_ONE(RuleId(rule_id))))
-
-
-def _rule(row: RuleShown) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "name": row.name,
-        "sql": row.sql,
-        "from": row.topics,
-        "actions": json.loads(row.actions),
-        "enable": row.enable,
-        "description": row.description,
-        "created_at": rfc3339(row.created_at * 1000),
-        "last_modified_at": rfc3339(row.last_modified_at * 1000),
-        "metadata": json.loads(row.metadata),
-    }
+        return _RULE(await nodes.own.ask(RULES_ONE(RuleId(rule_id))))
 
 
 def _named_actions(row: RuleShown) -> list[str]:

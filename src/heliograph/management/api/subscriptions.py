@@ -1,6 +1,6 @@
 """Subscriptions of clients: lists of them, and making and dropping them on a client's behalf."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 from pydantic import Field
@@ -24,7 +24,8 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
-from heliograph.management.web.paging import PageDep, PageOf, page_response, take_whole_page
+from heliograph.management.web.paging import PageDep, page_response, take_whole_page
+from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 
 area = Area("Subscriptions", "What clients are subscribed to.")
@@ -49,24 +50,7 @@ class SubscriptionTopic(Body):
     topic: Str
 
 
-class ListedSubscription(TypedDict):
-    """A subscription.
-
-    Attributes:
-        nl: No local: 1 where the client does not get its own messages.
-        rap: Retain as published.
-        rh: Retain handling.
-        durable: Whether it is kept in durable storage.
-    """
-
-    node: str
-    clientid: str
-    topic: str
-    qos: int
-    nl: int
-    rap: int
-    rh: int
-    durable: bool
+_SUBSCRIPTION: Final = ApiRow("ListedSubscription", SubscriptionRow, node=str)
 
 
 class MadeSubscription(TypedDict):
@@ -85,7 +69,7 @@ class MadeSubscription(TypedDict):
     "/subscriptions",
     scope="clients:read",
     errors={400: ("INVALID_PARAMETER", "BAD_REQUEST"), 500: ("NODE_DOWN",)},
-    answers=PageOf[ListedSubscription],
+    answers=_SUBSCRIPTION.page,
 )
 async def list_subscriptions(
     nodes: NodesDep,
@@ -115,14 +99,14 @@ async def list_subscriptions(
             said = f"match_topic_invalid: {error.message}" if match_topic else error.message
             raise ApiError(400, "INVALID_PARAMETER", said) from error
         raise
-    return page_response([subscription_object(row, asked.name) for row in rows], page, count, has_next)
+    return page_response([_SUBSCRIPTION(row, node=asked.name) for row in rows], page, count, has_next)
 
 
 @area.get(
     "/heliograph/subscriptions",
     scope="clients:read",
     errors={400: ("INVALID_PARAMETER", "BAD_REQUEST")},
-    answers=PageOf[ListedSubscription],
+    answers=_SUBSCRIPTION.page,
 )
 async def list_receiving_subscriptions(
     nodes: NodesDep,
@@ -143,15 +127,15 @@ async def list_receiving_subscriptions(
         if error.code == "bad_arguments":
             raise ApiError(400, "INVALID_PARAMETER", f"receives: {error.message}") from error
         raise
-    return page_response([subscription_object(row, nodes.own.name) for row in rows], page, None, has_next)
+    return page_response([_SUBSCRIPTION(row, node=nodes.own.name) for row in rows], page, None, has_next)
 
 
-@area.get("/clients/{clientid}/subscriptions", scope="clients:read", errors=NOT_FOUND)
-async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[ListedSubscription]:
+@area.get("/clients/{clientid}/subscriptions", scope="clients:read", errors=NOT_FOUND, answers=_SUBSCRIPTION.rows)
+async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """All subscriptions of a client."""
     async with about_client(clientid):
         rows = await nodes.own.rows(SUBSCRIPTIONS_SHOW(ClientId(clientid)))
-    return [subscription_object(row, nodes.own.name) for row in rows]
+    return [_SUBSCRIPTION(row, node=nodes.own.name) for row in rows]
 
 
 @area.post("/clients/{clientid}/subscribe", scope="clients:write", errors=_BAD)
@@ -177,20 +161,6 @@ async def unsubscribe_bulk(clientid: str, body: list[SubscriptionTopic], nodes: 
     """Unsubscribe a client from several filters."""
     for one in body:
         await _unsubscribed(nodes.own, clientid, one.topic)
-
-
-def subscription_object(row: SubscriptionRow, node: str) -> ListedSubscription:
-    """A subscription with EMQX's keys."""
-    return {
-        "node": node,
-        "clientid": row.clientid,
-        "topic": row.topic,
-        "qos": row.qos,
-        "nl": int(row.nl),
-        "rap": int(row.rap),
-        "rh": row.rh,
-        "durable": row.durable,
-    }
 
 
 async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> MadeSubscription:

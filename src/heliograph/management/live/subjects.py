@@ -11,15 +11,15 @@ from heliograph.control.proto_v1.authn import AUTHN_LIST, AuthnRow
 from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
 from heliograph.control.proto_v1.conf import CONF_STATE
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS, VALIDATIONS, GroupShown, OrderedAsks
-from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted
+from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted, LogEntryRow
 from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS
 from heliograph.control.proto_v1.rules import RULES_LIST, RuleRow
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.asking.states import GLOBAL, action_metrics, authenticator_state, source_state
 from heliograph.management.live import broker
-from heliograph.management.live.log_entries import entry_object
 from heliograph.management.live.rates import GrowingCounts
 from heliograph.management.live.subject import LiveSubject, Look
+from heliograph.management.web.rows import ApiRow
 from heliograph.management.web.times import rfc3339_of_s
 from heliograph.rpc.asks import ListAsk
 from heliograph.rpc.methods import NoArgs
@@ -102,6 +102,7 @@ STATES: Final = (
 )
 
 
+LOG_ENTRY: Final = ApiRow("LogEntryShown", LogEntryRow)
 _SHOWN_MAX: Final = 500  # rules and alarms of an event
 _ENTRIES_MAX: Final = 100  # of the log in an event
 _COUNTS: Final = (
@@ -173,7 +174,7 @@ def _log(nodes: Nodes) -> Look:
         nonlocal last
         rows = await nodes.own().rows(LOG_ENTRIES(LogEntriesWanted(after=last, limit=_ENTRIES_MAX)))
         last = rows[-1].number if rows else last
-        return {"last": last, "entries": [entry_object(row) for row in rows]}
+        return {"last": last, "entries": [LOG_ENTRY(row) for row in rows]}
 
     return take
 

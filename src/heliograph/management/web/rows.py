@@ -103,13 +103,13 @@ class ApiRow:
         """What makes the type of rows with something about them, for the document.
 
         Args:
-            meta: The keys of that, with their types; by default those of a list with a cursor.
+            meta: The keys of that, with their types, if any; by default those of a list with a cursor.
         """
         return partial(self._listed, name, meta)
 
     def _listed(self, name: str, keys: Mapping[str, object] | None) -> Any:
         meta = CursorMeta if keys is None else _typed_dict(f"{name}Meta", keys)
-        made = _typed_dict(name, {"data": self.rows(), "meta": meta})
+        made = _typed_dict(name, {"data": self.rows()} | ({} if keys == {} else {"meta": meta}))
         made.__doc__ = "Rows, and what there is to know of them."
         return made
 
