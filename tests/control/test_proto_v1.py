@@ -6,10 +6,12 @@
 import importlib
 import pkgutil
 from pathlib import Path
+from typing import Annotated, get_args, get_origin
 
 import msgspec
 
 from heliograph.control import proto_v1
+from heliograph.control.columns import Fact
 from heliograph.rpc.asks import AnsweredBy, AnyAsk, Ask, Effect, ListAsk
 
 RECORDED = Path(__file__).with_name("proto_v1.txt")
@@ -54,7 +56,10 @@ def frozen() -> dict[str, list[str]]:
 
 
 def _type(annotation: object) -> str:
-    name = annotation.__name__ if type(annotation) is type else str(annotation)
+    """The type on the wire, without what the API makes of it."""
+    kind, *declared = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    plain: object = kind if any(isinstance(one, Fact) for one in declared) else annotation
+    name = plain.__name__ if type(plain) is type else str(plain)
     return name.replace(f"{proto_v1.__name__}.", "")
 
 

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
-from types import NoneType, UnionType
+from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Final, NotRequired, Union, get_args, get_origin
 
 import msgspec
@@ -76,11 +76,11 @@ class ApiRow:
     @cached_property
     def schema(self) -> Any:
         """A `TypedDict` of the objects, for the document."""
-        words, _, attributes = inspect.getdoc(self._row).partition("\n\nAttributes:\n")  # type: ignore[union-attr]  # it has one
-        told = {name: " ".join(text.split()) for name, text in ATTRIBUTE.findall(attributes)}
+        words, _, attributes = (inspect.getdoc(self._row) or "").partition("\n\nAttributes:\n")
+        described = {name: " ".join(text.split()) for name, text in ATTRIBUTE.findall(attributes)}
         keys: dict[str, Any] = {}
         for name, (field, fact, kind) in self._facts.items():
-            keys[name] = Annotated[_type(fact, kind), Field(description=told.get(field.name))]
+            keys[name] = Annotated[_type(fact, kind), Field(description=described.get(field.name))]
             if fact.is_left_out:
                 keys[name] = NotRequired[keys[name]]
         made = _typed_dict(self.name, keys | self._more)
@@ -93,11 +93,12 @@ class ApiRow:
 
     def rows(self) -> Any:
         """The type of a list of rows, for the document."""
-        return list[self.schema]  # type: ignore[name-defined]
+        return GenericAlias(list, (self.schema,))
 
     def page(self) -> Any:
         """The type of a page of rows, for the document."""
-        return PageOf[self.schema]  # type: ignore[name-defined]
+        page: Any = PageOf
+        return page[self.schema]
 
     def listed(self, name: str, meta: Mapping[str, object] | None = None) -> Callable[[], Any]:
         """What makes the type of rows with something about them, for the document.
