@@ -39,7 +39,7 @@ class PipelineStatus(msgspec.Struct, frozen=True):
     restarts: int
     failures: int
     queries: list[PipelineQuery]
-    note: str
+    note: str = msgspec.field(name="told")
 
 
 class DeadLettersWanted(Args, frozen=True):
