@@ -37,7 +37,7 @@ export default function AlarmsPage() {
     <section><header class="page-head"><h2>${texts.history}</h2>
         ${may("alarms:write") && !!ended.data?.data.length
           && html`<button type="button" onClick=${() => setAsked("")}>${texts.clear}</button>`}</header>
-      <${Loaded} of=${ended}>${(/** @type {Api.AlarmPage} */ data) => html`
+      <${Loaded} of=${ended}>${(/** @type {Api.PageOfAlarmShown} */ data) => html`
         <${Table} caption=${texts.history} columns=${COLUMNS} rows=${data.data} empty=${texts.noHistory}
           isBusy=${ended.isLoading}
           rowKey="node name activate_at deactivate_at" />
