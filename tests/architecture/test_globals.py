@@ -39,7 +39,7 @@ ALLOWED = {
     "pipeline/datasource/schemas.py _avro_columns",
     "pipeline/datasource/schemas.py _protobuf_columns",
     "pipeline/datasource/schemas.py built_schema",
-    "rules/spark/worker.py worker",
+    "rules/spark/row_evaluator.py worker",
 }
 
 _MAKERS = {"dict", "list", "set", "deque", "defaultdict", "OrderedDict", "Counter", "WeakSet", "WeakValueDictionary"}

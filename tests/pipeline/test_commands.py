@@ -18,7 +18,7 @@ from heliograph.pipeline.running.driver import PipelineDriver
 from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import preview_queries
 from heliograph.pipeline.running.progress import QueryFigures
-from heliograph.pipeline.running.validation import check_pipeline
+from heliograph.pipeline.running.queries import check_pipeline
 from support.pipeline_run import Run
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.registry import build, build_schema
 from heliograph.rules.schemas.settings import HttpService, SchemaSettings, SchemaSourceError
-from heliograph.rules.spark.worker import SparkWorker
+from heliograph.rules.spark.row_evaluator import SparkWorker
 from heliograph.rules.values import Value
 from support.cases import cases
 

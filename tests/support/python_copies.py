@@ -189,7 +189,7 @@ def _load() -> None:
     import heliograph.pipeline.datasource.client
     import heliograph.pipeline.replay.running
     import heliograph.pipeline.running.ranges
-    import heliograph.rules.spark.worker
+    import heliograph.rules.spark.row_evaluator
     import heliograph.storage.offload.steps
     import heliograph.storage.reader.databases
     import heliograph.storage.reader.flight_server  # noqa: F401

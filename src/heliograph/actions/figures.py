@@ -14,7 +14,6 @@ from heliograph.observe.rate import CountRate
 RUNNING: Final = "running"
 COUNTED: Final = ("matched", "success", "failed", "retried")
 
-
 # Counts of EMQX's for what does not happen here: rows wait in the storage, and nothing drops them.
 _NEVER: Final = (
     *("dropped", "dropped.expired", "dropped.other", "dropped.queue_full", "dropped.resource_not_found"),
@@ -30,7 +29,6 @@ class ActionFigures:
 
     Attributes:
         state: Of its query, in the words of the driver; empty while there is none.
-        lag: Rows that wait; None where that is not known.
     """
 
     state: str = ""
@@ -67,12 +65,7 @@ class ActionFigures:
 
 
 class PipelineFigures:
-    """What the pipeline says of all actions; owned by the part `actions`.
-
-    Attributes:
-        pid: Of the driver that said it; None where none did.
-        problem: What the driver says of its files, where it does not take them.
-    """
+    """What the pipeline says of all actions; owned by the part `actions`."""
 
     def __init__(self) -> None:
         self.pid: int | None = None

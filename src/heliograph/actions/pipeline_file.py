@@ -29,11 +29,7 @@ _PROBE_TIMEOUT: Final = "10s"
 
 @dataclass(frozen=True, slots=True)
 class ActionsFile:
-    """The file of the actions that run.
-
-    Attributes:
-        text: HOCON; it may hold secrets.
-    """
+    """The file of the actions that run, in HOCON; it may hold secrets."""
 
     text: str
     actions: tuple[str, ...]
@@ -84,7 +80,6 @@ def probe_section(connector: ConnectorConfig, action: ActionConfig) -> dict[str,
 
 
 def sample_action(kind: str) -> ActionConfig:
-    """An action of a type, to test its connector."""
     sql = SqlParameters(sql="SELECT ${x}")
     samples: dict[str, Callable[[], ActionConfig]] = {
         "http": lambda: HttpAction(connector=""),

@@ -35,7 +35,6 @@ ROW: Final = "payload"
 
 
 def sink_of(connector: ConnectorConfig, action: ActionConfig) -> SinkSection:
-    """The sink to which the rows of an action go."""
     return _without_none(_MAKERS[type(action)](connector, action))
 
 
@@ -223,7 +222,6 @@ def _without_none(sink: SinkSection) -> SinkSection:
 
 WHOLE: Final = f"${{{ROW}}}"
 """The template of the whole row."""
-
 
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 

@@ -28,9 +28,8 @@ from heliograph.pipeline.running.driver import STATUS_FILE, FileWatch, PipelineD
 from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import Preview, preview_queries
 from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
-from heliograph.pipeline.running.queries import RunSettings, Span
+from heliograph.pipeline.running.queries import RunSettings, Span, check_pipeline
 from heliograph.pipeline.running.ranges import ZONE_SETTING
-from heliograph.pipeline.running.validation import check_pipeline
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.side_outputs.late_table import count_late_rows, late_target, replay_late_rows, show_late_rows
 from heliograph.pipeline.sinks.libraries import library_fault

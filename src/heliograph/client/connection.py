@@ -161,7 +161,6 @@ class ClientConnection:
         raise LostError(f"the connection to {self._target} was lost: {why}")
 
     def _patience(self, deadline: float) -> float | None:
-        """How long to wait at most."""
         now = time.monotonic()
         times = [deadline - now] if deadline != FOREVER else []
         if self._keepalive_s:

@@ -11,11 +11,7 @@ _AT_ONCE: Final = 64
 
 
 class Disconnect(NamedTuple):
-    """The end of a connection. Times are microseconds since the epoch.
-
-    Attributes:
-        clientid: The client id; of a very long one its beginning and a hash.
-    """
+    """The end of a connection. Times are microseconds since the epoch; a very long client id is cut, with a hash."""
 
     clientid: str
     at_us: int

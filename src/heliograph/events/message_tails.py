@@ -26,7 +26,6 @@ class TailedMessage:
     """A message that a tail has taken.
 
     Attributes:
-        payload: Its beginning, no longer than the tail wants.
         left_out: How many messages of the filter came between it and the one before, and were not taken.
     """
 

@@ -13,12 +13,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SlowSubscription:
-    """The messages of one topic to one client.
-
-    Attributes:
-        took_us: The longest that one took.
-        seen_us: When one was slow last, in microseconds since the epoch.
-    """
+    """The messages of one topic to one client: the longest that one took, and when one was slow last."""
 
     clientid: str
     topic: str

@@ -29,7 +29,6 @@ class SysTopicMessages:
 
     Args:
         numbers: Gives the values of some metrics; only those that are looked at are asked for.
-        settings: How often what is published.
     """
 
     def __init__(

@@ -20,7 +20,6 @@ class CountedTopic:
     """The counts of one topic.
 
     Attributes:
-        reset_us: When its counts were set to 0; 0 for never.
         counts: By the order of `NAMES`.
         rates: What came in a second, likewise.
     """

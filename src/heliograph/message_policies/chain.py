@@ -74,10 +74,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
     """The stages of one kind on a node; from `start` to `stop` a callback of `message.publish` while there are any.
 
     Args:
-        title: What a stage is called in log entries.
         result: The metrics of all messages: `messages.RESULT_succeeded` and `messages.RESULT_failed`.
-        failed_point: The hook point that reports failures.
-        logger: Where failures are logged, a few a minute for each stage.
     """
 
     def __init__(

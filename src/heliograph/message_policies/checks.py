@@ -10,9 +10,9 @@ from typing import Final
 
 from heliograph.broker.message import Message
 from heliograph.config.message_policies import ValidationCheck
-from heliograph.message_policies.columns_of_messages import ColumnsOfMessages
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.schemas import find_schema
+from heliograph.rules.engine.columns import ColumnsOfMessages
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
@@ -29,7 +29,6 @@ _log: Final = logging.getLogger(__name__)
 def compile_check(
     settings: ValidationCheck, path: tuple[str, ...], environment: Environment, columns: ColumnsOfMessages
 ) -> Check:
-    """The check that settings describe."""
     if settings.type == "sql":
         return _contained(_sql_check(compile_sql(settings.sql, (*path, "sql"), environment), columns))
     find_schema(environment.schemas, settings.type, settings.schema, settings.message_type, path)
@@ -80,7 +79,6 @@ def _schema_check(name: str, message_type: str | None, schemas: SchemaRegistry) 
 
 
 def compile_sql(sql: str, path: tuple[str, ...], environment: Environment) -> CompiledRule:
-    """The rule of a check of type sql."""
     try:
         rule = CompiledRule(_without_star(parse_check(sql)), environment=environment)
     except RuleSyntaxError as error:

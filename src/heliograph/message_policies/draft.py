@@ -18,7 +18,6 @@ class Draft(Mapping[str, Value]):
     """What a message has become so far; as a mapping, what expressions can read of it.
 
     Attributes:
-        message: The message that came.
         payload: Its payload now: bytes, or what a decoder or an operation made of them.
         user: Its user properties where they were changed, else None.
     """

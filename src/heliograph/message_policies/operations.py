@@ -22,7 +22,6 @@ _TEXT_BYTES_MAX: Final = 65_535
 def compile_operation(
     settings: Operation, path: tuple[str, ...], levels_max: Callable[[], int], environment: Environment
 ) -> Operate:
-    """The operation that settings describe."""
     try:
         expression = Variform(settings.value, environment)
         expression.check_calls()

@@ -26,7 +26,6 @@ from heliograph.rules.values import Value, bytes_of, describe
 
 ROOT: Final = "message_transformation"
 
-
 # What a transformation does to the turn of its publisher, in deliveries: 5 µs and 10 ns for each byte.
 _STAGE_WORK: Final = 100
 _BYTES_PER_WORK_LOG2: Final = 2
@@ -36,8 +35,6 @@ Coding = Callable[[Value], Value]
 
 
 class TransformationStage(Stage):
-    """One transformation."""
-
     __slots__ = ("_decode", "_encode", "_operations")
 
     def __init__(

@@ -15,8 +15,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.config.message_policies import Validation
 from heliograph.message_policies.chain import PolicyChain, Stage
-from heliograph.message_policies.columns_of_messages import ColumnsOfMessages
-from heliograph.rules.engine.columns import NodeFacts
+from heliograph.rules.engine.columns import ColumnsOfMessages, NodeFacts
 from heliograph.rules.environment import Environment
 from heliograph.rules.topic_index import TopicIndex
 
@@ -36,7 +35,6 @@ class Judgement:
 
     Attributes:
         is_for_topic: Whether one of its filters matches the topic; otherwise the broker does not ask it.
-        problem: Why the message fails; None if it passes.
         refusal: How a message that fails is refused; None where it goes on.
         problems: What each check says on its own, in their order: also those that the strategy does not come to.
     """
@@ -48,8 +46,6 @@ class Judgement:
 
 
 class ValidationStage(Stage):
-    """One validation."""
-
     __slots__ = ("checks", "joined", "problem")
 
     def __init__(self, settings: Validation, number: int, environment: Environment, columns: ColumnsOfMessages) -> None:

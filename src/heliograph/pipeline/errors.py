@@ -18,8 +18,6 @@ class PipelineError(Exception):
 
 
 class OptionError(PipelineError):
-    """An option of the data source, the sink or the driver has a value that is not valid."""
-
     code: ClassVar[str] = "pipeline_option"
 
     def __init__(self, option: str, value: object, valid: str) -> None:
@@ -37,8 +35,6 @@ class RuleFileError(PipelineError):
 
 
 class ReaderUnavailableError(PipelineError):
-    """The storage reader of the broker cannot be reached."""
-
     code: ClassVar[str] = "pipeline_reader_unavailable"
 
 
@@ -61,20 +57,14 @@ class ReaderRefusedError(PipelineError):
 
 
 class PublishError(PipelineError):
-    """The MQTT broker did not take a message that the pipeline publishes."""
-
     code: ClassVar[str] = "pipeline_publish"
 
 
 class SinkError(PipelineError):
-    """A sink cannot be written."""
-
     code: ClassVar[str] = "pipeline_sink"
 
 
 class CheckpointInUseError(PipelineError):
-    """Another driver works with the same checkpoint directory."""
-
     code: ClassVar[str] = "pipeline_checkpoint_in_use"
 
 
@@ -91,8 +81,6 @@ class BackfillError(PipelineError):
 
 
 class JavaNotFoundError(PipelineError):
-    """No Java runtime is on the machine and none is installed as a Python package."""
-
     code: ClassVar[str] = "pipeline_java_not_found"
 
 
@@ -103,8 +91,6 @@ class SparkEndedError(PipelineError):
 
 
 class SparkStartError(PipelineError):
-    """The Java process of Spark ended before it was ready."""
-
     code: ClassVar[str] = "pipeline_spark_start"
 
 

@@ -7,11 +7,7 @@ from heliograph.settings.tls import ClientTls
 
 
 def tls_context(tls: ClientTls, fault: type[PipelineError]) -> ssl.SSLContext:
-    """The context of a client.
-
-    Args:
-        fault: What is raised where a file cannot be used.
-    """
+    """The context of a client; `fault` is raised where a file cannot be used."""
     try:
         return tls.context()
     except OSError as error:

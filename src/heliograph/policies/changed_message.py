@@ -6,7 +6,6 @@ from heliograph.broker.message import Message, make_message
 def changed_message(
     message: Message, topic: str, payload: bytes, qos: int, retain: bool, property_bytes: bytes
 ) -> Message:
-    """A message with another content."""
     other = make_message(
         message.id_high,
         message.id_low,

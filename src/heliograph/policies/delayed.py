@@ -32,15 +32,12 @@ from heliograph.policies.changed_message import with_topic
 _WORK_PER_TURN: Final = 8192
 _MESSAGES_PER_TURN: Final = 32
 
-
 # How long a message waits whose publication a disk refused.
 _RETRY_US: Final = 5_000_000
-
 
 # What holding a message costs, its record on the disk included, in deliveries.
 _HOLD_WORK: Final = 512
 _HOLD_BYTES_PER_WORK_LOG2: Final = 4
-
 
 # What a held message costs beside its packet.
 _MESSAGE_BYTES: Final = 600
@@ -50,17 +47,12 @@ _NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)
 _INVALID: Final = Refusal("delayed_topic_invalid", rc.TOPIC_NAME_INVALID, False)
 DELAY_MAX_S: Final = 42_949_670
 
-
 # A number that is smaller, and larger than the longest delay, was meant as a delay; the time of it is long past.
 _FIRST_TIME_S: Final = 1_000_000_000
 
 
 class HeldMessage(NamedTuple):
-    """A message that is published later.
-
-    Attributes:
-        due_at: The node's time at which it is published if its clock is not set until then, in microseconds.
-    """
+    """A message that is published later: at the node's time `due_at`, if its clock is not set until then."""
 
     number: int
     due_at: int
@@ -80,9 +72,7 @@ class DelayedMessages:
     """The messages of one node that are published later; owned by `DelayedPart`, which ticks it.
 
     Args:
-        messages_max: Messages that are held, None for no limit; beyond it new ones are refused.
         bytes_max: Bytes that they may have, with what each costs beside its packet; None for no limit.
-        defer: Calls what it is given in a later turn of the event loop.
         is_banned: Whether a client id is banned: what such a client left behind is not published.
     """
 
@@ -180,11 +170,7 @@ class DelayedMessages:
         self._dropped_unstored += len(numbers)
 
     def on_committed(self, ticket: int, is_refused: bool, is_joined_refused: bool) -> None:
-        """What became of messages that were published up to a ticket is durable, or was refused.
-
-        Args:
-            is_joined_refused: The same for messages that further databases keep too.
-        """
+        """What became of messages that were published up to a ticket is durable, or refused; joined: elsewhere too."""
         while self._uncommitted and self._uncommitted[0][0] <= ticket:
             _, is_joined, number, message = self._uncommitted.popleft()
             if is_joined_refused if is_joined else is_refused:  # queues may hold this one, under its ticket
@@ -325,11 +311,7 @@ class DelayedTopicError(ValueError):
 
 
 def parsed(name: str, levels_max: int, now_us: int) -> tuple[int, str]:
-    """The delay of a message in microseconds, and the topic to which it is published then.
-
-    Args:
-        levels_max: Levels of the longest topic.
-    """
+    """The delay of a message in microseconds, and the topic to which it is published then."""
     digits, slash, topic = name[len(DELAYED_PREFIX) :].partition("/")
     if not slash:
         raise DelayedTopicError("it names no topic: $delayed/SECONDS/TOPIC is valid")

@@ -118,7 +118,6 @@ class TopicRewrite:
     def on_client_unsubscribe(
         self, client: ClientInfo, _properties: object, topic_filters: list[str]
     ) -> tuple[str, list[str]]:
-        """Find the subscriptions that rewriting has made."""
         values = {"clientid": client.clientid, "username": client.username}
         return OK, [self.filter_of(topic_filter, values) for topic_filter in topic_filters]
 

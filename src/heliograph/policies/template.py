@@ -17,7 +17,6 @@ class TopicTemplate:
     Args:
         text: The text; what looks like a place and is not known stays as it is.
         names: The names that `${...}` may hold; `client_attrs` stands for all of `${client_attrs.NAME}`.
-        groups: How many groups `$1`, `$2` ... there are.
     """
 
     def __init__(self, text: str, names: Sequence[str], groups: int = 0) -> None:

@@ -55,7 +55,6 @@ class BoundedPattern:
         self._share = 1.0
 
     def search(self, text: bytes) -> Any:
-        """The first match, or None."""
         try:
             found = self._compiled.search(text, timeout=self.allowed_s(text))
         except TimeoutError:

@@ -27,11 +27,7 @@ _VALUE_BYTES_MAX: Final = 65_535  # as for any text of a packet
 
 
 class ClientAttributes:
-    """The attributes that clients of one zone get; it holds nothing of any client. Owned by the node.
-
-    Args:
-        environment: Where variables of the environment come from; None for those of the process.
-    """
+    """The attributes that clients of one zone get; it holds nothing of any client. Owned by the node."""
 
     def __init__(
         self, settings: Sequence[ClientAttribute], log: BoundedLog, environment: Environment | None = None
@@ -70,7 +66,6 @@ class ClientAttributes:
 
 
 def _checked(text: str | bytes) -> str:
-    """A text that may stand in a topic."""
     if isinstance(text, bytes):
         raise ValueError("the result is not valid UTF-8")
     if "\0" in text:

@@ -19,11 +19,7 @@ _USER_PROPERTY: Final = "User-Property"
 
 
 class Columns:
-    """Columns by name, given as plain values. Lives for one message; any number of rules may read it.
-
-    Args:
-        values: The columns. A `payload` may be bytes, text, or a value that counts as decoded already.
-    """
+    """Columns by name, given as plain values; a payload that is no text counts as decoded. Lives for one message."""
 
     __slots__ = ("_document", "_fault", "_read", "_values")
 

@@ -1,8 +1,7 @@
 """What the functions of rules and expressions know besides their arguments and the message.
 
 A rule is compiled for one `Environment`: a node has one, a command makes one, and a Python worker of Spark has one for
-each set of schemas (`heliograph.rules.spark.worker`). Nothing of it belongs to the process, so that two nodes in one
-process know nothing of each other.
+each set of schemas. Nothing of it belongs to the process, so that two nodes in one process know nothing of each other.
 """
 
 import copy
@@ -34,7 +33,6 @@ class Environment:
         variables: What `getenv` sees, with the prefix HELIOGRAPHVAR_; None for the variables of the process, each of
             which is read once and kept.
         jq_timeout_s: How long a jq program may take where its call does not say.
-        sparkplug_aliases_max: Aliases of Sparkplug B that are remembered.
     """
 
     def __init__(
@@ -66,7 +64,6 @@ class Environment:
         return other
 
     def with_variables(self, variables: Mapping[str, str]) -> "Environment":
-        """The same where `getenv` sees other variables."""
         other = copy.copy(self)
         other._variables, other._variables_read = variables, {}
         return other

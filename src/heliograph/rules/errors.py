@@ -15,12 +15,7 @@ _SHOWN_MAX: Final = 240
 
 
 class RuleError(Exception):
-    """A rule is refused or failed.
-
-    Attributes:
-        code: Stable name of the kind of error, as `docs/errors.md` lists it.
-        problem: What is wrong, without the place.
-    """
+    """A rule is refused or failed."""
 
     code: ClassVar[str] = "rule"
 

@@ -49,6 +49,7 @@ class CompiledRule:
             other columns are shared by all rules that look at a message. None leaves it to the columns.
         environment: What its functions may ask besides the message; None for one of its own.
 
+    Attributes:
         may_block: Whether an evaluation may wait for another process or machine (jq, external schemas), so that no
             event loop should wait for it.
         bounds: How much one evaluation may do; None for any amount.

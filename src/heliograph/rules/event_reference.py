@@ -54,11 +54,7 @@ _NOT_TRIED: Final = frozenset({"peername"})  # but for a client that connects
 
 @dataclass(frozen=True, slots=True)
 class EventFacts:
-    """One event.
-
-    Attributes:
-        test_columns: Columns that a test of a rule gives: a value, and what it means.
-    """
+    """One event; a column of a test has a value and what it means."""
 
     event: str
     title: str

@@ -21,12 +21,7 @@ _DELIVERY: Final = ("id", "from_clientid", "from_username", *_MESSAGE, "publish_
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One kind of event.
-
-    Attributes:
-        name: What its column `event` says.
-        columns: Its columns, beside `COMMON_COLUMNS`.
-    """
+    """One kind of event."""
 
     name: str
     topics: tuple[str, ...]

@@ -7,30 +7,13 @@ turns the `EvaluationFault` of what it calls into a `RuleEvaluationError` with i
 from collections.abc import Callable, Mapping
 from typing import Final, NoReturn, TypeAlias
 
+from heliograph.rules import tree
 from heliograph.rules.columns import Columns
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.operators import CALCULATIONS, RELATIONS, SIMPLE_KINDS, matches, refuse_comparison
 from heliograph.rules.paths import range_values, read_slice, read_steps, written_path
-from heliograph.rules.tree import (
-    Arithmetic,
-    Call,
-    Case,
-    Comparison,
-    Expression,
-    InList,
-    Key,
-    ListLiteral,
-    Literal,
-    Logical,
-    Not,
-    Path,
-    Place,
-    RangeLiteral,
-    Slice,
-    Unary,
-)
 from heliograph.rules.values import (
     UNDEFINED,
     Value,
@@ -44,7 +27,7 @@ Output: TypeAlias = dict[str, Value]
 Evaluate: TypeAlias = Callable[[Columns, Output], Value]
 Test: TypeAlias = Callable[[Columns, Output], bool]
 
-_CONDITION_NODES: Final = (Comparison, InList, Logical, Not)
+_CONDITION_NODES: Final = (tree.Comparison, tree.InList, tree.Logical, tree.Not)
 
 
 class ExpressionCompiler:
@@ -56,6 +39,7 @@ class ExpressionCompiler:
     Args:
         metadata: The column `metadata` as this rule sees it; None where it is a column like the others.
 
+    Attributes:
         may_block: Whether anything compiled so far may wait for another process or machine.
     """
 
@@ -66,7 +50,7 @@ class ExpressionCompiler:
         self._stored: set[str] = set()
         self.may_block = False
 
-    def stored(self, target: Path, unchanged: bool) -> None:
+    def stored(self, target: tree.Path, unchanged: bool) -> None:
         """Note that a field stores at `target`; `unchanged` says that it is the column of this very name."""
         # A column selected as it is reads the same from the output and from the columns.
         if not unchanged or target.steps:
@@ -80,46 +64,46 @@ class ExpressionCompiler:
     def column(self, columns: Columns, name: str) -> Value:
         return self.metadata if name == "metadata" and self.metadata is not None else columns.get(name)
 
-    def value(self, node: Expression) -> Evaluate:
-        if isinstance(node, Literal):
+    def value(self, node: tree.Expression) -> Evaluate:
+        if isinstance(node, tree.Literal):
             constant = node.value
             return lambda columns, output: constant
-        if isinstance(node, Path):
+        if isinstance(node, tree.Path):
             return self._path(node)
-        if isinstance(node, Arithmetic):
+        if isinstance(node, tree.Arithmetic):
             return self._arithmetic(node)
         if isinstance(node, _CONDITION_NODES):
             return self.condition(node)
-        if isinstance(node, Call):
+        if isinstance(node, tree.Call):
             return self._call(node)
-        if isinstance(node, Case):
+        if isinstance(node, tree.Case):
             return self._case(node)
-        if isinstance(node, Unary):
+        if isinstance(node, tree.Unary):
             return self._unary(node)
         return self._sequence(node)
 
-    def condition(self, node: Expression) -> Test:
-        if isinstance(node, Comparison):
+    def condition(self, node: tree.Expression) -> Test:
+        if isinstance(node, tree.Comparison):
             return self._comparison(node)
-        if isinstance(node, Logical):
+        if isinstance(node, tree.Logical):
             return self._logical(node)
-        if isinstance(node, Not):
+        if isinstance(node, tree.Not):
             return self._negation(node)
-        if isinstance(node, InList):
+        if isinstance(node, tree.InList):
             return self._membership(node)
-        if isinstance(node, Literal) and isinstance(node.value, bool):
+        if isinstance(node, tree.Literal) and isinstance(node.value, bool):
             constant = node.value
             return lambda columns, output: constant
-        if isinstance(node, Call):
+        if isinstance(node, tree.Call):
             return self._boolean_call(node)
         return self._no_condition(node)
 
-    def _fail(self, problem: object, place: Place) -> NoReturn:
+    def _fail(self, problem: object, place: tree.Place) -> NoReturn:
         raise RuleEvaluationError(str(problem), self._text, place) from None
 
     # Variables and paths
 
-    def _path(self, node: Path) -> Evaluate:
+    def _path(self, node: tree.Path) -> Evaluate:
         name = node.root
         from_columns = self._column_path(node)
         if name not in self._stored:
@@ -132,7 +116,7 @@ class ExpressionCompiler:
 
         return read
 
-    def _column_path(self, node: Path) -> Evaluate:
+    def _column_path(self, node: tree.Path) -> Evaluate:
         name, steps, lookup = node.root, node.steps, self.lookup
         if name == "metadata" and self.metadata is not None:
             metadata = self.metadata
@@ -143,7 +127,7 @@ class ExpressionCompiler:
             return self._payload_path(node)
         return lambda columns, output: read_steps(columns.get(name), steps, lambda root: lookup(columns, output, root))
 
-    def _payload_path(self, node: Path) -> Evaluate:
+    def _payload_path(self, node: tree.Path) -> Evaluate:
         steps, first = node.steps, node.steps[0]
         fail, place = self._fail, node.place
 
@@ -164,14 +148,14 @@ class ExpressionCompiler:
                 fail(f"{fault}; it is needed for {written_path(node)}", place)
             return document.get(key, UNDEFINED) if isinstance(document, dict) else UNDEFINED
 
-        if len(steps) == 1 and isinstance(first, Key):
+        if len(steps) == 1 and isinstance(first, tree.Key):
             key = first.name
             return read_one_key
         return read
 
     # Operators
 
-    def _arithmetic(self, node: Arithmetic) -> Evaluate:
+    def _arithmetic(self, node: tree.Arithmetic) -> Evaluate:
         left, right, place = self.value(node.left), self.value(node.right), node.place
         calculate = CALCULATIONS[node.operator]
         fail = self._fail
@@ -185,7 +169,7 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _unary(self, node: Unary) -> Evaluate:
+    def _unary(self, node: tree.Unary) -> Evaluate:
         operand, negative, place, fail = self.value(node.operand), node.operator == "-", node.place, self._fail
 
         def evaluate(columns: Columns, output: Output) -> Value:
@@ -196,7 +180,7 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _comparison(self, node: Comparison) -> Test:
+    def _comparison(self, node: tree.Comparison) -> Test:
         left, right, sign, place = self.value(node.left), self.value(node.right), node.operator, node.place
         fail = self._fail
         relate = RELATIONS.get(sign)
@@ -215,7 +199,7 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _topic_comparison(self, node: Comparison, left: Evaluate, right: Evaluate) -> Test:
+    def _topic_comparison(self, node: tree.Comparison, left: Evaluate, right: Evaluate) -> Test:
         sign, place, fail = node.operator, node.place, self._fail
 
         def evaluate(columns: Columns, output: Output) -> bool:
@@ -227,7 +211,7 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _membership(self, node: InList) -> Test:
+    def _membership(self, node: tree.InList) -> Test:
         subject = self.value(node.subject)
         candidates = [self.value(candidate) for candidate in node.candidates]
         found = not node.negated
@@ -241,18 +225,18 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _logical(self, node: Logical) -> Test:
+    def _logical(self, node: tree.Logical) -> Test:
         left, right = self.condition(node.left), self.condition(node.right)
         if node.operator == "and":
             return lambda columns, output: left(columns, output) and right(columns, output)
         return lambda columns, output: left(columns, output) or right(columns, output)
 
-    def _negation(self, node: Not) -> Test:
+    def _negation(self, node: tree.Not) -> Test:
         operand = self.value(node.operand)
         # The negation of what is no boolean is false, also of undefined.
         return lambda columns, output: operand(columns, output) is False
 
-    def _boolean_call(self, node: Call) -> Test:
+    def _boolean_call(self, node: tree.Call) -> Test:
         call, place, name, fail = self._call(node), node.place, node.name, self._fail
 
         def evaluate(columns: Columns, output: Output) -> bool:
@@ -263,9 +247,9 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _no_condition(self, node: Expression) -> Test:
+    def _no_condition(self, node: tree.Expression) -> Test:
         fail, place = self._fail, node.place
-        hint = f"; write {written_path(node)} = true" if isinstance(node, Path) else ""
+        hint = f"; write {written_path(node)} = true" if isinstance(node, tree.Path) else ""
 
         def evaluate(columns: Columns, output: Output) -> bool:
             fail(f"a condition needs a comparison, IN, AND, OR, NOT or a function that gives a boolean{hint}", place)
@@ -274,7 +258,7 @@ class ExpressionCompiler:
 
     # CASE, calls, lists
 
-    def _case(self, node: Case) -> Evaluate:
+    def _case(self, node: tree.Case) -> Evaluate:
         default = (lambda columns, output: UNDEFINED) if node.default is None else self.value(node.default)
         if node.subject is not None:
             return self._simple_case(node, self.value(node.subject), default)
@@ -288,7 +272,7 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _simple_case(self, node: Case, subject: Evaluate, default: Evaluate) -> Evaluate:
+    def _simple_case(self, node: tree.Case, subject: Evaluate, default: Evaluate) -> Evaluate:
         branches = [(self.value(branch.when), self.value(branch.then)) for branch in node.branches]
 
         def evaluate(columns: Columns, output: Output) -> Value:
@@ -300,14 +284,14 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _call(self, node: Call) -> Evaluate:
+    def _call(self, node: tree.Call) -> Evaluate:
         arguments = [self.value(argument) for argument in node.arguments]
         known, place, fail = FUNCTIONS.get(node.name), node.place, self._fail
         if known is None:
             return self._unknown_call(node, arguments)
         self.may_block |= known.may_block
         if known.blocks_on is not None and node.arguments:
-            first = node.arguments[0].value if isinstance(node.arguments[0], Literal) else UNDEFINED
+            first = node.arguments[0].value if isinstance(node.arguments[0], tree.Literal) else UNDEFINED
             self.may_block |= known.blocks_on(self._environment, first)
         function = known.bound(self._environment)
 
@@ -320,7 +304,7 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _unknown_call(self, node: Call, arguments: list[Evaluate]) -> Evaluate:
+    def _unknown_call(self, node: tree.Call, arguments: list[Evaluate]) -> Evaluate:
         module, dot, name = node.name.rpartition(".")
         problem = f"there is no module {module} with a function {name}" if dot else f"there is no function {name}"
         place, fail = node.place, self._fail
@@ -332,12 +316,12 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _sequence(self, node: ListLiteral | RangeLiteral | Slice) -> Evaluate:
+    def _sequence(self, node: tree.ListLiteral | tree.RangeLiteral | tree.Slice) -> Evaluate:
         fail, place = self._fail, node.place
-        if isinstance(node, ListLiteral):
+        if isinstance(node, tree.ListLiteral):
             items = [self.value(item) for item in node.items]
             return lambda columns, output: [item(columns, output) for item in items]
-        path = self._path(node.path) if isinstance(node, Slice) else None
+        path = self._path(node.path) if isinstance(node, tree.Slice) else None
         first, last = node.first, node.last
 
         def evaluate(columns: Columns, output: Output) -> Value:

@@ -78,12 +78,7 @@ class Worker:
             raise EvaluationFault("its worker process does not start; is the Python package jq installed?") from None
 
     def ask(self, program: bytes, document: bytes, deadline: float) -> tuple[bool, str]:
-        """Run a program on a document; whether it succeeded, and the answer.
-
-        Raises:
-            _Late: The deadline has passed; the worker cannot be used any further.
-            _Ended: The worker has ended.
-        """
+        """Run a program on a document; whether it succeeded, and the answer. After `_Late` the worker is of no use."""
         alarm_s = max(deadline - time.monotonic(), 0.0) + _ALARM_MARGIN_S
         self._write(_REQUEST.pack(len(program), len(document), alarm_s) + program + document, deadline)
         status, length = _ANSWER.unpack(self._read(_ANSWER.size, deadline))
@@ -134,11 +129,7 @@ class Worker:
 
 
 class WorkerPool:
-    """The workers of one owner, in the process that made it; any thread may use it. They end with the pool at latest.
-
-    Attributes:
-        timeout_s: The same, from the next program on.
-    """
+    """The workers of one owner, in the process that made it; for any thread. They end with the pool at latest."""
 
     def __init__(self, workers_max: int = WORKERS_MAX, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._workers_max = workers_max

@@ -23,7 +23,6 @@ _KEYWORDS: Final = frozenset(
 )
 _LOWER_CASE_WORDS: Final = frozenset({"div", "mod", "true", "false"})
 
-
 # What a value can begin with; a state that allows a string allows all of these.
 _VALUE_STARTS: Final = frozenset(
     {"STRING", "INTEGER", "FLOAT", "TRUE", "FALSE", "RANGE", "NAME", "QUOTED", "BRACKET", "OPEN"}
@@ -58,11 +57,6 @@ _WRITTEN_KEYWORDS: Final = (
 
 
 def parse_rule(text: str) -> Statement:
-    """Parse a rule.
-
-    Raises:
-        RuleSyntaxError: The text is not a rule.
-    """
     return _parsed(text, "start", "SELECT or FOREACH")
 
 

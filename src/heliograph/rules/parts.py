@@ -26,13 +26,7 @@ class EnvironmentPart(Part):
         self._open.append(self.environment)
 
     async def check(self, new: Config) -> Change | None:
-        """Make other schemas ready, so that rules and policies that are checked after this can name them.
-
-        Schemas that do not change stay, with their connections.
-
-        Raises:
-            SchemaSourceError: One cannot be made.
-        """
+        """Make other schemas ready for rules and policies that are checked after this; unchanged ones stay."""
         settings, schemas = registry_settings(new.schema_registry), self.environment.schemas
         limits = _limits(new)
         if settings == self._settings:

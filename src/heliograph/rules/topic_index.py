@@ -13,11 +13,7 @@ EntryT = TypeVar("EntryT")
 
 
 class TopicIndex(Generic[EntryT]):
-    """Entries (rules, validations, transformations) by their topic filters, in an order; owned by their owner.
-
-    Args:
-        topics_max: Topics that are remembered; when there are more, all are forgotten.
-    """
+    """Entries (rules, validations, transformations) by their topic filters, in an order; a bounded cache by topic."""
 
     def __init__(self, topics_max: int = 10_000) -> None:
         self.remembered: dict[str, tuple[EntryT, ...]] = {}

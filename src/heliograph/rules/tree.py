@@ -11,11 +11,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A stretch of the rule's text.
-
-    Attributes:
-        start: Offset of its first character.
-    """
+    """A stretch of the rule's text."""
 
     start: int
     end: int
@@ -28,8 +24,6 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A string, number or boolean as written."""
-
     value: str | int | float | bool
     place: Place = field(compare=False)
 
@@ -102,8 +96,6 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """A sign before an expression."""
-
     operator: OneOf["+", "-"]
     operand: "Expression"
     place: Place = field(compare=False)
@@ -238,8 +230,6 @@ class Foreach:
     Attributes:
         fields: The last one yields the array; its alias, or `item`, is the name of the element.
         do: What becomes of an element; None for all columns, the results of the fields, and the element.
-        incase: Which elements are wanted; None for all.
-        text: The rule as it was written; equal rules may be written differently.
     """
 
     fields: tuple[Field | Star, ...]
@@ -263,11 +253,7 @@ class Foreach:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`SELECT fields FROM sources [WHERE where]`: at most one output row per message.
-
-    Attributes:
-        text: The rule as it was written; equal rules may be written differently.
-    """
+    """`SELECT fields FROM sources [WHERE where]`: at most one output row per message."""
 
     fields: tuple[Field | Star, ...]
     sources: tuple[FromTopic, ...]

@@ -28,28 +28,14 @@ class TrialError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a rule is tried on.
-
-    Attributes:
-        columns: All of them.
-        is_wanted: Whether the rule's FROM names the message or event.
-    """
+    """What a rule is tried on."""
 
     columns: Mapping[str, Value]
     is_wanted: bool
 
 
 def trial_of(rule: CompiledRule, context: str) -> Trial:
-    """What a rule is tried on.
-
-    Args:
-        context: Columns as a JSON object, and `event_type`, as `message_publish` or `client_connected`, which without
-            it is what the rule's FROM names first.
-
-    Raises:
-        TrialError: There is no such event, or the topic is not valid.
-        EvaluationFault: The context is not JSON.
-    """
+    """What a rule is tried on: a JSON object of columns, with the event in `event_type`, else the first of FROM."""
     given = decode_json(context)
     if not isinstance(given, dict):
         raise TrialError("the context is an object: a value for each column")
@@ -67,30 +53,19 @@ def trial_of(rule: CompiledRule, context: str) -> Trial:
 
 
 def outcome(rule: CompiledRule, rows: Rows) -> str:
-    """What rows look like as JSON: of SELECT the one that there is, of FOREACH all of them.
-
-    Raises:
-        EvaluationFault: They hold what JSON has not.
-    """
+    """What rows look like as JSON: of SELECT the one that there is, of FOREACH all of them."""
     written: Any = rows if isinstance(rule.tree, Foreach) else rows[0]
     return encode_json(written)
 
 
 def tried(rule: CompiledRule, context: str) -> str | None:
-    """What a rule makes of a context, as JSON; None where it does not match.
-
-    Raises:
-        TrialError: The context makes no sense.
-        RuleError: The rule fails.
-        EvaluationFault: The context is not JSON, or the outcome has no JSON.
-    """
+    """What a rule makes of a context, as JSON; None where it does not match."""
     trial = trial_of(rule, context)
     rows = rule.apply(Columns(trial.columns)) if trial.is_wanted else []
     return outcome(rule, rows) if rows else None
 
 
 def _event(name: Value, rule: CompiledRule) -> Event | None:
-    """The event that is meant; None for a published message."""
     if name in _PUBLISHED:
         return None
     if name is None:

@@ -36,12 +36,7 @@ UNDEFINED: Final = Undefined()
 
 @final
 class Bits:
-    """A string of bits that is no whole number of bytes.
-
-    Args:
-        number: The bits as an unsigned integer, the first of them highest.
-        length: How many there are.
-    """
+    """A string of bits that is no whole number of bytes, as an unsigned integer whose highest bit is the first."""
 
     # No dataclass: the JSON encoder would take one for a map.
     __slots__ = ("length", "number")
@@ -60,7 +55,6 @@ class Bits:
         return f"0b{self.digits()}"
 
     def digits(self) -> str:
-        """The bits as the characters 0 and 1."""
         return f"{self.number:0{self.length}b}"
 
     def filled(self) -> bytes:
@@ -119,22 +113,14 @@ def describe(value: Value) -> str:
 
 
 def integer_of_digits(digits: str) -> int:
-    """Turn the text of an integer into the integer.
-
-    Raises:
-        EvaluationFault: It has more digits than `INTEGER_DIGITS_MAX`.
-    """
+    """Turn the text of an integer into the integer."""
     if len(digits) > INTEGER_DIGITS_MAX:
         raise EvaluationFault(f"an integer of {len(digits):,} digits is longer than the {INTEGER_DIGITS_MAX:,} allowed")
     return int(digits)
 
 
 def number_of_text(text: str | bytes) -> Number:
-    """Turn the text of a number into the number: integer text, or decimal text with digits on both sides of the point.
-
-    Raises:
-        EvaluationFault: The text is neither.
-    """
+    """The number of an integer text, or of a decimal text with digits on both sides of the point."""
     if isinstance(text, str):
         if _INTEGER_TEXT.fullmatch(text):
             return integer_of_digits(text)
@@ -183,11 +169,7 @@ def float_text(number: float) -> str:
 
 
 def integer_text(number: int) -> str:
-    """The digits of an integer.
-
-    Raises:
-        EvaluationFault: There are more than `INTEGER_DIGITS_MAX`.
-    """
+    """The digits of an integer."""
     try:
         return str(number)
     except ValueError:
@@ -275,11 +257,7 @@ def equal_exactly(left: Value, right: Value) -> bool:
 
 
 def compare(operator: str, left: Value, right: Value) -> bool:
-    """Evaluate one of the comparisons `=`, `!=`, `<>`, `<`, `>`, `<=`, `>=`.
-
-    Raises:
-        EvaluationFault: A number is compared with a string that is not the text of one.
-    """
+    """Evaluate one of the comparisons `=`, `!=`, `<>`, `<`, `>`, `<=`, `>=`."""
     if left is UNDEFINED or right is UNDEFINED:
         return left is right and operator in ("=", "<=", ">=")
     if isinstance(left, str | bytes) is not isinstance(right, str | bytes):

@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 from fastavro import _read_py
 
-from heliograph.pipeline.datasource.column_text import column_text
+from heliograph.pipeline.datasource.json_columns import column_text
 from heliograph.rules.schemas.avro import AvroSchema, AvroTree, is_recursive, parsed_for_columns
 from heliograph.rules.schemas.interface import SchemaError
 

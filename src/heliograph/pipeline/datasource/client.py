@@ -98,7 +98,6 @@ class ReadPlan:
     """How far to read each stream, and how many rows the limits left for later.
 
     Attributes:
-        messages_remaining: The rows behind that.
         dropped: Streams of the given positions that were removed with their generation, and how many of their rows were
             not read before: 0 if all were, None if unknown.
     """
@@ -124,7 +123,6 @@ class NewestReadPlan:
     Attributes:
         since: Where to read from; the ``end`` of the plan that goes on.
         streams: The streams that have rows of them, before those of other topics are left out.
-        messages_remaining: The rows before them.
     """
 
     since: int
@@ -240,11 +238,7 @@ class StorageClient:
     def split(
         self, selection: MessageSelection, ranges: Mapping[str, tuple[str, str]], *, messages_max: int, bytes_max: int
     ) -> dict[str, list[StreamStep]]:
-        """Ask for pieces of about so many rows or bytes of some ranges.
-
-        Args:
-            ranges: Of each stream, the position before the first row ("" is the beginning) and that of the last.
-        """
+        """Ask for pieces of about so many rows or bytes of ranges, each from before its first row to its last."""
         request = {"ranges": ranges, "max_messages": messages_max, "max_bytes": bytes_max}
         answer = self._ask("split", selection.to_request() | request)
         return {
@@ -267,7 +261,6 @@ class StorageClient:
         Args:
             position: The position to begin after; "" is the beginning.
             to: The last position; None is the end of what is stored.
-            columns: Names of the columns wanted, in any order; None is all of them.
         """
         ticket = selection.to_request() | {"stream": stream, "from": position, "to": to}
         ticket["columns"] = list(columns) if columns is not None else None

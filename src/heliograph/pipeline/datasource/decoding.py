@@ -74,7 +74,6 @@ class PayloadFormat:
     """What payloads are decoded to.
 
     Attributes:
-        name: The name of a schema, for Avro and Protobuf.
         json_fields: ``jsonSchema``: the fields of JSON objects, in Spark's DDL.
         mode: ``mode``: what becomes of a payload that cannot be decoded: ``PERMISSIVE`` (null), ``DROPMALFORMED`` or
             ``FAILFAST``.
@@ -134,11 +133,7 @@ class PayloadFormat:
             _check_is(column, kind, from_arrow_type(self._named_type()))
 
     def decoder(self, kind: DataType | None) -> Callable[[pa.Array], "Decoded"]:
-        """What decodes a column of payloads, on a worker.
-
-        Args:
-            kind: The type of the column ``value``; None if only the errors are wanted, of JSON that is without fields.
-        """
+        """What decodes a column of payloads, on a worker; without a type of ``value``, only errors are wanted."""
         if self.kind in (_AVRO, _PROTOBUF):
             return self._decode_named
         from heliograph.pipeline.datasource.json_columns import decode_structs, decode_variants

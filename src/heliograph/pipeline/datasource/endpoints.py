@@ -17,12 +17,7 @@ _Value = TypeVar("_Value")
 
 
 class Endpoints:
-    """Connections to the storage readers of all nodes. Owned by the planning process; they open when they are used.
-
-    Args:
-        endpoints: host:port of each; not empty.
-        connect: Opens the connection to one.
-    """
+    """Connections to the storage readers of all nodes. Owned by the planning process; they open when they are used."""
 
     def __init__(self, endpoints: Sequence[str], connect: Callable[[str], StorageClient], database: str) -> None:
         self._clients = {endpoint: connect(endpoint) for endpoint in endpoints}

@@ -6,13 +6,15 @@ A payload that is not what is expected gives null and a reason, and its neighbou
 import json
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 from pyspark.errors import PySparkException
 from pyspark.sql.variant_utils import VariantBuilder
+
+from heliograph.rules.json_text import encode_json
 
 #: The values of a column of payloads, and why a value is null, which is null for all others.
 Decoded = tuple[pa.Array, pa.Array]
@@ -108,3 +110,18 @@ def _reason(error: Exception) -> str:
         return f"it is not JSON: {error}"
     text = str(error).removeprefix("JSON parse error: ").removesuffix(" in row 0")
     return _FIELD.sub(lambda found: f"field {found[1]}" if found[1] else "it", text)
+
+
+def column_text(value: Any) -> str | None:
+    """The JSON text of a decoded value, with bytes in hexadecimal, since JSON has no place for them; None stays."""
+    return None if value is None else encode_json(_writable(value))
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {key: _writable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_writable(item) for item in value]
+    return value if isinstance(value, str | int | float | None) else str(value)

@@ -52,12 +52,7 @@ def offset_time(offset: Offset) -> int:
 
 
 def latest_offset(positions: Positions, reached: Offset | None, messages: int) -> Offset:
-    """The offset behind everything stored, with how far a query is behind it.
-
-    Args:
-        reached: What the query has read, or is about to.
-        messages: How many messages come after that, before topics are matched.
-    """
+    """The offset behind everything stored, with how far a query is behind it, before topics are matched."""
     latest = make_offset(positions, None)
     seconds = (offset_time(latest) - offset_time(reached)) / 1e6 if messages and reached is not None else 0.0
     latest["behind"] = {"messages": messages, "seconds": round(max(0.0, seconds), 3)}

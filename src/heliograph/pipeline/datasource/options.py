@@ -35,18 +35,15 @@ from heliograph.settings.tls import ClientTls
 #: Rows of one partition of a read. About a second's work for one core with a JSON field to extract.
 DEFAULT_PARTITION_MESSAGES: Final = 262_144
 
-
 #: Bytes of topics and payloads of one partition of a read: what a worker and Spark's Java process hold at a time is a
 #: small part of it, so it bounds only how uneven the work of the cores may become.
 DEFAULT_PARTITION_BYTES: Final = 64 << 20
 _SCHEMES: Final = ("grpc+tls", "grpc+tcp")
 
-
 #: Options of a streaming write that are Spark's own, and handed on to the sink.
 _OF_SPARK: Final = ("checkpointlocation",)
 _NO_GROUPS: Final = "left out: there are no consumer groups, a stream keeps its place in its checkpoint"
 _NO_PATH: Final = "left out: topics are named by the option topics"
-
 
 #: What is meant by names that are no options of a read.
 SOURCE_HINTS: Final[Mapping[str, str]] = {
@@ -69,7 +66,6 @@ SOURCE_HINTS: Final[Mapping[str, str]] = {
     "includeheaders": "left out: the column properties is always there",
     "ondecodeerror": "mode here: PERMISSIVE, DROPMALFORMED or FAILFAST",
 }
-
 
 #: What is meant by names that are no options of a write.
 SINK_HINTS: Final[Mapping[str, str]] = {
@@ -321,11 +317,7 @@ def _token(options: Mapping[str, str]) -> str | None:
 
 
 def read_options(model: type[Any], options: Mapping[str, str], hints: Mapping[str, str]) -> dict[str, Any]:
-    """What options say, by the fields of a group of settings.
-
-    Args:
-        hints: What is meant by names that are no options here.
-    """
+    """What options say, by the fields of a group of settings; hints are for names that are no options here."""
     settings = settings_of(model)
     _check(options, tuple(settings), hints)
     values: dict[str, Any] = {}

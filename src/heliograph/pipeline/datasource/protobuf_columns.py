@@ -13,7 +13,7 @@ import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from heliograph.pipeline.datasource.column_text import column_text
+from heliograph.pipeline.datasource.json_columns import column_text
 from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.protobuf import MessageType
 from heliograph.rules.schemas.protobuf_values import MessageDecoder, table_entry

@@ -39,11 +39,7 @@ _STREAM_WAITS_S: Final = 366 * 86_400
 
 
 def parse_bound(option: str, text: str, zone: tzinfo | None) -> ReadBound:
-    """What the option ``start`` or ``end`` says.
-
-    Args:
-        zone: The time zone of times that name none; None refuses these.
-    """
+    """What the option ``start`` or ``end`` says; without a zone, a time that names none is refused."""
     if text.lstrip().startswith("{"):
         return parse_offset(option, text)
     if text in (EARLIEST, LATEST):
@@ -80,9 +76,7 @@ def check_span(start: ReadBound, end: ReadBound) -> None:
 
 
 def check_not_ahead(start: ReadBound, *, is_stream: bool) -> None:
-    """Refuse a start at which nothing can be stored.
-    OptionError: It lies in the future; for a stream, more than a year ahead.
-    """
+    """Refuse a start in the future, where nothing can be stored; for a stream, one more than a year ahead."""
     ahead_s = _STREAM_WAITS_S if is_stream else _CLOCKS_DIFFER_S
     now = time.time()
     if isinstance(start, int) and start > (now + ahead_s) * _MICROSECONDS:

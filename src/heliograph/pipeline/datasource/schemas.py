@@ -93,20 +93,12 @@ def built_schema(settings: SchemaSettings) -> Schema:
 
 
 def arrow_type(schema: Schema, message_type: str | None = None) -> pa.DataType:
-    """The Arrow type of a decoded payload.
-
-    Raises:
-        SchemaError: The schema has no columns (its type is neither avro nor protobuf), or it has no such message.
-    """
+    """The Arrow type of a decoded payload; a `SchemaError` for a type other than Avro and Protobuf."""
     return _columns(schema, message_type).type
 
 
 def decode_column(schema: Schema, payloads: pa.Array, message_type: str | None = None) -> pa.Array:
-    """Decode a column of payloads at once.
-
-    Returns:
-        A column of `arrow_type`, with null for a payload that does not fit the schema.
-    """
+    """Decode a column of payloads at once, with null for a payload that does not fit the schema."""
     return _columns(schema, message_type).decode(payloads)
 
 

@@ -63,7 +63,6 @@ from heliograph.pipeline.errors import DataLossError, OptionError, PipelineError
 FORMAT: Final = "heliograph"
 _log = logging.getLogger(__name__)
 
-
 #: What PySpark takes where nothing names a program: whatever the PATH has, which may lack this package.
 _OF_THE_PATH: Final = "python3"
 _COLUMNS: Final = ("topic", "payload", "qos", "retain", "properties")

@@ -31,7 +31,6 @@ class Source:
 
     Attributes:
         options: Options of the data source that go before those of the driver, such as ``database`` and ``start``.
-        watermark: How late a row of the view may come; None waits for ever.
         deduplicate: Columns that identify rows which come twice within the watermark; empty keeps all rows.
     """
 
@@ -64,7 +63,6 @@ class RuleJob:
         sink: Where its rows go; None for a rule that only jobs in Spark SQL read.
         required: Columns without which a row does not go to the sink.
         source: Name of the source whose options hold; None is what the driver says.
-        watermark: How late a row of the view may come; None waits for ever.
         version: Number of the query's checkpoint; another one starts again.
         alone: Whether a mistake that Spark finds in it keeps only this query from running.
     """
@@ -96,10 +94,7 @@ class StreamSqlJob:
 
     Attributes:
         name: Name in the file; it names the query and its checkpoint.
-        sql: The query, in Spark SQL.
-        mode: Which rows of the result each micro-batch brings.
         watermark: How late rows of its only view may come, in the place of what the view says.
-        tables: Names of the static tables that it reads.
         version: Number of the query's checkpoint; another one starts again.
     """
 

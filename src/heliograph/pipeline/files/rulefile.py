@@ -2,7 +2,7 @@
 
 All mistakes are reported at once, each with its file and line. The rules themselves are parsed here once, so that a
 mistake in the SQL of any of them stops the driver before anything runs. What is wrong with Spark SQL, Spark reports
-later (`heliograph.pipeline.running.validation`).
+later (`heliograph.pipeline.running.queries`).
 """
 
 import re
@@ -30,9 +30,9 @@ from heliograph.pipeline.files.definition import (
 from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.files.settings import Roots, RuleSettings, SinkColumns, SourceSettings, StreamSqlSettings
 from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
-from heliograph.rules.calls import call_faults
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.output import call_faults
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark import plan_rule
 from heliograph.settings.secrets import FILE_PREFIX, Secret
@@ -40,7 +40,6 @@ from heliograph.settings.secrets import FILE_PREFIX, Secret
 _T = TypeVar("_T")
 _SUFFIXES: Final = (".hocon", ".conf")
 _SCHEMA_ROOTS: Final = frozenset({"schemas", "schema_registry"})
-
 
 # Options of the data source that a source may have, by their names in a file.
 _SOURCE_OPTIONS: Final = {
@@ -55,18 +54,13 @@ _SOURCE_OPTIONS: Final = {
     "token": "token",
 }
 
-
 # What of a query's text is no name: strings and comments.
 _NOT_NAMES: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def load_pipeline(path: Path, *more: Path) -> Pipeline:
-    """Read one file, or all pipeline files (``*.hocon``, ``*.conf``) of a directory, as one pipeline.
-
-    Raises:
-        RuleFileError: There is no such file, or something in one is not valid; with all that is wrong.
-    """
+    """Read files, or all pipeline files (``*.hocon``, ``*.conf``) of directories, as one pipeline."""
     return _Reader(path, *more).read()
 
 

@@ -78,8 +78,6 @@ class Roots:
 
 @dataclass(frozen=True)
 class RuleSettings:
-    """A rule in a pipeline file."""
-
     sql: str = needed(Text("a rule"), "The rule, in the rule language.")
     sink: Node | None = optional(Anything(), "Where its rows go: a sink, or the name of one.")
     columns: Mapping[str, str] = setting(Texts(), {}, "Spark types of output columns.")

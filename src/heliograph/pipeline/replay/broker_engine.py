@@ -29,11 +29,7 @@ _SLICE_BYTES: Final = 8 << 20
 
 
 class StretchSlice(NamedTuple):
-    """Some messages of one stream.
-
-    Attributes:
-        share: Which share of the stretch is read with it, 0 to 1.
-    """
+    """Some messages of one stream; `share` of the stretch is read with it, 0 to 1."""
 
     stream: str
     batch: pa.RecordBatch
@@ -41,11 +37,7 @@ class StretchSlice(NamedTuple):
 
 
 class BrokerReplay:
-    """One replay in the broker's engine.
-
-    Args:
-        environments: What functions of each rule may ask; kept values begin with none, and go with the replay.
-    """
+    """One replay in the broker's engine; kept values begin with none, and go with the replay."""
 
     def __init__(
         self,

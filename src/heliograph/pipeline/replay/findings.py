@@ -55,12 +55,7 @@ class ReplayFindings:
         self.examples = {name: Examples(examples_max) for name in ("rows", "failures", "added", "gone", "changed")}
 
     def add(self, place: Place, outcome: RuleOutcome | None, other: RuleOutcome | None, is_compared: bool) -> None:
-        """One more message.
-
-        Args:
-            outcome: What the rule made of it; None where its FROM does not want it.
-            other: The same of the rule beside it.
-        """
+        """One more message."""
         if outcome is not None:
             _count(self.rule, outcome)
             self._keep(place, outcome)
@@ -104,7 +99,6 @@ class ReplayFindings:
         return {"rule": self.rule, "compared": self.compared, "differences": self.differences, "examples": kept}
 
     def merge(self, found: dict[str, Any]) -> None:
-        """Add what `to_json` of others has returned."""
         for name in ("rule", "compared", "differences"):
             counts = getattr(self, name)
             for key, count in found[name].items():
@@ -115,7 +109,6 @@ class ReplayFindings:
                     self.examples[name].add(example)
 
     def sorted_examples(self, name: str) -> list[Example]:
-        """The examples of a kind in the order in which their messages were stored."""
         return sorted(self.examples[name].kept, key=_order)
 
 

@@ -19,11 +19,7 @@ class ReplayError(PipelineError):
 
 
 class BrokerRule(msgspec.Struct, frozen=True):
-    """A rule of the node.
-
-    Attributes:
-        actions: What is done with its rows, as the API shows it: JSON, a list of texts and objects.
-    """
+    """A rule of the node, with its actions as the API shows them: JSON, a list of texts and objects."""
 
     id: str
     sql: str
@@ -39,10 +35,7 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
         compare: The name of a rule, or SQL, that is run beside it; empty for none.
         since: The first time of storing, in microseconds since the epoch; 0 for the earliest message.
         rows_max: How many rows of each kind are kept as examples; the counts are complete.
-        seconds_max: How long it may take.
-        database: The database; empty for that of the rule's source.
         token: What it asks for; empty for what is found by its address.
-        rules: The rules of the node among those that are named.
     """
 
     until: int

@@ -34,7 +34,6 @@ class ReplayedRule:
     Attributes:
         kind: Whose it is: `broker`, `pipeline` or `sql`.
         is_edited: Whether the text is another one than the rule's own.
-        schemas: What makes the schemas that it may name.
         targets: What is done with each row: the kind of action, and where it goes.
     """
 
@@ -59,8 +58,6 @@ class ReplayedRule:
 
 
 class Resolver:
-    """Finds rules by their names."""
-
     def __init__(self, request: ReplayRequest) -> None:
         self._request = request
 

@@ -7,9 +7,8 @@ from typing import Any, Final
 from heliograph.pipeline.replay.findings import ReplayFindings
 from heliograph.pipeline.replay.request import ReplayError, ReplayRequest
 from heliograph.pipeline.replay.resolving import BROKER, ReplayedRule, Resolver
-from heliograph.rules.calls import call_faults
 from heliograph.rules.errors import RuleSyntaxError
-from heliograph.rules.output import functions_called, variables_read
+from heliograph.rules.output import call_faults, functions_called, variables_read
 from heliograph.rules.schemas.settings import SchemaSourceError
 
 Tell = Callable[[dict[str, Any]], None]
@@ -100,7 +99,6 @@ def report(
     is_complete: bool,
     notes: list[str],
 ) -> dict[str, Any]:
-    """The result."""
     counts = findings.rule
     result: dict[str, Any] = {
         "complete": is_complete,

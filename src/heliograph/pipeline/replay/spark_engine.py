@@ -25,8 +25,7 @@ from heliograph.pipeline.replay.resolving import ReplayedRule
 from heliograph.pipeline.spark.session import spark_session
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.spark import RulePlan, plan_rule
-from heliograph.rules.spark.frames import arrow_function
-from heliograph.rules.spark.outcomes import evaluate_outcomes
+from heliograph.rules.spark.frames import arrow_function, evaluate_outcomes
 from heliograph.rules.spark.rows import generating_function, struct_of_all_ddl
 
 _PLACE: Final = ("stream", "position", "topic", "clientid")

@@ -43,10 +43,8 @@ STATUS_FILE: Final = "status.json"
 _POLL_S: Final = 0.25
 BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
 
-
 # How long the end waits twice at most until the tables beside the sinks are counted.
 _LAST_LOOK_S: Final = 5.0
-
 
 # With `once` the caller waits for the end, so a query that fails again and again is given up.
 _FAILURES_MAX_ONCE: Final = 5
@@ -125,8 +123,6 @@ class PipelineDriver:
         Args:
             watch: Reports changed files; None goes on with `pipeline` whatever happens to them.
             spans: What part of the past to run which queries over, and no others; None runs all of them live.
-            report_every_s: Seconds between two lines of a query in the log.
-            backoff: The pauses of a query that fails again and again.
         """
         self._session = session
         self._pipeline = pipeline

@@ -19,7 +19,7 @@ from heliograph.pipeline.running.starts import newest, storage_readers
 from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
 from heliograph.pipeline.side_outputs.leftovers import REFUSED_METRICS
 from heliograph.rules.spark import plan_rule
-from heliograph.rules.spark.outcomes import evaluate_outcomes
+from heliograph.rules.spark.frames import evaluate_outcomes
 
 _ROWS_SHOWN: Final = 100
 _REASONS_SHOWN: Final = 3
@@ -35,11 +35,7 @@ class Preview:
         engine: ``native``, ``udf`` or ``Spark SQL``.
         parts: Of each output column of a rule, and of its WHERE: its name, ``native`` or ``udf`` as it could run by
             itself, and why. One part that needs the UDF takes the whole rule there.
-        failed: Messages on which a rule failed.
         refused: Rows without a required column.
-        rows_count: Rows that would be written.
-        rows: The first of them.
-        reasons: Why a rule failed, the first few.
     """
 
     name: str

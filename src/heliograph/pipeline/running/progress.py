@@ -28,19 +28,12 @@ class QueryFigures:
     """What one query has done since its driver started.
 
     Attributes:
-        guarantee: How often a row arrives there.
-        rows_failed: Messages on which the rule failed, so that they gave no row.
         rows_refused: Rows that lacked a column which the sink requires, or that the sink refused.
         rows_written: Rows given to the sink, without those that it refused.
         rows_total: Rows that the target holds, where the sink knows.
         rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
-        late_kept: Rows in the table of late rows.
-        dead_letters: Rows in the table of dead letters.
-        batch_ms: Duration of the last micro-batch.
         lag: Messages stored and not read yet; None when it could not be asked.
         sink_figures: What the sink counts, such as retries.
-        positions: Where each input was read up to, by stream.
-        rows_given: Rows given to the sink.
         sink_refused: Those of them that it refused.
     """
 

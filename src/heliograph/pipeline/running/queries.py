@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final
 
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,7 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from heliograph.pipeline.datasource.offsets import Offset
 from heliograph.pipeline.datasource.source import FORMAT
-from heliograph.pipeline.errors import DefinitionChangedError, SinkError, sentence_of
+from heliograph.pipeline.errors import DefinitionChangedError, RuleFileError, SinkError, sentence_of
 from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.running.identity import (
     Identity,
@@ -31,12 +32,12 @@ from heliograph.pipeline.running.identity import (
 )
 from heliograph.pipeline.running.ranges import stream_until
 from heliograph.pipeline.running.starts import first_starts, positions_reached
-from heliograph.pipeline.running.validation import check_rows
 from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
 from heliograph.pipeline.side_outputs.dead_letters import RefusedRows
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS, BatchFacts, Kept, Leftovers
-from heliograph.pipeline.side_outputs.lineage import streaming_inputs
-from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, Written
+from heliograph.pipeline.side_outputs.lineage import analyzed, streaming_inputs
+from heliograph.pipeline.sinks import ChecksRows, MicroBatch, OutputMode, Sink, Written
+from heliograph.pipeline.sinks.libraries import library_fault
 
 _START_S: Final = 60.0
 
@@ -46,9 +47,6 @@ class RunSettings:
     """How the queries of a driver run.
 
     Attributes:
-        checkpoint: Directory of all checkpoints; each query has its own in it.
-        mqtt: host:port of the MQTT broker.
-        source: Options of the data source, without the topics.
         trigger_s: Seconds between the starts of micro-batches; None reads what is stored now and ends.
     """
 
@@ -67,8 +65,6 @@ class Span:
         start: Where it begins: ``earliest`` or microseconds since the epoch, as text.
         until: Commit time to stop before, in microseconds since the epoch.
         border: The offset at which the query itself began, behind which nothing is read; None where it began at a time.
-        owner: Its identity for the sink.
-        backfill_of: The identity of the live query.
     """
 
     start: str
@@ -101,7 +97,6 @@ class RunningQuery:
     """One Spark query from its start to its end. Owned by the driver, which starts a new one after a failure.
 
     Args:
-        inputs: The messages of each input, to ask for its lag.
         positions: Where each input goes on, by stream; none where it begins.
     """
 
@@ -270,3 +265,45 @@ def prepare_query(
         letters_max=pipeline.dead_letters.batch_rows_max,
         span=span,
     )
+
+
+def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[str, str]) -> list[str]:
+    """Analyze every query and view of a pipeline by Spark; return the names of the queries."""
+    mistakes = []
+    for name in pipeline.query_names:
+        fault = library_fault(pipeline.sink(name), session)
+        if fault is not None:
+            mistakes.append(f"{pipeline.job(name).origin}: {name}: {fault}")
+        try:
+            _check(session, pipeline, name, source)
+        except RuleFileError as error:
+            mistakes += error.mistakes
+        except (AnalysisException, ParseException, PySparkException, ValueError) as error:
+            mistakes.append(f"{pipeline.job(name).origin}: {name}: {sentence_of(error)}")
+    if mistakes:
+        raise RuleFileError(*mistakes)
+    return pipeline.query_names
+
+
+def check_rows(pipeline: Pipeline, name: str, rows: DataFrame) -> None:
+    sink = pipeline.sink(name)
+    try:
+        if isinstance(sink, ChecksRows):
+            sink.check(rows.schema)
+    except SinkError as error:
+        raise RuleFileError(f"{pipeline.job(name).origin}: {name}: {error}") from error
+
+
+def _check(session: SparkSession, pipeline: Pipeline, name: str, source: Mapping[str, str]) -> None:
+    builder = ViewBuilder(session, pipeline, source, _stream)
+    job = pipeline.job(name)
+    rows = complete_rows(builder.rows(name), job.required, REFUSED_METRICS)
+    check_rows(pipeline, name, rows)
+    jvm: Any = session._jvm
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, job.mode.value.capitalize())()
+    # What Spark itself asks when a query starts: not every query that it can analyze can be a stream.
+    jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(analyzed(rows), mode)
+
+
+def _stream(session: SparkSession, messages: ViewInput) -> DataFrame:
+    return session.readStream.format(FORMAT).options(**messages.options).load()

@@ -126,7 +126,6 @@ SET_BY_STREAMS: Final = {
     "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
 }
 
-
 #: The setting of Spark's time zone, which the source's options have as well.
 ZONE_SETTING: Final = "spark.sql.session.timeZone"
 

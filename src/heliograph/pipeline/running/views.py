@@ -30,11 +30,7 @@ DELAY_KEY: Final = "spark.watermarkDelayMs"
 
 @dataclass(frozen=True)
 class ViewInput:
-    """The stored messages that a view is made of.
-
-    Attributes:
-        columns: The columns wanted; None is all of them.
-    """
+    """The stored messages that a view is made of."""
 
     view: str
     topics: tuple[str, ...]
@@ -49,7 +45,6 @@ class ViewBuilder:
     """Builds the DataFrames of one query in a Spark session of its own, so that equal names of views do not meet.
 
     Args:
-        source: The options of the data source that the driver was given.
         starts: Where a view begins, in the place of the option ``start``.
     """
 

@@ -24,7 +24,7 @@ from heliograph.pipeline.side_outputs.replayed_files import RefusedAgain, Replay
 from heliograph.pipeline.side_outputs.side_tables import files_in, queries_in
 from heliograph.pipeline.sinks import MicroBatch
 from heliograph.pipeline.sinks.template import quoted
-from heliograph.rules.spark.outcomes import evaluate_outcomes
+from heliograph.rules.spark.frames import evaluate_outcomes
 
 _PAYLOAD_SHOWN: Final = 200
 
@@ -58,7 +58,6 @@ class Letter:
         return {name: _plain(value) for name, value in self.values.items()}
 
     def to_text(self) -> str:
-        """As lines for people."""
         of = self.to_json()
         replayed = f", replayed {of['replayed_at']}" if of["replayed_at"] else ""
         lines = [f"{of['refused_at']}  {of['cause']}: {of['reason']}{replayed}"]
@@ -97,7 +96,6 @@ def count_letters(table: Path) -> list[LetterCount]:
 
 
 def show_letters(table: Path, rule: str, limit: int, with_replayed: bool = False) -> Iterator[Letter]:
-    """The letters of a rule, the newest batches first."""
     shown = 0
     files = [file for query in queries_in(table) for file in files_in(query)]
     for file in sorted(files, key=lambda file: file.parent.stat().st_mtime_ns, reverse=True):

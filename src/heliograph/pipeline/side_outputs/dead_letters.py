@@ -27,7 +27,7 @@ from heliograph.pipeline.files.definition import RuleJob
 from heliograph.pipeline.sinks.arrow_rows import UnreadableText
 from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules.schemas.settings import SchemaSettings
-from heliograph.rules.spark.outcomes import evaluate_outcomes
+from heliograph.rules.spark.frames import evaluate_outcomes
 
 logger = logging.getLogger(__name__)
 
@@ -86,9 +86,6 @@ class RefusedRows:
 
     Each is noted on disk at once: a sink that has committed does not bring its batch again after a crash, and so would
     not refuse them again.
-
-    Args:
-        rows_max: How many are kept; further ones are counted.
     """
 
     def __init__(self, query: str, directory: Path, batch: int, rows_max: int) -> None:
@@ -154,12 +151,7 @@ def letters_of_sink(
     judged: DataFrame | None,
     head: LetterHead,
 ) -> DataFrame:
-    """The dead letters of rows that a sink refused, with their messages where these are found.
-
-    Args:
-        judged: The messages of the batch with the rows of each; None for a job in Spark SQL, whose rows are of no
-            single message.
-    """
+    """The dead letters of rows that a sink refused; a job in Spark SQL has no single message for a row."""
     values = [(*(refusal.row.get(name) for name in schema.fieldNames()), refusal.reason) for refusal in refusals]
     typed = StructType(list(schema.fields)).add("_reason", "string")
     rows = session.createDataFrame(values, typed, verifySchema=False)

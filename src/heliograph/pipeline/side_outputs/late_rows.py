@@ -49,13 +49,7 @@ def read_batch_log(checkpoint: Path, batch: int) -> BatchLog | None:
 def late_rows(
     session: SparkSession, rows: DataFrame, place: PlanNode, view: str, watermark_ms: int, batch: int
 ) -> DataFrame | None:
-    """The late rows of one input of a query.
-
-    Args:
-        rows: The query over the messages of the batch, as a table.
-        place: Where Spark drops.
-        watermark_ms: The watermark by which the batch dropped, in milliseconds since the epoch.
-    """
+    """The late rows of one input of a query over the messages of a batch, by the watermark of the batch."""
     found = rows_at(session, rows, place)
     if found is None:
         return None

@@ -107,7 +107,6 @@ class LateReplay:
 
 
 def late_target(pipeline: Pipeline, table: str | None, sink: str | None) -> Sink:
-    """Where late rows are to go."""
     option, name = ("--table", table or "") if sink is None else ("--sink", sink)
     if sink is None:
         _check_table(pipeline, name)
@@ -127,12 +126,7 @@ def late_target(pipeline: Pipeline, table: str | None, sink: str | None) -> Sink
 def replay_late_rows(
     session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings, target: Sink, view: str | None = None
 ) -> LateReplay:
-    """Bring the waiting late rows of a query to a target.
-
-    Args:
-        settings: Where its checkpoint and the tables are.
-        view: Those of this view; None for the only one that has any.
-    """
+    """Bring the waiting late rows of a query to a target: of one view, or of the only one that has any."""
     identity = read_identity(query_directory(settings.checkpoint, pipeline.job(name)))
     if identity is None:
         raise OptionError("--checkpoint", str(settings.checkpoint), f"the checkpoint with which {name} has run")
@@ -168,8 +162,6 @@ def _views_waiting(files: Sequence[Path]) -> list[str]:
 
 @dataclass(frozen=True)
 class _ViewReplay:
-    """The replay of the late rows of one view."""
-
     session: SparkSession
     settings: RunSettings
     identity: str

@@ -31,7 +31,7 @@ from heliograph.pipeline.side_outputs.dead_letters import (
 from heliograph.pipeline.side_outputs.late_rows import BatchLog, late_rows, read_batch_log
 from heliograph.pipeline.side_outputs.lineage import Input
 from heliograph.pipeline.side_outputs.side_tables import SideTable
-from heliograph.rules.spark.outcomes import evaluate_outcomes
+from heliograph.rules.spark.frames import evaluate_outcomes
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +44,7 @@ _DROPPED: Final = "numRowsDroppedByWatermark"
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """What Spark has counted of the batch that it is running.
-
-    Attributes:
-        dropped: Rows that stateful operators dropped as late.
-    """
+    """What Spark has counted of the batch that it is running, with the rows that it dropped as late."""
 
     observed: Mapping[str, Mapping[str, int]]
     dropped: int
@@ -88,12 +84,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """Keeps what the batches of one query leave out.
-
-    Attributes:
-        starts: Where each view began.
-        inputs: The query's streaming inputs, in Spark's order.
-    """
+    """Keeps what the batches of one query leave out; its inputs are in Spark's order."""
 
     session: SparkSession
     pipeline: Pipeline

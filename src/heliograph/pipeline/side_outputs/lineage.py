@@ -33,11 +33,7 @@ class PlanNode:
 
 @dataclass(frozen=True)
 class Input:
-    """One streaming input of a query.
-
-    Attributes:
-        late_at: Where Spark drops its late rows; None where it drops none.
-    """
+    """One streaming input of a query, and where Spark drops its late rows, if it does."""
 
     view: str
     late_at: PlanNode | None
@@ -49,11 +45,7 @@ def analyzed(rows: DataFrame) -> Any:
 
 
 def streaming_inputs(rows: DataFrame, views: Collection[str], drops_late: bool) -> list[Input]:
-    """The streaming inputs of a query in the order in which Spark numbers them.
-
-    Args:
-        views: Names of the views; a query with one view need not name it.
-    """
+    """The streaming inputs of a query as Spark numbers them; a query with one view need not name it."""
     only = next(iter(views)) if len(views) == 1 else ""
     walk = _Walk({view.casefold(): view for view in views}, drops_late)
     walk.visit(analyzed(rows), only, None)

@@ -46,16 +46,11 @@ class ReplayedFile:
         return [number for number, at in enumerate(self.column(REPLAYED_AT)) if at is None]
 
     def owner(self, query: str, what: str) -> str:
-        """Whose batch the rows are for the sink.
-
-        Args:
-            what: Which of the file's rows go where; what differs in that is no batch that was brought already.
-        """
+        """Whose batch the rows are for the sink; `what` says which of the file's rows go where."""
         place = f"{what}:{self._file.parent.name}/{self._file.name}:{self._replays}"
         return str(uuid.uuid5(uuid.UUID(query), place))
 
     def mark(self, done: Collection[int], columns: Mapping[str, Sequence[Any]] | None = None) -> None:
-        """Note that rows have arrived."""
         now, arrived = datetime.now(UTC), set(done)
         times = [now if number in arrived else at for number, at in enumerate(self.column(REPLAYED_AT))]
         marked = self.rows

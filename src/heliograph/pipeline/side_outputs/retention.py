@@ -26,12 +26,7 @@ _TIDY_EVERY_S: Final = 3600.0
 
 @dataclass(frozen=True)
 class Retention:
-    """What may stay of a table.
-
-    Attributes:
-        age_s: Seconds after which a batch is removed; None keeps it.
-        bytes_max: Bytes of the table, beyond which the oldest batches are removed; None has no limit.
-    """
+    """How long batches of a table are kept, and how large it may become; None has no limit."""
 
     age_s: float | None = 30 * 86_400.0
     bytes_max: int | None = 10 << 30
@@ -94,11 +89,7 @@ class SideTables:
             self._tidy_at = now + _TIDY_EVERY_S
 
     def measure(self, tables: Mapping[str, tuple[str, Retention]], wait_s: float = 0.0) -> None:
-        """Begin to count what was written since it was last counted.
-
-        Args:
-            wait_s: How long to wait at most for what is counted and removed now.
-        """
+        """Begin to count what was written since the last count, and wait for that at most so long."""
         self._wait(wait_s)
         self._begin(lambda: self._count(dict(tables)))
         self._wait(wait_s)

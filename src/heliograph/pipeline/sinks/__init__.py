@@ -34,7 +34,6 @@ KINDS: Final = {
 
 
 def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
-    """Make the sink that a section describes."""
     found = section.fields.get("type")
     kind = str(found.value) if found is not None else ""
     if kind not in KINDS:

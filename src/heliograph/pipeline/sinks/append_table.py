@@ -40,17 +40,12 @@ _ROW_BYTES: Final = 100
 
 @dataclass(frozen=True)
 class TargetSize:
-    """How large the files of a batch should be; without either, each task of Spark writes its own.
-
-    Attributes:
-        bytes: Bytes of a file, about: estimated by the batch before.
-    """
+    """How large the files of a batch should be, by the batch before; without, each task of Spark writes its own."""
 
     rows: int | None = None
     bytes: int | None = None
 
     def rows_of_file(self, before: Manifest | None) -> int | None:
-        """Rows that a file should have at most."""
         limits = [self.rows] if self.rows is not None else []
         if self.bytes is not None:
             row_bytes = (
@@ -65,10 +60,6 @@ class AppendTable:
 
     Owned by one query of one driver; it is the only writer of its table. Its state is on disk, so it can be made again
     at any time.
-
-    Args:
-        partition_by: Columns that become directories.
-        backfill_of: The owner of the table, if another writes beside it.
     """
 
     def __init__(

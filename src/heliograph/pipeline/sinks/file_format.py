@@ -27,11 +27,7 @@ _ENDINGS: Final = {"gzip": ".gz", "bzip2": ".bz2"}
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How rows become files.
-
-    Attributes:
-        compression: One of its codecs; None is the first.
-    """
+    """How rows become files; without a compression, by the first codec of the format."""
 
     name: str = "parquet"
     compression: str | None = None
@@ -43,11 +39,7 @@ class FileFormat:
         return f".{self.name}{compressed}"
 
     def write(self, rows: DataFrame, directory: Path, partition_by: Sequence[str], file_rows: int | None) -> int:
-        """Write rows by Spark to a directory that is not there, and return how many they were.
-
-        Args:
-            directory: Where to; every worker of Spark must see it.
-        """
+        """Write rows by Spark to a new directory that all workers see, and return how many they were."""
         counted = Observation()
         writer = rows.observe(counted, F.count(F.lit(1)).alias("rows")).write
         writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")

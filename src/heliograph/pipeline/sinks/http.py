@@ -132,8 +132,6 @@ class HttpSink(ServerSink):
 
 @dataclass(frozen=True)
 class _Request:
-    """Rows that are posted together, with what was made of them."""
-
     name: str
     rows: pa.RecordBatch
 
@@ -257,11 +255,7 @@ class _Poster:
 
 
 def signature(key: bytes, timestamp: str, body: bytes) -> str:
-    """The value of the header `X-Heliograph-Signature`: HMAC-SHA256 of ``<timestamp>.<body>``, in hexadecimal digits.
-
-    Args:
-        timestamp: The header `X-Heliograph-Timestamp`: seconds since the epoch. A receiver refuses old ones.
-    """
+    """The header `X-Heliograph-Signature`: HMAC-SHA256 of ``<timestamp>.<body>``, in hexadecimal digits."""
     return f"sha256={hmac.new(key, timestamp.encode() + b'.' + body, hashlib.sha256).hexdigest()}"
 
 

@@ -59,11 +59,7 @@ class TableName(Kind[str]):
 
 @dataclass(frozen=True)
 class Partition:
-    """One field of a partition.
-
-    Attributes:
-        count: Buckets, or the width to truncate to.
-    """
+    """One field of a partition; `count` is of buckets, or the width to truncate to."""
 
     column: str
     transform: str = "identity"
@@ -178,7 +174,6 @@ class IcebergSink(LakeSink):
         return catalog.load_table(self.table)
 
     def commit(self, table: "Table", staged: StagedRows, batch: MicroBatch) -> int:
-        """Write the rows of a batch in one commit; returns how many they were."""
         if not staged.rows and self.mode is not OutputMode.COMPLETE:
             return 0
         summary = {_OWNER: batch.owner, _QUERY: batch.query, _BATCH: str(batch.number)}

@@ -90,11 +90,7 @@ COLUMNS: Final = ListOf(Text("the name of a column"), at_least=1)
 
 
 def check_key(mode: OutputMode, key: tuple[str, ...]) -> None:
-    """Refuse settings of a result whose rows change, where nothing says which row is which.
-
-    Raises:
-        RefusedError: The mode needs a key.
-    """
+    """Refuse a mode that needs a key without one: nothing says which row is which."""
     if mode is OutputMode.UPDATE and not key:
         raise RefusedError("has no key: mode update needs the columns that identify a row")
 

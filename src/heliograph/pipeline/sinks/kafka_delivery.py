@@ -25,7 +25,6 @@ class KafkaDelivery:
         refused: What is said of messages that will never be taken, by their numbers.
         suspects: Numbers of messages that a broker refused together with others, of which one is the cause; those of
             several partitions in no order.
-
         is_alone: Whether each message is a request of its own, so that what a broker says is of that message.
     """
 
@@ -62,7 +61,6 @@ class KafkaDelivery:
         self._check()
 
     def finish(self, deadline_s: float) -> None:
-        """Wait until every message was delivered or given up."""
         # The producer gives every message up by its own timeout; the rest is for its answers to be handed over.
         left = self._producer.flush(deadline_s + 10)
         self._check()

@@ -59,7 +59,6 @@ class LakeSink(Sink):
 
     @property
     def owned(self) -> tuple[str, ...]:
-        """The table, unless it is shared."""
         return () if self.shared else (f"the {self.target}",)
 
     @property
@@ -95,8 +94,6 @@ class LakeSink(Sink):
 
 @dataclass(frozen=True)
 class StagedRows:
-    """The rows of one batch, in files."""
-
     files: tuple[Path, ...]
     schema: pa.Schema
     rows: int
@@ -106,7 +103,6 @@ class StagedRows:
         return sum(file.stat().st_size for file in self.files)
 
     def reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream, from the beginning."""
         # Spark writes times in a form (INT96) that Arrow reads in nanoseconds by default.
         options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
         files = [str(file) for file in self.files]
@@ -132,9 +128,6 @@ def staged_rows(rows: DataFrame, output: Path, table: str) -> Iterator[StagedRow
     """Compute the rows of a batch into files; they are removed afterwards, and those of a run that was killed before.
 
     A text that is not UTF-8 fails: the libraries would write it as it is, and no reader could read the table.
-
-    Args:
-        output: The directory of all tables; every worker of Spark must see it.
     """
     directory = output / BOOKKEEPING / table / "staging"
     shutil.rmtree(directory, ignore_errors=True)

@@ -20,7 +20,6 @@ class Manifest:
     """What one batch brings; it counts from the moment that this is on the disk.
 
     Attributes:
-        rows_total: Rows of all batches of this checkpoint up to this.
         files: Name in the table of each file, by its path below the bookkeeping.
     """
 
@@ -35,7 +34,6 @@ class Ledger:
     """The bookkeeping of one table. Owned by one query of one driver; its state is on disk, so it can be made again.
 
     Args:
-        owner: Name of the checkpoint that counts the batches; a table belongs to one.
         backfill_of: The owner of the table, if a backfill writes: backfills have files and numbers of their own.
     """
 
@@ -47,7 +45,6 @@ class Ledger:
         self.staging = self._directory / "staging"
 
     def claim(self, suffix: str) -> None:
-        """Make the table this checkpoint's."""
         owner_file = self._table / "owner"
         if owner_file.exists():
             check_owner(self._place.shown, owner_file.read_text(), self._owner)
@@ -64,7 +61,6 @@ class Ledger:
         return _manifest(_file(self._directory, batch))
 
     def newest(self) -> Manifest | None:
-        """The manifest of the last batch that counts."""
         return _newest(self._directory)
 
     def rows_total(self) -> int:

@@ -21,11 +21,7 @@ _LIBRARIES: Final = {
 
 
 def library_fault(sink: Sink, session: SparkSession | None = None) -> str | None:
-    """Why a sink cannot be used with what is installed; None if it can.
-
-    Args:
-        session: The Spark session, which may know Kafka by itself; without one, a Kafka sink is not looked at.
-    """
+    """Why a sink cannot be used with what is installed; without a session, a Kafka sink is not looked at."""
     kind = type(sink).__module__.rpartition(".")[2]
     if kind not in _LIBRARIES or (kind == "kafka" and _is_of_spark(sink, session)):
         return None

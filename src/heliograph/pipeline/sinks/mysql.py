@@ -32,16 +32,13 @@ if TYPE_CHECKING:
 
 _CONNECT_S: Final = 10
 
-
 # What a server takes as one statement where it does not say, and what it needs of that besides the text.
 _PACKET_BYTES: Final = 1 << 20
 _PACKET_SPARE: Final = 16
 
-
 # Of a character at most, by UTF-8 or an escape of each byte, and of a value that is no text.
 _ESCAPED_BYTES: Final = 4
 _VALUE_BYTES: Final = 64
-
 
 # Without the strict modes a value that does not fit would be changed in silence.
 _SESSION: Final = (
@@ -61,10 +58,8 @@ _TYPES: Final = {
     "binary": "LONGBLOB",
 }
 
-
 # pymysql takes a percent sign for the mark of a parameter.
 _TABLE: Final = Text("the name of a table, without a percent sign", r"[^%]+")
-
 
 # Null where there must be none, a double key, a foreign key, a value that does not fit, a CHECK, malformed JSON, a row
 # that is too large for its page, and what a trigger of the user's says (1644).
@@ -73,22 +68,18 @@ _ROW_CODES: Final = frozenset(
     | {1452, 1526, 1557, 1586, 1644, 1690, 1713, 1748, 1761, 1762, 3140, 3141, 3156, 3819, 3903, 3988, 4025}
 )
 
-
 # Too many connections, shutdown, lock wait timeout, deadlock, read-only for now, and a lost connection's.
 _TRANSIENT_CODES: Final = frozenset(
     {0, 1040, 1053, 1077, 1078, 1079, 1158, 1159, 1160, 1161, 1203, 1205, 1206, 1213, 1226, 1290, 1317, 1637, 1836}
     | {1927, 1969, 2002, 2003, 2006, 2013, 2014, 2055, 3024, 3572, 4031}
 )
 
-
 # Disk full, file full, write and out-of-memory errors of the server, and a node of Galera that is not in step.
 _RESOURCE_CODES: Final = frozenset({3, 1021, 1026, 1037, 1038, 1041, 1047, 1114, 1180, 1792})
-
 
 # The storage engine's own number stands in the text of this one.
 _ENGINE_CODE: Final = 1030
 _DISK_FULL: Final = "28"
-
 
 # pymysql has no number for what it finds itself, such as a NaN, which SQL cannot say.
 _TEXT_MAX: Final = 500
@@ -172,11 +163,7 @@ class _Statements:
             self.insert = self._insert()
 
     def prepare(self, connection: "Connection[Cursor]") -> int:
-        """Create what is to be there, which is done first because it would end a transaction.
-
-        Returns:
-            Bytes that the server takes as one statement.
-        """
+        """Create what is missing, which would end a transaction; returns the bytes of a statement at most."""
         with connection.cursor() as cursor:
             if not _exists(cursor, self.settings.ledger):
                 cursor.execute(
@@ -332,11 +319,7 @@ def _type(field: StructField, collation_of_key: str | None) -> str:
 
 @contextmanager
 def translated(target: str, *, rows: bool = True) -> Iterator[None]:
-    """Translate what pymysql raises inside.
-
-    Args:
-        rows: Whether it can be the fault of a row; it is not where tables are created.
-    """
+    """Translate what pymysql raises; where tables are created it is not the fault of a row."""
     import pymysql
 
     try:

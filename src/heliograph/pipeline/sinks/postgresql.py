@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 
 _CONNECT_S: Final = 10
 
-
 # Of the temporary table; the ordinal tells which of several rows with one key came last.
 _STAGING: Final = "heliograph_staging"
 _ORDINAL: Final = "heliograph_ordinal"
-
 
 # A server that is killed may lose what it has confirmed with `off`; what confirms more than `on` stays.
 _DURABLE: Final = (
@@ -56,28 +54,22 @@ _TYPES: Final = {
     "binary": "bytea",
 }
 
-
 # Classes of SQLSTATE: data exception, integrity constraint violation, a check of a view or a partition.
 _ROW_CLASSES: Final = ("22", "23", "44")
-
 
 # Limits of the server: of an index entry or a row, and of the stack, by JSON of many levels. Others of their class, too
 # many columns or arguments, are of the statement.
 _ROW_LIMITS: Final = ("54000", "54001")
 
-
 # What a function of the user's, such as a trigger that looks at rows, raises without another state.
 _RAISED: Final = "P0001"
-
 
 # Connection, transaction rolled back (deadlock, serialization), resources, operator intervention, system error; and an
 # object in use, as by a lock that was waited for too long.
 _TRANSIENT_CLASSES: Final = ("08", "40", "53", "57", "58", "55")
 
-
 # A server that became a replica, or was set to be read only.
 _READ_ONLY: Final = "25006"
-
 
 # Of the classes: a database that was dropped or takes no connections by configuration is nothing that passes.
 _LASTING_STATES: Final = ("57P04", "55000")
@@ -317,12 +309,7 @@ def _exists(connection: "psycopg.Connection[tuple[Any, ...]]", table: "sql.Ident
 
 @contextmanager
 def translated(target: str, *, rows: bool = True) -> Iterator[None]:
-    """Translate what psycopg raises inside.
-
-    Args:
-        rows: Whether it can be the fault of a row. Where tables are created it is not: two that create one at the
-            same time meet at a constraint of the catalogue.
-    """
+    """Translate what psycopg raises. Two that create one table meet at a constraint: no fault of a row."""
     import psycopg
 
     try:

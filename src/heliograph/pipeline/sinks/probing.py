@@ -29,11 +29,7 @@ _KAFKA_S: Final = 10.0
 
 
 def target_fault(sink: Sink, mqtt: str) -> str | None:
-    """Why the target of a sink cannot be used; None where it can, or where its kind has no test.
-
-    Args:
-        mqtt: host:port of the broker, for a sink that names none.
-    """
+    """Why the target of a sink cannot be used; None where it can, or where its kind has no test."""
     fault = library_fault(sink)
     if fault is not None:
         return fault

@@ -115,9 +115,7 @@ class _Outcome:
     """What the attempts to write a batch came to.
 
     Attributes:
-        rows: Rows whose commands were carried out, and those that were refused.
         refused: The errors of rows with a command that failed, by row number.
-        is_repeated: Whether the batch was there already.
     """
 
     rows: int = 0

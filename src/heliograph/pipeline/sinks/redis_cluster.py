@@ -38,7 +38,6 @@ class ClusterBatch:
 
     Args:
         prepared: The commands; all of them are held until the batch is written.
-        replicas: How many replicas of each node must have it.
         ledger_prefix: How the keys of the notes begin.
     """
 
@@ -68,7 +67,6 @@ class ClusterBatch:
         return f"ClusterBatch({self._batch.query!r}, batch {self._batch.number}, {left})"
 
     def write(self) -> None:
-        """Write the slots that do not have the batch yet."""
         nodes = self._nodes()
         waiting = self._waiting
         assert waiting is not None

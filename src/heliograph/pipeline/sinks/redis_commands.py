@@ -27,8 +27,6 @@ Arguments = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class RowCommand:
-    """One command of one row."""
-
     row: int
     arguments: Arguments
 

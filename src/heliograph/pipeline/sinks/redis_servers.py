@@ -36,7 +36,6 @@ class RedisServers(RedisPlace, ServerSink):
 
     @contextmanager
     def primary(self, target: str) -> Iterator[Any]:
-        """A connection to the server, or to the primary that a sentinel names."""
         if self.redis_type is RedisType.SINGLE:
             with self.connected(target, self.addresses[0]) as connection:
                 yield connection
@@ -58,7 +57,6 @@ class RedisServers(RedisPlace, ServerSink):
 
     @contextmanager
     def connected(self, target: str, address: Address) -> Iterator[Any]:
-        """A connection to one server."""
         settings = self._settings(self.username, self.password)
         with _connection(
             target, _library().Redis(address.host, address.port, db=self.database, **settings)

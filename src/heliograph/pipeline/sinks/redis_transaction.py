@@ -121,7 +121,6 @@ class RedisTransaction:
 
 
 def await_replicas(connection: Any, target: str, count: int, timeout_s: float) -> None:
-    """Wait until so many replicas have what was written over this connection."""
     if not count:
         return
     # Less than the time for which the connection waits for this answer.

@@ -39,11 +39,7 @@ class Naming(Enum):
 def write_without_rejected(
     rows: DataFrame, batch: MicroBatch, faults: Sequence[Column], write: Callable[[DataFrame], Written]
 ) -> Written:
-    """Write a batch; if that fails because of rows that the table cannot hold, refuse these and write the others.
-
-    Args:
-        faults: What each row has against it, as Spark columns of text; null is nothing.
-    """
+    """Write a batch; if that fails because of rows with one of the faults, refuse these and write the others."""
     try:
         return write(rows)
     except (SinkError, PySparkException, Py4JJavaError, ValueError):
@@ -63,12 +59,7 @@ def write_without_rejected(
 
 
 def faults_of_directories(schema: StructType, columns: Iterable[str], naming: Naming) -> list[Column]:
-    """What speaks against values as names of directories, `column=value`.
-
-    Args:
-        columns: Those that part the table.
-        naming: Who makes the names.
-    """
+    """What speaks against values as names of directories, `column=value`."""
     faults = []
     for name, column in _texts(schema, columns):
         size = F.octet_length(_escaped(column, naming)) + (len(name.encode()) + 1)

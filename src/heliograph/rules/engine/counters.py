@@ -27,15 +27,11 @@ class RuleCounters:
     Attributes:
         matched: Messages and events that it was for.
         passed: Of them, those that gave rows.
-        exceptions: Those on which its evaluation failed.
-        no_result: Those that gave no row.
         turned_away: Those that found no place among the ones that wait, for a rule that may block, or lost it.
         actions_success: Actions that were done, apart from messages.
         actions_failed: Actions that could not be done, apart from messages.
         actions_off: Actions that are disabled, or are not there.
-        messages: What became of the messages that it made.
         recursions: Messages that were not made because the rule had made their cause.
-        rate: How fast `matched` grows.
     """
 
     __slots__ = (

@@ -147,7 +147,6 @@ class RuleEngine:
     # --- life
 
     def start(self) -> None:
-        """Add the configured rules and hook in."""
         apply = self.prepare(self._settings)
         self._is_started = True
         apply()
@@ -162,7 +161,6 @@ class RuleEngine:
         self.messages.flush()
 
     def samples(self) -> list[Sample]:
-        """Sums over all rules, and the counts of the first thousand."""
         return [sample for sample in self.sample_pieces() if sample is not None]
 
     def sample_pieces(self) -> Iterator[Sample | None]:
@@ -213,11 +211,7 @@ class RuleEngine:
     # --- what actions make
 
     def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
-        """Store a rule's output row. If its source message is stored too, the PUBACK waits for this commit.
-
-        Args:
-            is_urgent: It is of an event, whose cause cannot be made to wait as publishers are when storage is full.
-        """
+        """Store a rule's output row. If its source message is stored too, the PUBACK waits for this commit."""
         sink = self._broker.sink
         if self._store is None or sink is None:
             raise ActionError("nothing is stored on this node")
@@ -308,7 +302,6 @@ class RuleEngine:
         rule.act(columns, rows)
 
     def _evaluated(self, rule: RunningRule, columns: LiveColumns, rows: Rows | Exception) -> None:
-        """A thread has evaluated a rule; in the event loop again."""
         if isinstance(rows, Exception):
             self._broker.begin_turn(self._clock())
             rule.fail(columns, rows)
@@ -340,7 +333,6 @@ class RuleEngine:
         return self._rules.get(rule_id)
 
     def __iter__(self) -> Iterator[RunningRule]:
-        """The rules, in the order in which they were added."""
         return iter(self._rules.values())
 
     def __repr__(self) -> str:

@@ -6,11 +6,11 @@ from typing import Final
 
 from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import Config
-from heliograph.rules.calls import call_faults
 from heliograph.rules.engine.actions import action_fault
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.events import EVENTS, PREFIX
+from heliograph.rules.output import call_faults
 
 _EVENT_TOPICS: Final = [topic for event in EVENTS for topic in event.topics]
 

@@ -29,7 +29,6 @@ from heliograph.rules.values import UNDEFINED, Value
 
 _EVENT_PREFIXES: Final = ("$events/", "$bridges/")
 
-
 # Rows of FOREACH can each hold the whole message: one of a megabyte would become gigabytes.
 _MADE_BYTES_MAX: Final = 64 << 20
 Rows = list[dict[str, Value]]
@@ -39,8 +38,6 @@ class RunningRule:
     """A rule with its actions and counts; owned by the engine, lives until it is removed or replaced.
 
     Args:
-        outlet: Where its actions put what they make.
-        environment: What its functions may ask besides the message.
         counters: The counts of the rule that it replaces; None for new ones.
 
     Attributes:

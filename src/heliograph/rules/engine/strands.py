@@ -24,7 +24,6 @@ class Strand(Generic[Item, Result]):
         work: Called in a thread; must not raise.
         done: Called with the item and its result through `hand_back`.
         hand_back: Has a callback called in the event loop; callable in any thread.
-        waiting_max: Items that may wait.
     """
 
     def __init__(

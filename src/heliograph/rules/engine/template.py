@@ -29,7 +29,6 @@ _STEP: Final = re.compile(rf"(?P<name>{_NAME})|\[(?P<index>-?[0-9]+)\]")
 
 
 def compile_template(text: str) -> Render:
-    """Compile a template."""
     parts = list(_parts(text))
     if not parts:
         return lambda row: b""
@@ -56,7 +55,6 @@ def compile_value(text: str) -> Read:
 
 
 def row_text(row: Row) -> bytes:
-    """A whole row as JSON."""
     try:
         return orjson.dumps(row)
     except orjson.JSONEncodeError:

@@ -25,8 +25,6 @@ class RuleWatcher(Protocol):
 
 
 class Watchable(Protocol):
-    """A rule that can be watched."""
-
     rule_id: str
 
     @property

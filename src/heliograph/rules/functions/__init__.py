@@ -1,4 +1,4 @@
-"""The functions of the rule language, one module per family; each has one definition for both engines.
+"""The functions of the rule language, in families; each has one definition for both engines.
 
 `FUNCTIONS` is the table of all of them: the evaluator looks names up in it, and the reference in `docs/rules.md` is
 made from it.
@@ -7,17 +7,12 @@ made from it.
 from typing import Final
 
 from heliograph.rules.functions import (
-    arrays,
     bits,
-    compression,
+    containers,
     conversion,
     encoding,
     formatting,
-    jq,
-    kinds,
-    maps,
     mathematics,
-    message,
     others,
     patterns,
     schemas,
@@ -28,27 +23,27 @@ from heliograph.rules.functions import (
 from heliograph.rules.functions.definition import Function
 
 _FAMILIES: Final = (
-    mathematics,
-    kinds,
-    conversion,
-    strings,
-    patterns,
-    formatting,
-    maps,
-    arrays,
-    bits,
-    encoding,
-    compression,
-    time,
-    time_formats,
-    jq,
-    message,
-    schemas,
-    others,
+    mathematics.FAMILY,
+    conversion.KINDS,
+    conversion.CONVERSION,
+    strings.FAMILY,
+    patterns.FAMILY,
+    formatting.FAMILY,
+    containers.MAPS,
+    containers.ARRAYS,
+    bits.FAMILY,
+    encoding.ENCODING,
+    encoding.COMPRESSION,
+    time.FAMILY,
+    time_formats.FAMILY,
+    others.JQ,
+    others.MESSAGE,
+    schemas.FAMILY,
+    others.OTHERS,
 )
 
 FUNCTIONS: Final[dict[str, Function]] = {
-    function.name: function for module in _FAMILIES for function in module.FAMILY.functions
+    function.name: function for family in _FAMILIES for function in family.functions
 }
 
 __all__ = ["FUNCTIONS", "Function"]

@@ -1,6 +1,6 @@
 """What a function of the rule language is: its name, what it takes and gives, and the Python function that means it.
 
-A family collects the functions of one module:
+A family collects functions of one theme:
 
     FAMILY = Family("Strings")
 
@@ -67,11 +67,7 @@ class Function:
     """A function of the language.
 
     Attributes:
-        signature: Its parameters as the reference shows them.
-        required: How many of them must be given.
-        is_variadic: Whether any number may follow them.
         result: Kind of its result; V where it depends on the arguments.
-        summary: One sentence for the reference.
         column: The column of the message that it reads, if it is a function of one.
         asks_environment: Whether it needs an environment; it can be called when it is bound to one.
         blocks_on: Where that depends on the first argument: tells it of the environment and of that argument,
@@ -99,7 +95,6 @@ class Function:
         return replace(self, implementation=partial(self.implementation, environment), asks_environment=False)
 
     def call(self, arguments: Sequence[Value], columns: Columns | None = None) -> Value:
-        """Check the arguments and call."""
         self.check_count(len(arguments))
         for position, (parameter, argument) in enumerate(zip(self.parameters, arguments, strict=False), start=1):
             types = _KIND_TYPES[parameter.kind]
@@ -141,7 +136,7 @@ _PARAMETER: Final = re.compile(r"(?P<optional>\[)?(?:, )?(?P<kind>[NIFSXBAMV]) (
 
 @dataclass(slots=True)
 class Family:
-    """The functions of one module, in the order of their definition."""
+    """Functions of one theme, in the order of their definition."""
 
     title: str
     functions: list[Function] = field(default_factory=list)
@@ -157,8 +152,6 @@ class Family:
         may_block: bool = False,
         blocks_on: BlocksOn | None = None,
     ) -> Callable[[Implementation], Any]:
-        """Return a decorator that adds a Python function to the family."""
-
         def add(implementation: Implementation) -> Implementation:
             fixed = signature.removesuffix(_MORE)
             matches = list(_PARAMETER.finditer(fixed))

@@ -1,9 +1,11 @@
-"""Functions that encode, decode and hash."""
+"""Functions that encode, decode, hash, compress and expand. Nothing expands to more than a message can hold."""
 
 import base64
 import binascii
+import gzip as gzip_format
 import hashlib
 import re
+import zlib
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
@@ -12,7 +14,7 @@ from heliograph.rules.functions.terms import decode_term, encode_term
 from heliograph.rules.json_text import decode_json, encode_json
 from heliograph.rules.values import Bits, Value, bytes_of, describe, string_of
 
-FAMILY: Final = Family("Encoding and hashes")
+ENCODING: Final = Family("Encoding and hashes")
 
 _BLANKS: Final = b" \t\r\n"
 _HEX: Final = re.compile(rb"[0-9A-Fa-f]*")
@@ -38,19 +40,19 @@ _ALGORITHMS: Final = (
 _NAMES: Final = {*_ALGORITHMS, *_SHAKE_BYTES}
 
 
-@FAMILY.function("V value", "S")
+@ENCODING.function("V value", "S")
 def json_encode(value: Value) -> Value:
     """The compact JSON text of any value."""
     return encode_json(value)
 
 
-@FAMILY.function("S text", "V")
+@ENCODING.function("S text", "V")
 def json_decode(text: str | bytes) -> Value:
     """The value that a JSON text holds."""
     return decode_json(text)
 
 
-@FAMILY.function("S string[, V option[, V other]]", "S")
+@ENCODING.function("S string[, V option[, V other]]", "S")
 def base64_encode(string: str | bytes, *options: Value) -> Value:
     """The string in base64; the options 'urlsafe' and 'no_padding' choose the other alphabet and leave out the =."""
     encode = base64.urlsafe_b64encode if "urlsafe" in options else base64.b64encode
@@ -58,7 +60,7 @@ def base64_encode(string: str | bytes, *options: Value) -> Value:
     return text.rstrip("=") if "no_padding" in options else text
 
 
-@FAMILY.function("S text[, V option[, V other]]", "S")
+@ENCODING.function("S text[, V option[, V other]]", "S")
 def base64_decode(text: str | bytes, *options: Value) -> Value:
     """The string that a base64 text holds, in which blanks do not count; the options are those of base64_encode."""
     data = bytes_of(text).translate(None, _BLANKS)
@@ -70,7 +72,7 @@ def base64_decode(text: str | bytes, *options: Value) -> Value:
         raise EvaluationFault(f"{error}") from None
 
 
-@FAMILY.function("X string[, S prefix]", "S")
+@ENCODING.function("X string[, S prefix]", "S")
 def bin2hexstr(string: str | bytes | Bits, prefix: str | bytes = "") -> Value:
     """The bytes of the string in upper-case hexadecimal digits, behind a prefix if there is one."""
     return string_of(bytes_of(prefix) + _hex_digits(string).encode())
@@ -81,7 +83,7 @@ def _hex_digits(string: str | bytes | Bits) -> str:
     return f"{string.number:0{-(-string.length // 4)}X}" if isinstance(string, Bits) else bytes_of(string).hex().upper()
 
 
-@FAMILY.function("S text[, S prefix]", "S")
+@ENCODING.function("S text[, S prefix]", "S")
 def hexstr2bin(text: str | bytes, prefix: str | bytes = "") -> Value:
     """The string whose bytes the hexadecimal digits behind the prefix say; an odd number of them gets a 0 in front."""
     data, front = bytes_of(text), bytes_of(prefix)
@@ -93,31 +95,31 @@ def hexstr2bin(text: str | bytes, prefix: str | bytes = "") -> Value:
     return string_of(bytes.fromhex(("0" * (len(digits) % 2)) + digits.decode()))
 
 
-@FAMILY.function("X string", "S")
+@ENCODING.function("X string", "S")
 def sqlserver_bin2hexstr(string: str | bytes | Bits) -> Value:
     """As bin2hexstr with the prefix 0x."""
     return f"0x{_hex_digits(string)}"
 
 
-@FAMILY.function("S string", "S")
+@ENCODING.function("S string", "S")
 def md5(string: str | bytes) -> Value:
     """The MD5 hash in lower-case hexadecimal digits."""
     return hashlib.md5(bytes_of(string), usedforsecurity=False).hexdigest()
 
 
-@FAMILY.function("S string", "S")
+@ENCODING.function("S string", "S")
 def sha(string: str | bytes) -> Value:
     """The SHA-1 hash in lower-case hexadecimal digits."""
     return hashlib.sha1(bytes_of(string), usedforsecurity=False).hexdigest()
 
 
-@FAMILY.function("S string", "S")
+@ENCODING.function("S string", "S")
 def sha256(string: str | bytes) -> Value:
     """The SHA-256 hash in lower-case hexadecimal digits."""
     return hashlib.sha256(bytes_of(string)).hexdigest()
 
 
-@FAMILY.function("S algorithm, S string", "S", name="hash")
+@ENCODING.function("S algorithm, S string", "S", name="hash")
 def hash_with(algorithm: str | bytes, string: str | bytes) -> Value:
     """A hash in lower-case hexadecimal digits: md5, sha, sha224 to sha512, sha3_224 to sha3_512, blake2b and others."""
     name = _OTHER_NAMES.get(algorithm, algorithm)
@@ -133,13 +135,76 @@ def hash_with(algorithm: str | bytes, string: str | bytes) -> Value:
     return str(digest.hexdigest(length))  # type: ignore[call-arg]  # those of variable length take it
 
 
-@FAMILY.function("V value", "S")
+@ENCODING.function("V value", "S")
 def term_encode(value: Value) -> Value:
     """The value in Erlang's external term format."""
     return string_of(encode_term(value))
 
 
-@FAMILY.function("S string", "V")
+@ENCODING.function("S string", "V")
 def term_decode(string: str | bytes) -> Value:
     """The value that a string in Erlang's external term format holds."""
     return decode_term(bytes_of(string))
+
+
+COMPRESSION: Final = Family("Compression")
+
+# A kilobyte can expand to a megabyte; a sender must not be able to fill memory and time with it.
+_EXPANDED_MAX: Final = 16 << 20
+_RAW: Final = -15
+_ZLIB: Final = 15
+_GZIP: Final = 31
+
+
+def _compressed(string: str | bytes, window_bits: int) -> Value:
+    packer = zlib.compressobj(wbits=window_bits)
+    return string_of(packer.compress(bytes_of(string)) + packer.flush())
+
+
+def _expanded(string: str | bytes, window_bits: int) -> Value:
+    unpacker = zlib.decompressobj(wbits=window_bits)
+    try:
+        data = unpacker.decompress(bytes_of(string), _EXPANDED_MAX)
+    except zlib.error as error:
+        raise EvaluationFault(f"the data is corrupt: {error}") from None
+    if unpacker.unconsumed_tail:
+        raise EvaluationFault(f"more than {_EXPANDED_MAX >> 20} MiB would come out")
+    if not unpacker.eof:
+        raise EvaluationFault("the data is corrupt: it ends too early")
+    return string_of(data)
+
+
+@COMPRESSION.function("S string", "S")
+def gzip(string: str | bytes) -> Value:
+    """The string compressed in the format of gzip."""
+    return string_of(gzip_format.compress(bytes_of(string), mtime=0))
+
+
+@COMPRESSION.function("S string", "S")
+def gunzip(string: str | bytes) -> Value:
+    """The string that gzip has compressed."""
+    return _expanded(string, _GZIP)
+
+
+@COMPRESSION.function("S string", "S", name="zip")
+def zip_raw(string: str | bytes) -> Value:
+    """The string compressed as raw deflate, without header and checksum."""
+    return _compressed(string, _RAW)
+
+
+@COMPRESSION.function("S string", "S")
+def unzip(string: str | bytes) -> Value:
+    """The string that zip has compressed."""
+    return _expanded(string, _RAW)
+
+
+@COMPRESSION.function("S string", "S")
+def zip_compress(string: str | bytes) -> Value:
+    """The string compressed in the format of zlib."""
+    return _compressed(string, _ZLIB)
+
+
+@COMPRESSION.function("S string", "S")
+def zip_uncompress(string: str | bytes) -> Value:
+    """The string that zip_compress has compressed."""
+    return _expanded(string, _ZLIB)

@@ -78,7 +78,6 @@ def _encoded_integer(value: int) -> bytes:
 
 
 def decode_term(data: bytes) -> Value:
-    """The value that data holds."""
     reader = _TermReader(data)
     try:
         if reader.number("B") != _VERSION:

@@ -123,11 +123,7 @@ _KEPT_IN_COLUMNS: Final = frozenset({"decimal", "date", "timestamp-millis", "tim
 
 
 def marked(tree: AvroTree, kept: frozenset[str] | None = None) -> AvroTree:
-    """The schema with logical types of our own where the language lacks its values.
-
-    Args:
-        kept: Logical types that stay instead; there are none of our own then.
-    """
+    """The schema with logical types of our own where the language lacks its values, unless some are `kept`."""
     if isinstance(tree, list):
         return [marked(one, kept) for one in tree]
     if isinstance(tree, str):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import orjson
 
 from heliograph.rules.schemas.avro import AvroSchema
-from heliograph.rules.schemas.http_client import ServiceClient
+from heliograph.rules.schemas.external_http import ServiceClient
 from heliograph.rules.schemas.interface import Schema, SchemaError
 from heliograph.rules.schemas.settings import CONFLUENT, HttpService, SchemaSourceError
 from heliograph.rules.values import Value, bytes_of
@@ -30,9 +30,6 @@ class ConfluentRegistry:
 
     Answers are kept, as numbers never change their meaning; a number that is not known is requested again after
     a while.
-
-    Raises:
-        SchemaSourceError: The URL or the file of authorities cannot be used.
     """
 
     kind = CONFLUENT
@@ -63,7 +60,6 @@ class ConfluentRegistry:
         return None
 
     def schema(self, number: int) -> AvroSchema:
-        """The schema of a number."""
         found = self._schemas.get(number)
         if found is not None:
             return found
@@ -78,11 +74,7 @@ class ConfluentRegistry:
         return self._remember(self._schemas, number, found)
 
     def tagged(self, schema: Schema, value: Value, subject: str) -> bytes:
-        """A value by a schema of one's own, tagged with the number that the registry has for it.
-
-        Args:
-            schema: An Avro schema; it is registered under the subject if it is not there yet.
-        """
+        """A value by an Avro schema of one's own, which is registered if it is not yet, tagged with its number."""
         if not isinstance(schema, AvroSchema):
             raise SchemaError(f"the schema {schema.name!r} is of type {schema.kind}, not avro")
         data = schema.encode(value)

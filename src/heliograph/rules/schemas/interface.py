@@ -40,11 +40,7 @@ class Schema(Protocol):
         """
 
     def encode(self, value: Value, message_type: str | None = None) -> bytes:
-        """The bytes that stand for a value.
-
-        Raises:
-            SchemaError: It does not fit.
-        """
+        """The bytes that stand for a value; a `SchemaError` where it does not fit."""
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
         """Why a value, or bytes, do not fit the schema; None when they do."""

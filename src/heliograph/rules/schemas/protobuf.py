@@ -67,7 +67,6 @@ class ProtobufSchema:
 
     Args:
         sources: Text of each file by its path, as imports name it.
-        root: The file whose messages are meant.
         default: The message that is meant where none is named; None for the only one, if there is only one.
     """
 

@@ -35,11 +35,7 @@ def table_entry(field: FieldDescriptor) -> Descriptor | None:
 
 
 class MessageDecoder:
-    """Makes maps of messages of one kind. Owned by a schema; holds no state of any message.
-
-    Args:
-        made: The decoders made so far by full name, so that a kind may hold itself.
-    """
+    """Makes maps of messages of one kind, of which `made` has those so far, so that a kind may hold itself."""
 
     def __init__(self, descriptor: Descriptor, made: dict[str, "MessageDecoder"]) -> None:
         made[descriptor.full_name] = self
@@ -138,14 +134,7 @@ class MessageEncoder:
         }
 
     def fill(self, message: Message, value: Value, path: str, level: int = 0) -> None:
-        """Set the fields of a message.
-
-            path: Where the map stands; empty for the whole.
-            level: How deep that is.
-
-        Raises:
-            SchemaError: It is no map, or something in it does not fit; the message says where.
-        """
+        """Set the fields of an empty message; `path` and `level` say where the map stands."""
         if not isinstance(value, dict):
             raise SchemaError(f"{_at(path)}a {self._name} must be a map, not {describe(value)}")
         if level > _LEVELS_MAX:

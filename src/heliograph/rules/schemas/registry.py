@@ -46,7 +46,6 @@ class SchemaRegistry:
 
     @property
     def is_changing(self) -> bool:
-        """Whether other schemas are ready and not yet applied."""
         return self._upcoming is not None
 
     def prepare(self, schemas: Iterable[Schema]) -> None:
@@ -104,11 +103,7 @@ def build_schema(settings: SchemaSettings) -> Schema:
 
 
 def build(settings: Iterable[SchemaSettings]) -> list[Schema]:
-    """Make the schemas.
-
-    Raises:
-        SchemaSourceError: One cannot be made; the message begins with its name.
-    """
+    """Make the schemas."""
     schemas = []
     for one in settings:
         try:

@@ -29,10 +29,8 @@ class HttpService:
     """A service that encodes and decodes.
 
     Attributes:
-        method: `post` or `get`.
         external_params: What each request tells it as `opts`.
         retries_max: How often a request is repeated for which no connection could be made.
-        response_bytes_max: Largest answer that is taken.
     """
 
     url: str
@@ -53,7 +51,6 @@ class SchemaSettings:
     """What makes one schema; it can be pickled, compared and hashed.
 
     Attributes:
-        type: One of `TYPES`.
         files: Path and text of each file of its source; a source that is one text is one file.
         root: Path of the file that imports the others.
     """

@@ -63,12 +63,7 @@ def sparkplug_schema() -> SparkplugSchema:
 
 @dataclass(frozen=True, slots=True)
 class EdgeTopic:
-    """A Sparkplug topic taken apart.
-
-    Attributes:
-        type: Which message, such as `NDATA`.
-        device: The device; None for a message of the edge node itself.
-    """
+    """A Sparkplug topic taken apart; it has no device where the message is of the edge node itself."""
 
     group: str
     type: str
@@ -87,7 +82,6 @@ class EdgeTopic:
 
 
 def decode_payload(data: bytes) -> dict[str, Value]:
-    """The payload as EMQX's `sparkplug_decode` gives it."""
     payload = sparkplug_schema().decode(data)
     assert isinstance(payload, dict)
     return payload
@@ -140,11 +134,7 @@ def data_type_name(datatype: Value) -> Value:
 
 
 def metric_value(metric: Mapping[str, Value], datatype: Value = UNDEFINED) -> Value:
-    """The value of a decoded metric: null if it says so, undefined if it carries none.
-
-    Args:
-        datatype: Number of its data type where the metric itself does not say it.
-    """
+    """The value of a decoded metric: null if it says so, undefined if it carries none."""
     if metric.get("is_null") is True:
         return None
     kind = metric.get("datatype", datatype)

@@ -38,8 +38,6 @@ _NAMES_LENGTH_MAX: Final = 128 << 20  # of all that are remembered
 
 @dataclass(frozen=True, slots=True)
 class BornMetric:
-    """What a birth says of a metric."""
-
     name: str
     datatype: Value
 
@@ -65,10 +63,6 @@ class Births:
     Args:
         aliases_max: Aliases that are remembered. Where a birth needs more, the edge nodes that were silent longest are
             forgotten; one that says more than a single edge node may is not learned. Both are counted.
-        edges_max: Edge nodes that are remembered, likewise.
-
-    Attributes:
-        evicted: Edge nodes that had to make room for others.
     """
 
     def __init__(self, aliases_max: int = _ALIASES_MAX, edges_max: int = _EDGES_MAX) -> None:

@@ -37,12 +37,7 @@ class MetricOutlet(Protocol):
 
 
 class SparkplugService:
-    """Looks at what is published below `spBv1.0/`. Lives as long as its node; the births are the process's.
-
-    Args:
-        outgoing: Where each metric is published; None for nowhere.
-        clock: Microseconds on the monotonic clock.
-    """
+    """Looks at what is published below `spBv1.0/`. Lives as long as its node; the births are the process's."""
 
     def __init__(self, births: Births, outgoing: MetricOutlet | None, clock: Callable[[], int]) -> None:
         self._births = births

@@ -17,8 +17,7 @@ from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.json_text import decode_exactly, encode_exactly
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.frames import arrow_function
-from heliograph.rules.spark.row_evaluator import reason_of
-from heliograph.rules.spark.worker import worker
+from heliograph.rules.spark.row_evaluator import reason_of, worker
 from heliograph.rules.values import Value, bytes_of, string_of
 
 _OUTCOME_DDL: Final = "struct<error: string, rows: array<string>>"
@@ -34,11 +33,7 @@ _CASES: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ContextCase:
-    """A rule on columns of its own.
-
-    Attributes:
-        columns: JSON text of an object with the columns, marked as by `encode_exactly`.
-    """
+    """A rule on columns of its own, which are JSON text marked as by `encode_exactly`."""
 
     rule: str
     columns: str

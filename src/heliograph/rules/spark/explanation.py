@@ -3,31 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from heliograph.rules import tree
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.output import functions_called
 from heliograph.rules.paths import written_path
 from heliograph.rules.spark.native import is_native_function
 from heliograph.rules.spark.plan import RulePlan, plan_rule
-from heliograph.rules.tree import (
-    Arithmetic,
-    Call,
-    Case,
-    Comparison,
-    Expression,
-    Field,
-    Foreach,
-    InList,
-    ListLiteral,
-    Literal,
-    Logical,
-    Not,
-    Path,
-    RangeLiteral,
-    Slice,
-    Star,
-    Statement,
-    Unary,
-)
 
 _ENGINES = {
     "native": "Spark SQL, nothing of it in Python",
@@ -36,7 +17,7 @@ _ENGINES = {
 _STEP: Final = "  "
 
 
-def explain(rule: Statement | str, output_types: Mapping[str, str] | None = None) -> str:
+def explain(rule: tree.Statement | str, output_types: Mapping[str, str] | None = None) -> str:
     """The messages that a rule reads, its output, which engine evaluates what on Spark, and why; its tree."""
     plan = plan_rule(rule, output_types)
     lines = [f"topics   {', '.join(plan.rule.topics)}", f"         {plan.topics_sql}"]
@@ -81,8 +62,8 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def tree_lines(rule: Statement) -> Iterator[str]:
-    if isinstance(rule, Foreach):
+def tree_lines(rule: tree.Statement) -> Iterator[str]:
+    if isinstance(rule, tree.Foreach):
         yield "FOREACH"
         yield from _fields(rule.fields)
         if rule.do is not None:
@@ -97,15 +78,15 @@ def tree_lines(rule: Statement) -> Iterator[str]:
     yield from _clause("WHERE", rule.where)
 
 
-def _clause(word: str, condition: Expression | None) -> Iterator[str]:
+def _clause(word: str, condition: tree.Expression | None) -> Iterator[str]:
     if condition is not None:
         yield word
         yield from _indented(_lines(condition))
 
 
-def _fields(fields: Sequence[Field | Star]) -> Iterator[str]:
+def _fields(fields: Sequence[tree.Field | tree.Star]) -> Iterator[str]:
     for field in fields:
-        if isinstance(field, Star):
+        if isinstance(field, tree.Star):
             yield _STEP + "*"
         elif field.alias is None:
             yield from _indented(_lines(field.expression))
@@ -118,8 +99,8 @@ def _indented(lines: Iterator[str], depth: int = 1) -> Iterator[str]:
     return (_STEP * depth + line for line in lines)
 
 
-def _lines(node: Expression) -> Iterator[str]:
-    if isinstance(node, Case):
+def _lines(node: tree.Expression) -> Iterator[str]:
+    if isinstance(node, tree.Case):
         yield from _lines_of_case(node)
         return
     label, parts = _label_and_parts(node)
@@ -128,7 +109,7 @@ def _lines(node: Expression) -> Iterator[str]:
         yield from _indented(_lines(part))
 
 
-def _lines_of_case(node: Case) -> Iterator[str]:
+def _lines_of_case(node: tree.Case) -> Iterator[str]:
     yield "CASE"
     if node.subject is not None:
         yield from _indented(_lines(node.subject))
@@ -142,27 +123,27 @@ def _lines_of_case(node: Case) -> Iterator[str]:
         yield from _indented(_lines(node.default), 2)
 
 
-def _label_and_parts(node: Expression) -> tuple[str, tuple[Expression, ...]]:
-    if isinstance(node, Literal):
+def _label_and_parts(node: tree.Expression) -> tuple[str, tuple[tree.Expression, ...]]:
+    if isinstance(node, tree.Literal):
         return _literal(node.value), ()
-    if isinstance(node, Path):
+    if isinstance(node, tree.Path):
         return written_path(node), ()
-    if isinstance(node, Slice):
+    if isinstance(node, tree.Slice):
         return f"{written_path(node.path)}[{node.first}..{node.last}]", ()
-    if isinstance(node, RangeLiteral):
+    if isinstance(node, tree.RangeLiteral):
         return f"[{node.first}..{node.last}]", ()
-    if isinstance(node, ListLiteral):
+    if isinstance(node, tree.ListLiteral):
         return "[ ]", node.items
-    if isinstance(node, Call):
+    if isinstance(node, tree.Call):
         return f"{node.name}()", node.arguments
-    if isinstance(node, Unary):
+    if isinstance(node, tree.Unary):
         return f"{node.operator} (sign)", (node.operand,)
-    if isinstance(node, Not):
+    if isinstance(node, tree.Not):
         return "NOT", (node.operand,)
-    if isinstance(node, InList):
+    if isinstance(node, tree.InList):
         return "NOT IN" if node.negated else "IN", (node.subject, *node.candidates)
-    if isinstance(node, Arithmetic | Comparison | Logical):
-        return node.operator.upper() if isinstance(node, Logical) else node.operator, (node.left, node.right)
+    if isinstance(node, tree.Arithmetic | tree.Comparison | tree.Logical):
+        return node.operator.upper() if isinstance(node, tree.Logical) else node.operator, (node.left, node.right)
     raise AssertionError(node)  # CASE has lines of its own
 
 

@@ -1,4 +1,8 @@
-"""Carries out plans on DataFrames: `apply_rule` for pipelines, `evaluate_on_spark` for single cases."""
+"""Carries out plans on DataFrames: `apply_rule` for pipelines, `evaluate_on_spark` for single cases.
+
+`evaluate_outcomes` also gives why messages failed. For that the broker's engine runs in an Arrow UDF whatever the rule,
+since Spark's own expressions tell no reasons.
+"""
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -45,12 +49,10 @@ def apply_rule(
 
     Args:
         df: Messages in the public schema, batch or streaming; columns that the rule does not read may be missing.
-        rule: The rule. Its topic filters are applied here too.
         output_types: Spark type by output column, for the columns whose type a sink declares. The others have the type
             that the rule implies, or string with the text of the value where the payload decides (`plan_rule` tells).
         observe_as: When given, messages are counted under this name with `DataFrame.observe`: `matched` is those of the
             rule's topics; `passed` of them are output, `failed` failed the rule or did not fit their column types.
-        rule_id: The rule's id, which its column `metadata` holds as `rule_id`; without one that column is undefined.
     """
     plan = plan_rule(rule, output_types, rule_id)
     matched = df.filter(F.expr(plan.topics_sql))
@@ -228,3 +230,25 @@ def _value_of_text(text: str | None, kind: str) -> Value:
 
 def _decoded_base64(text: str) -> str | bytes:
     return string_of(b64decode(text))
+
+
+def evaluate_outcomes(
+    df: DataFrame,
+    rule: CompiledRule | str,
+    output_types: Mapping[str, str] | None = None,
+    schemas: tuple[SchemaSettings, ...] = (),
+) -> DataFrame:
+    """Return the messages of the rule's topics, each with what became of it.
+
+    Returns:
+        The columns of `df`; `error`, null where the rule did not fail; and `rows`, an array of structs with the output
+        columns, empty or null where the message gave none.
+    """
+    plan = plan_rule(rule, output_types)
+    function = generating_function(plan.rule.text, plan.outputs, plan.reads, schemas=schemas)
+    evaluate = arrow_function(function, struct_of_all_ddl(plan.outputs))
+    arguments = [F.unix_micros(F.col(name)) if name == "received_at" else F.col(name) for name in plan.reads]
+    fields = ", ".join(f"`{name.replace('`', '``')}`: {kind}" for name, kind in plan.outputs)
+    judged = df.filter(F.expr(plan.topics_sql)).withColumn("judged", evaluate(*arguments))
+    rows = F.col("judged.rows").cast(f"array<struct<{fields}>>")
+    return judged.select(*df.columns, F.col("judged.error").alias("error"), rows.alias("rows"))

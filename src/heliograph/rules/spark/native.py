@@ -16,25 +16,17 @@ from dataclasses import replace
 from typing import Final
 
 from heliograph.mqtt.topic import has_wildcard, topic_filter_fault
+from heliograph.rules import tree
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.output import ValueKind
 from heliograph.rules.paths import written_path
-from heliograph.rules.spark.native_functions import NATIVE_FUNCTIONS, call_natively
-from heliograph.rules.spark.sql import Native, NotNativeError, string_literal, text_in_sql
-from heliograph.rules.tree import (
-    Arithmetic,
-    Branch,
-    Call,
-    Case,
-    Comparison,
-    Expression,
-    InList,
-    Key,
-    Literal,
-    Logical,
-    Not,
-    Path,
-    Unary,
+from heliograph.rules.spark.sql import (
+    NATIVE_FUNCTIONS,
+    Native,
+    NotNativeError,
+    call_natively,
+    string_literal,
+    text_in_sql,
 )
 
 _SQL_MAX: Final = 16_384  # characters of one expression
@@ -44,7 +36,6 @@ _FLOAT_MAX: Final = 1e300
 _LEVELS_MAX: Final = 65_536
 # More than a timestamp in microseconds of 64 bits can be in milliseconds.
 _MILLISECONDS_MAX: Final = 2**63 // 1000 + 1
-
 
 _COLUMNS: Final[Mapping[str, Native]] = {
     "id": Native("hex(`guid`)", ValueKind.STRING),
@@ -118,60 +109,59 @@ class NativeCompiler:
             raise NotNativeError(f"{name} may be undefined and then means the column {name}")
         self._stored[name] = native
 
-    def compile(self, node: Expression) -> Native:
-        """Return the expression in Spark SQL."""
+    def compile(self, node: tree.Expression) -> Native:
         return _short(self._compiled(node))
 
-    def _compiled(self, node: Expression) -> Native:
-        if isinstance(node, Literal):
+    def _compiled(self, node: tree.Expression) -> Native:
+        if isinstance(node, tree.Literal):
             return _literal(node.value)
-        if isinstance(node, Path):
+        if isinstance(node, tree.Path):
             return self._path(node)
-        if isinstance(node, Unary):
+        if isinstance(node, tree.Unary):
             operand = self._number(node.operand)
             return replace(operand, sql=f"(-{operand.sql})") if node.operator == "-" else operand
-        if isinstance(node, Arithmetic):
+        if isinstance(node, tree.Arithmetic):
             return self._arithmetic(node)
-        if isinstance(node, Comparison):
+        if isinstance(node, tree.Comparison):
             return self._comparison(node)
-        if isinstance(node, InList | Logical | Not):
+        if isinstance(node, tree.InList | tree.Logical | tree.Not):
             return self.condition(node)
-        if isinstance(node, Case):
+        if isinstance(node, tree.Case):
             return self._case(node)
-        if isinstance(node, Call):
+        if isinstance(node, tree.Call):
             return self._call(node)
         raise NotNativeError("arrays are evaluated by the broker's engine")
 
-    def condition(self, node: Expression) -> Native:
+    def condition(self, node: tree.Expression) -> Native:
         """Return a condition in Spark SQL; it is never NULL."""
         return _short(self._condition(node))
 
-    def _condition(self, node: Expression) -> Native:
-        if isinstance(node, Comparison):
+    def _condition(self, node: tree.Expression) -> Native:
+        if isinstance(node, tree.Comparison):
             return self._comparison(node)
-        if isinstance(node, Logical):
+        if isinstance(node, tree.Logical):
             left, right = self.condition(node.left), self.condition(node.right)
             return Native(f"({left.sql} {node.operator.upper()} {right.sql})", ValueKind.BOOLEAN)
-        if isinstance(node, Not):
+        if isinstance(node, tree.Not):
             return self._negation(node)
-        if isinstance(node, InList):
+        if isinstance(node, tree.InList):
             found = self._is_one_of(self.compile(node.subject), node.candidates)
             return Native(f"(NOT {found})" if node.negated else found, ValueKind.BOOLEAN)
-        if isinstance(node, Literal) and isinstance(node.value, bool):
+        if isinstance(node, tree.Literal) and isinstance(node.value, bool):
             return _literal(node.value)
-        if isinstance(node, Call):
+        if isinstance(node, tree.Call):
             native = self._call(node)
             if native.kind is ValueKind.BOOLEAN and not native.optional:
                 return native
         raise NotNativeError("it is no condition, which fails the rule")
 
-    def _path(self, node: Path) -> Native:
+    def _path(self, node: tree.Path) -> Native:
         root, steps = node.root, node.steps
         if not steps:
             native = self._stored.get(root) or _COLUMNS.get(root)
             if native is not None:
                 return native
-        elif root == "flags" and root not in self._stored and len(steps) == 1 and isinstance(steps[0], Key):
+        elif root == "flags" and root not in self._stored and len(steps) == 1 and isinstance(steps[0], tree.Key):
             flag = _FLAGS.get(steps[0].name)
             if flag is not None:
                 return flag
@@ -179,7 +169,7 @@ class NativeCompiler:
             raise NotNativeError(f"{written_path(node)} has the kind that each payload gives it")
         raise NotNativeError(f"{written_path(node)} is put together by the broker's engine")
 
-    def _call(self, node: Call) -> Native:
+    def _call(self, node: tree.Call) -> Native:
         name, arguments = node.name, node.arguments
         function = FUNCTIONS.get(name)
         if function is not None and function.column is not None:
@@ -187,13 +177,13 @@ class NativeCompiler:
         if name in ("div", "mod"):
             if len(arguments) != 2:
                 raise NotNativeError("the number of arguments is left to the broker's engine")
-            return self._arithmetic(Arithmetic("div" if name == "div" else "mod", *arguments, node.place))
+            return self._arithmetic(tree.Arithmetic("div" if name == "div" else "mod", *arguments, node.place))
         return call_natively(name, [self.compile(argument) for argument in arguments])
 
-    def _number(self, node: Expression) -> Native:
+    def _number(self, node: tree.Expression) -> Native:
         return _as_number(self.compile(node))
 
-    def _arithmetic(self, node: Arithmetic) -> Native:
+    def _arithmetic(self, node: tree.Arithmetic) -> Native:
         if node.operator == "+":
             left, right = self.compile(node.left), self.compile(node.right)
             if any(side.kind is ValueKind.STRING and not side.optional for side in (left, right)):
@@ -213,7 +203,7 @@ class NativeCompiler:
             return Native(sql, ValueKind.INTEGER, size=size)
         return _float(sql, size)
 
-    def _comparison(self, node: Comparison) -> Native:
+    def _comparison(self, node: tree.Comparison) -> Native:
         left, right = self.compile(node.left), self.compile(node.right)
         if node.operator in ("=~", "~="):
             test = self._topic_comparison(node, left)
@@ -226,22 +216,22 @@ class NativeCompiler:
         # A comparison with one undefined side is false, whatever it asks.
         return Native(f"coalesce({test}, false)" if left.optional or right.optional else test, ValueKind.BOOLEAN)
 
-    def _topic_comparison(self, node: Comparison, left: Native) -> str:
-        topic_filter = node.right.value if isinstance(node.right, Literal) else None
+    def _topic_comparison(self, node: tree.Comparison, left: Native) -> str:
+        topic_filter = node.right.value if isinstance(node.right, tree.Literal) else None
         if node.operator != "=~" or left.kind is not ValueKind.STRING or not isinstance(topic_filter, str):
             raise NotNativeError("a topic is matched natively with =~ and a filter that is written in the rule")
         if topic_filter_fault(topic_filter, _LEVELS_MAX) is not None:
             raise NotNativeError("an invalid topic filter fails the rule")
         return f"({_topic_test(left.sql, topic_filter)})"
 
-    def _negation(self, node: Not) -> Native:
+    def _negation(self, node: tree.Not) -> Native:
         operand = self.compile(node.operand)
         if operand.kind is not ValueKind.BOOLEAN:
             return Native("false", ValueKind.BOOLEAN)
         test = f"(NOT {operand.sql})"
         return Native(f"coalesce({test}, false)" if operand.optional else test, ValueKind.BOOLEAN)
 
-    def _is_one_of(self, subject: Native, candidates: tuple[Expression, ...]) -> str:
+    def _is_one_of(self, subject: Native, candidates: tuple[tree.Expression, ...]) -> str:
         tests = []
         for candidate in map(self.compile, candidates):
             if subject.optional and candidate.optional:
@@ -252,7 +242,7 @@ class NativeCompiler:
                 raise NotNativeError("the payload as a whole is compared by the broker's engine")
         return f"({' OR '.join(tests)})" if tests else "false"
 
-    def _case(self, node: Case) -> Native:
+    def _case(self, node: tree.Case) -> Native:
         if node.subject is None:
             tests = [self.condition(branch.when).sql for branch in node.branches]
         else:
@@ -263,11 +253,11 @@ class NativeCompiler:
         return _case_of(tests, results, default, node.branches)
 
 
-def _column_call(column: str, node: Call) -> Native:
+def _column_call(column: str, node: tree.Call) -> Native:
     """A function that reads a column: of the message itself, whatever a field has stored under its name."""
     arguments = node.arguments
     native = _COLUMNS.get(column) if not arguments else None
-    if node.name == "flag" and len(arguments) == 1 and isinstance(arguments[0], Literal):
+    if node.name == "flag" and len(arguments) == 1 and isinstance(arguments[0], tree.Literal):
         native = _FLAGS.get(str(arguments[0].value)) if isinstance(arguments[0].value, str) else None
     if native is None:
         raise NotNativeError(f"what {node.name} reads is put together by the broker's engine")
@@ -305,14 +295,14 @@ def _float(sql: str, size: float) -> Native:
     return Native(sql, ValueKind.NUMBER, size=size)
 
 
-def _divisor(node: Arithmetic) -> int | float:
-    value = node.right.value if isinstance(node.right, Literal) else 0
+def _divisor(node: tree.Arithmetic) -> int | float:
+    value = node.right.value if isinstance(node.right, tree.Literal) else 0
     if isinstance(value, str) or value == 0:
         raise NotNativeError("division fails the rule where the divisor is 0")
     return value
 
 
-def _whole_division(node: Arithmetic, left: Native, right: Native) -> Native:
+def _whole_division(node: tree.Arithmetic, left: Native, right: Native) -> Native:
     _divisor(node)
     if not left.kind is right.kind is ValueKind.INTEGER:
         raise NotNativeError(f"{node.operator} of what is no integer fails the rule")
@@ -321,7 +311,7 @@ def _whole_division(node: Arithmetic, left: Native, right: Native) -> Native:
     )
 
 
-def _division(node: Arithmetic, left: Native, right: Native) -> Native:
+def _division(node: tree.Arithmetic, left: Native, right: Native) -> Native:
     size = left.size / abs(_divisor(node))
     return _float(f"(CAST({left.sql} AS DOUBLE) / CAST({right.sql} AS DOUBLE))", size)
 
@@ -336,7 +326,9 @@ def _check_comparable(left: Native, right: Native) -> None:
         raise NotNativeError(f"{left.kind} and {right.kind} are compared by the broker's engine")
 
 
-def _case_of(tests: list[str], results: list[Native], default: Native | None, branches: tuple[Branch, ...]) -> Native:
+def _case_of(
+    tests: list[str], results: list[Native], default: Native | None, branches: tuple[tree.Branch, ...]
+) -> Native:
     values = results if default is None else [*results, default]
     kinds = {value.kind for value in values}
     if len(kinds) > 1:
@@ -359,7 +351,6 @@ _NATIVE_CASTS: Final[Mapping[ValueKind, Callable[[str, float], bool]]] = {
 
 
 def as_type(native: Native, name: str) -> str:
-    """A native expression as an output column of a type."""
     if not _NATIVE_CASTS[native.kind](name, native.size):
         raise NotNativeError(f"making {name} of {native.kind} can fail")
     return f"CAST({native.sql} AS {name.upper()})"

@@ -25,12 +25,7 @@ Convert: TypeAlias = Callable[[Value], Any]
 
 @dataclass(frozen=True, slots=True)
 class OutputType:
-    """A column type.
-
-    Attributes:
-        convert: Turns a value that is neither null nor undefined into what the Arrow column holds; raises
-            `EvaluationFault` where it does not fit.
-    """
+    """A column type; `convert` makes what the Arrow column holds of a value that is neither null nor undefined."""
 
     name: str
     arrow: pa.DataType
@@ -160,7 +155,6 @@ _TYPES_BY_KIND: Final[Mapping[ValueKind, str]] = {
 
 
 def output_type(text: str) -> OutputType:
-    """The type that a sink declares for a column."""
     name = " ".join(text.lower().split())
     name = _SYNONYMS.get(name, name)
     if name in _TYPES:

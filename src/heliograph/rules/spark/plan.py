@@ -24,13 +24,7 @@ _TOGETHER = "exact in Spark too, but another part of the rule needs the UDF"
 
 @dataclass(frozen=True, slots=True)
 class PlannedColumn:
-    """One output column.
-
-    Attributes:
-        declared: Whether a sink declared the type; otherwise the rule implies it.
-        engine: `native` or `udf`.
-        sql: The Spark SQL of a native one.
-    """
+    """One output column, whose engine is `native` or `udf`."""
 
     name: str
     type: str
@@ -46,10 +40,8 @@ class RulePlan:
 
     Attributes:
         topics_sql: The condition that chooses the messages.
-        columns: The output columns in order.
         where_sql: The Spark SQL of a native WHERE.
         reads: The columns of stored messages that the UDF is given.
-        rule_id: The rule's id, if it has one.
     """
 
     rule: Statement
@@ -85,16 +77,7 @@ class RulePlan:
 def plan_rule(
     rule: Statement | CompiledRule | str, output_types: Mapping[str, str] | None = None, rule_id: str | None = None
 ) -> RulePlan:
-    """Decide how a rule runs on Spark.
-
-    Args:
-        output_types: Spark type by output column, where a sink declares it.
-        rule_id: The rule's id; with one, `*` outputs `metadata` too.
-
-    Raises:
-        RuleSyntaxError: The text is not a rule, or two of its output columns differ in letter case only.
-        ValueError: A declared column is not in the output, or its type does not exist.
-    """
+    """Decide how a rule runs on Spark; with an id, `*` outputs `metadata` too."""
     tree = rule.tree if isinstance(rule, CompiledRule) else CompiledRule(rule).tree
     kinds = output_kinds(tree, has_metadata=rule_id is not None)
     _check_names(tree, list(kinds))

@@ -1,11 +1,19 @@
-"""One rule applied to one message after another, with the types of its output columns."""
+"""One rule applied to one message after another, with the types of its output columns; what a worker of Spark keeps.
 
+A worker is a process that Spark starts and gives tasks of any query to, so what it keeps from batch to batch is the
+process's: `worker()` is the one object of that kind, and the functions of Arrow UDFs ask for it where they begin.
+"""
+
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
+from heliograph._spark_worker import settle_process
 from heliograph.rules.columns import MessageColumns
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.schemas.registry import SchemaRegistry, build
+from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.batch_cuts import batch_cut
 from heliograph.rules.spark.output_types import EXACT, Convert, output_type
 from heliograph.rules.values import UNDEFINED, Value
@@ -21,13 +29,7 @@ Rows: TypeAlias = tuple[bool | None, str | None, list[dict[str, Any]] | None]
 
 
 class RowEvaluator:
-    """One rule with the types of its output columns, for one message after another.
-
-        rule_id: What its column `metadata` says, if it has an id.
-
-    Attributes:
-        cut: Does the same as `evaluate` for messages as tuples, if the rule is a simple one.
-    """
+    """One rule with the types of its output columns; `cut` does the same as `evaluate` for messages as tuples."""
 
     def __init__(self, text: str, outputs: OutputColumns | None, rule_id: str | None, environment: Environment) -> None:
         self._rule = CompiledRule(text, None if rule_id is None else {"rule_id": rule_id}, environment)
@@ -85,3 +87,47 @@ class RowEvaluator:
 def reason_of(error: Exception) -> str:
     """Why a rule failed: its own words, or for another error also its kind."""
     return str(error) if isinstance(error, RuleError | EvaluationFault) else repr(error)
+
+
+_SCHEMAS_MAX = 16
+_RULES_MAX = 256
+
+
+class SparkWorker:
+    """The rules of one process; lives as long as it. A rule is compiled once for the schemas that it may name.
+
+    Environments of different schemas have the same jq processes and the same kept values.
+    """
+
+    def __init__(self) -> None:
+        self._environment = Environment()
+        self._environment_of = lru_cache(maxsize=_SCHEMAS_MAX)(self._make_environment)
+        self._row_evaluator_of = lru_cache(maxsize=_RULES_MAX)(self._make_row_evaluator)
+
+    def row_evaluator(
+        self,
+        text: str,
+        outputs: OutputColumns | None,
+        rule_id: str | None = None,
+        schemas: tuple[SchemaSettings, ...] = (),
+    ) -> RowEvaluator:
+        return self._row_evaluator_of(text, outputs, rule_id, schemas)
+
+    def environment(self, schemas: tuple[SchemaSettings, ...]) -> Environment:
+        """The environment of rules that may name these schemas, which are made once."""
+        return self._environment_of(schemas)
+
+    def _make_environment(self, schemas: tuple[SchemaSettings, ...]) -> Environment:
+        return self._environment.with_schemas(SchemaRegistry(build(schemas)))
+
+    def _make_row_evaluator(
+        self, text: str, outputs: OutputColumns | None, rule_id: str | None, schemas: tuple[SchemaSettings, ...]
+    ) -> RowEvaluator:
+        return RowEvaluator(text, outputs, rule_id, self.environment(schemas))
+
+
+@cache
+def worker() -> SparkWorker:
+    """What this process keeps; the first call prepares the process for the tasks of Spark."""
+    settle_process()
+    return SparkWorker()

@@ -1,7 +1,7 @@
 """The broker's engine over whole Arrow batches: what an Arrow UDF of a rule does in a Python worker of Spark.
 
 Nothing here needs a Spark session. A worker compiles a rule once, at the first batch, and keeps it
-(`heliograph.rules.spark.worker`).
+(`heliograph.rules.spark.row_evaluator`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,8 +14,7 @@ from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.batch_cuts import decoder_of
 from heliograph.rules.spark.output_types import EXACT, OutputType, output_type
-from heliograph.rules.spark.row_evaluator import OutputColumns, Row, Rows
-from heliograph.rules.spark.worker import worker
+from heliograph.rules.spark.row_evaluator import OutputColumns, Row, Rows, worker
 
 _STATUS_FIELDS: Final = ("passed", "error")
 
@@ -23,12 +22,7 @@ _DEFAULTS: Final = dict(zip(STORED_NAMES, MessageColumns("", b"").message, stric
 
 
 def messages(names: Sequence[str], columns: Sequence[pa.Array]) -> Iterable[MessageColumns]:
-    """The messages of a batch; each is valid until the next is read.
-
-    Args:
-        names: Which columns of stored messages were given; `MessageColumns` gets its defaults for the others.
-        columns: The columns, `received_at` as microseconds.
-    """
+    """The messages of a batch (`received_at` in microseconds); each is valid until the next is read."""
     take = MessageColumns("", b"").take
     return (take(message) for message in _stored_values(dict(zip(names, columns, strict=True))))
 
@@ -92,12 +86,7 @@ def rule_function(
     rule_id: str | None = None,
     schemas: tuple[SchemaSettings, ...] = (),
 ) -> Callable[..., pa.Array]:
-    """Return the function of an Arrow UDF that evaluates one rule.
-
-    Args:
-        names: Which columns of stored messages the function is given, in this order.
-        rule_id: What its column `metadata` says, if it has an id.
-    """
+    """Return the function of an Arrow UDF that evaluates one rule, given the columns `names` in this order."""
 
     def evaluate(*columns: pa.Array) -> pa.Array:
         evaluator = worker().row_evaluator(text, outputs, rule_id, schemas)

@@ -22,15 +22,7 @@ _Evaluate: TypeAlias = Callable[[Bindings], Value]
 
 
 class Variform:
-    """An expression. It holds nothing of any evaluation, so every thread may use it.
-
-    Args:
-        text: The expression.
-        environment: Where its variables of the environment come from; None for one of its own.
-
-    Raises:
-        VariformSyntaxError: The text is no expression.
-    """
+    """An expression. It holds nothing of any evaluation, so every thread may use it."""
 
     def __init__(self, text: str, environment: Environment | None = None) -> None:
         self.text = text
@@ -38,25 +30,14 @@ class Variform:
         self._evaluate = _Compiler(text, environment or Environment()).value(self._tree)
 
     def evaluate(self, bindings: Bindings) -> Value:
-        """The value of the expression, whatever kind it is.
-
-        Args:
-            bindings: Variables by name; maps may hold maps.
-
-        Raises:
-            VariformEvaluationError: A variable has no value, or a function does not exist or refuses its arguments.
-        """
+        """The value of the expression, whatever kind it is; maps of the bindings may hold maps."""
         try:
             return self._evaluate(bindings)
         except _PlacedFault as placed:
             raise VariformEvaluationError(str(placed.fault), self.text, placed.place) from None
 
     def check_calls(self) -> None:
-        """Find out before any evaluation whether all functions exist and take as many arguments as they are given.
-
-        Raises:
-            VariformEvaluationError: One does not, as its evaluation would say.
-        """
+        """Find out before any evaluation whether all functions exist and take as many arguments as they are given."""
         for node in nodes_of(self._tree):
             if isinstance(node, Call):
                 try:
@@ -69,11 +50,7 @@ class Variform:
         return {node.root for node in nodes_of(self._tree) if isinstance(node, Path)}
 
     def render(self, bindings: Bindings) -> str | bytes:
-        """The value as text; what has no value is ''.
-
-        Raises:
-            VariformEvaluationError: As for `evaluate`; or the value is an array or a map.
-        """
+        """The value as text; what has no value is ''."""
         value = self.evaluate(bindings)
         try:
             return text_of_result(value)
@@ -228,11 +205,7 @@ _LAZY_COUNTS: Final = {"iif": 3, "coalesce": None}
 
 
 def _checked(call: Call) -> Function | None:
-    """The function of a call; None for one that evaluates its arguments itself.
-
-    Raises:
-        EvaluationFault: There is none, or it takes another number of arguments.
-    """
+    """The function of a call; None for one that evaluates its arguments itself."""
     count = len(call.arguments)
     if call.name in _LAZY:
         wanted = _LAZY_COUNTS.get(call.name, 1)
@@ -248,11 +221,6 @@ def _checked(call: Call) -> Function | None:
 
 
 def text_of_result(value: Value) -> str | bytes:
-    """A result as text.
-
-    Raises:
-        EvaluationFault: It is an array or a map.
-    """
     if value is None or value is UNDEFINED:
         return ""
     if isinstance(value, list | dict):

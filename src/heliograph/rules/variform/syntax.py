@@ -30,23 +30,14 @@ class _Token:
 
 
 def parse(text: str) -> Expression:
-    """The tree of an expression.
-
-    Raises:
-        VariformSyntaxError: It is not one.
-    """
     return _Parser(text).whole()
 
 
 class VariformError(RuleError):
-    """An expression is refused or failed."""
-
     code: ClassVar[str] = "variform"
 
 
 class VariformSyntaxError(VariformError):
-    """The text is no expression."""
-
     code: ClassVar[str] = "variform_syntax"
 
 
