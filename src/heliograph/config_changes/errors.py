@@ -20,6 +20,21 @@ class ConfigRefusedError(ConfigChangeError):
         self.problems = tuple(problems)
 
 
+class GroupMissingError(ConfigChangeError):
+    code = "not_found"
+
+    def __init__(self, what: str, name: str, names: Sequence[str]) -> None:
+        there_are = ", ".join(names[:20]) or "none"
+        super().__init__(f"there is no {what} {name[:200]!r}; there are: {there_are}")
+
+
+class GroupExistsError(ConfigChangeError):
+    code = "already_exists"
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"the {what} {name!r} is there already: change it, or delete it first")
+
+
 class HiddenChangeError(ConfigChangeError):
     """A higher layer sets what the change is to set."""
 

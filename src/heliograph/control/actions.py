@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from heliograph.config.actions.roots import all_actions, all_connectors
 from heliograph.config.layers import node_at
 from heliograph.config.settings import Config
+from heliograph.config_changes.groups import NamedGroups, group_in
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.named_edits import NamedGroups, group_in
 from heliograph.control.configured import ACTIONS, CONNECTORS, RULES, ConfiguredGroups, Resource
 from heliograph.control.proto_v1 import actions as proto
 from heliograph.control.proto_v1 import groups as groups_proto
@@ -161,7 +161,8 @@ class _Integrations(ConfiguredGroups):
         """What takes actions out of the rules that name them."""
         groups = await self._groups(RULES.path)
         changed = []
-        for rule in sorted({rule for action in actions for rule in self._asked.rules_of(action)}):
+        rules = {rule for action in actions for rule in self._asked.rules_of(action)}
+        for rule in sorted(rules.intersection(groups.names)):
             named = groups.plain(rule).get("actions", [])
             kept = [one for one in (named if isinstance(named, list) else [named]) if _name_in(one) not in actions]
             changed.append((".".join((*RULES.path, key_text(rule), "actions")), json.dumps(kept, ensure_ascii=False)))

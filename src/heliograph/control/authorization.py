@@ -1,7 +1,7 @@
 """What can be asked of authorization: its sources, changes of them, and why a client may do something or not."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from heliograph.access.authorization.explaining import DecisionStep, explained
@@ -9,19 +9,25 @@ from heliograph.access.authorization.part import AuthorizationPart
 from heliograph.broker.actions import PUBLISH, SUBSCRIBE, Action, publish_action, subscribe_action
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.context import ChannelContext
-from heliograph.config_changes.list_edits import GroupList
+from heliograph.config_changes.groups import GroupList
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.terms import Terms
 from heliograph.control.checks import check_subscription, check_topic_name, plain_address
-from heliograph.control.conf import answered, author_of
+from heliograph.control.configured import SOURCES, ConfiguredList
 from heliograph.control.proto_v1 import authorization as proto
 from heliograph.control.slices import in_slices
 from heliograph.mqtt.topic import bare_filter, without_delay
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 
-_SOURCES: Final = ("authorization", "sources")
-_VERBS: Final = ("add", "update", "delete", "enable", "disable", "move", "order")
+_CHANGES: Final[Mapping[str, Callable[[GroupList, proto.SourceChange], str]]] = {
+    "add": lambda sources, args: sources.add(args.text, args.position),
+    "update": lambda sources, args: sources.update(args.text, args.type),
+    "delete": lambda sources, args: sources.delete(args.type),
+    "enable": lambda sources, args: sources.enable(args.type, is_enabled=True),
+    "disable": lambda sources, args: sources.enable(args.type, is_enabled=False),
+    "move": lambda sources, args: sources.move(args.type, args.position),
+    "order": lambda sources, args: sources.order(args.types),
+}
 
 
 def methods(part: AuthorizationPart, context: ChannelContext, manager: ConfigManager | None) -> list[Method]:
@@ -64,16 +70,13 @@ class AuthorizationAnswers:
 
     async def change(self, args: proto.SourceChange, call: Call) -> proto.SourcesChanged:
         """Answer `authz.change`: change the list of sources, by a change of the configuration."""
-        manager = self._manager
-        if manager is None:
+        if self._manager is None:
             raise RpcError("not_enabled", "the configuration of this node is a program's, which changes it")
-        return await answered(self._changed(manager, args, call))
-
-    async def _changed(self, manager: ConfigManager, args: proto.SourceChange, call: Call) -> proto.SourcesChanged:
-        sources = GroupList(manager.layers, _SOURCES, "source")
-        name = _edit(sources, args)
-        outcome = await manager.change(sources.edit(), author_of(call), Terms(revision=manager.revision))
-        return proto.SourcesChanged(name, sources.names, outcome.revision, dict(outcome.failed))
+        change = _CHANGES.get(args.verb)
+        if change is None:
+            raise RpcError(BAD_ARGUMENTS, f"{args.verb!r} is no change of sources; {', '.join(_CHANGES)} are valid")
+        done = await ConfiguredList(self._manager, SOURCES).change(call, lambda sources: change(sources, args))
+        return proto.SourcesChanged(done.name, done.names, done.outcome.revision, dict(done.outcome.failed))
 
     async def clean_cache(self, args: proto.CacheCleaning, call: Call) -> proto.CacheCleaned:
         """Answer `authz.cache_clean`: forget decisions and rules, of one client or of all."""
@@ -141,25 +144,6 @@ class AuthorizationAnswers:
         client.client_attrs = args.client_attrs
         client.is_superuser = args.is_superuser
         return client
-
-
-def _edit(sources: GroupList, args: proto.SourceChange) -> str:
-    """Carry out a change; which source it was about."""
-    if args.verb == "add":
-        return sources.add(args.text, args.position)
-    if args.verb == "update":
-        return sources.update(args.text)
-    if args.verb == "delete":
-        sources.delete(args.type)
-    elif args.verb in ("enable", "disable"):
-        sources.enable(args.type, is_enabled=args.verb == "enable")
-    elif args.verb == "move":
-        sources.move(args.type, args.position)
-    elif args.verb == "order":
-        sources.order(args.types)
-    else:
-        raise RpcError(BAD_ARGUMENTS, f"{args.verb!r} is no change of sources; {', '.join(_VERBS)} are valid")
-    return args.type
 
 
 def _action(args: proto.ExplainWanted) -> Action:

@@ -69,7 +69,7 @@ class _Asked:
         try:
             path = ".".join(map(key_text, path_of(args.path))) if args.path else ""
         except ConfigChangeError as error:
-            raise RpcError(error.code, str(error)) from None
+            raise refused(error) from None
         return self._shown(path)
 
     def _shown(self, path: str) -> Iterator[Sequence[proto.ConfSetting]]:
@@ -139,7 +139,11 @@ async def answered(asked: Awaitable[Answer]) -> Answer:
     try:
         return await asked
     except ConfigChangeError as error:
-        raise RpcError(error.code, str(error)) from None
+        raise refused(error) from None
+
+
+def refused(error: ConfigChangeError) -> RpcError:
+    return RpcError(error.code, str(error))
 
 
 def _keys() -> Iterator[proto.ConfKey]:

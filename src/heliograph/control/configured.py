@@ -9,25 +9,19 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from heliograph.config.actions.roots import TYPES
 from heliograph.config_changes.edits import Edit
-from heliograph.config_changes.list_edits import REAR, GroupList
+from heliograph.config_changes.errors import GroupExistsError, GroupMissingError
+from heliograph.config_changes.groups import GroupList, NamedGroups
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.named_edits import NamedGroups
-from heliograph.config_changes.terms import Terms
-from heliograph.control.conf import answered, author_of, sliced
+from heliograph.config_changes.terms import ChangeOutcome, Terms
+from heliograph.control.conf import answered, author_of, refused, sliced
 from heliograph.control.proto_v1 import groups as proto
 from heliograph.hocon.writing import key_text
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, RpcError
-
-Counts = Callable[[str], Mapping[str, int]]
-
-
-def _nothing(name: str) -> Mapping[str, int]:
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +33,14 @@ class Resource:
         word: The word for one of them.
         kinds: Where it is not empty, names are `kind:name`, and each is below its kind.
         always: A name that is there always: to delete it is to disable it.
+        tags: For a list: the settings of a group whose words are its name.
     """
 
     path: tuple[str, ...]
     word: str
     kinds: tuple[str, ...] = ()
     always: str = ""
+    tags: tuple[str, ...] = ("name",)
 
     def place(self, name: str) -> tuple[tuple[str, ...], str]:
         """The setting below which one is, and its name there.
@@ -70,27 +66,19 @@ CONNECTORS: Final = Resource(("connectors",), "connector", TYPES)
 ACTIONS: Final = Resource(("actions",), "action", TYPES)
 VALIDATIONS: Final = Resource(("schema_validation", "validations"), "validation")
 TRANSFORMATIONS: Final = Resource(("message_transformation", "transformations"), "transformation")
+AUTHENTICATORS: Final = Resource(("authentication",), "authenticator", tags=("mechanism", "backend"))
+SOURCES: Final = Resource(("authorization", "sources"), "source", tags=("type",))
+COUNTED_TOPICS: Final = Resource(("topic_metrics",), "counted topic", tags=("topic",))
 
 
 class _Configured:
-    """What groups and lists share."""
-
     def __init__(self, manager: ConfigManager, resource: Resource) -> None:
         self._manager = manager
         self._resource = resource
 
-    async def _change(self, name: str, call: Call, verb: str, edit: Edit, revision: int) -> proto.GroupChanged:
-        terms = Terms(revision=revision, comment=f"the {self._resource.word} {name} is {verb}")
-        outcome = await answered(self._manager.change(edit, author_of(call), terms))
-        return proto.GroupChanged(name, outcome.revision)
-
-    def _missing(self, name: str, names: Sequence[str]) -> RpcError:
-        there_are = ", ".join(names[:20]) or "none"
-        return RpcError("not_found", f"there is no {self._resource.word} {name[:200]!r}; there are: {there_are}")
-
-    def _there(self, name: str) -> RpcError:
-        word = self._resource.word
-        return RpcError("already_exists", f"the {word} {name!r} is there already: change it, or delete it first")
+    async def _make(self, edit: Edit, call: Call, revision: int, done: str) -> ChangeOutcome:
+        """Change the configuration that was seen in a revision."""
+        return await answered(self._manager.change(edit, author_of(call), Terms(revision=revision, comment=done)))
 
 
 class ConfiguredGroups(_Configured):
@@ -110,11 +98,11 @@ class ConfiguredGroups(_Configured):
         """All of a resource without kinds."""
         groups = await self._groups(self._resource.path)
         for names in sliced(groups.names):
-            yield [proto.GroupShown(name, _json(groups.plain(name))) for name in names]
+            yield [proto.GroupShown(name, json_text(groups.plain(name))) for name in names]
 
     async def shown(self, args: proto.NamedGroup, call: Call) -> proto.GroupShown:
         groups, name = await self._found(args.name)
-        return proto.GroupShown(args.name, _json(groups.plain(name)))
+        return proto.GroupShown(args.name, json_text(groups.plain(name)))
 
     async def put(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
         """Create one, or replace its settings."""
@@ -122,7 +110,7 @@ class ConfiguredGroups(_Configured):
         revision, groups = self._manager.revision, await self._groups(path)
         is_there = name in groups.names
         if args.is_new and is_there:
-            raise self._there(args.name)
+            raise refused(GroupExistsError(self._resource.word, args.name))
         edit = await answered(asyncio.to_thread(groups.put, name, args.text))
         return await self._change(args.name, call, "changed" if is_there else "made", edit, revision)
 
@@ -149,6 +137,10 @@ class ConfiguredGroups(_Configured):
         edit = Edit(values=((place, "true" if args.is_enabled else "false"),))
         return await self._change(args.name, call, "enabled" if args.is_enabled else "disabled", edit, revision)
 
+    async def _change(self, name: str, call: Call, verb: str, edit: Edit, revision: int) -> proto.GroupChanged:
+        outcome = await self._make(edit, call, revision, f"the {self._resource.word} {name} is {verb}")
+        return proto.GroupChanged(name, outcome.revision)
+
     def _dependents(self, name: str) -> Mapping[str, list[str]]:
         """The names of what depends on one, by what that is."""
         return {}
@@ -161,7 +153,7 @@ class ConfiguredGroups(_Configured):
         path, own_name = self._resource.place(name)
         groups = await self._groups(path)
         if own_name not in groups.names:
-            raise self._missing(name, groups.names)
+            raise refused(GroupMissingError(self._resource.word, name, groups.names))
         return groups, own_name
 
     async def _groups(self, path: Sequence[str]) -> NamedGroups:
@@ -169,73 +161,48 @@ class ConfiguredGroups(_Configured):
         return await asyncio.to_thread(NamedGroups, self._manager.layers, path, self._resource.word)
 
 
-class ConfiguredList(_Configured):
-    """Groups with names in a list whose order counts; owned by what answers questions about them.
+@dataclass(frozen=True, slots=True)
+class ListChanged:
+    """What a change of a list came to.
 
-    Args:
-        manager: What changes the configuration.
-        resource: What they are.
-        counts: What is counted of the one of a name.
+    Attributes:
+        name: Of the group that it was about; empty where that is all.
+        names: All of them in their order.
     """
 
-    def __init__(self, manager: ConfigManager, resource: Resource, counts: Counts = _nothing) -> None:
-        super().__init__(manager, resource)
-        self._counts = counts
-
-    async def listed(self) -> AsyncIterator[Sequence[proto.GroupShown]]:
-        """All of them in their order."""
-        groups = await self._groups()
-        for rows in sliced(list(zip(groups.names, groups.plain(), strict=True))):
-            yield [self._row(name, plain) for name, plain in rows]
-
-    async def shown(self, args: proto.NamedGroup, call: Call) -> proto.GroupShown:
-        groups = await self._groups()
-        if args.name not in groups.names:
-            raise self._missing(args.name, groups.names)
-        return self._row(args.name, groups.plain()[groups.names.index(args.name)])
-
-    async def add(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
-        """Add one at the end."""
-        revision, groups = self._manager.revision, await self._groups()
-        if args.name in groups.names:
-            raise self._there(args.name)
-        await answered(asyncio.to_thread(groups.add, args.text, REAR))
-        return await self._change(args.name, call, "made", groups.edit(), revision)
-
-    async def update(self, args: proto.GroupSettings, call: Call) -> proto.GroupChanged:
-        revision, groups = self._manager.revision, await self._groups()
-        if args.name not in groups.names:
-            raise self._missing(args.name, groups.names)
-        await answered(asyncio.to_thread(groups.update, args.text))
-        return await self._change(args.name, call, "changed", groups.edit(), revision)
-
-    async def delete(self, args: proto.NamedGroup, call: Call) -> proto.GroupChanged:
-        revision, groups = self._manager.revision, await self._groups()
-        if args.name not in groups.names:
-            raise self._missing(args.name, groups.names)
-        groups.delete(args.name)
-        return await self._change(args.name, call, "deleted", groups.edit(), revision)
-
-    async def switch(self, args: proto.GroupSwitch, call: Call) -> proto.GroupChanged:
-        revision, groups = self._manager.revision, await self._groups()
-        if args.name not in groups.names:
-            raise self._missing(args.name, groups.names)
-        groups.enable(args.name, is_enabled=args.is_enabled)
-        return await self._change(
-            args.name, call, "enabled" if args.is_enabled else "disabled", groups.edit(), revision
-        )
-
-    async def order(self, args: proto.GroupOrder, call: Call) -> proto.GroupChanged:
-        revision, groups = self._manager.revision, await self._groups()
-        await answered(asyncio.to_thread(groups.order, args.names))
-        return await self._change(", ".join(args.names), call, "put in order", groups.edit(), revision)
-
-    def _row(self, name: str, plain: Mapping[str, object]) -> proto.GroupShown:
-        return proto.GroupShown(name, _json(plain), dict(self._counts(name)))
-
-    async def _groups(self) -> GroupList:
-        return await asyncio.to_thread(GroupList, self._manager.layers, self._resource.path, self._resource.word)
+    name: str
+    names: list[str]
+    outcome: ChangeOutcome
 
 
-def _json(plain: Mapping[str, object]) -> str:
+class ConfiguredList(_Configured):
+    """Groups in a list whose order counts; owned by what answers questions about them."""
+
+    async def groups(self) -> GroupList:
+        """As they hold, with stars for secrets."""
+        return await asyncio.to_thread(self._groups)
+
+    async def shown(self, name: str) -> dict[str, Any]:
+        """The settings of one; raises `RpcError`."""
+        groups = await self.groups()
+        return await answered(asyncio.to_thread(groups.plain, name))
+
+    async def change(self, call: Call, change: Callable[[GroupList], str]) -> ListChanged:
+        """Change the list, by a change of the configuration.
+
+        Args:
+            change: Returns the name of the group that it is about; it runs in a thread.
+
+        Raises:
+            RpcError: It was refused, and why.
+        """
+        revision, groups = self._manager.revision, await self.groups()
+        name = await answered(asyncio.to_thread(change, groups))
+        return ListChanged(name, groups.names, await self._make(groups.edit(), call, revision, groups.done))
+
+    def _groups(self) -> GroupList:
+        return GroupList(self._manager.layers, self._resource.path, self._resource.word, self._resource.tags)
+
+
+def json_text(plain: Mapping[str, object]) -> str:
     return json.dumps(plain, ensure_ascii=False)

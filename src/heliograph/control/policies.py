@@ -5,26 +5,27 @@ Changes are changes of the configuration.
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from heliograph.broker.message import Message, make_message
 from heliograph.config.message_policies import MessagePolicy, Transformation, Validation
 from heliograph.config_changes.errors import ConfigRefusedError
+from heliograph.config_changes.groups import GroupList, group_in
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.named_edits import group_in
 from heliograph.control.checks import check_topic_name
-from heliograph.control.configured import TRANSFORMATIONS, VALIDATIONS, ConfiguredList, Resource
+from heliograph.control.conf import refused, sliced
+from heliograph.control.configured import TRANSFORMATIONS, VALIDATIONS, ConfiguredList, Resource, json_text
 from heliograph.control.messages import properties_of
 from heliograph.control.proto_v1 import groups as proto
 from heliograph.control.proto_v1 import policies as policies_proto
-from heliograph.message_policies.chain import PolicyChain, Stage
+from heliograph.message_policies.chain import PolicyChain
 from heliograph.message_policies.errors import MessagePolicyError, TransformationFault
 from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import Judgement, SchemaValidation
 from heliograph.mqtt.properties import Properties, encode_properties
 from heliograph.rpc.codes import BAD_ARGUMENTS
-from heliograph.rpc.methods import Call, Method, RpcError
+from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.settings.reading import GroupReader
 
 Chain = PolicyChain[Any, Any]
@@ -47,27 +48,40 @@ def methods(
 
 
 def _of(asks: proto.OrderedAsks, resource: Resource, chain: Chain, manager: ConfigManager) -> list[Method]:
-    groups = ConfiguredList(manager, resource, lambda name: _counts(chain, name))
+    policies = ConfiguredList(manager, resource)
+
+    def row(name: str, plain: Mapping[str, object]) -> proto.GroupShown:
+        return proto.GroupShown(name, json_text(plain), dict(chain.counts_of(name)))
+
+    async def listed(args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.GroupShown]]:
+        groups = await policies.groups()
+        for names in sliced(groups.names):
+            yield [row(name, groups.plain(name)) for name in names]
+
+    async def shown(args: proto.NamedGroup, call: Call) -> proto.GroupShown:
+        return row(args.name, await policies.shown(args.name))
 
     async def reset(args: proto.NamedGroup, call: Call) -> proto.GroupShown:
-        shown = await groups.shown(args, call)
+        plain = await policies.shown(args.name)
         chain.reset(args.name)
-        return proto.GroupShown(shown.name, shown.text, dict(_counts(chain, args.name)))
+        return row(args.name, plain)
+
+    async def changed(call: Call, change: Callable[[GroupList], str]) -> proto.GroupChanged:
+        done = await policies.change(call, change)
+        return proto.GroupChanged(done.name or ", ".join(done.names), done.outcome.revision)
 
     return [
-        asks.list.by(lambda args, call: groups.listed()),
-        asks.show.by(groups.shown),
-        asks.add.by(groups.add),
-        asks.update.by(groups.update),
-        asks.delete.by(groups.delete),
-        asks.switch.by(groups.switch),
-        asks.order.by(groups.order),
+        asks.list.by(listed),
+        asks.show.by(shown),
+        asks.add.by(lambda args, call: changed(call, lambda them: them.add(args.text))),
+        asks.update.by(lambda args, call: changed(call, lambda them: them.update(args.text, args.name))),
+        asks.delete.by(lambda args, call: changed(call, lambda them: them.delete(args.name))),
+        asks.switch.by(
+            lambda args, call: changed(call, lambda them: them.enable(args.name, is_enabled=args.is_enabled))
+        ),
+        asks.order.by(lambda args, call: changed(call, lambda them: them.order(args.names))),
         asks.reset.by(reset),
     ]
-
-
-def _counts(chain: PolicyChain[MessagePolicy, Stage], name: str) -> Mapping[str, int]:
-    return chain.counts_of(name)
 
 
 class _Trials:
@@ -119,7 +133,7 @@ def _settings(kind: type[PolicyT], text: str, what: str) -> PolicyT:
     try:
         node = group_in(text, what)
     except ConfigRefusedError as error:
-        raise RpcError(error.code, str(error)) from None
+        raise refused(error) from None
     reader = GroupReader()
     settings = reader.section(kind, node, ())
     if reader.problems:

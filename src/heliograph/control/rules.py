@@ -11,8 +11,8 @@ import msgspec
 
 from heliograph.broker.pubsub import Broker
 from heliograph.config.rules import Action, NamedAction, RepublishAction, action_name
+from heliograph.config_changes.groups import group_in
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.named_edits import group_in
 from heliograph.control.conf import answered
 from heliograph.control.configured import RULES, ConfiguredGroups
 from heliograph.control.proto_v1 import groups as groups_proto

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from heliograph.config.authentication import BuiltInDatabaseConfig, ScramConfig
+from heliograph.config.listeners import every_listener
 from heliograph.config.settings import Config
-from heliograph.config_changes.errors import ConfigChangeError
-from heliograph.config_changes.list_edits import REAR, GroupList
 from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.terms import Terms
-from heliograph.control.conf import author_of
+from heliograph.control.configured import AUTHENTICATORS, ConfiguredList
 from heliograph.control.proto_v1 import users as proto
 from heliograph.rpc.methods import Call, RpcError
 
@@ -82,31 +80,25 @@ class UserTargets:
         if self._manager is None:
             raise _unknown("there is no authenticator with users, and the configuration of this node cannot be changed")
         try:
-            chain = GroupList(self._manager.layers, ("authentication",), "authenticator")
-            chain.add(_ADDED, REAR)
-            terms = Terms(revision=self._manager.revision, comment="an authenticator for the first user")
-            outcome = await self._manager.change(chain.edit(), author_of(call), terms)
-        except ConfigChangeError as error:
+            added = await ConfiguredList(self._manager, AUTHENTICATORS).change(call, lambda chain: chain.add(_ADDED))
+        except RpcError as error:
             if any(found for _, found in self._chains()):  # another caller was faster
                 return self.find(args)
-            raise RpcError(
-                error.code, f"there is no authenticator with users, and none can be added: {error}"
-            ) from None
+            text = f"there is no authenticator with users, and none can be added: {error.message}"
+            raise RpcError(error.code, text) from None
         found = self.find(args)
-        return UserTarget(found.chain, found.settings, outcome.revision)
+        return UserTarget(found.chain, found.settings, added.outcome.revision)
 
     def _chains(self) -> Iterator[tuple[str, list[BuiltIn]]]:
         """Each chain that clients may meet, with its authenticators that have users."""
         config = self._config()
         yield "", [one for one in config.authentication if isinstance(one, BuiltIn)]
-        for kind in ("tcp", "ssl", "ws", "wss"):
-            for name, listener in getattr(config.listeners, kind).items():
-                if listener.authentication:
-                    yield f"{kind}:{name}", [one for one in listener.authentication if isinstance(one, BuiltIn)]
+        for kind, name, listener in every_listener(config.listeners):
+            if listener.authentication:
+                yield f"{kind}:{name}", [one for one in listener.authentication if isinstance(one, BuiltIn)]
 
     def _listeners(self) -> list[str]:
-        config = self._config()
-        return [f"{kind}:{name}" for kind in ("tcp", "ssl", "ws", "wss") for name in getattr(config.listeners, kind)]
+        return [f"{kind}:{name}" for kind, name, _ in every_listener(self._config().listeners)]
 
     def chain_of(self, listener: str) -> str:
         """The chain that the clients of a listener meet."""

@@ -140,9 +140,7 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
         *([] if manager is None else _schemas(manager)),
         *([] if manager is None else policies.methods(_validation(parts), _transformation(parts), manager)),
         *slow_subscriptions.methods(lambda: parts.get(SlowSubscriptionsPart).found),
-        *topic_metrics.methods(
-            parts.get(TopicMetricsPart).counted, lambda: parts.get(TopicMetricsPart).topics, manager
-        ),
+        *topic_metrics.methods(parts.get(TopicMetricsPart).counted, manager),
         *users.methods(
             parts.get(UsersPart).users,
             parts.get(UsersPart).passwords,
