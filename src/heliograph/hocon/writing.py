@@ -15,7 +15,7 @@ _LINE_LENGTH: Final = 100
 
 
 def to_hocon(tree: Node) -> str:
-    """No line at all for an empty object; raises `ValueError` for a tree that is none."""
+    """No line at all for an empty object; raises `ValueError` for a tree that is not an object."""
     if not isinstance(tree.value, dict):
         raise ValueError("a document is an object")
     return "".join(f"{line}\n" for line in _lines(tree.value))

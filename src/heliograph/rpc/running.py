@@ -38,7 +38,7 @@ class Services:
 
 
 class RunningRequest:
-    """One request in flight; owned by its connection. A `deadline_ms` of 0 is none."""
+    """One request in flight; owned by its connection. Without a deadline, `deadline_ms` is 0."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ class Equals(Condition):
 
 
 class MatchesExpression(Condition):
-    """A field holds a match of a regular expression, anywhere. A text that is none raises `ValueError`."""
+    """A field holds a match of a regular expression, anywhere; raises `ValueError` for a text that is not one."""
 
     def __init__(self, field: Field, expression: str) -> None:
         self._field = field

@@ -140,7 +140,7 @@ class JwtAuthenticator(Authenticator):
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    """A time in seconds, None without the claim; `ResultError` if it is none."""
+    """A time in seconds, None without the claim; raises `ResultError` if it is not a time."""
     if name not in claims:
         return None
     value = claims[name]

@@ -30,7 +30,7 @@ StoredUserSettings: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class StoredUser:
-    """A user as a database has it; without a hash it cannot log in, and an empty salt is none."""
+    """A user as a database has it; without a hash it cannot log in. No salt is an empty one."""
 
     password_hash: bytes | None = field(repr=False)
     salt: bytes = field(repr=False)
@@ -40,7 +40,7 @@ class StoredUser:
     def of_row(
         row: Mapping[str, object], hash_name: str = "", salt_name: str = "salt", superuser_name: str = "is_superuser"
     ) -> "StoredUser":
-        """The hash is in `hash_name`, else in `password_hash` or `password`; what cannot be a hash is none."""
+        """The hash is in `hash_name`, else in `password_hash` or `password`; what cannot be a hash is left out."""
         named = hash_name or (_HASH if _HASH in row else _PASSWORD)
         return StoredUser(
             _as_bytes(row.get(named)),
