@@ -13,7 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -69,6 +69,19 @@ def _say_progress(done: int, count: int) -> None:
         print(f"compiled {done}/{count}", flush=True)
 
 
+def drop_leftovers(folder: Path, sources: Collection[str]) -> None:
+    """Remove what an earlier build left beside modules that are not compiled now: it would be imported before them.
+
+    Args:
+        sources: The modules that are compiled; without any, their library goes too.
+    """
+    compiled = {Path(each).with_suffix("") for each in sources}
+    for left in folder.rglob("*.so"):
+        is_library = bool(sources) and "__mypyc" in left.name
+        if not is_library and left.with_name(left.name.partition(".")[0]) not in compiled:
+            left.unlink()
+
+
 class BuildExtensions(build_ext):  # type: ignore[misc]  # setuptools has no types
     """Compiles a package, or says in one line why it stays Python."""
 
@@ -78,14 +91,16 @@ class BuildExtensions(build_ext):  # type: ignore[misc]  # setuptools has no typ
     def run(self) -> None:
         """Build what can be built; a fault of the compiler is no reason to go without a broker."""
         fault = compiler_fault()
+        if self.inplace:
+            drop_leftovers(Path("src"), self.sources)
         if fault is None:
             try:
                 self._build(write_c_code(self.group, self.sources, Path("build/c")))
             except Exception as error:  # noqa: BLE001 - whatever it is, the broker runs without
                 fault = f"compiling failed ({type(error).__name__}: {error})"
         if fault is not None:
-            for left in Path("src").rglob("*.so") if self.inplace else ():
-                left.unlink()  # of an earlier build
+            if self.inplace:
+                drop_leftovers(Path("src"), ())
             self._build([])
             print(f"{self.group}: {fault}; installing it uncompiled, several times slower", file=sys.stderr)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from scripts.compiling.build import drop_leftovers
 from scripts.compiling.objects import Builder, CompileError, Extension
 from scripts.compiling.stable_code import stabilize
 
@@ -93,3 +94,12 @@ def test_a_file_that_does_not_compile_is_named_with_its_line(tmp_path: Path) -> 
     extension = Extension("library", tmp_path / "library.so", [(tmp_path / "one.c", ())])
     with pytest.raises(CompileError, match=r"one\.c:1:.*unknown"):
         builder(tmp_path).build([extension])
+
+
+def test_what_was_built_of_a_module_that_is_gone_does_not_stay(tmp_path: Path) -> None:
+    for name in ("house__mypyc", "kept", "gone"):
+        (tmp_path / f"{name}.cpython-311-x86_64-linux-gnu.so").touch()
+    drop_leftovers(tmp_path, [str(tmp_path / "kept.py")])
+    assert sorted(left.name.partition(".")[0] for left in tmp_path.iterdir()) == ["house__mypyc", "kept"]
+    drop_leftovers(tmp_path, [])
+    assert list(tmp_path.iterdir()) == []
