@@ -119,8 +119,8 @@ class Handshake:
                 counters.authentications_anonymous += 1
         else:
             counters.authentications_failed += 1
-        told = (client, code, client.is_superuser, self._is_anonymous)
-        self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, told)
+        arguments = (client, code, client.is_superuser, self._is_anonymous)
+        self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, arguments)
 
     def _grant(self, grants: Grants | None) -> None:
         """Give the client what it is granted, in the place of what it was granted before."""

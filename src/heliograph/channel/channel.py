@@ -355,9 +355,9 @@ class Channel(Conversation):
         will = connected.make_will(self._options, self._ids.next_low(), self._broker.now_us) if with_will else None
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
         self._context.sessions.leave(connected.session, will, end)
-        told = Properties() if properties is None else properties
+        given = Properties() if properties is None else properties
         self._broker.counters.count_disconnect(client.listener, reason)
-        self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason, told))
+        self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason, given))
 
     def report(self, detail: str) -> None:
         client = self.client_info()

@@ -52,8 +52,8 @@ class Subscribing:
         if code == rc.SUCCESS:
             ids = properties.subscription_ids
             code = self._subscribe(entry, ids[0] if ids else 0)
-            told = (self._client.clientid, entry.topic_filter, code, properties)
-            self.broker.hooks.run(hooks.SESSION_SUBSCRIBED, told)
+            arguments = (self._client.clientid, entry.topic_filter, code, properties)
+            self.broker.hooks.run(hooks.SESSION_SUBSCRIBED, arguments)
         return code
 
     def unsubscribe_one(self, topic_filter: str, properties: Properties) -> int:
@@ -67,8 +67,8 @@ class Subscribing:
             self.broker.counters.unsubscribe_error += 1
             return rc.TOPIC_FILTER_INVALID
         self._leaves_group = self._leaves_group or subscription.group != ""
-        told = (self._client.clientid, topic_filter, subscription.qos, properties)
-        self.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)
+        arguments = (self._client.clientid, topic_filter, subscription.qos, properties)
+        self.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, arguments)
         return rc.SUCCESS
 
     def pass_on(self) -> None:

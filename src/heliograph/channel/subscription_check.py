@@ -99,8 +99,8 @@ def drop_denied(session: Session, names: list[str]) -> list[str]:
             filters.append(subscription.topic_filter)
             left_group = left_group or subscription.group != ""
             session.broker.counters.subscriptions_withdrawn += 1
-            told = (session.clientid, name, subscription.qos, Properties())
-            session.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)
+            arguments = (session.clientid, name, subscription.qos, Properties())
+            session.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, arguments)
     if filters:
         _deny_recalled(session, filters)
     if left_group:

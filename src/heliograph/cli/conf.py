@@ -234,7 +234,7 @@ def _pipeline(file: str) -> Iterator[Fault]:
     try:
         pipeline = load_pipeline(Path(file))
     except RuleFileError as error:
-        yield from ((path, told) for told in error.mistakes)
+        yield from ((path, text) for text in error.mistakes)
         return
     for name in pipeline.query_names:
         fault = library_fault(pipeline.sink(name))

@@ -86,8 +86,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _filter_argument(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    nargs, said = (None, "") if default is None else ("?", f"; default {default}")
-    parser.add_argument("filter", nargs=nargs, default=default, metavar="FILTER", help=f"a topic filter{said}")
+    nargs, default_words = (None, "") if default is None else ("?", f"; default {default}")
+    parser.add_argument("filter", nargs=nargs, default=default, metavar="FILTER", help=f"a topic filter{default_words}")
 
 
 @contextmanager

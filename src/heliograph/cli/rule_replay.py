@@ -120,11 +120,11 @@ class _Progress:
         self._is_shown = sys.stderr.isatty()
         self._width = 0
 
-    def tell(self, told: Mapping[str, Any]) -> None:
-        if "began" in told:
-            self.rule = told["began"]["rule"]
+    def tell(self, report: Mapping[str, Any]) -> None:
+        if "began" in report:
+            self.rule = report["began"]["rule"]
         elif self._is_shown:
-            progress = told["progress"]
+            progress = report["progress"]
             counts = [f"{progress[name]:,} {name}" for name in ("messages", "rows", "failures") if name in progress]
             self._show(", ".join([f"{progress['share']:.0%}", *counts]))
 
@@ -186,8 +186,8 @@ def _start(args: argparse.Namespace, rule: Mapping[str, Any], since: int) -> int
         )
     with asked(args) as node:
         wanted = BackfillWanted(rule["name"], str(since) if since else _EARLIEST)
-        told = node.ask(PIPELINE_BACKFILL(wanted))
-    for line in told.lines:
+        done = node.ask(PIPELINE_BACKFILL(wanted))
+    for line in done.lines:
         print(line)
     return 0
 

@@ -101,9 +101,9 @@ def _of(layers: Layers, setting: Setting, node: Node | None, path: KeyPath, how:
 
 def _switch(layers: Layers, node: Node, path: KeyPath, how: How) -> EffectiveSetting:
     """Whether a group is used that has a switch and is there."""
-    said = node.value.get(_ENABLE) if isinstance(node.value, dict) else None
-    if said is not None:
-        return _set(layers, said, path, how)
+    given = node.value.get(_ENABLE) if isinstance(node.value, dict) else None
+    if given is not None:
+        return _set(layers, given, path, how)
     return EffectiveSetting(_dotted(path), "true", DEFAULTS, how, "true")
 
 

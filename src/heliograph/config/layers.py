@@ -148,8 +148,8 @@ class Sources:
         }
         layers = Layers(self, files, Path(), known_overrides(self.environ))
         found = node_at(layers.merged, _DATA_DIR)
-        said = found.value if found is not None and isinstance(found.value, str) else NodeConfig().data_dir
-        return replace(layers, cluster_file=Path(said, *_CLUSTER_FILE))
+        named = found.value if found is not None and isinstance(found.value, str) else NodeConfig().data_dir
+        return replace(layers, cluster_file=Path(named, *_CLUSTER_FILE))
 
     def _base(self) -> str | os.PathLike[str] | None:
         if self.base is not None or self.file is None:

@@ -58,7 +58,7 @@ class ConfigWriteError(ConfigChangeError):
 def reasons(error: Exception) -> list[str]:
     """For people; an `ExceptionGroup` says what its exceptions say."""
     if isinstance(error, ExceptionGroup):
-        return [told for one in error.exceptions for told in reasons(one)]
+        return [text for one in error.exceptions for text in reasons(one)]
     code = getattr(error, "code", "")
     text = str(error) or type(error).__name__
     return [f"[{code}] {text}" if code else f"{type(error).__name__}: {text}"]

@@ -115,7 +115,7 @@ class BansAnswers:
         is_client = args.kicks and args.kind == CLIENTID and self._context.sessions.knows(args.who)
         return ban, is_client and kick(self._context, args.who)
 
-    async def _saved(self, told: str) -> None:
+    async def _saved(self, done: str) -> None:
         """Wait until what was done is on the disk.
 
         Raises:
@@ -123,7 +123,7 @@ class BansAnswers:
         """
         error = await self._bans.saved()
         if error is not None:
-            raise RpcError("ban_not_stored", f"{told}: {error}")
+            raise RpcError("ban_not_stored", f"{done}: {error}")
 
     def _rows(self, wanted: proto.BansWanted) -> Iterator[proto.BanRow | None]:
         count = 0

@@ -19,8 +19,8 @@ def methods(messages: MessagesAnswers) -> list[Method]:
     """
 
     async def publish(args: proto.ReplayedMessages, call: Call) -> AsyncIterator[Sequence[PublishedMessage]]:
-        async for told in messages.publish_all(NewMessages(args.messages), call):
-            yield told
+        async for rows in messages.publish_all(NewMessages(args.messages), call):
+            yield rows
 
     return [
         proto.MESSAGE_REPLAYS_BEGIN.by(_noted),

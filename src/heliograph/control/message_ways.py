@@ -66,14 +66,14 @@ class WaysAnswers:
 
     def state(self, args: NoArgs, call: Call) -> WaysState:
         settings, ways = self._recorded.settings, self._recorded.ways
-        told = {} if ways is None else ways.statistics()
+        counts = {} if ways is None else ways.statistics()
         return WaysState(
             settings.enable,
             list(settings.topics),
             list(settings.clients),
-            told.get("message_ways.recorded", 0),
-            told.get("message_ways.missed", 0) + told.get("message_ways.unheld", 0),
-            told.get("message_ways.stored_bytes", 0),
+            counts.get("message_ways.recorded", 0),
+            counts.get("message_ways.missed", 0) + counts.get("message_ways.unheld", 0),
+            counts.get("message_ways.stored_bytes", 0),
             0 if ways is None else ways.store.oldest_us,
             int(settings.retention),
         )
@@ -98,9 +98,9 @@ class WaysAnswers:
         pieces = await self._pieces(_id_of(args.message_id))
         if not pieces:
             raise RpcError("not_found", self._why_absent(args.message_id))
-        told = _way(pieces)
-        asked = self._asked(told, args.clientid) if args.clientid else ""
-        return told.whole(asked, self._retained(told) if told.was_retained else "")
+        way = _way(pieces)
+        asked = self._asked(way, args.clientid) if args.clientid else ""
+        return way.whole(asked, self._retained(way) if way.was_retained else "")
 
     # --- inside
 
@@ -143,27 +143,27 @@ class WaysAnswers:
             "that diagnose.messages records"
         )
 
-    def _retained(self, told: "WayText") -> str:
+    def _retained(self, way: "WayText") -> str:
         """Whether it is the retained message of its topic now."""
         store = self._context.broker.retained
-        *_, topic = told.record.topics()
+        *_, topic = way.record.topics()
         try:
             now = None if store is None else store.match(topic).next()
         except StorageError:
             return ""
         if now is None:
             return "no message is retained for its topic now: it was cleared, has expired, or was not taken"
-        if (int(now.id_high), int(now.id_low)) == told.record.id:
+        if (int(now.id_high), int(now.id_low)) == way.record.id:
             return "it is the retained message of its topic now"
         return f"message {now.guid.hex()} has taken its place as the retained message of its topic"
 
-    def _asked(self, told: "WayText", clientid: str) -> str:
+    def _asked(self, way: "WayText", clientid: str) -> str:
         """Why a client did not get a message, or that it did."""
-        for one in told.receivers:
+        for one in way.receivers:
             if one.clientid == clientid:
                 return f"{clientid}: {one.state.replace('_', ' ')}" + (f": {one.why}" if one.why else "")
         session = self._context.sessions.held(clientid)
-        filters = [] if session is None else _matching(session, told.record.topic)
+        filters = [] if session is None else _matching(session, way.record.topic)
         if not self._context.sessions.knows(clientid):
             return f"{clientid} was not among its receivers, and has no session now"
         if filters:
@@ -171,7 +171,7 @@ class WaysAnswers:
                 f"{clientid} was not among its receivers when it was routed; its subscription {filters[0]} matches the "
                 "topic now: it was made later, or its durable session gets the message from storage"
             )
-        return f"{clientid} was not among its receivers: it has no subscription that matches {told.record.topic}"
+        return f"{clientid} was not among its receivers: it has no subscription that matches {way.record.topic}"
 
 
 def _matching(session: Session, topic: str) -> list[str]:

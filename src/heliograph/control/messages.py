@@ -69,14 +69,14 @@ class MessagesAnswers:
 
     async def publish_all(self, args: proto.NewMessages, call: Call) -> AsyncIterator[Sequence[proto.PublishedMessage]]:
         """Answer `messages.publish_all`: one row for each message, in their order."""
-        told: list[proto.PublishedMessage] = []
+        published: list[proto.PublishedMessage] = []
         before = self._broker.work
         for new in args.messages:
-            told.append(await self._publish(new))
-            if len(told) == SLICE or self._broker.work > before + _WORK_AT_ONCE:
-                yield told
-                told, before = [], self._broker.work
-        yield told
+            published.append(await self._publish(new))
+            if len(published) == SLICE or self._broker.work > before + _WORK_AT_ONCE:
+                yield published
+                published, before = [], self._broker.work
+        yield published
 
     async def _publish(self, new: proto.NewMessage) -> proto.PublishedMessage:
         fault = self._fault(new)

@@ -25,7 +25,7 @@ def methods(
     """
 
     def status(args: NoArgs, call: Call) -> NodeStatus:
-        reasons = [Reason(part, said) for part, said in parts.health().items()]
+        reasons = [Reason(part, message) for part, message in parts.health().items()]
         reasons += [Reason(alarm.name, alarm.message) for alarm in alarms.active() if alarm.degrades]
         connected = context.channels.statistics()["live_connections.count"]
         return NodeStatus(

@@ -153,8 +153,8 @@ def drop_subscription(context: ChannelContext, session: Session, name: str) -> b
     subscription = session.unsubscribe(name)
     if subscription is None:
         return False
-    told = (session.clientid, name, subscription.qos, Properties())
-    context.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)
+    arguments = (session.clientid, name, subscription.qos, Properties())
+    context.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, arguments)
     session.pass_on()
     return True
 

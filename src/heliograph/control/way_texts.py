@@ -74,8 +74,8 @@ class ToldReceiver:
     def row(self) -> WayReceiver:
         """The row of an answer."""
         times = (self.queued, self.sent, self.received, self.acknowledged, self.dropped)
-        told = (self.clientid, self.filter, self.state, self.qos, self.sent_count)
-        return WayReceiver(*told, *times, self.reason, self.why)
+        facts = (self.clientid, self.filter, self.state, self.qos, self.sent_count)
+        return WayReceiver(*facts, *times, self.reason, self.why)
 
 
 class WayText:

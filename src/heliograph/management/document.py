@@ -31,7 +31,7 @@ def whole_document() -> dict[str, Any]:
         version=__version__,
         openapi_version="3.1.0",
         routes=[route.documented() for area in AREAS for route in area.routes],
-        tags=[{"name": name, "description": said} for name, said in _tags(AREAS).items()],
+        tags=[{"name": name, "description": words} for name, words in _tags(AREAS).items()],
     )
     document["servers"] = [{"url": BASE}]
     document["components"] = document.get("components", {}) | {"securitySchemes": _SCHEMES}
@@ -54,10 +54,10 @@ def whole_document() -> dict[str, Any]:
 
 def _tags(areas: Sequence[Area]) -> dict[str, str]:
     """What is said of the areas by their names; several modules may have routes of one."""
-    said: dict[str, str] = {}
+    words: dict[str, str] = {}
     for area in areas:
-        said[area.name] = said.get(area.name) or area.description
-    return said
+        words[area.name] = words.get(area.name) or area.description
+    return words
 
 
 def _describe_fields(schema: dict[str, Any]) -> None:

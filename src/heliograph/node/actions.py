@@ -189,7 +189,7 @@ async def probe(section: Mapping[str, Any], programs: Programs) -> None:
         )
         try:
             async with asyncio.timeout(_PROBE_S):
-                _, told = await process.communicate()
+                _, stderr = await process.communicate()
         except TimeoutError:
             raise TargetUnreachableError(f"the target has not answered in {_PROBE_S:g} s") from None
         finally:
@@ -197,5 +197,5 @@ async def probe(section: Mapping[str, Any], programs: Programs) -> None:
                 process.kill()
                 await process.wait()
     if process.returncode:
-        said = told.decode(errors="replace").strip().removeprefix("heliograph pipeline: ").removeprefix("probe: ")
-        raise TargetUnreachableError(said.replace(str(file), "the settings") or "the test ended without a word")
+        text = stderr.decode(errors="replace").strip().removeprefix("heliograph pipeline: ").removeprefix("probe: ")
+        raise TargetUnreachableError(text.replace(str(file), "the settings") or "the test ended without a word")

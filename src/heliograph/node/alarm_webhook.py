@@ -107,7 +107,7 @@ class AlarmWebhookPart(HookedPart):
         while len(self._waiting) >= self._settings.max_queue:
             self._waiting.popleft()
             self._dropped_count += 1
-        told = {
+        body = {
             "event": event,
             "node": self._node,
             "name": alarm.name,
@@ -116,7 +116,7 @@ class AlarmWebhookPart(HookedPart):
             "activate_at": alarm.activate_at,
             "deactivate_at": alarm.deactivate_at,
         }
-        self._waiting.append(msgspec.json.encode(told))
+        self._waiting.append(msgspec.json.encode(body))
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send_all(), name="alarm webhook")
 

@@ -32,8 +32,8 @@ class _Watched:
     def __init__(self, drops: Drops, now: int) -> None:
         self.drops = drops
         self.counts: dict[str, int] = {}  # at the last look
-        self.told: dict[str, int] = {}  # in the log
-        self.told_at: int | None = None
+        self.logged: dict[str, int] = {}  # in the log
+        self.logged_at: int | None = None
         self.last_at = now
 
 
@@ -73,7 +73,7 @@ class DropWatch:
             if any(counts[reason] > before.get(reason, 0) for reason in ("queue_full", "qos0_msg")):
                 self._overflow(watched.drops.clientid, counts)
         is_over = now - watched.last_at >= _QUIET_US
-        if watched.told_at is None or is_over or now - watched.told_at >= _TELL_US:
+        if watched.logged_at is None or is_over or now - watched.logged_at >= _TELL_US:
             self._tell(watched, now)
         if is_over:
             self._ledger.release(watched.drops)
@@ -88,11 +88,11 @@ class DropWatch:
 
     def _tell(self, watched: _Watched, now: int) -> None:
         fresh = {
-            reason: count - watched.told.get(reason, 0)
+            reason: count - watched.logged.get(reason, 0)
             for reason, count in watched.counts.items()
-            if count > watched.told.get(reason, 0)
+            if count > watched.logged.get(reason, 0)
         }
-        watched.told_at, watched.told = now, watched.counts
+        watched.logged_at, watched.logged = now, watched.counts
         for reason, count in fresh.items():
             self._log.write(
                 INFO, "%d messages for client %.200r were dropped: %s", count, watched.drops.clientid, reason
@@ -114,7 +114,7 @@ class ClientLogPart(HookedPart):
     needs = ("log", "kernel", "commits")
     roots = ("log",)
 
-    _told: ClientLog
+    _client_log: ClientLog
     _conflicts: ConflictWatch
     _drops: DropWatch
 
@@ -126,7 +126,7 @@ class ClientLogPart(HookedPart):
     async def start(self) -> None:
         kernel = self._kernel
         alarms, clock = kernel.alarms, kernel.context.clock
-        self._told = ClientLog(_log, clock)
+        self._client_log = ClientLog(_log, clock)
         self._conflicts = ConflictWatch(alarms, clock)
         self._drops = DropWatch(kernel.broker.drops, alarms, _log, clock)
         self.hook_in()
@@ -144,15 +144,15 @@ class ClientLogPart(HookedPart):
 
     def wanted(self) -> Sequence[Hook]:
         self._level = _log.getEffectiveLevel()
-        told = self._told
+        log = self._client_log
         tells_clients, tells_subscriptions = _log.isEnabledFor(logging.INFO), _log.isEnabledFor(logging.DEBUG)
         wanted = (
             (True, hooks.CLIENT_DISCONNECTED, self._conflicts.on_client_disconnected),
-            (tells_clients, hooks.CLIENT_CONNECTED, told.on_client_connected),
-            (tells_clients, hooks.CLIENT_DISCONNECTED, told.on_client_disconnected),
-            (tells_clients, hooks.CLIENT_CHECK_AUTHZ_COMPLETE, told.on_check_authz_complete),
-            (tells_subscriptions, hooks.SESSION_SUBSCRIBED, told.on_session_subscribed),
-            (tells_subscriptions, hooks.SESSION_UNSUBSCRIBED, told.on_session_unsubscribed),
+            (tells_clients, hooks.CLIENT_CONNECTED, log.on_client_connected),
+            (tells_clients, hooks.CLIENT_DISCONNECTED, log.on_client_disconnected),
+            (tells_clients, hooks.CLIENT_CHECK_AUTHZ_COMPLETE, log.on_check_authz_complete),
+            (tells_subscriptions, hooks.SESSION_SUBSCRIBED, log.on_session_subscribed),
+            (tells_subscriptions, hooks.SESSION_UNSUBSCRIBED, log.on_session_unsubscribed),
         )
         return [Hook(point, callback, LOG, _is_denial) for is_wanted, point, callback in wanted if is_wanted]
 

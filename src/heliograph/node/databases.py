@@ -242,16 +242,16 @@ class Databases(Part):
 
     def _stored(self, ticket: int, error: StorageError | None) -> None:
         run = self._kernel.broker.faults.run  # one that raises does not keep the commit from the others
-        for told in self.on_stored:
-            run(COMMITS, partial(told, ticket, error))
+        for listener in self.on_stored:
+            run(COMMITS, partial(listener, ticket, error))
         self.join.done(ticket, error)
 
     def _done(self, ticket: int, error: StorageError | None) -> None:
         own, context = self.join.own_error, self._kernel.context
         has_room, reason = not self.sink.is_filling(), "" if error is None else error.reason
         context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
-        for told in (*self.on_done, context.sessions.wills.on_committed):
-            self._kernel.broker.faults.run(COMMITS, partial(told, ticket, own is not None, error is not None))
+        for listener in (*self.on_done, context.sessions.wills.on_committed):
+            self._kernel.broker.faults.run(COMMITS, partial(listener, ticket, own is not None, error is not None))
 
     def __repr__(self) -> str:
         return f"Databases({self._all})"

@@ -190,15 +190,15 @@ class TurnWatch:
 
 
 def _calls_of(frame: FrameType | None) -> str:
-    told: list[str] = []
-    while frame is not None and len(told) < _FRAMES_MAX:
+    calls: list[str] = []
+    while frame is not None and len(calls) < _FRAMES_MAX:
         module = str(frame.f_globals.get("__name__", "?"))
         if module.startswith(_RUNNERS):
             break
-        if module.startswith(_OURS) or not told:
-            told.append(_call_of(module, frame.f_code))
+        if module.startswith(_OURS) or not calls:
+            calls.append(_call_of(module, frame.f_code))
         frame = frame.f_back
-    return " < ".join(told)
+    return " < ".join(calls)
 
 
 def _call_of(module: str, code: CodeType) -> str:

@@ -81,13 +81,13 @@ class ManagementProcess(SupervisedProcess):
             self.hear(json.loads(line))
         await process.wait()
 
-    def hear(self, said: dict[str, Any]) -> None:
+    def hear(self, message: dict[str, Any]) -> None:
         """Log what it says, and raise or end the alarm."""
-        if "serving" in said:
-            _log.info("the HTTP API is served at %s", ", ".join(said["serving"]) or "no address")
+        if "serving" in message:
+            _log.info("the HTTP API is served at %s", ", ".join(message["serving"]) or "no address")
             self._alarms.deactivate(ALARM)
         else:
-            self._tell_down(str(said.get("failed", said)), said.get("still", ()))
+            self._tell_down(str(message.get("failed", message)), message.get("still", ()))
 
     def _failed(
         self, process: asyncio.subprocess.Process | None, problem: Exception | None, failures: int, pause_s: float

@@ -336,6 +336,6 @@ async def validate(*files: str) -> None:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, told = await process.communicate()
+    _, stderr = await process.communicate()
     if process.returncode:
-        raise PipelineRefusedError(f"the pipeline: {told.decode(errors='replace').strip()}")
+        raise PipelineRefusedError(f"the pipeline: {stderr.decode(errors='replace').strip()}")

@@ -152,15 +152,15 @@ async def _lines(command: Sequence[str], environment: dict[str, str]) -> list[st
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
     )
     try:
-        said, told = await running.communicate()
+        stdout, stderr = await running.communicate()
     finally:
         if running.returncode is None:
             os.killpg(running.pid, signal.SIGKILL)
             await running.wait()
     if running.returncode:
-        words = told.decode(errors="replace").strip().splitlines()
+        words = stderr.decode(errors="replace").strip().splitlines()
         last = next((line for line in reversed(words) if line.startswith("heliograph")), words[-1] if words else "")
         raise RpcError("pipeline_command", last.removeprefix("heliograph pipeline: ") or "it ended without a word")
-    if len(said) > _OUTPUT_BYTES_MAX:
+    if len(stdout) > _OUTPUT_BYTES_MAX:
         raise RpcError(BAD_ARGUMENTS, "there is more of it than an answer may hold: ask for less")
-    return [line for line in said.decode(errors="replace").splitlines() if line.startswith("{")]
+    return [line for line in stdout.decode(errors="replace").splitlines() if line.startswith("{")]

@@ -126,13 +126,13 @@ class SysmonPart(Part):
         self._judge(_FILES_ALARM, usage, limits.process_high_watermark, limits.process_low_watermark, text, details)
 
     def _judge(
-        self, name: str, usage: float, high: Percentage, low: Percentage, told: str, details: Mapping[str, object]
+        self, name: str, usage: float, high: Percentage, low: Percentage, text: str, details: Mapping[str, object]
     ) -> None:
         """Raise an alarm above the high mark, and end it below the low one."""
         alarms = self._kernel.alarms
         marks = {"usage": usage, "high_watermark": high.percent, "low_watermark": low.percent}
         if usage > high.percent:
-            alarms.activate(name, told, {**marks, **details}, logs_message=True, degrades=False)
+            alarms.activate(name, text, {**marks, **details}, logs_message=True, degrades=False)
         elif usage < low.percent or low == high:
             alarms.deactivate(name)
 

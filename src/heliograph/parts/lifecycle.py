@@ -116,7 +116,7 @@ class Parts:
         """
         config = until_restart(self._config, new)
         place = "with the settings that change when the node is started again"
-        if problems := [Problem(place, None, ".".join(path), told) for path, told in contradictions(config)]:
+        if problems := [Problem(place, None, ".".join(path), text) for path, text in contradictions(config)]:
             raise ConfigError(problems)
         changes: dict[str, Change] = {}
         plan, errors = Plan(config, differences(self._config, new), changes, self.waiting), []
@@ -162,7 +162,7 @@ class Parts:
 
     def health(self) -> dict[str, str]:
         """The parts that cannot do their work now, with what keeps them from it."""
-        return {part.name: said for part in self._running if (said := part.health())}
+        return {part.name: message for part in self._running if (message := part.health())}
 
     def summary(self) -> str:
         """What the parts have, in one line for the log."""

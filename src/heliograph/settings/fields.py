@@ -138,7 +138,7 @@ class ListOfVariants:
     def show(self, groups: tuple[Any, ...]) -> str:
         """The same as a file would have them."""
         words = (", ".join(f"{tag} = {getattr(one, tag)}" for tag in self.tags if hasattr(one, tag)) for one in groups)
-        return f"[{', '.join(f'{{ {said} }}' for said in words)}]"
+        return f"[{', '.join(f'{{ {word} }}' for word in words)}]"
 
     def model_named(self, name: str) -> type[Any] | None:
         """The kind of that name, None if there is none."""

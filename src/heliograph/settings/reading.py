@@ -95,8 +95,8 @@ class GroupReader:
                 values[setting.field] = value
         for setting in settings.values():
             if setting.is_required and setting.field not in values:
-                said = node.value.get(setting.name)
-                if said is None or said.value is None:
+                tagged = node.value.get(setting.name)
+                if tagged is None or tagged.value is None:
                     self.refuse(node, (*path, setting.name), f"is missing, expected {setting.kind.expected}")
                 refused = True
         return self._made(model, values, node, path, refused)
@@ -201,8 +201,8 @@ class GroupReader:
         model = model_of(kind, group)
         if model is None:
             valid = ", ".join(map(kind.name_of, kind.models))
-            said = repr(name) if name else "nothing"
-            self.refuse(group, path, f"{' and '.join(kind.tags)} say {said}, expected one of {valid}")
+            found = repr(name) if name else "nothing"
+            self.refuse(group, path, f"{' and '.join(kind.tags)} say {found}, expected one of {valid}")
             return Unusable()
         if any(name_of(kind, other) == name for other in earlier):
             self.refuse(group, path, f"there is a {name} before it; a list has one of each kind")

@@ -276,14 +276,14 @@ class Borrower:
         if self.status in (CONNECTING, ENDED):
             return 0
         self._sequence += 1
-        said, self._fresh = self._fresh, {}
-        self._unsaved.update(said)
+        sent, self._fresh = self._fresh, {}
+        self._unsaved.update(sent)
         if is_whole:
-            said = self._unsaved
-        for held in said.values():
+            sent = self._unsaved
+        for held in sent.values():
             held.sequence = self._sequence
-        progress = {share: (held.number, held.progress) for share, held in said.items()}
-        final = frozenset(share for share, held in said.items() if held.is_final)
+        progress = {share: (held.number, held.progress) for share, held in sent.items()}
+        final = frozenset(share for share, held in sent.items() if held.is_final)
         self.outgoing.append(p.UpdateProgress(self._sequence, progress, final, is_whole))
         if self._resend_us is None or self._resend_us <= now_us:
             self._resend_us = now_us + self._timers.resend_us

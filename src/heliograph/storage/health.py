@@ -49,8 +49,8 @@ class Health:
             return
         self._on_change(error)
         if error is not None:
-            if said := fails or self._fails:
-                self._log.error("%s [%s]: %s", said, error.code, error)
+            if message := fails or self._fails:
+                self._log.error("%s [%s]: %s", message, error.code, error)
             self._alarms.activate(self._alarm, str(error), error.details())
             return
         if self._works:

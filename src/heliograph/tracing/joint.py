@@ -165,8 +165,8 @@ class ClientEvents:
     def on_client_connected(self, client: ClientInfo, _connect: Connect, _accumulator: object) -> None:
         session = self._context.sessions.held(client.clientid)
         expiry_s = 0 if session is None else int(session.expiry_interval_s)
-        told = {"peer": client.peername, "listener": client.listener, "session_expiry_s": expiry_s}
-        self._recorder.record_of_client(client.clientid, client.peerhost, "client_connected", told)
+        fields = {"peer": client.peername, "listener": client.listener, "session_expiry_s": expiry_s}
+        self._recorder.record_of_client(client.clientid, client.peerhost, "client_connected", fields)
 
     def on_client_disconnected(self, client: ClientInfo, reason: str, _told: Properties, _accumulator: object) -> None:
         self._recorder.record_of_client(client.clientid, client.peerhost, "client_disconnected", {"reason": reason})

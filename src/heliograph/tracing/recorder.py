@@ -162,8 +162,8 @@ class TraceRecorder(Tracer):
             action = arguments[1]
             kind = action.kind if isinstance(action, Action) else ""
             fields |= {"action": kind, "topic": short(str(arguments[2]))}
-        told = verdicts.verdict_fields(verdict, accumulator, shows_errors=not point.startswith("client.auth"))
-        self._put(self._traces_at(point, arguments), "verdict", {**fields, **told})
+        of_verdict = verdicts.verdict_fields(verdict, accumulator, shows_errors=not point.startswith("client.auth"))
+        self._put(self._traces_at(point, arguments), "verdict", {**fields, **of_verdict})
 
     @contained
     def on_changed(self, before: Message, after: Message) -> None:

@@ -43,7 +43,7 @@ class TraceFile:
         self._fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         self._lines: list[bytes] = []
         self._buffered = 0  # bytes of them, and of what is being written
-        self._told_count = 0  # of the dropped ones, as the file says
+        self._noted_count = 0  # of the dropped ones, as the file says
         self._is_scheduled = False
         self._is_full = False
         self._writing: asyncio.Future[str] | None = None
@@ -105,23 +105,23 @@ class TraceFile:
 
     def _flush(self) -> None:
         lines, self._lines = self._lines, []
-        if self.dropped_count > self._told_count:
+        if self.dropped_count > self._noted_count:
             lines.insert(0, _line({"event": "records_dropped", "count": self.dropped_count, "reason": self.fault}))
             self._buffered += len(lines[0])
-        told, data = self.dropped_count, b"".join(lines)
+        dropped, data = self.dropped_count, b"".join(lines)
         writing = self._loop.run_in_executor(self._executor, _write, self._fd, data, self.size)
         self._writing = writing
-        writing.add_done_callback(lambda done: self._on_written(done.result(), len(lines), len(data), told))
+        writing.add_done_callback(lambda done: self._on_written(done.result(), len(lines), len(data), dropped))
 
-    def _on_written(self, fault: str, count: int, size: int, told: int) -> None:
+    def _on_written(self, fault: str, count: int, size: int, dropped: int) -> None:
         self._writing = None
         self._buffered -= size
         self.fault = fault
         if fault:
-            self.dropped_count += count - (told > self._told_count)
+            self.dropped_count += count - (dropped > self._noted_count)
         else:
             self.size += size
-            self._told_count = told
+            self._noted_count = dropped
         self._wake()
         if self._lines and not self._is_scheduled:
             self._is_scheduled = True

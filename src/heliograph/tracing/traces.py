@@ -106,9 +106,9 @@ class Traces:
         begins_us = uptime_us + waits_us
         due_us = begins_us + order.duration_s * 1_000_000
         trace = Trace(order.name, subject, file, now_us + waits_us, begins_us, due_us, order)
-        told = {"name": order.name, "about": subject.kind, "value": subject.value, "payload": order.payload}
+        described = {"name": order.name, "about": subject.kind, "value": subject.value, "payload": order.payload}
         limits = {"duration_s": order.duration_s, "max_size": order.size_max, "formatter": order.formatter}
-        trace.put(now_us + waits_us, "trace_started", {**told, **limits})
+        trace.put(now_us + waits_us, "trace_started", {**described, **limits})
         return trace
 
     async def _begin(self, trace: Trace) -> None:

@@ -269,8 +269,8 @@ class SocketTransport(Wire):
 
     def fail(self, error: Exception) -> None:
         """The reader failed: end this connection, and report to the event loop's exception handler."""
-        told = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self}
-        self._poller.loop.call_exception_handler(told)
+        context = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self}
+        self._poller.loop.call_exception_handler(context)
         self._lose(error)
 
     # --- inside

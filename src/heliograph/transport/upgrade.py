@@ -101,10 +101,10 @@ class UpgradePolicy:
         ports = _header(request, self._options.proxy_port_header)
         if not hosts and not ports:
             return None
-        told = _valid_host(hosts) or host
+        name = _valid_host(hosts) or host
         if ports.isascii() and ports.isdigit() and len(ports) <= 5 and int(ports) <= 65535:
             port = str(int(ports))
-        return f"[{told}]:{port}" if ":" in told else f"{told}:{port}"
+        return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 class _Protocol(ServerProtocol):

@@ -124,7 +124,7 @@ class Failures:
     hides_reasons: bool
     faults: Faults
     clock: Callable[[], int]
-    tell: Callable[[ClientInfo, str, str, int], object] = lambda client, authenticator, said, took_us: None
+    tell: Callable[[ClientInfo, str, str, int], object] = lambda client, authenticator, result, took_us: None
 
 
 class AuthenticationChain:

@@ -127,7 +127,9 @@ class AuthenticationPart(HookedPart):
         return self._standing.members
 
     def health(self) -> str:
-        return "; ".join(f"{one.id}: {said}" for one in self._standing.all() if (said := one.authenticator.health()))
+        return "; ".join(
+            f"{one.id}: {health}" for one in self._standing.all() if (health := one.authenticator.health())
+        )
 
     def samples(self) -> Iterable[Sample]:
         for chain, members in self._standing.members.items():
@@ -166,9 +168,9 @@ class AuthenticationPart(HookedPart):
         asked = {name: AuthenticationChain(of, failures, self._waiting) for name, of in members.items()}
         return _Standing(members, asked)
 
-    def _tell(self, client: ClientInfo, authenticator: str, said: str, took_us: int) -> None:
+    def _tell(self, client: ClientInfo, authenticator: str, result: str, took_us: int) -> None:
         if self.on_answer is not None:
-            self.on_answer(client, authenticator, said, took_us)
+            self.on_answer(client, authenticator, result, took_us)
 
     def _retire(self, members: Sequence[ChainMember]) -> None:
         """End authenticators when they have answered what they were asked."""

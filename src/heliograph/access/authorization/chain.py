@@ -122,13 +122,13 @@ class SourceChain(Authority):
         acl = client.acl
         if not isinstance(acl, CarriedAcl):
             return None
-        said = acl.check(client, action, topic, float(self._broker.now_us) / 1_000_000)
-        if said == NO_MATCH:
+        verdict = acl.check(client, action, topic, float(self._broker.now_us) / 1_000_000)
+        if verdict == NO_MATCH:
             return None
-        made = self._allowed if said == ALLOW else self._denied
+        made = self._allowed if verdict == ALLOW else self._denied
         decision = made.get(acl.source)
         if decision is None:
-            decision = Decision(said == ALLOW, acl.source)
+            decision = Decision(verdict == ALLOW, acl.source)
             made[acl.source] = decision
         return decision
 

@@ -46,18 +46,18 @@ class ChainEntry:
         self.announces_changes = announces_changes
         self.version += 1
 
-    def decision(self, said: str) -> Decision | None:
+    def decision(self, result: str) -> Decision | None:
         """Count what the source said; None leaves the decision to the next source."""
         self.total += 1
-        if said == ALLOW:
+        if result == ALLOW:
             self.allowed += 1
             return self.allow
-        if said == DENY:
+        if result == DENY:
             self.denied += 1
             return self.deny
-        if said == NOMATCH:
+        if result == NOMATCH:
             self.nomatch += 1
-        elif said == IGNORE:
+        elif result == IGNORE:
             self.ignored += 1
         else:
             self.errors += 1

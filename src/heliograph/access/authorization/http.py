@@ -47,8 +47,8 @@ def verdict_of_answer(answer: HttpAnswer) -> str:
     if answer.status in _TOO_LARGE:
         return _DENY
     body = object_of(answer, JSON) if answer.status == _OK else None
-    said = None if body is None else body.get("result")
-    return said if isinstance(said, str) and said in _VERDICTS else _NO_MATCH
+    result = None if body is None else body.get("result")
+    return result if isinstance(result, str) and result in _VERDICTS else _NO_MATCH
 
 
 def make(settings: HttpSourceConfig, surroundings: SourceSurroundings) -> HttpSource:

@@ -137,17 +137,17 @@ class RedisConnector(Connector[RedisClient]):
 
     async def _ask_sentinels(self) -> Address:
         """Where the primary is, as the first sentinel says that knows it."""
-        told = []
+        faults = []
         for address in self._settings.addresses:
             try:
                 found = await self._ask_sentinel(address)
             except Exception as error:  # noqa: BLE001  # the next one may answer
-                told.append(f"{address}: {self.fault(error).text}")
+                faults.append(f"{address}: {self.fault(error).text}")
                 continue
             if found is not None:
                 return found
-            told.append(f"{address}: it does not know {self._settings.sentinel}")
-        raise ConnectionError(f"no sentinel names a primary: {'; '.join(told)}")
+            faults.append(f"{address}: it does not know {self._settings.sentinel}")
+        raise ConnectionError(f"no sentinel names a primary: {'; '.join(faults)}")
 
     async def _ask_sentinel(self, address: Address) -> Address | None:
         sentinel = await self._connect(address, self._sentinel_arguments(), 0)

@@ -123,8 +123,8 @@ class BuiltInRules:
 
     def _changed(self) -> None:
         self.version += 1
-        for told in self.on_change:
-            told()
+        for listener in self.on_change:
+            listener()
 
     def _decoded(self, kind: str, name: str, value: bytes) -> list[Row]:
         try:

@@ -341,8 +341,8 @@ def _only_name(args: argparse.Namespace) -> str:
     return name
 
 
-def _print_done(done: proto.AclChanged, said: str, as_json: bool) -> int:
-    print_done(done, said, as_json)
+def _print_done(done: proto.AclChanged, sentence: str, as_json: bool) -> int:
+    print_done(done, sentence, as_json)
     if not done.is_asked:
         print(_ASKED, file=sys.stderr)
     return 0

@@ -271,8 +271,8 @@ def _change(args: argparse.Namespace) -> int:
     )
     with asked(args) as node:
         done = node.ask(proto.AUTHZ_CHANGE(wanted))
-    for part, told in done.failed.items():
-        print(f"the part {part} did not take it: {told}; see the log", file=sys.stderr)
+    for part, why in done.failed.items():
+        print(f"the part {part} did not take it: {why}; see the log", file=sys.stderr)
     message = f"sources in their order: {', '.join(done.types) or 'none'} (revision {done.revision})"
     print_done(done, message, args.json)
     return 1 if done.failed else 0

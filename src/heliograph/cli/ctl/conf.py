@@ -283,8 +283,8 @@ def _print_outcome(
         print(f"with the next start: {', '.join(outcome.restart)}")
     if outcome.confirm_until:
         print(f"on trial until {_time(outcome.confirm_until)}: `heliograph ctl conf confirm` has it stay")
-    for part, told in outcome.failed.items():
-        print(f"the part {part} did not take it: {told}; see the log", file=sys.stderr)
+    for part, why in outcome.failed.items():
+        print(f"the part {part} did not take it: {why}; see the log", file=sys.stderr)
     print(f"revision {outcome.revision}{', nothing is changed' if is_plan else ''}")
     return 1 if outcome.failed else 0
 

@@ -123,18 +123,18 @@ def _first(one: WayReceiver) -> int:
 
 
 def _receiver(one: WayReceiver) -> str:
-    told = [f"{one.state.replace('_', ' ')} ({text_of(one.topic_filter)}, QoS {one.qos})"]
+    parts = [f"{one.state.replace('_', ' ')} ({text_of(one.topic_filter)}, QoS {one.qos})"]
     if one.reason:
-        told = [f"dropped, {one.reason}"]
+        parts = [f"dropped, {one.reason}"]
     if one.why:
-        told.append(text_of(one.why))
+        parts.append(text_of(one.why))
     if one.queued_after_us >= 0 and one.sent_after_us >= 0:
-        told.append(f"waited {_after(one.sent_after_us - one.queued_after_us).removeprefix('+')}")
+        parts.append(f"waited {_after(one.sent_after_us - one.queued_after_us).removeprefix('+')}")
     if one.acknowledged_after_us >= 0 and one.sent_after_us >= 0:
-        told.append(f"acknowledged after {_after(one.acknowledged_after_us - one.sent_after_us).removeprefix('+')}")
+        parts.append(f"acknowledged after {_after(one.acknowledged_after_us - one.sent_after_us).removeprefix('+')}")
     if one.sent_count > 1:
-        told.append(f"sent {one.sent_count} times")
-    return "; ".join(told)
+        parts.append(f"sent {one.sent_count} times")
+    return "; ".join(parts)
 
 
 def _after(microseconds: int) -> str:

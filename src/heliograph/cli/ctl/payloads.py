@@ -19,8 +19,8 @@ def print_message(facts: Mapping[str, object], payload: bytes, size: int, as_jso
     """
     text = _text(payload)
     if as_json:
-        kind, said = ("base64", base64.b64encode(payload).decode()) if text is None else ("plain", text)
-        print_json({**facts, "payload": said, "payload_encoding": kind, "payload_is_whole": len(payload) == size})
+        kind, shown = ("base64", base64.b64encode(payload).decode()) if text is None else ("plain", text)
+        print_json({**facts, "payload": shown, "payload_encoding": kind, "payload_is_whole": len(payload) == size})
         return
     width = max(map(len, facts))
     for name, value in facts.items():
@@ -29,8 +29,8 @@ def print_message(facts: Mapping[str, object], payload: bytes, size: int, as_jso
         elif isinstance(value, int) and name.endswith("_at"):
             value = time_of(value)
         print(f"{name.replace('_', ' '):<{width}}  {text_of(value)}")
-    said = payload[:_SHOWN].hex(" ") if text is None else text[:_SHOWN]
-    print(f"{'payload':<{width}}  {text_of(said)}")
+    shown = payload[:_SHOWN].hex(" ") if text is None else text[:_SHOWN]
+    print(f"{'payload':<{width}}  {text_of(shown)}")
     if size > min(len(payload), _SHOWN):
         print(f"{'':<{width}}  (its beginning; {'the whole is larger' if len(payload) < size else '--json has all'})")
 

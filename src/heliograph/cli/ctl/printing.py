@@ -51,12 +51,12 @@ def print_rows(rows: Iterable[object], columns: Sequence[str | TableColumn], as_
     return len(table) - 1
 
 
-def print_done(answer: msgspec.Struct, said: str, as_json: bool) -> int:
+def print_done(answer: msgspec.Struct, sentence: str, as_json: bool) -> int:
     """Print what an action came to, as a sentence or as a JSON object; the exit code."""
     if as_json:
         print_json(answer)
     else:
-        print(said)
+        print(sentence)
     return 0
 
 

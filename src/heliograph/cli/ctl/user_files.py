@@ -77,8 +77,8 @@ def _row(user: proto.UserData, target: proto.UsersTarget) -> dict[str, Any]:
     row["is_superuser"] = user.is_superuser
     if user.algorithm is not None and user.algorithm != target.algorithm:
         names = ("name", "salt_position", "mac_fun", "iterations", "dk_length")
-        said = zip(names, user.algorithm, strict=True)
-        row["password_hash_algorithm"] = {name: value for name, value in said if value is not None}
+        chosen = zip(names, user.algorithm, strict=True)
+        row["password_hash_algorithm"] = {name: value for name, value in chosen if value is not None}
     return row
 
 

@@ -46,8 +46,8 @@ class LongTurns(Row):
 @area.get("/heliograph/nodes/{node}/memory", scope="metrics:read", errors=_NO_NODE)
 async def get_node_memory(node: str, nodes: NodesDep) -> HeldMemory:
     """Who holds the memory of a node: sessions, queues, retained messages, caches and others (docs/memory.md)."""
-    told = await nodes.named(node).ask(VM_MEMORY())
-    return HeldMemory(used=told.used, limit=told.limit or None, stage=told.stage, held=told.held)
+    memory = await nodes.named(node).ask(VM_MEMORY())
+    return HeldMemory(used=memory.used, limit=memory.limit or None, stage=memory.stage, held=memory.held)
 
 
 @area.get("/heliograph/nodes/{node}/turns", scope="metrics:read", errors=_NO_NODE)

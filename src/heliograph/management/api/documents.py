@@ -46,7 +46,7 @@ async def _made(programs: Programs) -> bytes:
         raise ApiError(503, "SERVICE_UNAVAILABLE", f"the document cannot be made: {error.strerror}") from error
     try:
         async with asyncio.timeout(_END_S):
-            said, _ = await process.communicate()
+            stdout, _ = await process.communicate()
     except TimeoutError:
         raise ApiError(503, "SERVICE_UNAVAILABLE", "the document took too long to make") from None
     finally:
@@ -54,4 +54,4 @@ async def _made(programs: Programs) -> bytes:
             process.kill()
     if process.returncode:
         raise ApiError(503, "SERVICE_UNAVAILABLE", "the document cannot be made; the log says why")
-    return said
+    return stdout

@@ -265,11 +265,11 @@ def add_integration_routes(
         errors=found,
         **writes,
     )(enable)
-    for path, name, said, endpoint in (
+    for path, name, words, endpoint in (
         (by_id, f"operate_{one}", connects, operate),
         (f"/nodes/{{node}}{by_id}", f"operate_{one}_on_node", f"On one node: {connects.lower()}", operate_on_node),
     ):
-        area.post(f"{path}/{{operation}}", name=name, description=said, status=204, errors=found, **writes)(endpoint)
+        area.post(f"{path}/{{operation}}", name=name, description=words, status=204, errors=found, **writes)(endpoint)
     area.post(
         f"/{many}_probe",
         name=f"probe_{one}",

@@ -194,8 +194,8 @@ def _checked(body: MessageReplayBody, now_s: float) -> tuple[int | None, int]:
     return start, end
 
 
-def _wrong(field: str, said: str) -> ApiError:
-    return ApiError(400, "INVALID_PARAMETER", f"{field}: {said}", field=field)
+def _wrong(field: str, fault: str) -> ApiError:
+    return ApiError(400, "INVALID_PARAMETER", f"{field}: {fault}", field=field)
 
 
 def _found(request: Request, job_id: str) -> Job:

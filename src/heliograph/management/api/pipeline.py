@@ -239,8 +239,8 @@ async def list_late_rows(
 async def replay_dead_letters(rule: str, nodes: NodesDep) -> PipelineLine:
     """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask(PIPELINE_REPLAY(PipelineRule(rule)), timeout_s=_SPARK_S)
-    figures: PipelineLine = json.loads(told.lines[-1]) if told.lines else {}
+        answer = await nodes.own.ask(PIPELINE_REPLAY(PipelineRule(rule)), timeout_s=_SPARK_S)
+    figures: PipelineLine = json.loads(answer.lines[-1]) if answer.lines else {}
     return figures
 
 
@@ -254,8 +254,8 @@ async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) ->
     """
     wanted = LateReplayWanted(query, body.table, body.sink, body.view)
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask(PIPELINE_REPLAY_LATE_ROWS(wanted), timeout_s=_SPARK_S)
-    figures: PipelineLine = json.loads(told.lines[-1]) if told.lines else {}
+        answer = await nodes.own.ask(PIPELINE_REPLAY_LATE_ROWS(wanted), timeout_s=_SPARK_S)
+    figures: PipelineLine = json.loads(answer.lines[-1]) if answer.lines else {}
     return figures
 
 
@@ -267,17 +267,17 @@ async def plan_pipeline(
 ) -> list[PipelineLine]:
     """Try each rule on the last stored messages; nothing is written. This starts Spark."""
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask(PIPELINE_PLAN(PipelineRule(rule, last)), timeout_s=_SPARK_S)
-    return [json.loads(line) for line in told.lines]
+        answer = await nodes.own.ask(PIPELINE_PLAN(PipelineRule(rule, last)), timeout_s=_SPARK_S)
+    return [json.loads(line) for line in answer.lines]
 
 
 async def _letters(nodes: AskedNodes, wanted: DeadLettersWanted) -> list[PipelineLine]:
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask(PIPELINE_DEAD_LETTERS(wanted), timeout_s=_LETTERS_S)
-    return [json.loads(line) for line in told.lines]
+        answer = await nodes.own.ask(PIPELINE_DEAD_LETTERS(wanted), timeout_s=_LETTERS_S)
+    return [json.loads(line) for line in answer.lines]
 
 
 async def _late(nodes: AskedNodes, wanted: LateRowsWanted) -> list[PipelineLine]:
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        told = await nodes.own.ask(PIPELINE_LATE_ROWS(wanted), timeout_s=_LETTERS_S)
-    return [json.loads(line) for line in told.lines]
+        answer = await nodes.own.ask(PIPELINE_LATE_ROWS(wanted), timeout_s=_LETTERS_S)
+    return [json.loads(line) for line in answer.lines]

@@ -39,8 +39,8 @@ _REFUSALS: Final = {
 }
 
 
-def _described(said: str) -> dict[str, Any]:
-    return {"description": said, "content": {"application/json": {"schema": _REFUSALS}}}
+def _described(words: str) -> dict[str, Any]:
+    return {"description": words, "content": {"application/json": {"schema": _REFUSALS}}}
 
 
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {

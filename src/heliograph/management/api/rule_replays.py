@@ -302,12 +302,12 @@ def _request(body: ReplayBody, settings: ReplaySettings, since: int, until: int,
         "seconds_max": body.seconds,
         "database": body.database,
     }
-    told = msgspec.to_builtins(settings)
-    return orjson.dumps({**told, **access, **asked, "schemas": orjson.loads(settings.schemas)})
+    rule = msgspec.to_builtins(settings)
+    return orjson.dumps({**rule, **access, **asked, "schemas": orjson.loads(settings.schemas)})
 
 
-def _wrong(field: str, said: str) -> ApiError:
-    return ApiError(400, "INVALID_PARAMETER", f"{field}: {said}", field=field)
+def _wrong(field: str, fault: str) -> ApiError:
+    return ApiError(400, "INVALID_PARAMETER", f"{field}: {fault}", field=field)
 
 
 def _found(request: Request, replay_id: str) -> RuleReplay:

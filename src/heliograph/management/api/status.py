@@ -62,7 +62,7 @@ async def get_status(nodes: NodesDep, format: Annotated[str | None, Query(descri
 @area.get("/error_codes", scope=OPEN)
 async def list_error_codes() -> list[ErrorCode]:
     """All codes of errors."""
-    return [{"code": code, "description": said} for code, said in DESCRIPTIONS.items()]
+    return [{"code": code, "description": words} for code, words in DESCRIPTIONS.items()]
 
 
 @area.get("/error_codes/{code}", scope=OPEN, errors={400: ("NOT_FOUND",)})

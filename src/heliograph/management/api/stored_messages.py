@@ -148,11 +148,11 @@ async def export_stored_messages(
     first = await anext(lines, None)  # takes its place at once
     if first is None or "error" in first:
         await lines.aclose()
-        said = "the export failed; the log of the node says why" if first is None else first["error"]["message"]
-        raise ApiError(400 if first else 503, "BAD_REQUEST" if first else "SERVICE_UNAVAILABLE", said)
+        message = "the export failed; the log of the node says why" if first is None else first["error"]["message"]
+        raise ApiError(400 if first else 503, "BAD_REQUEST" if first else "SERVICE_UNAVAILABLE", message)
     headers = {"content-disposition": 'attachment; filename="messages.jsonl"', "cache-control": "no-store"}
-    told = while_allowed(request, _SCOPE, _exported(first, lines, payload), _refused_line)
-    return StreamingResponse(told, headers=headers, media_type=_JSON_LINES)
+    exported = while_allowed(request, _SCOPE, _exported(first, lines, payload), _refused_line)
+    return StreamingResponse(exported, headers=headers, media_type=_JSON_LINES)
 
 
 @area.get("/heliograph/messages/{id}", scope="messages:read", errors={**_ERRORS, 404: ("NOT_FOUND",)})
@@ -200,8 +200,8 @@ async def _placed(
     """
     with place(request, "exports", _EXPORTS_AT_ONCE):
         async with aclosing(lines):
-            async for told in lines:
-                yield told
+            async for line in lines:
+                yield line
 
 
 async def _exported(
@@ -212,22 +212,22 @@ async def _exported(
         for piece in _pieces(first, payload):
             yield piece
         del first
-        async for told in lines:
-            for piece in _pieces(told, payload):
+        async for line in lines:
+            for piece in _pieces(line, payload):
                 yield piece
 
 
-def _pieces(told: dict[str, Any], payload: str) -> Iterator[bytes]:
+def _pieces(line: dict[str, Any], payload: str) -> Iterator[bytes]:
     """Lines in pieces, of which some wait where a caller reads slowly."""
-    lines = _json_lines(told, payload)
+    lines = _json_lines(line, payload)
     for at in range(0, len(lines), _PIECE_BYTES):
         yield lines[at : at + _PIECE_BYTES]
 
 
-def _json_lines(told: dict[str, Any], payload: str) -> bytes:
-    if "error" in told:
-        return orjson.dumps({"error": told["error"]["message"]}) + b"\n"
-    return b"".join(orjson.dumps(_message(row, payload)) + b"\n" for row in told.get("rows", ()))
+def _json_lines(line: dict[str, Any], payload: str) -> bytes:
+    if "error" in line:
+        return orjson.dumps({"error": line["error"]["message"]}) + b"\n"
+    return b"".join(orjson.dumps(_message(row, payload)) + b"\n" for row in line.get("rows", ()))
 
 
 def _refused_line(refusal: ApiError) -> bytes:

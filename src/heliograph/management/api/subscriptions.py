@@ -96,8 +96,8 @@ async def list_subscriptions(
             count = counted.count
     except RpcError as error:
         if error.code == "bad_arguments":
-            said = f"match_topic_invalid: {error.message}" if match_topic else error.message
-            raise ApiError(400, "INVALID_PARAMETER", said) from error
+            message = f"match_topic_invalid: {error.message}" if match_topic else error.message
+            raise ApiError(400, "INVALID_PARAMETER", message) from error
         raise
     return page_response([_SUBSCRIPTION(row, node=asked.name) for row in rows], page, count, has_next)
 

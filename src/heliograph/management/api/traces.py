@@ -245,17 +245,17 @@ def _trace(node: Node, row: TraceRow) -> TraceShown:
     return cast("TraceShown", found)  # its subject has one of four names
 
 
-def _seconds(said: str | int, name: str) -> float:
-    if isinstance(said, int) or (said.isascii() and said.isdigit()):
-        seconds = int(said)
+def _seconds(given: str | int, name: str) -> float:
+    if isinstance(given, int) or (given.isascii() and given.isdigit()):
+        seconds = int(given)
         if seconds > 1 << 40:
             raise ApiError(400, "INVALID_PARAMS", f"{name}: found {seconds}, expected seconds since the epoch")
         return seconds
     try:
-        moment = datetime.fromisoformat(said)
+        moment = datetime.fromisoformat(given)
     except ValueError:
         raise ApiError(
-            400, "INVALID_PARAMS", f"{name}: found {said[:100]!r}; a time as 2026-01-31T12:00:00Z, or seconds"
+            400, "INVALID_PARAMS", f"{name}: found {given[:100]!r}; a time as 2026-01-31T12:00:00Z, or seconds"
         ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 

@@ -15,5 +15,5 @@ async def numbers_of(node: Node, names: Iterable[str]) -> dict[str, float]:
 
 async def numbers_now(node: Node, names: Iterable[str], turns_s: int) -> tuple[dict[str, float], LiveNumbers]:
     """The same with the figures of the node's process, the longest turn of so many seconds included."""
-    told = await node.ask(LIVE_NUMBERS(LiveWanted(tuple(names), turns_s)))
-    return {one.name: one.value for one in told.samples if not one.labels}, told
+    numbers = await node.ask(LIVE_NUMBERS(LiveWanted(tuple(names), turns_s)))
+    return {one.name: one.value for one in numbers.samples if not one.labels}, numbers

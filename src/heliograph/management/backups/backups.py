@@ -121,13 +121,13 @@ class Backups:
         tree = _parsed(text, str(cluster))
         assert isinstance(tree.value, dict)
         kept = {name: node for name, node in tree.value.items() if root_keys is None or name in root_keys}
-        said = to_json(Node(kept, tree.position)).replace(str(self._data_dir), archive.DATA_DIR)
+        text = to_json(Node(kept, tree.position)).replace(str(self._data_dir), archive.DATA_DIR)
         file = directory / archive.CLUSTER
-        file.write_text(said, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         file.chmod(0o600)
         for name in _FILES:
             for path in sorted((self._data_dir / name).glob("*")):
-                if path.is_file() and f"{archive.DATA_DIR}/{name}/{path.name}" in said:
+                if path.is_file() and f"{archive.DATA_DIR}/{name}/{path.name}" in text:
                     target = directory / archive.DATA / name / path.name
                     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     shutil.copyfile(path, target)
@@ -171,8 +171,8 @@ class Backups:
             assert isinstance(tree.value, dict)
             kept = {name: node for name, node in tree.value.items() if name not in _READ_ONLY}
             if kept:
-                said = to_json(Node(kept, tree.position), None)
-                args = ConfChangeArgs(text=said, name="cluster.hocon of the archive", comment="import of an archive")
+                text = to_json(Node(kept, tree.position), None)
+                args = ConfChangeArgs(text=text, name="cluster.hocon of the archive", comment="import of an archive")
                 await self._node.ask(CONF_CHANGE(args), timeout_s=None)
         except (RpcError, HoconError, UnicodeDecodeError) as error:
             for path in new:

@@ -156,7 +156,7 @@ class History:
         for node in self._nodes.all():
             now_ms = self._now_ms()
             try:
-                numbers, told = await numbers_now(node, WANTED, self._interval_s)
+                numbers, measured = await numbers_now(node, WANTED, self._interval_s)
             except (UnreachableError, RpcError):
                 continue  # there is no sample of a node that does not answer
             totals, before = {**totals_of(numbers), **own_totals_of(numbers)}, self._looked.get(node.name)
@@ -164,7 +164,7 @@ class History:
             rates = _rates(happened, interval_ms if before is None else max(1, now_ms - before.at_ms))
             self._looked[node.name] = Looked(now_ms, totals, {name: rates[name] for name in COUNTERS})
             own = {name: count for name, count in happened.items() if count or name in COUNTERS}
-            process = {LONGEST_TURN: int(told.longest_turn_s * 1e6), MEMORY: told.memory_used}
+            process = {LONGEST_TURN: int(measured.longest_turn_s * 1e6), MEMORY: measured.memory_used}
             sample = HistorySample(now_ms // interval_ms * interval_ms, {**gauges_of(numbers), **own, **process})
             await asyncio.to_thread(self._keep, node.name, sample, now_ms)
 

@@ -19,20 +19,21 @@ class Numbers:
     """What a node reported at one look, and since the look before.
 
     Attributes:
-        told: All that it reported.
+        measured: All that it reported.
         cpu_percent: Processor time since the look before, 100 is one core; None at the first look.
     """
 
-    def __init__(self, told: LiveNumbers, before: "Numbers | None") -> None:
-        self.told = told
-        self._values: dict[Key, float] = {(one.name, *one.labels): one.value for one in told.samples}
-        passed_us = 0 if before is None else told.at_us - before.told.at_us
+    def __init__(self, measured: LiveNumbers, before: "Numbers | None") -> None:
+        self.measured = measured
+        self._values: dict[Key, float] = {(one.name, *one.labels): one.value for one in measured.samples}
+        passed_us = 0 if before is None else measured.at_us - before.measured.at_us
         self._before: dict[Key, float] = {}
         self._passed_s = 0.0
         self.cpu_percent: float | None = None
-        if before is not None and passed_us > 0 and told.cpu_s >= before.told.cpu_s:  # the node was not restarted
+        # A node that was restarted counts from zero.
+        if before is not None and passed_us > 0 and measured.cpu_s >= before.measured.cpu_s:
             self._before, self._passed_s = before._values, passed_us / 1e6
-            self.cpu_percent = round(100 * (told.cpu_s - before.told.cpu_s) / self._passed_s, 1)
+            self.cpu_percent = round(100 * (measured.cpu_s - before.measured.cpu_s) / self._passed_s, 1)
 
     def value(self, *key: str) -> float:
         return self._values.get(key, 0)
@@ -64,8 +65,8 @@ class NumbersLook:
 
     async def at(self, node: Node) -> Numbers:
         """Its numbers now."""
-        told = await node.ask(LIVE_NUMBERS(self._wanted))
-        self._last = Numbers(told, self._last)
+        measured = await node.ask(LIVE_NUMBERS(self._wanted))
+        self._last = Numbers(measured, self._last)
         return self._last
 
 
@@ -147,9 +148,9 @@ def overview_of(found: list[tuple[str, Numbers | None]]) -> dict[str, Any]:
         **{name: sum(one.count(metric) for one in answered) for name, metric in COUNTS.items()},
         "rates": {**rates, "dropped": _sum(drops.values())},
         "drops": drops,
-        "longest_turn_s": max(one.told.longest_turn_s for one in answered),
-        "memory_bytes": sum(one.told.memory_used for one in answered),
-        "memory_limit_bytes": sum(one.told.memory_limit for one in answered),
+        "longest_turn_s": max(one.measured.longest_turn_s for one in answered),
+        "memory_bytes": sum(one.measured.memory_used for one in answered),
+        "memory_limit_bytes": sum(one.measured.memory_limit for one in answered),
         "nodes": [_shown(name, numbers) for name, numbers in found],
     }
 
@@ -157,20 +158,20 @@ def overview_of(found: list[tuple[str, Numbers | None]]) -> dict[str, Any]:
 def _shown(name: str, found: Numbers | None, details: Any = None) -> dict[str, Any]:
     if found is None:
         return {"node": name, "answers": False}
-    told = found.told
+    measured = found.measured
     return {
         "node": name,
         "answers": True,
-        "uptime_s": told.uptime_s,
+        "uptime_s": measured.uptime_s,
         "connections": found.count(COUNTS["connections"]),
         "sessions": found.count(COUNTS["sessions"]),
         "received": found.rate(RATES["received"]),
         "sent": found.rate(RATES["sent"]),
         "cpu_percent": found.cpu_percent,
-        "longest_turn_s": told.longest_turn_s,
-        "memory_bytes": told.memory_used,
-        "memory_limit_bytes": told.memory_limit,
-        "memory_stage": told.memory_stage,
+        "longest_turn_s": measured.longest_turn_s,
+        "memory_bytes": measured.memory_used,
+        "memory_limit_bytes": measured.memory_limit,
+        "memory_stage": measured.memory_stage,
         **({} if details is None else details(found)),
     }
 

@@ -39,9 +39,9 @@ def bad_password() -> ApiError:
     return ApiError(401, "BAD_USERNAME_OR_PWD", "Check your username or password")
 
 
-def bad_code(told: str) -> ApiError:
+def bad_code(message: str) -> ApiError:
     """A login whose password is right, without the code of its second factor or with a wrong one."""
-    return ApiError(401, "BAD_MFA_TOKEN", told)
+    return ApiError(401, "BAD_MFA_TOKEN", message)
 
 
 def gone(name: str) -> ApiError:

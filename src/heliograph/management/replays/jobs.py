@@ -62,7 +62,7 @@ class Job(ABC):
         self._guards: list[asyncio.Task[None]] = []
 
     @abstractmethod
-    async def take(self, told: State) -> None:
+    async def take(self, report: State) -> None:
         """Take a line of its process; the next one is read after this."""
 
     @abstractmethod
@@ -139,8 +139,8 @@ class Job(ABC):
         try:
             async with asyncio.timeout(self._seconds_max):
                 async with aclosing(told_by(programs, self._module, request)) as lines:
-                    async for told in lines:
-                        await self.take(told)
+                    async for report in lines:
+                        await self.take(report)
                         self.tell()
             if self.state == RUNNING:
                 self.fail("its process ended too soon; the log of the node says why")

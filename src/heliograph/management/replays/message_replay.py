@@ -89,29 +89,29 @@ class MessageReplay(Job):
         }
         self.run(orjson.dumps({**asked, **access}), programs)
 
-    async def take(self, told: State) -> None:
+    async def take(self, report: State) -> None:
         """Publish what was read; the process waits meanwhile."""
-        if "error" in told:
-            self.fail(told["error"]["message"])
-        elif "end" in told:
+        if "error" in report:
+            self.fail(report["error"]["message"])
+        elif "end" in report:
             self.state = FINISHED
             self._show(1.0)
         else:
             share_before = self.progress["share"]
-            rows: list[State] = told["rows"]
+            rows: list[State] = report["rows"]
             step = max(1, self._wanted.rate // 10)
             for at in range(0, len(rows), step):
                 await self._publish(rows[at : at + step])
-                self._show(share_before + (told["share"] - share_before) * min(1.0, (at + step) / len(rows)))
+                self._show(share_before + (report["share"] - share_before) * min(1.0, (at + step) / len(rows)))
                 self.tell()
-            self._show(told["share"])
+            self._show(report["share"])
 
     async def ended(self) -> None:
         """Write it into the audit log."""
         counts = self._counts
-        said = MessageReplayEnd(self.id, self.state, counts.published, counts.refused + counts.too_large)
+        end = MessageReplayEnd(self.id, self.state, counts.published, counts.refused + counts.too_large)
         with suppress(RpcError, UnreachableError):  # the node is gone, and so is what it would have kept
-            await self._node.ask(MESSAGE_REPLAYS_END(said))
+            await self._node.ask(MESSAGE_REPLAYS_END(end))
 
     async def _publish(self, rows: Sequence[State]) -> None:
         await self._wait_for(len(rows))
@@ -120,10 +120,10 @@ class MessageReplay(Job):
         messages = [_again(row, self._wanted) for row in whole]
         try:
             asked = ReplayedMessages(self.id, messages)
-            told = await self._node.rows(MESSAGE_REPLAYS_PUBLISH(asked))
+            outcomes = await self._node.rows(MESSAGE_REPLAYS_PUBLISH(asked))
         except (RpcError, UnreachableError) as error:
             raise ValueError(f"the node does not publish: {error}") from error
-        for one in told:
+        for one in outcomes:
             self._count(one)
 
     def _count(self, one: PublishedMessage) -> None:

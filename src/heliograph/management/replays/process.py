@@ -32,8 +32,8 @@ async def told_by(programs: Programs, module: str, request: bytes) -> AsyncGener
     try:
         process.stdin.write(request + b"\n")
         async with contextlib.aclosing(_lines(process.stdout)) as lines:
-            async for told in lines:
-                yield told
+            async for report in lines:
+                yield report
         await process.wait()
     finally:
         await to_its_end(_ended(process))
@@ -63,9 +63,9 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any],
         *ends, piece = piece.split(b"\n")
         for end in ends:
             line += end
-            told = orjson.loads(line)
+            report = orjson.loads(line)
             line.clear()
-            yield told
+            yield report
         line += piece
         if len(line) > _LINE_MAX:
             raise ValueError(f"it tells a line of more than {_LINE_MAX:,} bytes")

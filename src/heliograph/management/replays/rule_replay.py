@@ -47,16 +47,16 @@ class RuleReplay(Job):
         result = {"result": orjson.loads(zlib.decompress(self._result))} if self._result else {}
         return {**self.shown(), **result}
 
-    async def take(self, told: State) -> None:
+    async def take(self, report: State) -> None:
         """Keep what its process tells."""
-        if "began" in told:
-            self._began = told["began"]
-        elif "progress" in told:
-            self.progress = told["progress"]
-        elif "error" in told:
-            self.error, self.state = told["error"], FAILED
-        elif "result" in told:
-            self._result, self.state = zlib.compress(orjson.dumps(told["result"])), FINISHED
+        if "began" in report:
+            self._began = report["began"]
+        elif "progress" in report:
+            self.progress = report["progress"]
+        elif "error" in report:
+            self.error, self.state = report["error"], FAILED
+        elif "result" in report:
+            self._result, self.state = zlib.compress(orjson.dumps(report["result"])), FINISHED
             self.progress = {**self.progress, "share": 1.0}
 
     async def ended(self) -> None:
@@ -98,8 +98,8 @@ class RuleReplay(Job):
         wanted = BackfillWanted(self._began["rule"]["name"], self.order["from_us"])
         try:
             with node.alone() as alone:
-                told = await alone.ask(PIPELINE_BACKFILL(wanted), timeout_s=_BACKFILL_S)
-            self._start = {"state": FINISHED, "figures": [orjson.loads(line) for line in told.lines]}
+                done = await alone.ask(PIPELINE_BACKFILL(wanted), timeout_s=_BACKFILL_S)
+            self._start = {"state": FINISHED, "figures": [orjson.loads(line) for line in done.lines]}
         except (RpcError, UnreachableError) as error:
             self._start = {"state": FAILED, "message": str(error)}
         except asyncio.CancelledError:

@@ -180,13 +180,13 @@ class Exporter:
         self._faults[name] = fault
         async with self._telling:  # the node hears the newest last
             faults = sorted({one for one in self._faults.values() if one})
-            said = ExportArgs("; ".join(faults), self._sent, self._dropped)
-            if said == self._told:
+            report = ExportArgs("; ".join(faults), self._sent, self._dropped)
+            if report == self._told:
                 return
             self._told = None  # this may be cancelled when the node has heard it
             try:
-                await self._node.ask(OPENTELEMETRY_EXPORTED(said))
+                await self._node.ask(OPENTELEMETRY_EXPORTED(report))
             except (RpcError, UnreachableError) as error:
                 _log.warning("the state of the export cannot be sent to the node: %s", error)
             else:
-                self._told = said
+                self._told = report

@@ -75,7 +75,7 @@ async def _run(programs: Programs, module: str, asked: bytes) -> dict[str, Any]:
     process = await programs.start(module, stdin=pipe, stdout=pipe)
     try:
         async with asyncio.timeout(_END_S):
-            said, _ = await process.communicate(asked)
+            stdout, _ = await process.communicate(asked)
     except TimeoutError:
         raise ApiError(503, "SERVICE_UNAVAILABLE", "the search took too long: ask for less time or topics") from None
     finally:
@@ -83,7 +83,7 @@ async def _run(programs: Programs, module: str, asked: bytes) -> dict[str, Any]:
             process.kill()
     if process.returncode:
         raise ApiError(503, "SERVICE_UNAVAILABLE", "the search failed; the log of the node says why")
-    answer: dict[str, Any] = json.loads(said)
+    answer: dict[str, Any] = json.loads(stdout)
     return answer
 
 

@@ -185,11 +185,11 @@ def layout_keys() -> tuple[bytes, bytes]:
 
 def read_layout(meta: bytes | None, layout: bytes | None) -> LayoutRecord:
     """What a database that exists says of itself."""
-    said = json.loads(layout or b"{}")
-    described = f"{json.loads(meta or b'{}').get('format')}, {said.get('layout')} {said.get('layout_version')}"
+    settings = json.loads(layout or b"{}")
+    described = f"{json.loads(meta or b'{}').get('format')}, {settings.get('layout')} {settings.get('layout_version')}"
     if described != f"{_META_FORMAT}, {LAYOUT} {LAYOUT_VERSION}":
         return LayoutRecord(described, (), 0)
-    return LayoutRecord(described, tuple(said["wildcard_thresholds"]), said["since"])
+    return LayoutRecord(described, tuple(settings["wildcard_thresholds"]), settings["since"])
 
 
 def pack_counts(messages: int, size_bytes: int, last_time: int) -> bytes:

@@ -249,8 +249,8 @@ class _Cursor:
 
 def _narrowed(structure: Sequence[str], levels: Sequence[str]) -> list[str]:
     """A filter as it is for topics of one structure: of as many levels, and with names wherever the structure has."""
-    said = list(levels[:-1]) + [ANY] * (len(structure) - len(levels) + 1) if levels[-1] == REST else list(levels)
-    return [name if name != ANY else level for name, level in zip(structure, said, strict=True)]
+    names = list(levels[:-1]) + [ANY] * (len(structure) - len(levels) + 1) if levels[-1] == REST else list(levels)
+    return [name if name != ANY else level for name, level in zip(structure, names, strict=True)]
 
 
 def _last_any(levels: Sequence[bytes], end: int) -> int:

@@ -257,10 +257,10 @@ class StorageReader:
         """The batches, then, if something was left out, one without rows that says what."""
         yield from rows.batches(slices)
         if damages:
-            told = [damage.to_json() for damage in damages[:_DAMAGES_TOLD_MAX]]
-            for damage in told:
+            listed = [damage.to_json() for damage in damages[:_DAMAGES_TOLD_MAX]]
+            for damage in listed:
                 self._tell_once(damage)
-            note = json.dumps({"damaged": told, "damaged_count": len(damages)})
+            note = json.dumps({"damaged": listed, "damaged_count": len(damages)})
             yield pa.RecordBatch.from_pylist([], schema=rows.schema), note.encode()
 
 

@@ -91,11 +91,11 @@ def _take(answer: bytes, found: list[ListeningSocket]) -> bool:
     return False
 
 
-def _socket_of(told: bytes) -> ListeningSocket:
-    (port,) = _PORT.unpack_from(told, _PORT_AT)
-    length = 4 if told[0] == socket.AF_INET else 16
-    (user,) = _USER.unpack_from(told, _USER_AT)
-    return ListeningSocket(_address(told[_ADDRESS_AT : _ADDRESS_AT + length]), port, user)
+def _socket_of(entry: bytes) -> ListeningSocket:
+    (port,) = _PORT.unpack_from(entry, _PORT_AT)
+    length = 4 if entry[0] == socket.AF_INET else 16
+    (user,) = _USER.unpack_from(entry, _USER_AT)
+    return ListeningSocket(_address(entry[_ADDRESS_AT : _ADDRESS_AT + length]), port, user)
 
 
 def read_from_tables(tables: tuple[Path, ...]) -> list[ListeningSocket]:

@@ -38,9 +38,9 @@ def write_anew(source: Rdict, target: Rdict, name: str, messages: Iterable[tuple
         source: The one that they are from, for how it learns topics.
         messages: Keys and records of messages; of others, nothing is taken.
     """
-    said = _layout(source)
+    layout = _layout(source)
     options = KeyedOptions()
-    thresholds = said.thresholds or options.wildcard_thresholds
+    thresholds = layout.thresholds or options.wildcard_thresholds
     topics = KeyedTopics(name, options.nodes_max)
     topics.load(target, thresholds)
     count = message_bytes = last_time = size = 0
@@ -61,7 +61,7 @@ def write_anew(source: Rdict, target: Rdict, name: str, messages: Iterable[tuple
             target.write(batch)
             batch, size = new_batch(), 0
     topics.stage(batch)
-    for key, record in records_of.layout_record(name, thresholds, said.since):
+    for key, record in records_of.layout_record(name, thresholds, layout.since):
         batch.put(key, record)
     batch.put(records_of.COUNTS, records_of.pack_counts(count, message_bytes, last_time))
     target.write(batch)

@@ -97,9 +97,9 @@ class Rebuild:
 
     def _since(self, shard: int, generation: int, numbers: Sequence[int]) -> int:
         """When a generation began: as its record says, or the time of its first block."""
-        told = self._readable(keys.generation(shard, generation))
-        if told is not None:
-            return int(json.loads(told)["since"])
+        layout = self._readable(keys.generation(shard, generation))
+        if layout is not None:
+            return int(json.loads(layout)["since"])
         times = [
             keys.time_and_sequence(found.key)[0]
             for number in numbers
@@ -122,15 +122,15 @@ class Rebuild:
         return [block for block in (next(found, None),) if block is not None]
 
     def _write_structure(self, place: tuple[int, int], numbers: Sequence[int]) -> None:
-        told = self._told_structure(*place)
+        recorded = self._recorded_structure(*place)
         for key_of in (keys.topic_level, keys.stream):
             self._batch.delete_range(key_of(*place, 0), key_of(*place, _NUMBER_MAX))
         derived: dict[int, _Levels] = {}
-        for number in range(1, max([*numbers, *told], default=0) + 1):
-            if number not in told:
+        for number in range(1, max([*numbers, *recorded], default=0) + 1):
+            if number not in recorded:
                 derived[number] = self._derived(StreamId(self._name, *place, number), number)
         nodes: dict[_Levels, int] = {(): ROOT}
-        for number, levels in sorted({**settled(told, derived), **told}.items()):
+        for number, levels in sorted({**settled(recorded, derived), **recorded}.items()):
             for depth in range(1, len(levels) + 1):
                 if levels[:depth] not in nodes:
                     node = nodes[levels[:depth]] = len(nodes)
@@ -138,7 +138,7 @@ class Rebuild:
                     self._batch.put(keys.topic_level(*place, node), value)
             self._batch.put(keys.stream(*place, number), nodes[levels].to_bytes(4, "big"))
 
-    def _told_structure(self, shard: int, generation: int) -> dict[int, _Levels]:
+    def _recorded_structure(self, shard: int, generation: int) -> dict[int, _Levels]:
         nodes: dict[int, _Levels] = {ROOT: ()}
         first, behind = keys.topic_level(shard, generation, 0), keys.topic_level(shard, generation + 1, 0)
         for key, value in _readable(self._rocks, first, behind):
@@ -229,15 +229,15 @@ def _common(levels: _Levels | None, topic: str) -> _Levels:
     return tuple(one if one == other else ANY for one, other in zip(levels, named, strict=True))
 
 
-def settled(told: Mapping[int, _Levels], derived: Mapping[int, _Levels]) -> dict[int, _Levels]:
+def settled(recorded: Mapping[int, _Levels], derived: Mapping[int, _Levels]) -> dict[int, _Levels]:
     """Derived structures as they can stand in one trie: no name stands beside a `+` that it may have belonged to.
 
     A filter that names a level looks below that name, or else below `+`, never below both.
     """
     found = dict(derived)
     for depth in range(max((len(levels) for levels in derived.values()), default=0)):
-        everything = Counter([*told.values(), *found.values()])
-        names = {levels[: depth + 1] for levels in told.values() if len(levels) > depth}
+        everything = Counter([*recorded.values(), *found.values()])
+        names = {levels[: depth + 1] for levels in recorded.values() if len(levels) > depth}
         varying = {levels[:depth] for levels in everything if len(levels) > depth and levels[depth] == ANY}
         doubtful = [
             number

@@ -98,7 +98,7 @@ class ClientSpans(Tracer):
         self._put(TraceSpan(*ids, names.CLIENT_AUTHN, names.INTERNAL, *times, own | result, error))
 
     @contained
-    def on_authenticator(self, client: ClientInfo, authenticator: str, said: str, took_us: int) -> None:
+    def on_authenticator(self, client: ClientInfo, authenticator: str, result: str, took_us: int) -> None:
         begun = self._begun.get(client)
         if begun is None:
             return
@@ -107,10 +107,10 @@ class ClientSpans(Tracer):
             "client.clientid": short(client.clientid),
             "authn.chain": client.listener,
             "authn.authenticator": authenticator,
-            "authn.result": said,
+            "authn.result": result,
         }
         ids = begun.trace_id, new_span_id(), begun.authn_id
-        error = said if said == "error" else ""
+        error = result if result == "error" else ""
         times = now_ns - took_us * 1000, now_ns
         self._put(TraceSpan(*ids, names.CLIENT_AUTHN_BACKEND, names.CLIENT, *times, attributes, error))
 
@@ -122,13 +122,15 @@ class ClientSpans(Tracer):
             self._add(begun, names.CLIENT_CONNECT, rc.name_of(code) if code != rc.SUCCESS else "")
 
     @contained
-    def on_client_disconnected(self, client: ClientInfo, reason: str, told: Properties, _accumulator: object) -> None:
+    def on_client_disconnected(
+        self, client: ClientInfo, reason: str, properties: Properties, _accumulator: object
+    ) -> None:
         self._begun.pop(client, None)
         if not self._sampler.picks(client.clientid):
             return
         attributes = of_client(client) | {
             "client.disconnect.reason": reason,
-            "client.disconnect.reason_desc": short(told.strings.get(REASON_STRING, "")),
+            "client.disconnect.reason_desc": short(properties.strings.get(REASON_STRING, "")),
         }
         name = names.CLIENT_DISCONNECT if reason in _BY_CLIENT else names.BROKER_DISCONNECT
         self._add(_Begun(attributes), name)

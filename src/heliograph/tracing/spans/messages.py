@@ -94,8 +94,10 @@ class MessageSpans(Tracer):
         if not is_traced:
             return publish
         payload_bytes: i64 = len(publish.data) - publish.payload_at
-        told = of_properties(property_bytes) if property_bytes else ""
-        trace = MessageTrace(client, context, topic, publish.qos, publish.retain, payload_bytes, told, time_ns())
+        property_text = of_properties(property_bytes) if property_bytes else ""
+        trace = MessageTrace(
+            client, context, topic, publish.qos, publish.retain, payload_bytes, property_text, time_ns()
+        )
         self.enter(trace)
         if property_bytes and has_context(property_bytes):
             return publish  # which receivers get as it is [MQTT-3.3.2-17]

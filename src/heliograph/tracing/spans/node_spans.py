@@ -67,9 +67,9 @@ class NodeSpans:
             self._broker.join_tracer(tracer, False)
         self._hooked, self._tracers, self._clients = [], [], None
 
-    def on_authenticator(self, client: ClientInfo, authenticator: str, said: str, took_us: int) -> None:
+    def on_authenticator(self, client: ClientInfo, authenticator: str, result: str, took_us: int) -> None:
         if self._clients is not None:
-            self._clients.on_authenticator(client, authenticator, said, took_us)
+            self._clients.on_authenticator(client, authenticator, result, took_us)
 
     def _join(self) -> None:
         options = self._filter.e2e_tracing_options

@@ -153,10 +153,10 @@ class WayRecorder(Tracer):
             return
         try:
             hook = self._broker.hooks.message_publish
-            priority, said = hook.priority_of(callback), verdicts.in_words(verdict, message)
-            looks_only = said == "" and (priority == REWRITE or not hook.is_for(callback, message.topic))
+            priority, words = hook.priority_of(callback), verdicts.in_words(verdict, message)
+            looks_only = words == "" and (priority == REWRITE or not hook.is_for(callback, message.topic))
             if priority not in _UNSAID and not looks_only:
-                way.add(self._broker.now_us, steps.VERDICT, verdicts.name_of(callback, priority), said)
+                way.add(self._broker.now_us, steps.VERDICT, verdicts.name_of(callback, priority), words)
         except Exception as error:  # noqa: BLE001 - the client is to notice nothing
             self.contain(error)
 
@@ -231,9 +231,9 @@ class WayRecorder(Tracer):
         self, way: Way, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:
         now_us, waits = self._broker.now_us, way.waits
-        told = subscription.topic_filter
+        topic_filter = subscription.topic_filter
         if subscription.group:
-            told = f"$share/{subscription.group}/{told}"
+            topic_filter = f"$share/{subscription.group}/{topic_filter}"
         qos: i64 = message.qos if message.qos < subscription.qos else subscription.qos
         if outcome == DROPPED:
             way.add(now_us, steps.DROPPED, clientid, reason, qos)
@@ -243,16 +243,16 @@ class WayRecorder(Tracer):
         state = _GETS
         if outcome == SENT:
             is_again = waits is not None and waits.get(clientid, _GETS) == _ACKNOWLEDGES
-            way.add(now_us, steps.SENT_AGAIN if is_again else steps.SENT, clientid, told, qos)
+            way.add(now_us, steps.SENT_AGAIN if is_again else steps.SENT, clientid, topic_filter, qos)
             if qos == 0:
                 self._ways.done_with(way, clientid)
                 return
             state = _ACKNOWLEDGES
         elif outcome == QUEUED:
-            way.add(now_us, steps.WAITS, clientid, told, qos)
+            way.add(now_us, steps.WAITS, clientid, topic_filter, qos)
             self._say_why(way, clientid, "")
         else:
-            way.add(now_us, steps.LEFT, clientid, told, qos)
+            way.add(now_us, steps.LEFT, clientid, topic_filter, qos)
         if way.left_out_count > 0:  # it has very many receivers, and is finished after its time
             return
         if waits is None:
@@ -261,9 +261,9 @@ class WayRecorder(Tracer):
             waits[clientid] = state
 
     def _say_why(self, way: Way, clientid: str, reason: str) -> None:
-        said = self._why(clientid, reason)
-        if said:
-            way.add(self._broker.now_us, steps.WHY, clientid, said)
+        why = self._why(clientid, reason)
+        if why:
+            way.add(self._broker.now_us, steps.WHY, clientid, why)
 
     def on_received(self, clientid: str, message: Message) -> None:
         way = self._ways.find(message)

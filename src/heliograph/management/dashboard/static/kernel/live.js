@@ -57,7 +57,7 @@ const open = (names) => {
       failing.delete(name);
       say(failing.size ? "broken" : "on");
       newest[name] = JSON.parse(/** @type {MessageEvent} */ (event).data);
-      for (const told of wanted.get(name) ?? []) told();
+      for (const listener of wanted.get(name) ?? []) listener();
     });
   }
   opened.addEventListener("error", () => {
@@ -90,15 +90,15 @@ document.addEventListener("visibilitychange", () => {
 
 /**
  * @param {keyof Events} subject
- * @param {() => void} told
+ * @param {() => void} listener
  * @returns {() => void} Ends it.
  */
-const follow = (subject, told) => {
+const follow = (subject, listener) => {
   const takers = wanted.get(subject) ?? new Set();
-  wanted.set(subject, takers.add(told));
+  wanted.set(subject, takers.add(listener));
   plan();
   return () => {
-    takers.delete(told);
+    takers.delete(listener);
     if (takers.size === 0) wanted.delete(subject);
     plan();
   };

@@ -22,12 +22,12 @@ export const useLiveRows = (event, rows, about, reload) => {
   if (loaded.current.rows !== rows) loaded.current = { rows, event };
   const now = event ?? {};
   const isNewer = loaded.current.event !== event;
-  const told = event && signOf(Object.entries(now).map(([id, { enable }]) => ({ id, enable })));
+  const streamed = event && signOf(Object.entries(now).map(([id, { enable }]) => ({ id, enable })));
   const had = rows && signOf(rows.map(about));
   const asked = useRef("");
   useEffect(() => {
-    if (told === undefined || had === undefined) return undefined;
-    const difference = told === had ? "" : `${told} ${had}`;
+    if (streamed === undefined || had === undefined) return undefined;
+    const difference = streamed === had ? "" : `${streamed} ${had}`;
     if (difference === "" || asked.current === difference) {
       if (difference === "") asked.current = "";
       return undefined;
@@ -37,7 +37,7 @@ export const useLiveRows = (event, rows, about, reload) => {
       reload();
     }, isNewer ? 0 : SURE_MS);
     return () => clearTimeout(timer);
-  }, [told, had, isNewer]);
+  }, [streamed, had, isNewer]);
   return { now, since: isNewer ? now : {} };
 };
 

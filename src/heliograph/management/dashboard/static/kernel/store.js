@@ -4,7 +4,7 @@ import { useEffect, useState } from "./html.js";
 
 /**
  * @template T
- * @typedef {{ get: () => T, set: (value: T) => void, subscribe: (told: () => void) => () => void }} Store
+ * @typedef {{ get: () => T, set: (value: T) => void, subscribe: (listener: () => void) => () => void }} Store
  */
 
 /**
@@ -21,11 +21,11 @@ export const createStore = (initial) => {
     set: (next) => {
       if (Object.is(next, value)) return;
       value = next;
-      for (const told of [...listeners]) told();
+      for (const listener of [...listeners]) listener();
     },
-    subscribe: (told) => {
-      listeners.add(told);
-      return () => listeners.delete(told);
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
   };
 };

@@ -69,14 +69,14 @@ const optionsOf = (lines, shownAxes, width, height, onIndex) => ({
   hooks: { setCursor: [(self) => onIndex(self.cursor.idx ?? null)] },
 });
 
-/** @param {() => void} told */
-const watchScheme = (told) => {
+/** @param {() => void} listener */
+const watchScheme = (listener) => {
   const system = matchMedia("(prefers-color-scheme: dark)");
-  system.addEventListener("change", told);
-  addEventListener("scheme", told);
+  system.addEventListener("change", listener);
+  addEventListener("scheme", listener);
   return () => {
-    system.removeEventListener("change", told);
-    removeEventListener("scheme", told);
+    system.removeEventListener("change", listener);
+    removeEventListener("scheme", listener);
   };
 };
 

@@ -93,10 +93,10 @@ export const useDialog = ({ reload }) => {
   const [open, setOpen] = useState(/** @type {Open<Row>} */ ({ kind: "" }));
   const show = (/** @type {[Plain] | [OfRow, Row]} */ ...next) =>
     setOpen(next.length === 1 ? { kind: next[0] } : { kind: next[0], about: next[1] });
-  const close = (/** @type {string} */ told) => (/** @type {boolean} */ isDone) => {
+  const close = (/** @type {string} */ words) => (/** @type {boolean} */ isDone) => {
     setOpen({ kind: "" });
     if (!isDone) return;
-    tell(told);
+    tell(words);
     reload();
   };
   return { ...open, show, close };

@@ -61,15 +61,15 @@ export const useWords = (language, sql) => {
  * @returns {{ explained: Explained | null, isCurrent: boolean }}
  */
 export const useExplained = (sql) => {
-  const [told, setTold] = useState(/** @type {{ sql: string, explained: Explained } | null} */ (null));
+  const [answer, setAnswer] = useState(/** @type {{ sql: string, explained: Explained } | null} */ (null));
   useEffect(() => {
-    if (sql.trim() === "" || !may("rules:write")) return setTold(null);
+    if (sql.trim() === "" || !may("rules:write")) return setAnswer(null);
     const abort = new AbortController();
     const timer = setTimeout(() => {
       api.post("heliograph/rule_explain", { sql }, { signal: abort.signal })
-        .then((explained) => abort.signal.aborted || setTold({ sql, explained }), () => {}); // saving says it then
+        .then((explained) => abort.signal.aborted || setAnswer({ sql, explained }), () => {}); // saving says it then
     }, PAUSE_MS);
     return () => { clearTimeout(timer); abort.abort(); };
   }, [sql]);
-  return { explained: told?.explained ?? null, isCurrent: told?.sql === sql };
+  return { explained: answer?.explained ?? null, isCurrent: answer?.sql === sql };
 };

@@ -19,7 +19,7 @@ const AGAIN_S = 2;
 /** @typedef {{ revision: number, confirm_until: string | null }} Trial */
 
 /** What the stream has told last. */
-const told = createStore(/** @type {Trial | null} */ (null));
+const latest = createStore(/** @type {Trial | null} */ (null));
 
 /** The revision whose trial was ended here: the stream may tell of it for a moment more. */
 const ended = createStore(-1);
@@ -27,13 +27,13 @@ const ended = createStore(-1);
 /** Follows, for the bar, whether a change is on trial; a page has it beside what it follows itself. */
 export const TrialWatch = () => {
   const now = useLive(may("config:read") ? BEHIND : "");
-  useEffect(() => { if (now) told.set(now); }, [now]);
+  useEffect(() => { if (now) latest.set(now); }, [now]);
   return null;
 };
 
 /** The change that is on trial as far as the stream has told; null for none. */
 export const useTrial = () => {
-  const trial = useStore(told);
+  const trial = useStore(latest);
   const last = useStore(ended);
   return may("config:read") && trial?.confirm_until && trial.revision !== last ? trial : null;
 };

@@ -30,7 +30,7 @@ export default function IntegrationEditor({ kind, id, type }) {
     const connectors = kind === "actions" && may("connectors:read") ? await api.get("connectors", {}, signal) : [];
     return { schema, row, connectors };
   });
-  const told = own(rowsOf(useLive(id ? kind : "")), id);
+  const live = own(rowsOf(useLive(id ? kind : "")), id);
   const row = found.data?.row;
   const dialog = useDialog({ data: row ? [row] : [], reload: () => navigate(link(kind)) });
   return html`
@@ -41,8 +41,8 @@ export default function IntegrationEditor({ kind, id, type }) {
       <a class="button" href=${link(kind)}>${words.all}</a>
     <//>
     <${Loaded} of=${found}>${(/** @type {Found} */ data) => html`
-      ${row && html`<${State} row=${row} told=${told} />`}
-      ${row && kind === "actions" && html`<${ActionMetrics} id=${id} rules=${row.rules} metrics=${told?.metrics} />`}
+      ${row && html`<${State} row=${row} live=${live} />`}
+      ${row && kind === "actions" && html`<${ActionMetrics} id=${id} rules=${row.rules} metrics=${live?.metrics} />`}
       <${Settings} key=${id} kind=${kind} ...${data} first=${type} onSaved=${found.reload} />`}<//>
     ${dialog.kind === "delete" && html`<${RemoveDialog} kind=${kind} row=${dialog.about}
       onClose=${dialog.close(texts.removed(id))} />`}`;

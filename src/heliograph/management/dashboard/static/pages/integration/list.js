@@ -96,15 +96,15 @@ export const RemoveDialog = ({ kind, row, onClose }) => {
  */
 export const rowsOf = (event) => event && ("actions" in event ? event.actions : event.connectors);
 
-/** How one is, without the rest. @param {Api.LiveState | undefined} told */
-const stateOf = (told) => told && { status: told.status, status_reason: told.status_reason };
+/** How one is, without the rest. @param {Api.LiveState | undefined} live */
+const stateOf = (live) => live && { status: live.status, status_reason: live.status_reason };
 
 /**
  * How one is, and why.
- * @param {{ row: Row, told: Api.LiveState | undefined }} props `told`: what the stream tells of it.
+ * @param {{ row: Row, live: Api.LiveState | undefined }} props `live`: what the stream tells of it.
  */
-export const State = ({ row, told }) => {
-  const now = { ...row, ...stateOf(told) };
+export const State = ({ row, live }) => {
+  const now = { ...row, ...stateOf(live) };
   return html`<p><${StatusBadge} row=${now} /> ${now.status_reason}</p>`;
 };
 

@@ -45,7 +45,7 @@ const columnsOf = (longest) => [
   { key: "state", title: words.state, show: (row) => html`<${State} ...${row} />` },
   {
     key: "times", title: words.times,
-    show: (row) => html`<${Bar} row=${row} longest=${longest} /><small>${told(row)}</small>`,
+    show: (row) => html`<${Bar} row=${row} longest=${longest} /><small>${wordsOf(row)}</small>`,
   },
   { key: "why", title: words.why },
 ];
@@ -56,7 +56,7 @@ const State = ({ state, reason }) => html`
   ${reason && html` <code>${reason}</code>`}`;
 
 /** @param {Api.WayReceiver} row */
-const told = (row) => {
+const wordsOf = (row) => {
   const { queued_after_us: queued, sent_after_us: sent, acknowledged_after_us: done, dropped_after_us: dropped } = row;
   return [
     queued >= 0 && sent >= queued ? words.waited(after(sent - queued)) : "",
@@ -67,7 +67,7 @@ const told = (row) => {
   ].filter(Boolean).join(", ");
 };
 
-/** What `told` says, as a picture. @param {{ row: Api.WayReceiver, longest: number }} props */
+/** What `wordsOf` says, as a picture. @param {{ row: Api.WayReceiver, longest: number }} props */
 const Bar = ({ row, longest }) => {
   const x = (/** @type {number} */ at) => Math.round((Math.max(0, at) / longest) * (WIDTH - 8)) + 4;
   const { queued_after_us: queued, sent_after_us: sent, acknowledged_after_us: done, dropped_after_us: dropped } = row;

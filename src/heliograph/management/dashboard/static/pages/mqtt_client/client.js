@@ -73,8 +73,8 @@ const ask = ({ filter, qos }) => {
   client?.subscribe(filter, { qos: /** @type {0 | 1 | 2} */ (Number(qos)) }, (error, granted) => {
     const code = granted?.[0]?.qos ?? 0;
     if (error || code >= 128) change(filter, { state: "refused",
-      told: texts.refused(mqtt.ReasonCodes[/** @type {1} */ (code)] ?? error?.message ?? "") });
-    else change(filter, { state: "on", told: texts.granted(code) });
+      answer: texts.refused(mqtt.ReasonCodes[/** @type {1} */ (code)] ?? error?.message ?? "") });
+    else change(filter, { state: "on", answer: texts.granted(code) });
   });
 };
 
@@ -84,7 +84,7 @@ export const subscribe = (filter, qos, name) => {
   const taken = new Set(others.map(({ colour }) => colour));
   const colour = [...Array(COLOURS).keys()].find((one) => !taken.has(one)) ?? others.length % COLOURS;
   /** @type {Subscription} */
-  const one = { filter, qos, name, colour, state: "wanted", told: "" };
+  const one = { filter, qos, name, colour, state: "wanted", answer: "" };
   subscriptions.set([...others, one]);
   if (status.get().state === "on") ask(one);
 };

@@ -7,7 +7,7 @@ import texts from "../../texts/en/mqtt_client.js";
  * @typedef {{ url: string, clientid: string, username: string, password: string, version: string, clean: boolean,
  *   keepalive: string, expiry: string, willTopic: string, willPayload: string, willQos: string, willRetain: boolean }}
  *   Connection
- * @typedef {{ filter: string, qos: string, name: string, colour: number, state: "wanted" | "on" | "refused", told:
+ * @typedef {{ filter: string, qos: string, name: string, colour: number, state: "wanted" | "on" | "refused", answer:
  *   string }} Subscription
  * @typedef {{ topic: string, payload: string, format: string, qos: string, retain: boolean, contentType: string,
  *   responseTopic: string, correlation: string, expiry: string, user: string }} Publication

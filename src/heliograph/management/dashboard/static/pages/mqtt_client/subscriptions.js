@@ -17,7 +17,7 @@ const COLUMNS = [
     html`<span class=${`dot colour-${one.colour}`} aria-hidden="true"></span>${one.filter}` },
   { key: "name", title: texts.name },
   { key: "state", title: texts.qos, show: (one) => html`<span
-    class=${`badge ${STATES[one.state]}`}>${one.told || texts.wanted}</span>` },
+    class=${`badge ${STATES[one.state]}`}>${one.answer || texts.wanted}</span>` },
   { key: "end", title: "", kind: "actions", show: (one) => html`<button type="button"
     aria-label=${texts.unsubscribe(one.filter)} onClick=${() => unsubscribe(one.filter)}>✕</button>` },
 ];

@@ -40,12 +40,12 @@ export default function PolicyPage({ kind, name }) {
 
 /** @param {{ kind: import("./kinds.js").Kind, name: string }} props */
 const Counts = ({ kind, name }) => {
-  const told = own(rowsOf(useLive(kind)), name);
+  const live = own(rowsOf(useLive(kind)), name);
   const reset = useAction(() => api.post(path(`${KINDS[kind].path}/metrics/reset`, name)));
   return html`
     <dl class="numbers">${COUNTED.map((one) => html`
       <div class="number" key=${one}><dt>${texts[one]}</dt>
-        <dd>${counted(told?.[one], told?.[`${one}_rate`])}</dd></div>`)}</dl>
+        <dd>${counted(live?.[one], live?.[`${one}_rate`])}</dd></div>`)}</dl>
     <${ErrorNote} error=${reset.error} />
     ${may("policies:write") && html`<p><button type="button" disabled=${reset.isRunning} onClick=${() => reset.run()}>
       ${texts.reset}</button></p>`}`;

@@ -27,15 +27,15 @@ export const columnsOfCounts = (live) => COUNTED.map((name) => ({
 
 /** @param {{ id: string }} props */
 export const Counts = ({ id }) => {
-  const told = own(useLive("rules")?.rules, id);
+  const live = own(useLive("rules")?.rules, id);
   const reset = useAction(() => api.put(path("rules/{id}/metrics/reset", id)));
   return html`
     <dl class="numbers">${COUNTED.map((name) => html`
       <div class="number" key=${name}><dt>${texts.counts[name]}</dt>
-        <dd>${counted(told?.[name], told?.[`${name}_rate`])}</dd></div>`)}</dl>
+        <dd>${counted(live?.[name], live?.[`${name}_rate`])}</dd></div>`)}</dl>
     <${ErrorNote} error=${reset.error} />
-    ${told?.last_error && html`<div class="note warn"><p>${texts.lastError}, ${time(told.last_error_at / 1000)}</p><pre>
-      ${told.last_error}</pre></div>`}
+    ${live?.last_error && html`<div class="note warn"><p>${texts.lastError}, ${time(live.last_error_at / 1000)}</p><pre>
+      ${live.last_error}</pre></div>`}
     ${may("rules:write") && html`<p><button type="button" disabled=${reset.isRunning} onClick=${() => reset.run()}>
       ${texts.reset}</button></p>`}`;
 };

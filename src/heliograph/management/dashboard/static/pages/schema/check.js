@@ -14,10 +14,10 @@ export const PayloadCheck = ({ name, type }) => {
   const [payload, setPayload] = useState("");
   const [encoding, setEncoding] = useState("plain");
   const [message_type, setMessage] = useState("");
-  const [told, setTold] = useState(/** @type {Api.CheckedPayload | null} */ (null));
+  const [checked, setChecked] = useState(/** @type {Api.CheckedPayload | null} */ (null));
   const check = useAction(async () => {
-    setTold(null);
-    setTold(await api.post(path("heliograph/schemas/{name}/check", name), { payload, encoding, message_type }));
+    setChecked(null);
+    setChecked(await api.post(path("heliograph/schemas/{name}/check", name), { payload, encoding, message_type }));
   });
   const submit = submitting(() => check.run());
   return html`
@@ -34,9 +34,9 @@ export const PayloadCheck = ({ name, type }) => {
       <button type="submit" disabled=${check.isRunning}>${texts.run}</button>
       <div role="status" class="outcome">
         <${ErrorNote} error=${check.error} />
-        ${told && (told.fits ? html`<p><span class="badge good">${texts.fits}</span></p><h3>${texts.value}</h3><pre>
-          ${JSON.stringify(told.value, null, 2)}</pre>`
-          : html`<p><span class="badge bad">${texts.unfit}</span> ${told.fault}</p>`)}
+        ${checked && (checked.fits ? html`<p><span class="badge good">${texts.fits}</span></p><h3>${texts.value}</h3><pre>
+          ${JSON.stringify(checked.value, null, 2)}</pre>`
+          : html`<p><span class="badge bad">${texts.unfit}</span> ${checked.fault}</p>`)}
       </div>
     </form>`;
 };

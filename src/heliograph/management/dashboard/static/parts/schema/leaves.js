@@ -80,8 +80,8 @@ export const ChoiceField = (props) => {
 export const SwitchField = (props) => {
   const { schema, value, onInput } = props;
   const { label, error, hint, disabled } = useLeaf(props);
-  const told = html`${hint}${error && html`<span class="wrong">${error}</span>`}`;
-  return html`<${CheckField} label=${label} hint=${told} value=${value ?? schema.default ?? false} onInput=${onInput}
+  const hints = html`${hint}${error && html`<span class="wrong">${error}</span>`}`;
+  return html`<${CheckField} label=${label} hint=${hints} value=${value ?? schema.default ?? false} onInput=${onInput}
     disabled=${disabled} />`;
 };
 
