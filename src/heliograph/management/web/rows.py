@@ -59,7 +59,7 @@ class ApiRow:
 
     @cached_property
     def _answer(self) -> Callable[[object], dict[str, Any]]:
-        return answers_of({name: _column(name, *of) for name, of in self._facts.items()}, self._time_text)
+        return answers_of({name: self._column(name, *of) for name, of in self._facts.items()}, self._time_text)
 
     @cached_property
     def _left_out(self) -> list[str]:
@@ -86,6 +86,22 @@ class ApiRow:
         made = _typed_dict(self.name, keys | self._more)
         made.__doc__ = words
         return made
+
+    def _column(self, name: str, field: msgspec.structs.FieldInfo, fact: Fact, kind: Any) -> Column:
+        answered, nested = fact.answered, _nested(kind)
+        if answered is None and nested is not None:
+            of_one = ApiRow(nested.__name__, nested, time_text=self._time_text)
+            answered = of_one if nested is kind or NoneType in get_args(kind) else partial(_each, of_one)
+        return Column(
+            name,
+            name,
+            FactKind.TIME if fact.time_us else FactKind.TEXT,
+            field=field.name,
+            unknown=fact.unknown,
+            answered=answered,
+            time_us=fact.time_us,
+            is_null_if_empty=fact.is_null_if_empty,
+        )
 
     def one(self) -> Any:
         """The type of an answer that is one row, for the document."""
@@ -119,25 +135,6 @@ def _typed_dict(name: str, keys: Mapping[str, Any]) -> Any:
     types = {key: kind.schema if isinstance(kind, ApiRow) else kind for key, kind in keys.items()}
     made: Any = TypedDict(name, types)  # type: ignore[misc]  # it is made of a declaration
     return made
-
-
-def _column(name: str, field: msgspec.structs.FieldInfo, fact: Fact, kind: Any) -> Column:
-    answered = fact.answered
-    nested = _nested(kind)
-    if nested is not None:
-        of_one = ApiRow(nested.__name__, nested)
-        answered = of_one if nested is kind or NoneType in get_args(kind) else partial(_each, of_one)
-    is_time = fact.time_us > 0
-    return Column(
-        name,
-        name,
-        FactKind.TIME if is_time else FactKind.TEXT,
-        field=field.name,
-        unknown=fact.unknown,
-        answered=answered,
-        time_us=fact.time_us,
-        is_null_if_empty=fact.is_null_if_empty,
-    )
 
 
 def _each(of_one: ApiRow, rows: Collection[msgspec.Struct]) -> list[dict[str, Any]]:
