@@ -204,7 +204,7 @@ class GroupList(_Groups):
 def group_in(text: str, what: str) -> Node:
     """In HOCON or JSON; raises `ConfigRefusedError`."""
     try:
-        # Askers may not see the node's files.
+        # A client of the control socket does not see the node's files.
         tree = parse_text(text, name="<change>", files=MemoryFiles({}))
     except HoconError as error:
         raise ConfigRefusedError([f"[{error.code}] {error}"]) from None

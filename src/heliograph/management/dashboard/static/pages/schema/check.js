@@ -34,8 +34,9 @@ export const PayloadCheck = ({ name, type }) => {
       <button type="submit" disabled=${check.isRunning}>${texts.run}</button>
       <div role="status" class="outcome">
         <${ErrorNote} error=${check.error} />
-        ${checked && (checked.fits ? html`<p><span class="badge good">${texts.fits}</span></p><h3>${texts.value}</h3><pre>
-          ${JSON.stringify(checked.value, null, 2)}</pre>`
+        ${checked && (checked.fits
+          ? html`<p><span class="badge good">${texts.fits}</span></p><h3>${texts.value}</h3>
+            <pre>${JSON.stringify(checked.value, null, 2)}</pre>`
           : html`<p><span class="badge bad">${texts.unfit}</span> ${checked.fault}</p>`)}
       </div>
     </form>`;
