@@ -13,7 +13,6 @@ from heliograph.management.web.times import rfc3339
 
 _COLUMNS: Final = columns_in(CLIENT, In.API)
 _NAMES: Final = ("clientid", "node", *(name for name in _COLUMNS if name != "clientid"))
-_ONLY_AWAY: Final = "disconnected_at"  # a connected client has no such key
 _FIELDS_KEPT: Final = 16  # of so many lists of fields
 KEYS: Final = frozenset(_NAMES)
 SCHEMA: Final = schema_of(CLIENT)
@@ -41,22 +40,20 @@ class ClientMessage(TypedDict):
     mqueue_priority: NotRequired[int]
 
 
-def client_object(row: ClientRow, node: str, names: tuple[str, ...] = _NAMES) -> dict[str, Any]:
-    """A client.
+def client_object(row: ClientRow, node: str, names: tuple[str, ...] = _NAMES) -> Any:
+    """A client, which `json_response` writes.
 
     Args:
         names: The keys that it has, of `KEYS`; by default every key that EMQX has of it.
     """
     found = _answers(names)(row)
-    if "node" in found:
-        found["node"] = node
-    if row.connection.is_open:
-        found.pop(_ONLY_AWAY, None)
+    if "node" in names:
+        found.node = node
     return found
 
 
 @lru_cache(_FIELDS_KEPT)
-def _answers(names: tuple[str, ...]) -> Callable[[object], dict[str, Any]]:
+def _answers(names: tuple[str, ...]) -> Callable[[object], Any]:
     place = Column("node", "Node", FactKind.TEXT, field="clientid")  # its value is what is asked, not the row's
     return answers_of({name: place if name == "node" else _COLUMNS[name] for name in names}, rfc3339)
 

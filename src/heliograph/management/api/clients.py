@@ -156,7 +156,7 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
 )
 async def get_client(clientid: str, nodes: NodesDep) -> Response:
     """One client."""
-    return json_response(await _client(nodes.own, clientid))
+    return await _client(nodes.own, clientid)
 
 
 @area.delete("/clients/{clientid}", scope="clients:write", errors=NOT_FOUND)
@@ -178,7 +178,7 @@ async def kickout_clients(clientids: list[str], nodes: NodesDep) -> None:
     errors=NOT_FOUND | {400: ("BAD_REQUEST",)},
     answers=ClientObject,
 )
-async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> dict[str, Any]:
+async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> Response:
     """Give a connected client another keepalive, until its connection ends."""
     async with about_client(clientid):
         await nodes.own.ask(CLIENTS_KEEPALIVE(NewKeepalive(clientid, body.interval)))
@@ -209,9 +209,9 @@ async def get_sessions_count(
     return Response(str(count), media_type="text/plain")
 
 
-async def _client(node: Node, clientid: str) -> dict[str, Any]:
+async def _client(node: Node, clientid: str) -> Response:
     async with about_client(clientid):
-        return client_object(await node.ask(CLIENTS_ROW(ClientId(clientid))), node.name)
+        return json_response(client_object(await node.ask(CLIENTS_ROW(ClientId(clientid))), node.name))
 
 
 async def _count(node: Node, wanted: ClientsFilter) -> int:
@@ -223,7 +223,7 @@ def _is_fuzzy(wanted: ClientsFilter) -> bool:
     return bool(wanted.clientid_like or wanted.username_like)
 
 
-def shown_clients(rows: list[ClientRow], node: Node, names: list[str] | None) -> list[dict[str, Any]]:
+def shown_clients(rows: list[ClientRow], node: Node, names: list[str] | None) -> list[Any]:
     """Clients as objects, with these keys or all."""
     if names is None:
         return [client_object(row, node.name) for row in rows]

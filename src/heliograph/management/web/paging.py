@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Generic, NotRequired, TypeVar
 
 import msgspec
-import orjson
 from fastapi import Depends, Query, Response
 from typing_extensions import TypedDict
 
@@ -90,7 +89,7 @@ PageDep = Annotated[Page, Depends(_page)]
 
 def json_response(value: object, status: int = 200) -> Response:
     """An answer that no model goes through."""
-    return Response(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS), status, media_type="application/json")
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 def page_response(rows: Sequence[object], page: Page, count: int | None, has_next: bool) -> Response:

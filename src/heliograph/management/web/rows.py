@@ -58,19 +58,12 @@ class ApiRow:
         return found
 
     @cached_property
-    def _answer(self) -> Callable[[object], dict[str, Any]]:
+    def _answer(self) -> Callable[[object], Any]:
         return answers_of({name: self._column(name, *of) for name, of in self._facts.items()}, self._time_text)
-
-    @cached_property
-    def _left_out(self) -> list[str]:
-        return [name for name, (_, fact, _) in self._facts.items() if fact.is_left_out]
 
     def __call__(self, row: msgspec.Struct, **more: object) -> dict[str, Any]:
         """The object of a row, with the keys that the route adds."""
-        found = self._answer(row)
-        for name in self._left_out:
-            if found[name] is None:
-                del found[name]
+        found: dict[str, Any] = msgspec.to_builtins(self._answer(row))
         return found | more
 
     @cached_property
@@ -97,7 +90,7 @@ class ApiRow:
             name,
             FactKind.TIME if fact.time_us else FactKind.TEXT,
             field=field.name,
-            unknown=fact.unknown,
+            unknown=msgspec.UNSET if fact.is_left_out else fact.unknown,
             answered=answered,
             time_us=fact.time_us,
             is_null_if_empty=fact.is_null_if_empty,
