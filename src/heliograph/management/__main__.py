@@ -1,5 +1,6 @@
 """`python -m heliograph.management`: the management process, started by a node."""
 
+import os
 import sys
 
 from heliograph._pure import prefer_sources
@@ -7,6 +8,13 @@ from heliograph._pure import prefer_sources
 if __name__ == "__main__":
     # FastAPI looks whether a model is one of the first version of pydantic, and imports that for it: there are none.
     sys.modules["pydantic.v1"] = None  # type: ignore[assignment]  # as the import system has it
+
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # to look for some, it reads what is installed beside it
+
+    from pydantic import BaseModel
+
+    # FastAPI has models of a whole OpenAPI document, which this process never makes; each is built at its first use.
+    BaseModel.model_config["defer_build"] = True
 
     # Of the compiled modules it uses one small one, which would bring the library of all of them.
     prefer_sources()
