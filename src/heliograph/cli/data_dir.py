@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.output import is_output_closed
-from heliograph.cli.usage import Actions, add_node_options
+from heliograph.cli.usage import Actions, add_node_options, description_of
 from heliograph.config.loading import load_config
 from heliograph.settings.errors import ConfigError
 from heliograph.storage.errors import StorageError
@@ -22,13 +22,14 @@ _WHILE_IT_RUNS: Final = (
 
 def add_action(
     actions: Actions,
+    act: Callable[..., int],
     name: str,
     summary: str,
-    description: str,
     epilog: str | None = None,
 ) -> argparse.ArgumentParser:
-    """Add an action on a data directory, with the options that say which one."""
-    parser = actions.add_parser(name, help=summary, description=description, epilog=epilog)
+    """Add an action on a data directory, with the options that say which one; the docstring of `act` describes it."""
+    parser = actions.add_parser(name, help=summary, description=description_of(act), epilog=epilog)
+    parser.set_defaults(act=act)
     add_node_options(parser)
     return parser
 

@@ -53,21 +53,13 @@ def add_parser(subparsers: Actions) -> None:
         "the data directory is read. `heliograph ctl retainer` shows more of one that runs.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    info = add_action(actions, "info", "say how many there are", "Say how many there are and what they take.")
-    info.set_defaults(act=_info)
-    ls = add_action(actions, "ls", "list them", "List the retained messages of a topic filter, in the order of topics.")
+    add_action(actions, _info, "info", "say how many there are")
+    ls = add_action(actions, _ls, "ls", "list them")
     _filter_argument(ls, default=_EVERYTHING)
     ls.add_argument("--limit", type=int, default=100, metavar="N", help="how many at most; 0 for all (default 100)")
-    ls.set_defaults(act=_ls)
-    delete = add_action(
-        actions,
-        "delete",
-        "delete some",
-        "Delete the retained messages of a topic filter. Wildcards do not match topics that begin with '$'.",
-    )
+    delete = add_action(actions, _delete, "delete", "delete some")
     _filter_argument(delete)
     delete.add_argument("--dry-run", action="store_true", help="only say how many it would be")
-    delete.set_defaults(act=_delete)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -181,6 +173,7 @@ class _OnDisk:
 
 
 def _info(args: argparse.Namespace, messages: _Messages) -> int:
+    """Say how many there are and what they take."""
     info = messages.info()
     if args.json:
         print(json.dumps({"messages": info.messages, "bytes": info.bytes, "streams": info.streams}))
@@ -190,6 +183,7 @@ def _info(args: argparse.Namespace, messages: _Messages) -> int:
 
 
 def _ls(args: argparse.Namespace, messages: _Messages) -> int:
+    """List the retained messages of a topic filter, in the order of topics."""
     for number, row in enumerate(messages.rows(args.filter)):
         if number == args.limit != 0:
             print(f"heliograph: there are more than {args.limit}; see --limit", file=sys.stderr)
@@ -212,6 +206,7 @@ def _ls(args: argparse.Namespace, messages: _Messages) -> int:
 
 
 def _delete(args: argparse.Namespace, messages: _Messages) -> int:
+    """Delete the retained messages of a topic filter. Wildcards do not match topics that begin with '$'."""
     count = messages.delete(args.filter, args.dry_run)
     if args.json:
         print(json.dumps({"deleted": 0 if args.dry_run else count, "found": count}))

@@ -39,17 +39,9 @@ def add_parser(subparsers: Actions) -> None:
         "except for `check --repair`.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    ls = add_action(actions, "ls", "list the databases", "List the databases and how much is in each.")
-    ls.set_defaults(act=_ls)
-    _add(actions, _info, "info", "say what is in a database", "Say what is in a database: shards, generations, totals.")
-    lts = _add(
-        actions,
-        _lts,
-        "lts",
-        "print the learned topic structure",
-        "Print the topic structure that was learned, as a tree; `+` stands for a level that varies. Each leaf is a "
-        "stream.",
-    )
+    add_action(actions, _ls, "ls", "list the databases")
+    _add(actions, _info, "info", "say what is in a database")
+    lts = _add(actions, _lts, "lts", "print the learned topic structure")
     lts.add_argument("--shard", type=int, metavar="N", help="only this shard")
     lts.add_argument("--generation", type=int, metavar="N", help="only this generation")
     check = _add(
@@ -57,8 +49,6 @@ def add_parser(subparsers: Actions) -> None:
         _check,
         "check",
         "read everything and name what is damaged",
-        "Read every block of a database, compare its checksum, and name what is damaged with its stream and time. Of "
-        "`sessions`, `shared_groups`, `delayed` and `retained`, read every record.",
         epilog="Exit code 0: nothing is damaged, or all that was damaged was mended; 1: something is.",
     )
     check.add_argument(
@@ -72,22 +62,8 @@ def add_parser(subparsers: Actions) -> None:
 
 def _add_moves(actions: Actions) -> None:
     """Add what takes generations elsewhere."""
-    export = _add(
-        actions,
-        _export,
-        "export",
-        "write generations as Parquet",
-        "Write closed generations as Parquet files, partitioned by database, shard and day. What was exported before "
-        "is left out.",
-    )
-    offload = _add(
-        actions,
-        _offload,
-        "offload",
-        "move closed generations to Parquet files elsewhere",
-        "Write all closed generations as Parquet files and take them out of the database, which finds them there from "
-        "then on. The node must be stopped; a running one does so by itself where `offload` is enabled.",
-    )
+    export = _add(actions, _export, "export", "write generations as Parquet")
+    offload = _add(actions, _offload, "offload", "move closed generations to Parquet files elsewhere")
     for parser in (export, offload):
         parser.add_argument(
             "--to", metavar="TARGET", required=True, help="a directory, or a URI such as s3://bucket/path"
@@ -113,16 +89,15 @@ def _add(
     act: Callable[[argparse.Namespace, Path], int],
     name: str,
     summary: str,
-    description: str,
     epilog: str | None = None,
 ) -> argparse.ArgumentParser:
-    parser = add_action(actions, name, summary, description, epilog)
+    parser = add_action(actions, act, name, summary, epilog)
     parser.add_argument("database", nargs="?", default=_DATABASE, metavar="DATABASE", help=f"default {_DATABASE}")
-    parser.set_defaults(act=act)
     return parser
 
 
 def _ls(args: argparse.Namespace, data_dir: Path) -> int:
+    """List the databases and how much is in each."""
     path = databases_path(data_dir)
     if not path.is_dir():
         raise UnknownDatabaseError("nothing was stored there", database="", path=path)
@@ -154,6 +129,7 @@ def _summary_line(facts: Facts) -> str:
 
 
 def _info(args: argparse.Namespace, data_dir: Path) -> int:
+    """Say what is in a database: shards, generations, totals."""
     with reading(data_dir, args.database) as (rocks, catalog):
         facts = database_facts(rocks, catalog)
     if args.json:
@@ -180,6 +156,9 @@ def _offloaded(facts: Facts | None) -> str:
 
 
 def _lts(args: argparse.Namespace, data_dir: Path) -> int:
+    """Print the topic structure that was learned, as a tree; `+` stands for a level that varies. Each leaf is a
+    stream.
+    """
     with reading(data_dir, args.database) as (rocks, catalog):
         facts = structure_facts(rocks, catalog, args.shard, args.generation)
     if args.json:
@@ -197,6 +176,9 @@ def _lts(args: argparse.Namespace, data_dir: Path) -> int:
 
 
 def _check(args: argparse.Namespace, data_dir: Path) -> int:
+    """Read every block of a database, compare its checksum, and name what is damaged with its stream and time. Of
+    `sessions`, `shared_groups`, `delayed` and `retained`, read every record.
+    """
     os.umask(0o077)  # as the node has it
     if args.database in state_directories(data_dir):
         return _check_state(args, data_dir)
@@ -263,6 +245,9 @@ def _repair(args: argparse.Namespace, data_dir: Path) -> int:
 
 
 def _export(args: argparse.Namespace, data_dir: Path) -> int:
+    """Write closed generations as Parquet files, partitioned by database, shard and day. What was exported before is
+    left out.
+    """
     from heliograph.storage.offload.blocks import OffloadedBlocks
     from heliograph.storage.reader.export import (
         ExportOptions,
@@ -288,6 +273,9 @@ def _export(args: argparse.Namespace, data_dir: Path) -> int:
 
 
 def _offload(args: argparse.Namespace, data_dir: Path) -> int:
+    """Write all closed generations as Parquet files and take them out of the database, which finds them there from then
+    on. The node must be stopped; a running one does so by itself where `offload` is enabled.
+    """
     os.umask(0o077)
     target = args.to if "://" in args.to else str(Path(args.to).absolute())
     due = offload_due(data_dir, args.database)

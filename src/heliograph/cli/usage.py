@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -117,6 +118,11 @@ def split_example(text: str) -> tuple[str, str]:
 def example_of(*lines: str) -> str:
     """The epilog of a parser that shows how the command is used."""
     return "\n".join([f"example{'s' if len(lines) > 1 else ''}:", *(f"  {line}" for line in lines)])
+
+
+def description_of(act: Callable[..., int]) -> str:
+    """What a command does: the docstring of the function that carries it out, as one line."""
+    return " ".join((act.__doc__ or "").split())
 
 
 def arguments_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked
 from heliograph.cli.ctl.printing import print_done, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import acl as proto
@@ -52,48 +52,42 @@ def add_parser(actions: Actions) -> None:
 
 def _add_showing(group: Actions) -> None:
     listing = add_command(
-        group,
-        "list",
-        "list rules",
-        "List rules, a line for each.",
-        "heliograph ctl acl list",
-        "heliograph ctl acl list clientid --like sensor-",
+        group, _list, "list", "list rules", "heliograph ctl acl list", "heliograph ctl acl list clientid --like sensor-"
     )
     listing.add_argument("kind", metavar="KIND", nargs="?", default="", choices=("", *_KINDS), help=", ".join(_KINDS))
     listing.add_argument("--like", metavar="TEXT", default="", help="only client ids and user names that hold TEXT")
     listing.add_argument("--limit", metavar="N", type=int, default=0, help="of at most so many of them; 0: all")
-    listing.set_defaults(act=_list)
-    show = add_command(group, "show", "show the rules of one", "Show the rules of one.", "heliograph ctl acl show all")
-    show.set_defaults(act=_show)
+    show = add_command(group, _show, "show", "show the rules of one", "heliograph ctl acl show all")
     _add_owner(show)
 
 
 def _add_changing(group: Actions) -> None:
     set_ = add_command(
         group,
+        _change,
         "set",
         "set the rules of one",
-        f"Give a client id, a user name, or all clients these rules and no others. {_RULE}",
         "heliograph ctl acl set username alice 'allow all home/alice/#' 'deny all #'",
         "heliograph ctl acl set all 'deny subscribe eq #' 'allow publish qos=0,1 up/${clientid}/#'",
+        description=f"Give a client id, a user name, or all clients these rules and no others. {_RULE}",
     )
     add = add_command(
         group,
+        _change,
         "add",
         "add rules to those of one",
-        f"Add rules behind those that a client id, a user name, or all clients have. {_RULE}",
         "heliograph ctl acl add clientid sensor-17 'allow publish weather/#'",
+        description=f"Add rules behind those that a client id, a user name, or all clients have. {_RULE}",
     )
     add.add_argument("--front", action="store_true", help="before those that are there, so that they decide first")
     for parser in (set_, add):
         _add_owner(parser, rules=True)
-    set_.set_defaults(act=_change, front=None)
-    add.set_defaults(act=_change)
+    set_.set_defaults(front=None)
     delete = add_command(
         group,
+        _delete,
         "delete",
         "remove rules of one",
-        "Remove the rules of a client id, a user name, or all clients; with --rule one of them.",
         "heliograph ctl acl delete clientid sensor-17",
         "heliograph ctl acl delete all --rule 2",
     )
@@ -101,22 +95,16 @@ def _add_changing(group: Actions) -> None:
     delete.add_argument(
         "--rule", metavar="N", type=int, default=0, help="only the rule of this number, as `list` has it"
     )
-    delete.set_defaults(act=_delete)
-    clear = add_command(
-        group, "clear", "remove all rules", "Remove all rules, or those of a kind.", "heliograph ctl acl clear clientid"
-    )
+    clear = add_command(group, _clear, "clear", "remove all rules", "heliograph ctl acl clear clientid")
     clear.add_argument("kind", metavar="KIND", nargs="?", default="", choices=("", *_KINDS), help=", ".join(_KINDS))
-    clear.set_defaults(act=_clear)
 
 
 def _add_files(group: Actions) -> None:
     read = add_command(
         group,
+        _import,
         "import",
         "set the rules of a file",
-        "Give each client id and user name of a file the rules that it has there, in the place of its own. The file is "
-        "a JSON list of objects {clientid or username: NAME, rules: [..]}, without a name for all clients, as `export` "
-        "writes it. With --format mosquitto it is an acl_file of mosquitto.",
         "heliograph ctl acl import rules.json",
         "heliograph ctl acl import /etc/mosquitto/acl --format mosquitto",
     )
@@ -124,15 +112,7 @@ def _add_files(group: Actions) -> None:
         "--format", choices=("json", "mosquitto"), default="json", help="what the file is (default: json)"
     )
     read.add_argument("file", metavar="FILE", help="the file, or - for standard input")
-    read.set_defaults(act=_import)
-    write = add_command(
-        group,
-        "export",
-        "write all rules as JSON",
-        "Write all rules as JSON, for `import`.",
-        "heliograph ctl acl export > rules.json",
-    )
-    write.set_defaults(act=_export)
+    add_command(group, _export, "export", "write all rules as JSON", "heliograph ctl acl export > rules.json")
 
 
 def _add_owner(parser: argparse.ArgumentParser, *, rules: bool = False) -> None:
@@ -145,6 +125,7 @@ def _add_owner(parser: argparse.ArgumentParser, *, rules: bool = False) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
+    """List rules, a line for each."""
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
     with asked(args) as node:
@@ -153,9 +134,9 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    """Show the rules of one."""
     name = _only_name(args)
-    with asked(args) as node:
-        _print([node.ask(proto.ACL_SHOW(proto.AclOwner(args.kind, name)))], args.json)
+    _print([answer_of(args, proto.ACL_SHOW(proto.AclOwner(args.kind, name)))], args.json)
     return 0
 
 
@@ -165,8 +146,7 @@ def _change(args: argparse.Namespace) -> int:
         raise UsageError(f"no rule is given; for example: 'allow publish weather/#'. {_RULE}")
     rules = [rule_of(text) for text in texts]
     mode = "replace" if args.front is None else "front" if args.front else "rear"
-    with asked(args) as node:
-        done = node.ask(proto.ACL_CHANGE(proto.AclChange([proto.AclRules(args.kind, name, rules)], mode)))
+    done = answer_of(args, proto.ACL_CHANGE(proto.AclChange([proto.AclRules(args.kind, name, rules)], mode)))
     code = _print_done(done, f"{_whose(args.kind, name)} {_have(args.kind)} {_rules(done.rules)}", args.json)
     _warn_of_unknown(rules)
     return code
@@ -183,19 +163,23 @@ def _warn_of_unknown(rules: Sequence[dict[str, Any]]) -> None:
 
 
 def _delete(args: argparse.Namespace) -> int:
+    """Remove the rules of a client id, a user name, or all clients; with --rule one of them."""
     name = _only_name(args)
-    with asked(args) as node:
-        done = node.ask(proto.ACL_DELETE(proto.AclRemoval(args.kind, name, args.rule)))
+    done = answer_of(args, proto.ACL_DELETE(proto.AclRemoval(args.kind, name, args.rule)))
     return print_done(done, f"{_whose(args.kind, name)} {_have(args.kind)} {_rules(done.rules)}", args.json)
 
 
 def _clear(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        done = node.ask(proto.ACL_CLEAR(proto.AclClearing(args.kind)))
+    """Remove all rules, or those of a kind."""
+    done = answer_of(args, proto.ACL_CLEAR(proto.AclClearing(args.kind)))
     return print_done(done, f"all rules{f' of kind {args.kind}' if args.kind else ''} are removed", args.json)
 
 
 def _import(args: argparse.Namespace) -> int:
+    """Give each client id and user name of a file the rules that it has there, in the place of its own. The file is a
+    JSON list of objects {clientid or username: NAME, rules: [..]}, without a name for all clients, as `export` writes
+    it. With --format mosquitto it is an acl_file of mosquitto.
+    """
     owners = list(_read_mosquitto(args.file) if args.format == "mosquitto" else _read(args.file))
     with asked(args) as node:
         counted = _send(node, owners)
@@ -219,6 +203,7 @@ def _send(node: RpcClient, owners: Sequence[proto.AclRules]) -> proto.AclChanged
 
 
 def _export(args: argparse.Namespace) -> int:
+    """Write all rules as JSON, for `import`."""
     with asked(args) as node:
         rows = node.rows(proto.ACL_LIST(proto.AclWanted()))
         objects = [{own.kind: own.name, "rules": own.rules} if own.name else {"rules": own.rules} for own in rows]

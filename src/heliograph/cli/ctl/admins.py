@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked, print_list
+from heliograph.cli.ctl.printing import TableColumn, print_done, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import people as proto
@@ -29,25 +29,24 @@ def add_parser(actions: Actions) -> None:
         "those of `ctl users`.",
         "heliograph ctl admins add ann",
     )
-    listing = add_command(group, "list", "list users", "List users.", "heliograph ctl admins list")
-    listing.set_defaults(act=_list)
+    add_command(group, _list, "list", "list users")
     add = add_command(
         group,
+        _add,
         "add",
         "add a user",
-        f"Add a user. {_PASSWORD_HELP}",
         "heliograph ctl admins add ann",
         "heliograph ctl admins add bob --role viewer --password-file /run/secrets/bob",
+        description=f"Add a user. {_PASSWORD_HELP}",
     )
-    add.set_defaults(act=_add)
     password = add_command(
         group,
+        _passwd,
         "passwd",
         "give a user another password",
-        f"Give a user another password; its logins end. {_PASSWORD_HELP}",
         "heliograph ctl admins passwd ann",
+        description=f"Give a user another password; its logins end. {_PASSWORD_HELP}",
     )
-    password.set_defaults(act=_passwd)
     for parser in (add, password):
         parser.add_argument("user_id", metavar="USER", help="letters, digits and underscores")
         parser.add_argument(
@@ -63,25 +62,18 @@ def add_parser(actions: Actions) -> None:
     add.add_argument("--description", dest="text", metavar="TEXT", default="", help="the same")
     add.add_argument("--role", choices=_ROLES, default="administrator", help="what it may do; default: administrator")
     change = add_command(
-        group,
-        "set",
-        "change a user's role or description",
-        "Change a user; its logins end. --no-second-factor is for one who has lost the device with the codes.",
-        "heliograph ctl admins set bob --role operator",
+        group, _set, "set", "change a user's role or description", "heliograph ctl admins set bob --role operator"
     )
     change.add_argument("--role", choices=_ROLES, help="what it may do")
     change.add_argument("--description", metavar="TEXT", help="who it is")
     change.add_argument("--no-second-factor", action="store_true", help="a password is enough for the next login")
-    change.set_defaults(act=_set)
-    delete = add_command(
-        group, "del", "delete a user", "Delete a user; its logins end.", "heliograph ctl admins del bob", alias="delete"
-    )
-    delete.set_defaults(act=_delete)
+    delete = add_command(group, _delete, "del", "delete a user", "heliograph ctl admins del bob", alias="delete")
     for parser in (change, delete):
         parser.add_argument("user_id", metavar="USER", help="the user")
 
 
 def _list(args: argparse.Namespace) -> int:
+    """List users."""
     columns = (
         "username",
         "role",
@@ -89,15 +81,12 @@ def _list(args: argparse.Namespace) -> int:
         TableColumn("created", lambda row: time_of(row.created_at * _SECOND_US)),
         "description",
     )
-    with asked(args) as node:
-        print_rows(node.rows(proto.PEOPLE_USERS()), columns, args.json)
-    return 0
+    return print_list(args, proto.PEOPLE_USERS(), columns)
 
 
 def _add(args: argparse.Namespace) -> int:
     wanted = proto.NewManagementUser(args.user_id, _hash(args), args.role, args.text or args.description)
-    with asked(args) as node:
-        row = node.ask(proto.PEOPLE_USER_ADD(wanted))
+    row = answer_of(args, proto.PEOPLE_USER_ADD(wanted))
     return print_done(row, f"{row.role} {text_of(row.username)} is added", args.json)
 
 
@@ -109,6 +98,7 @@ def _passwd(args: argparse.Namespace) -> int:
 
 
 def _set(args: argparse.Namespace) -> int:
+    """Change a user; its logins end. --no-second-factor is for one who has lost the device with the codes."""
     is_changed = args.role is not None or args.description is not None
     if not is_changed and not args.no_second_factor:
         raise UsageError("nothing is to be changed: give --role, --description or --no-second-factor")
@@ -123,8 +113,8 @@ def _set(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        row = node.ask(proto.PEOPLE_USER_DELETE(proto.ManagementUserName(args.user_id)))
+    """Delete a user; its logins end."""
+    row = answer_of(args, proto.PEOPLE_USER_DELETE(proto.ManagementUserName(args.user_id)))
     return print_done(row, f"{text_of(row.username)} is deleted", args.json)
 
 

@@ -4,8 +4,8 @@ import argparse
 import time
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows, text_of
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, print_list
+from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import people as proto
@@ -24,27 +24,13 @@ def add_parser(actions: Actions) -> None:
         "Those of api_key.bootstrap_file are listed too.",
         "heliograph ctl api_keys add exporter --role viewer",
     )
-    listing = add_command(group, "list", "list keys", "List keys, without secrets.", "heliograph ctl api_keys list")
-    listing.set_defaults(act=_list)
-    add = add_command(
-        group,
-        "add",
-        "add a key",
-        "Add a key, and print it with its secret.",
-        "heliograph ctl api_keys add exporter --role viewer --for 90d",
-    )
-    add.set_defaults(act=_add)
-    change = add_command(
-        group,
-        "set",
-        "change a key",
-        "Change a key; its secret stays.",
-        "heliograph ctl api_keys set exporter --disable",
-    )
+    add_command(group, _list, "list", "list keys")
+    add = add_command(group, _add, "add", "add a key", "heliograph ctl api_keys add exporter --role viewer --for 90d")
+    change = add_command(group, _set, "set", "change a key", "heliograph ctl api_keys set exporter --disable")
     switch = change.add_mutually_exclusive_group()
     switch.add_argument("--enable", action="store_true", default=None, help="have it count")
     switch.add_argument("--disable", dest="enable", action="store_false", help="have it refused")
-    change.set_defaults(act=_set, enable=None)
+    change.set_defaults(enable=None)
     for parser in (add, change):
         parser.add_argument("name", metavar="NAME", help="a letter, then letters, digits, hyphens and underscores")
         parser.add_argument("--description", metavar="TEXT", help="what it is for")
@@ -53,14 +39,12 @@ def add_parser(actions: Actions) -> None:
         )
     add.add_argument("--role", choices=_ROLES, default="administrator", help="what it may do; default: administrator")
     change.add_argument("--role", choices=_ROLES, help="what it may do")
-    delete = add_command(
-        group, "del", "delete a key", "Delete a key.", "heliograph ctl api_keys del exporter", alias="delete"
-    )
+    delete = add_command(group, _delete, "del", "delete a key", "heliograph ctl api_keys del exporter", alias="delete")
     delete.add_argument("name", metavar="NAME", help="the key")
-    delete.set_defaults(act=_delete)
 
 
 def _list(args: argparse.Namespace) -> int:
+    """List keys, without secrets."""
     columns = (
         "name",
         "api_key",
@@ -69,12 +53,11 @@ def _list(args: argparse.Namespace) -> int:
         TableColumn("expires", lambda row: time_of(row.expires * _SECOND_US) if row.expires else "never"),
         "description",
     )
-    with asked(args) as node:
-        print_rows(node.rows(proto.PEOPLE_KEYS()), columns, args.json)
-    return 0
+    return print_list(args, proto.PEOPLE_KEYS(), columns)
 
 
 def _add(args: argparse.Namespace) -> int:
+    """Add a key, and print it with its secret."""
     from heliograph.access.people.api_keys import api_key_of, new_secret, secret_hash_of
 
     secret = new_secret()
@@ -86,8 +69,7 @@ def _add(args: argparse.Namespace) -> int:
         args.description or "",
         expires=_expires(args.for_s) or None,
     )
-    with asked(args) as node:
-        row = node.ask(proto.PEOPLE_KEY_ADD(wanted))
+    row = answer_of(args, proto.PEOPLE_KEY_ADD(wanted))
     if args.json:
         print_json({"key": row, "secret": secret})
         return 0
@@ -97,17 +79,17 @@ def _add(args: argparse.Namespace) -> int:
 
 
 def _set(args: argparse.Namespace) -> int:
+    """Change a key; its secret stays."""
     if args.role is args.description is args.enable is args.for_s is None:
         raise UsageError("nothing is to be changed: give --role, --description, --for, --enable or --disable")
     wanted = proto.ApiKeyChange(args.name, args.role, args.description, args.enable, _expires(args.for_s))
-    with asked(args) as node:
-        row = node.ask(proto.PEOPLE_KEY_SET(wanted))
+    row = answer_of(args, proto.PEOPLE_KEY_SET(wanted))
     return print_done(row, f"{text_of(row.name)} is changed; it is {_state(row)}", args.json)
 
 
 def _delete(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        row = node.ask(proto.PEOPLE_KEY_DELETE(proto.ApiKeyName(args.name)))
+    """Delete a key."""
+    row = answer_of(args, proto.PEOPLE_KEY_DELETE(proto.ApiKeyName(args.name)))
     return print_done(row, f"{text_of(row.name)} is deleted", args.json)
 
 

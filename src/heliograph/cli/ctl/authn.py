@@ -5,7 +5,7 @@ import sys
 from functools import partial
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import authn as proto
@@ -43,26 +43,15 @@ def add_parser(actions: Actions) -> None:
 
 
 def _add_showing(group: Actions) -> None:
-    listing = add_command(
-        group, "list", "list them", "List all authenticators in their order, with counts.", "heliograph ctl authn list"
-    )
-    listing.set_defaults(act=_list)
-    show = add_command(
-        group,
-        "show",
-        "print the settings of one",
-        "Print the settings of an authenticator, with stars for secrets; `update` takes them back.",
-        "heliograph ctl authn show jwt",
-    )
-    show.set_defaults(act=_show)
+    add_command(group, _list, "list", "list them")
+    show = add_command(group, _show, "show", "print the settings of one", "heliograph ctl authn show jwt")
     status = add_command(
         group,
+        _status,
         "status",
         "print how one is",
-        "Print the state and the counts of an authenticator.",
         "heliograph ctl authn status password_based:http --listener tcp:default",
     )
-    status.set_defaults(act=_status)
     for parser in (show, status):
         _add_id(parser)
 
@@ -70,22 +59,23 @@ def _add_showing(group: Actions) -> None:
 def _add_changing(group: Actions) -> None:
     add = add_command(
         group,
+        _add,
         "add",
         "add one at the end of the chain",
-        "Add an authenticator at the end of the chain.",
         _EXAMPLE,
         "heliograph ctl authn add - < http.hocon",
+        description="Add an authenticator at the end of the chain.",
     )
-    add.set_defaults(act=_add, id="")
+    add.set_defaults(id="")
     update = add_command(
         group,
+        _add,
         "update",
         "change the settings of one",
-        "Replace the settings of an authenticator. ****** keeps a secret as it is.",
         "heliograph ctl authn update jwt '{ mechanism = jwt, secret = \"******\", from = username }'",
+        description="Replace the settings of an authenticator. ****** keeps a secret as it is.",
     )
     _add_id(update)
-    update.set_defaults(act=_add)
     for parser in (add, update):
         parser.add_argument("settings", metavar="SETTINGS", help="as in a file (HOCON), or - for standard input")
     for name, summary, description in (
@@ -97,29 +87,26 @@ def _add_changing(group: Actions) -> None:
         ("enable", "enable one", "Enable an authenticator."),
         ("disable", "disable one", "Disable an authenticator; its settings and users stay."),
     ):
-        one = add_command(group, name, summary, description, f"heliograph ctl authn {name} jwt")
+        one = add_command(group, _change, name, summary, f"heliograph ctl authn {name} jwt", description=description)
         _add_id(one)
-        one.set_defaults(act=_change)
     move = add_command(
         group,
+        _move,
         "move",
         "give one another place",
-        "Give an authenticator another place in its chain.",
         "heliograph ctl authn move jwt front",
         "heliograph ctl authn move jwt before:password_based:mysql",
     )
     _add_id(move)
     move.add_argument("position", metavar="PLACE", help="front, rear, before:ID or after:ID")
-    move.set_defaults(act=_move)
     order = add_command(
         group,
+        _order,
         "order",
         "bring all into another order",
-        "Bring all authenticators of a chain into another order.",
         "heliograph ctl authn order jwt password_based:built_in_database",
     )
     order.add_argument("ids", metavar="ID", nargs="+", help="all of them")
-    order.set_defaults(act=_order)
     for parser in (add, order):
         _add_listener(parser)
 
@@ -136,14 +123,13 @@ def _add_listener(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        print_rows(node.rows(proto.AUTHN_LIST()), _COLUMNS, args.json)
-    return 0
+    """List all authenticators in their order, with counts."""
+    return print_list(args, proto.AUTHN_LIST(), _COLUMNS)
 
 
 def _show(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        shown = node.ask(proto.AUTHN_SHOW(proto.AuthnName(args.id, args.listener)))
+    """Print the settings of an authenticator, with stars for secrets; `update` takes them back."""
+    shown = answer_of(args, proto.AUTHN_SHOW(proto.AuthnName(args.id, args.listener)))
     if args.json:
         print_json(shown)
     else:
@@ -152,8 +138,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        row = node.ask(proto.AUTHN_STATUS(proto.AuthnName(args.id, args.listener)))
+    """Print the state and the counts of an authenticator."""
+    row = answer_of(args, proto.AUTHN_STATUS(proto.AuthnName(args.id, args.listener)))
     print_rows([row], _COLUMNS, args.json)
     return 0
 
@@ -168,29 +154,27 @@ _CHANGES = {
 def _add(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.settings == "-" else args.settings
     ask = proto.AUTHN_UPDATE if args.id else proto.AUTHN_ADD
-    with asked(args) as node:
-        changed = node.ask(ask(proto.AuthnSettings(text, args.listener, args.id)))
+    changed = answer_of(args, ask(proto.AuthnSettings(text, args.listener, args.id)))
     return _done(changed, args)
 
 
 def _change(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        name = proto.AuthnName(args.id, args.listener)
-        changed = node.ask(_CHANGES[args.authn_command](name))
+    name = proto.AuthnName(args.id, args.listener)
+    changed = answer_of(args, _CHANGES[args.authn_command](name))
     return _done(changed, args)
 
 
 def _move(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        moved = proto.AuthnMove(args.id, args.position, args.listener)
-        changed = node.ask(proto.AUTHN_MOVE(moved))
+    """Give an authenticator another place in its chain."""
+    moved = proto.AuthnMove(args.id, args.position, args.listener)
+    changed = answer_of(args, proto.AUTHN_MOVE(moved))
     return _done(changed, args)
 
 
 def _order(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        wanted = proto.AuthnOrder(tuple(args.ids), args.listener)
-        changed = node.ask(proto.AUTHN_ORDER(wanted))
+    """Bring all authenticators of a chain into another order."""
+    wanted = proto.AuthnOrder(tuple(args.ids), args.listener)
+    changed = answer_of(args, proto.AUTHN_ORDER(wanted))
     return _done(changed, args)
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_done, print_facts, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import authorization as proto
@@ -41,12 +41,9 @@ def add_parser(actions: Actions) -> None:
 def _add_explain(group: Actions) -> None:
     explain = add_command(
         group,
+        _explain,
         "explain",
         "may this client do that, and which rule says so",
-        "Say whether a client may publish to a topic or subscribe to a filter, which source and rule decide it, and "
-        "what every earlier source said. The client is one that is connected; with --username, --peerhost "
-        "and their like (or --described) it is a described one, which need not exist. Nothing is published, counted or "
-        "remembered.",
         "heliograph ctl authz explain sensor-17 publish weather/17/temp --qos 1",
         "heliograph ctl authz explain new-phone subscribe 'home/alice/#' --username alice --peerhost 10.0.0.7",
     )
@@ -66,45 +63,31 @@ def _add_explain(group: Actions) -> None:
         "--attr", dest="client_attrs", metavar="NAME=VALUE", action="append", default=[], help="a client attribute"
     )
     who.add_argument("--superuser", dest="is_superuser", action="store_true", help="a superuser")
-    explain.set_defaults(act=_explain)
 
 
 def _add_showing(group: Actions) -> None:
-    sources = add_command(
-        group,
-        "sources",
-        "list the sources in their order",
-        "List the sources in the order in which they are asked, whether they work, and what they counted.",
-        "heliograph ctl authz sources",
-        alias="list",
-    )
-    sources.set_defaults(act=_sources)
-    status = add_command(
-        group,
-        "status",
-        "show what holds for all clients",
-        "Show the default decision, whether clients are checked at all, and the cache of backends' answers.",
-        "heliograph ctl authz status",
-    )
-    status.set_defaults(act=_status)
+    add_command(group, _sources, "sources", "list the sources in their order", alias="list")
+    add_command(group, _status, "status", "show what holds for all clients")
 
 
 def _add_changing(group: Actions) -> None:
     add = add_command(
         group,
+        _change,
         "add",
         "add a source",
-        f"Add a source, before all others unless --at says otherwise. {_CHANGE}",
         "heliograph ctl authz add 'type = built_in_database'",
         "heliograph ctl authz add 'type = file, path = \"/etc/heliograph/acl.conf\"' --at rear",
+        description=f"Add a source, before all others unless --at says otherwise. {_CHANGE}",
     )
     add.add_argument("--at", dest="position", metavar="PLACE", default="front", help=f"{_PLACES} (default: front)")
     update = add_command(
         group,
+        _change,
         "update",
         "give a source other settings",
-        f"Give the source of that type these settings and no others; ****** keeps a secret. {_CHANGE}",
         "heliograph ctl authz update 'type = file, path = \"/etc/heliograph/acl-2.conf\"'",
+        description=f"Give the source of that type these settings and no others; ****** keeps a secret. {_CHANGE}",
     )
     for parser in (add, update):
         parser.add_argument("settings", metavar="SETTINGS", help=_SETTINGS)
@@ -114,56 +97,57 @@ def _add_changing(group: Actions) -> None:
         ("disable", "skip a source"),
     ):
         one = add_command(
-            group, name, summary, f"{summary[0].upper()}{summary[1:]}. {_CHANGE}", f"heliograph ctl authz {name} file"
+            group,
+            _change,
+            name,
+            summary,
+            f"heliograph ctl authz {name} file",
+            description=f"{summary[0].upper()}{summary[1:]}. {_CHANGE}",
         )
         one.add_argument("type", metavar="TYPE", help="the source, as mysql")
-        one.set_defaults(act=_change, verb=name)
     move = add_command(
         group,
+        _change,
         "move",
         "ask a source earlier or later",
-        f"Put a source at another place of the order. {_CHANGE}",
         "heliograph ctl authz move file rear",
         "heliograph ctl authz move file before:mysql",
+        description=f"Put a source at another place of the order. {_CHANGE}",
     )
     move.add_argument("type", metavar="TYPE", help="the source")
     move.add_argument("position", metavar="PLACE", help=_PLACES)
     order = add_command(
         group,
+        _change,
         "order",
         "put all sources in an order",
-        f"Put all sources in an order. {_CHANGE}",
         "heliograph ctl authz order built_in_database file",
+        description=f"Put all sources in an order. {_CHANGE}",
     )
     order.add_argument("types", metavar="TYPE", nargs="+", help="all sources")
-    for parser, verb in ((add, "add"), (update, "update"), (move, "move"), (order, "order")):
-        parser.set_defaults(act=_change, verb=verb)
 
 
 def _add_caches(group: Actions) -> None:
     clean = add_command(
         group,
+        _clean,
         "cache-clean",
         "forget decisions that are remembered",
-        "Forget the decisions and rules that are remembered, of one client or of all; without CLIENT also the "
-        "answers of backends that the node keeps.",
         "heliograph ctl authz cache-clean",
         "heliograph ctl authz cache-clean sensor-17",
     )
     clean.add_argument("clientid", metavar="CLIENT", nargs="?", default="", help="a client that is connected (all)")
-    clean.set_defaults(act=_clean)
     recheck = add_command(
-        group,
-        "recheck",
-        "check the subscriptions of a client now",
-        "Forget what is remembered of a client, and end the subscriptions that it may not have any more.",
-        "heliograph ctl authz recheck sensor-17",
+        group, _recheck, "recheck", "check the subscriptions of a client now", "heliograph ctl authz recheck sensor-17"
     )
     recheck.add_argument("clientid", metavar="CLIENT", help="a client that is connected")
-    recheck.set_defaults(act=_recheck)
 
 
 def _explain(args: argparse.Namespace) -> int:
+    """Say whether a client may publish to a topic or subscribe to a filter, which source and rule decide it, and what
+    every earlier source said. The client is one that is connected; with --username, --peerhost and their like (or
+    --described) it is a described one, which need not exist. Nothing is published, counted or remembered.
+    """
     with asked(args) as node:
         found = node.ask(proto.AUTHZ_EXPLAIN(_wanted(args)))
     if args.json:
@@ -232,19 +216,17 @@ def _decided(step: proto.ExplainedStep) -> str:
 
 
 def _sources(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        rows = node.rows(proto.AUTHZ_SOURCES())
-        columns = (
-            *("type", "state", "total", "allow", "deny", "nomatch", "ignore", "error"),
-            TableColumn("mean ms", lambda row: None if row.mean_s is None else round(row.mean_s * 1000, 3)),
-        )
-        print_rows(rows, columns, args.json)
-    return 0
+    """List the sources in the order in which they are asked, whether they work, and what they counted."""
+    columns = (
+        *("type", "state", "total", "allow", "deny", "nomatch", "ignore", "error"),
+        TableColumn("mean ms", lambda row: None if row.mean_s is None else round(row.mean_s * 1000, 3)),
+    )
+    return print_list(args, proto.AUTHZ_SOURCES(), columns)
 
 
 def _status(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        status = node.ask(proto.AUTHZ_STATUS())
+    """Show the default decision, whether clients are checked at all, and the cache of backends' answers."""
+    status = answer_of(args, proto.AUTHZ_STATUS())
     if args.json:
         print_json(status)
         return 0
@@ -261,16 +243,16 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _change(args: argparse.Namespace) -> int:
-    text = _text(args.settings) if args.verb in ("add", "update") else ""
+    verb: str = args.authz_command
+    text = _text(args.settings) if verb in ("add", "update") else ""
     wanted = proto.SourceChange(
-        args.verb,
+        verb,
         getattr(args, "type", ""),
         text,
         getattr(args, "position", "front"),
         tuple(getattr(args, "types", ())),
     )
-    with asked(args) as node:
-        done = node.ask(proto.AUTHZ_CHANGE(wanted))
+    done = answer_of(args, proto.AUTHZ_CHANGE(wanted))
     for part, why in done.failed.items():
         print(f"the part {part} did not take it: {why}; see the log", file=sys.stderr)
     message = f"sources in their order: {', '.join(done.types) or 'none'} (revision {done.revision})"
@@ -290,8 +272,10 @@ def _text(settings: str) -> str:
 
 
 def _clean(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        done = node.ask(proto.AUTHZ_CACHE_CLEAN(proto.CacheCleaning(args.clientid)))
+    """Forget the decisions and rules that are remembered, of one client or of all; without CLIENT also the answers of
+    backends that the node keeps.
+    """
+    done = answer_of(args, proto.AUTHZ_CACHE_CLEAN(proto.CacheCleaning(args.clientid)))
     if args.clientid:
         text = f"what was remembered of {text_of(done.clientid)} is forgotten"
     else:
@@ -300,7 +284,7 @@ def _clean(args: argparse.Namespace) -> int:
 
 
 def _recheck(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        done = node.ask(proto.AUTHZ_RECHECK(proto.ClientName(args.clientid)))
+    """Forget what is remembered of a client, and end the subscriptions that it may not have any more."""
+    done = answer_of(args, proto.AUTHZ_RECHECK(proto.ClientName(args.clientid)))
     ended = ", ".join(map(text_of, done.removed))
     return print_done(done, f"these subscriptions ended: {ended}" if ended else "all subscriptions stay", args.json)

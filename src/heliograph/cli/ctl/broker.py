@@ -13,19 +13,16 @@ _WHAT = ("info", "stats", "metrics")
 def add_parser(actions: Actions) -> None:
     """Add `broker`."""
     parser = add_command(
-        actions,
-        "broker",
-        "show the numbers of the node",
-        "Show what the node is; with `stats` how many of a thing there are now, with `metrics` what it has counted "
-        "since its start. docs/metrics.md says what each number is.",
-        "heliograph ctl broker metrics --nonzero",
+        actions, _broker, "broker", "show the numbers of the node", "heliograph ctl broker metrics --nonzero"
     )
     parser.add_argument("what", nargs="?", choices=_WHAT, default="info", help="default: info")
     parser.add_argument("--nonzero", action="store_true", help="leave out numbers that are 0")
-    parser.set_defaults(act=_broker)
 
 
 def _broker(args: argparse.Namespace) -> int:
+    """Show what the node is; with `stats` how many of a thing there are now, with `metrics` what it has counted since
+    its start. docs/metrics.md says what each number is.
+    """
     with asked(args) as node:
         if args.what == "info":
             print_facts(node.ask(BROKER_INFO()), args.json)

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import print_facts, print_json, print_rows, text_of
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked
+from heliograph.cli.ctl.printing import print_done, print_facts, print_json, print_rows, text_of
 from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
@@ -28,31 +28,21 @@ def add_parser(actions: Actions) -> None:
     )
     _add_list(group)
     show = add_command(
-        group,
-        "show",
-        "show everything that is known of a client",
-        "Show everything that is known of a client. A session that is on the disk only is read for it.",
-        "heliograph ctl clients show sensor-17",
+        group, _show, "show", "show everything that is known of a client", "heliograph ctl clients show sensor-17"
     )
     kick = add_command(
-        group,
-        "kick",
-        "end a client's connection and session",
-        "End the connection and the session of a client, whether it is connected or away. Its will is published; a "
-        "client of MQTT 5 is sent DISCONNECT 0x98. It may come back at once, unless it is banned.",
-        "heliograph ctl clients kick sensor-17",
+        group, _kick, "kick", "end a client's connection and session", "heliograph ctl clients kick sensor-17"
     )
-    for parser, act in ((show, _show), (kick, _kick)):
+    for parser in (show, kick):
         parser.add_argument("clientid", metavar="ID", help="the client id, as `clients list` shows it")
-        parser.set_defaults(act=act)
 
 
 def _add_list(group: Actions) -> None:
     parser = add_command(
         group,
+        _list,
         "list",
         "list clients",
-        "List clients that have a session, connected or away, the newest first. Filters may be combined.",
         "heliograph ctl clients list --clientid-like sensor --away",
         "heliograph ctl clients list --min-queue 100 --sort mqueue_len --limit 20",
     )
@@ -70,10 +60,10 @@ def _add_list(group: Actions) -> None:
         "--min-dropped", metavar="N", type=int, default=0, help="for which at least N messages were dropped"
     )
     add_table_options(parser, _LISTED)
-    parser.set_defaults(act=_list)
 
 
 def _list(args: argparse.Namespace) -> int:
+    """List clients that have a session, connected or away, the newest first. Filters may be combined."""
     columns = table_columns(args, _LISTED)
     for name in ("min_queue", "min_dropped"):
         if getattr(args, name) < 0:
@@ -99,8 +89,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        found = node.ask(proto.CLIENTS_SHOW(proto.ClientId(args.clientid)))
+    """Show everything that is known of a client. A session that is on the disk only is read for it."""
+    found = answer_of(args, proto.CLIENTS_SHOW(proto.ClientId(args.clientid)))
     facts = {name: column.of(found.client) for name, column in _DETAILS.items()}
     facts |= {name: value for name, value in msgspec.structs.asdict(found).items() if name != "client"}
     if args.json:
@@ -120,11 +110,9 @@ def _plain(row: proto.ClientRow) -> dict[str, object]:
 
 
 def _kick(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        kicked = node.ask(proto.CLIENTS_KICK(proto.ClientId(args.clientid)))
-    if args.json:
-        print_json(kicked)
-    else:
-        what = "connection and session have" if kicked.was_connected else "session has"
-        print(f"client {text_of(args.clientid)} is kicked: its {what} ended")
-    return 0
+    """End the connection and the session of a client, whether it is connected or away. Its will is published; a client
+    of MQTT 5 is sent DISCONNECT 0x98. It may come back at once, unless it is banned.
+    """
+    kicked = answer_of(args, proto.CLIENTS_KICK(proto.ClientId(args.clientid)))
+    what = "connection and session have" if kicked.was_connected else "session has"
+    return print_done(kicked, f"client {text_of(args.clientid)} is kicked: its {what} ended", args.json)

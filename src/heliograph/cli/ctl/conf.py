@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
@@ -35,45 +35,39 @@ def add_parser(actions: Actions) -> None:
 
 def _add_showing(within: Actions) -> None:
     show = add_command(
-        within,
-        "show",
-        "print what holds, defaults included",
-        "Print each setting and its value, with stars for secrets; --origins adds the layer and line that set it.",
-        "heliograph ctl conf show mqtt --origins",
+        within, _show, "show", "print what holds, defaults included", "heliograph ctl conf show mqtt --origins"
     )
     show.add_argument("path", metavar="PATH", nargs="?", default="", help="a setting or a group, such as mqtt (all)")
     show.add_argument("--origins", action="store_true", help="tell what set each value")
-    show.set_defaults(act=_show)
-    keys = add_command(
-        within, "show_keys", "list the roots", "List the roots of the configuration.", "heliograph ctl conf show_keys"
-    )
-    keys.set_defaults(act=_keys)
+    add_command(within, _keys, "show_keys", "list the roots")
 
 
 def _add_changing(within: Actions) -> None:
     set_ = add_command(
         within,
+        _change,
         "set",
         "set single values",
-        f"Set values; PATH=null unsets one, so that the layers below count. {_CHANGE}",
         "heliograph ctl conf set mqtt.max_inflight=64 log.console.level=debug",
+        description=f"Set values; PATH=null unsets one, so that the layers below count. {_CHANGE}",
     )
     set_.add_argument(
         "values", metavar="PATH=VALUE", nargs="+", help="a setting, and its value as a file would have it"
     )
     load = add_command(
         within,
+        _change,
         "load",
         "change what a file says",
-        f"Merge a HOCON file into what was changed before. {_CHANGE}",
         "heliograph ctl conf load changes.hocon --replace --comment 'new listeners'",
+        description=f"Merge a HOCON file into what was changed before. {_CHANGE}",
     )
     _add_file(load, "file")
     plan = add_command(
         within,
+        _plan,
         "plan",
         "print what a change would do",
-        "Print what a change would do: old and new values, how each setting changes, what hides it. Nothing changes.",
         "heliograph ctl conf plan mqtt.max_inflight=64",
         "heliograph ctl conf plan --load changes.hocon",
     )
@@ -82,55 +76,27 @@ def _add_changing(within: Actions) -> None:
     for one in (set_, load):
         one.add_argument("--force", action="store_true", help="also write what a higher layer hides")
         _add_terms(one)
-    set_.set_defaults(act=_change, file=None, replace=False)
-    load.set_defaults(act=_change, values=[])
-    plan.set_defaults(act=_plan, revision=-1, confirm=0.0, comment="", force=False)
-    for name, summary, act in (
-        ("reload", "read all files again, certificates too, and apply what differs", _reload),
-        ("confirm", "have a change stay that was made with --confirm", _confirm),
-    ):
-        one = add_command(within, name, summary, f"{summary[0].upper()}{summary[1:]}.", f"heliograph ctl conf {name}")
-        one.set_defaults(act=act)
+    set_.set_defaults(file=None, replace=False)
+    load.set_defaults(values=[])
+    plan.set_defaults(revision=-1, confirm=0.0, comment="", force=False)
+    add_command(within, _reload, "reload", "read all files again, certificates too, and apply what differs")
+    add_command(within, _confirm, "confirm", "have a change stay that was made with --confirm")
 
 
 def _add_revisions(within: Actions) -> None:
-    revisions = add_command(
-        within,
-        "revisions",
-        "list the changes that were made",
-        "List the revisions that are kept, the newest last.",
-        "heliograph ctl conf revisions",
-    )
-    revisions.set_defaults(act=_revisions)
+    add_command(within, _revisions, "revisions", "list the changes that were made")
     show = add_command(
-        within,
-        "show-revision",
-        "print a revision",
-        "Print the text of a revision, with stars for secrets.",
-        "heliograph ctl conf show-revision 3",
+        within, _show_revision, "show-revision", "print a revision", "heliograph ctl conf show-revision 3"
     )
     show.add_argument("number", metavar="N", type=int, help="its number")
-    show.set_defaults(act=_show_revision)
     diff = add_command(
-        within,
-        "diff",
-        "print what differs between two revisions",
-        "Print each setting that two revisions do not have alike.",
-        "heliograph ctl conf diff 3 5",
+        within, _diff, "diff", "print what differs between two revisions", "heliograph ctl conf diff 3 5"
     )
     diff.add_argument("old", metavar="OLD", type=int, help="a revision")
     diff.add_argument("new", metavar="NEW", type=int, help="another one")
-    diff.set_defaults(act=_diff)
-    rollback = add_command(
-        within,
-        "rollback",
-        "go back to a revision",
-        "Apply an earlier revision again, as a new one. Secrets stay as they are; 0 is before all changes.",
-        "heliograph ctl conf rollback 3",
-    )
+    rollback = add_command(within, _rollback, "rollback", "go back to a revision", "heliograph ctl conf rollback 3")
     rollback.add_argument("number", metavar="N", type=int, help="the revision")
     _add_terms(rollback)
-    rollback.set_defaults(act=_rollback)
 
 
 def _add_file(parser: argparse.ArgumentParser, name: str) -> None:
@@ -154,6 +120,7 @@ def _add_terms(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(args: argparse.Namespace) -> int:
+    """Print each setting and its value, with stars for secrets; --origins adds the layer and line that set it."""
     with asked(args) as node:
         for one in node.rows(proto.CONF_SHOW(proto.ConfShowArgs(args.path))):
             if args.json:
@@ -164,9 +131,8 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _keys(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        print_rows(node.rows(proto.CONF_KEYS()), ("name", "description"), args.json)
-    return 0
+    """List the roots of the configuration."""
+    return print_list(args, proto.CONF_KEYS(), ("name", "description"))
 
 
 def _change(args: argparse.Namespace) -> int:
@@ -175,6 +141,7 @@ def _change(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
+    """Print what a change would do: old and new values, how each setting changes, what hides it. Nothing changes."""
     args.file = args.load
     if not args.values and args.file is None:
         raise UsageError("name PATH=VALUE, or a file with --load FILE")
@@ -184,14 +151,14 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _reload(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        same = "no setting differs; files that settings name, such as certificates and rules, were read again"
-        return _print_outcome(node.ask(proto.CONF_RELOAD()), args.json, same=same)
+    """Read all files again, certificates too, and apply what differs."""
+    same = "no setting differs; files that settings name, such as certificates and rules, were read again"
+    return _print_outcome(answer_of(args, proto.CONF_RELOAD()), args.json, same=same)
 
 
 def _confirm(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        outcome = node.ask(proto.CONF_CONFIRM())
+    """Have a change stay that was made with --confirm."""
+    outcome = answer_of(args, proto.CONF_CONFIRM())
     if args.json:
         return _print_outcome(outcome, as_json=True)
     print(f"revision {outcome.revision} stays")
@@ -199,21 +166,20 @@ def _confirm(args: argparse.Namespace) -> int:
 
 
 def _rollback(args: argparse.Namespace) -> int:
+    """Apply an earlier revision again, as a new one. Secrets stay as they are; 0 is before all changes."""
     given = proto.ConfRollbackArgs(args.number, args.revision, args.confirm, args.comment)
-    with asked(args) as node:
-        return _print_outcome(node.ask(proto.CONF_ROLLBACK(given)), args.json)
+    return _print_outcome(answer_of(args, proto.CONF_ROLLBACK(given)), args.json)
 
 
 def _revisions(args: argparse.Namespace) -> int:
+    """List the revisions that are kept, the newest last."""
     columns = ("number", TableColumn("time", lambda one: _time(one.time)), "who", "origin", "comment")
-    with asked(args) as node:
-        print_rows(node.rows(proto.CONF_REVISIONS()), columns, args.json)
-    return 0
+    return print_list(args, proto.CONF_REVISIONS(), columns)
 
 
 def _show_revision(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        found = node.ask(proto.CONF_REVISION(proto.ConfRevisionArgs(args.number)))
+    """Print the text of a revision, with stars for secrets."""
+    found = answer_of(args, proto.CONF_REVISION(proto.ConfRevisionArgs(args.number)))
     if args.json:
         print_json(found)
         return 0
@@ -224,10 +190,8 @@ def _show_revision(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        rows = node.rows(proto.CONF_DIFF(proto.ConfDiffArgs(args.old, args.new)))
-        print_rows(rows, ("path", "old", "new"), args.json)
-    return 0
+    """Print each setting that two revisions do not have alike."""
+    return print_list(args, proto.CONF_DIFF(proto.ConfDiffArgs(args.old, args.new)), ("path", "old", "new"))
 
 
 def _change_of(args: argparse.Namespace) -> proto.ConfChangeArgs:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked, data_dir
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, data_dir
 from heliograph.cli.ctl.printing import print_done
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1.node import NODE_STATUS
@@ -42,26 +42,22 @@ def add_parser(actions: Actions) -> None:
     )
     export = add_command(
         group,
+        _export,
         "export",
         "make an archive",
-        "Make an archive in `backup` in the data directory. It has secrets and hashes of passwords: give a passphrase "
-        "to encrypt it, or keep it where no one else can read it.",
         "heliograph ctl data export --table-sets banned,builtin_authn --dir /var/backups",
     )
     export.add_argument("--root-keys", metavar="A,B", help="roots of the configuration (default: all)")
     export.add_argument("--table-sets", metavar="X,Y", help="tables (default: all)")
     export.add_argument("--dir", metavar="DIR", type=Path, help="put the archive there instead")
-    export.set_defaults(act=_export)
     take = add_command(
         group,
+        _import,
         "import",
         "take an archive",
-        "Merge the configuration of an archive into the one that holds, and have its rows replace those of the same "
-        "key. Where the configuration is refused, nothing is taken.",
         "heliograph ctl data import emqx-export-2026-01-31-12-00-00.000.tar.gz",
     )
     take.add_argument("file", metavar="FILE", type=Path, help="the archive")
-    take.set_defaults(act=_import)
     for one in (export, take):
         one.add_argument(
             "--passphrase-file", metavar="FILE", type=Path, help="a file whose first line encrypts the archive"
@@ -69,6 +65,9 @@ def add_parser(actions: Actions) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
+    """Make an archive in `backup` in the data directory. It has secrets and hashes of passwords: give a passphrase to
+    encrypt it, or keep it where no one else can read it.
+    """
     from heliograph.management.backups.backups import Backups
 
     roots, tables = _names(args.root_keys), _names(args.table_sets)
@@ -87,6 +86,9 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
+    """Merge the configuration of an archive into the one that holds, and have its rows replace those of the same key.
+    Where the configuration is refused, nothing is taken.
+    """
     from heliograph.management.backups.backups import Backups
 
     if not args.file.is_file():
@@ -111,8 +113,7 @@ def _done(args: argparse.Namespace, do: "Callable[..., Awaitable[Result]]") -> R
     from heliograph.management.backups.backups import Backups
     from heliograph.management.backups.errors import BackupError
 
-    with asked(args) as node:
-        name = node.ask(NODE_STATUS()).name
+    name = answer_of(args, NODE_STATUS()).name
     directory = data_dir(args)
 
     async def run() -> Result:

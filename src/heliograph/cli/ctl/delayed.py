@@ -1,13 +1,12 @@
 """`ctl delayed`: the messages that a node publishes later."""
 
 import argparse
-from itertools import islice
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of
 from heliograph.cli.ctl.payloads import print_message
-from heliograph.cli.ctl.printing import print_done, print_json, print_rows
-from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
+from heliograph.cli.ctl.printing import print_done, print_json
+from heliograph.cli.ctl.tables import add_table_options, listed_columns, print_table
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import delayed as proto
 
@@ -23,36 +22,18 @@ def add_parser(actions: Actions) -> None:
         "Messages that were published to `$delayed/SECONDS/TOPIC`, and wait for their time.",
         "heliograph ctl delayed list",
     )
-    add_command(
-        group,
-        "info",
-        "say how many are held",
-        "Say how many are held, and what they take.",
-        "heliograph ctl delayed info",
-    ).set_defaults(act=_info)
-    listing = add_command(
-        group, "list", "list them", "List them in the order in which they came.", "heliograph ctl delayed list"
-    )
+    add_command(group, _info, "info", "say how many are held")
+    listing = add_command(group, _list, "list", "list them")
     add_table_options(listing, _COLUMNS)
-    listing.set_defaults(act=_list)
-    show = add_command(
-        group, "show", "show one with its payload", "Show one with its payload.", "heliograph ctl delayed show 17"
-    )
-    delete = add_command(
-        group,
-        "delete",
-        "let one go",
-        "Let one go: it is not published, and a disk that keeps it forgets it.",
-        "heliograph ctl delayed delete 17",
-    )
-    for parser, act in ((show, _show), (delete, _delete)):
+    show = add_command(group, _show, "show", "show one with its payload", "heliograph ctl delayed show 17")
+    delete = add_command(group, _delete, "delete", "let one go", "heliograph ctl delayed delete 17")
+    for parser in (show, delete):
         parser.add_argument("id", type=int, metavar="ID", help="as `delayed list` shows it")
-        parser.set_defaults(act=act)
 
 
 def _info(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        info = node.ask(proto.DELAYED_INFO())
+    """Say how many are held, and what they take."""
+    info = answer_of(args, proto.DELAYED_INFO())
     if args.json:
         print_json(info)
         return 0
@@ -66,17 +47,13 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    columns = table_columns(args, _COLUMNS)
-    with asked(args) as node:
-        rows = node.rows(proto.DELAYED_LIST(proto.DelayedPage()))
-        found = sorted_rows(rows, args, _COLUMNS) if args.sort or not args.limit else islice(rows, args.limit)
-        print_rows(found, columns, args.json)
-    return 0
+    """List them in the order in which they came."""
+    return print_table(args, _COLUMNS, lambda limit: proto.DELAYED_LIST(proto.DelayedPage(limit=limit)))
 
 
 def _show(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        found = node.ask(proto.DELAYED_SHOW(proto.DelayedNumber(args.id)))
+    """Show one with its payload."""
+    found = answer_of(args, proto.DELAYED_SHOW(proto.DelayedNumber(args.id)))
     row = found.row
     facts = {
         "id": row.id,
@@ -93,6 +70,6 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        row = node.ask(proto.DELAYED_DELETE(proto.DelayedNumber(args.id)))
+    """Let one go: it is not published, and a disk that keeps it forgets it."""
+    row = answer_of(args, proto.DELAYED_DELETE(proto.DelayedNumber(args.id)))
     return print_done(row, f"message {row.id} to {row.topic!r} is not published any more", args.json)

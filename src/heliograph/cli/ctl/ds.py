@@ -42,17 +42,18 @@ def add_parser(actions: Actions) -> None:
     )
     info = add_command(
         group,
+        _info,
         "info",
         "show all databases, the storage reader, and the generations of one",
-        "Show every database with its state and size, the storage reader, and the generations of one database of "
-        "messages. Exit code 1: a database does not work.",
         "heliograph ctl ds info --database messages",
     )
     info.add_argument("--database", metavar="NAME", help=f"whose generations to show (default: {_MESSAGES})")
-    info.set_defaults(act=_info)
 
 
 def _info(args: argparse.Namespace) -> int:
+    """Show every database with its state and size, the storage reader, and the generations of one database of messages.
+    Exit code 1: a database does not work.
+    """
     with asked(args) as node:
         databases = list(node.rows(proto.DS_DATABASES()))
         reader = node.ask(proto.DS_READER())

@@ -2,17 +2,13 @@
 
 import argparse
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked, print_list
+from heliograph.cli.ctl.printing import TableColumn, print_done, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import listeners as proto
-from heliograph.control.proto_v1.conf import (
-    CONF_CHANGE,
-    CONF_SHOW,
-    ConfChangeArgs,
-    ConfShowArgs,
-)
+from heliograph.control.proto_v1.conf import CONF_CHANGE, CONF_SHOW, ConfChangeArgs, ConfShowArgs
 from heliograph.hocon.writing import key_text
+from heliograph.rpc.asks import Ask
 
 _COLUMNS = (
     TableColumn("listener", lambda row: row.id),
@@ -24,13 +20,6 @@ _COLUMNS = (
     TableColumn("refused", lambda row: row.counts["refused_connections"]),
     TableColumn("broken handshakes", lambda row: row.counts["handshake_failures"]),
 )
-_CHANGES = {
-    "start": proto.LISTENERS_START,
-    "stop": proto.LISTENERS_STOP,
-    "restart": proto.LISTENERS_RESTART,
-}
-_DONE = {"start": "accepts connections", "stop": "is stopped", "restart": "has been restarted"}
-_SAME = {"start": "accepted connections already", "stop": "was stopped already"}
 
 
 def add_parser(actions: Actions) -> None:
@@ -42,27 +31,14 @@ def add_parser(actions: Actions) -> None:
         "Where clients connect. What is done here holds until the node starts again; `ctl conf` changes settings.",
         "heliograph ctl listeners list",
     )
-    listing = add_command(
-        group,
-        "list",
-        "list them",
-        "List the listeners that are enabled, with their connections and what they refused.",
-        "heliograph ctl listeners list",
-    )
-    listing.set_defaults(act=_list)
-    _add_action(group, "start", "accept connections again", "Start a listener that was stopped.")
-    _add_action(
-        group,
-        "stop",
-        "stop accepting connections",
-        "Stop a listener and end its connections. It stays stopped until it, or the node, is started.",
-    )
-    _add_action(
-        group,
-        "restart",
-        "restart; its connections end",
-        "Restart a listener: its certificates are read again, and its connections end.",
-    )
+    add_command(group, _list, "list", "list them")
+    for act, name, summary in (
+        (_start, "start", "accept connections again"),
+        (_stop, "stop", "stop accepting connections"),
+        (_restart, "restart", "restart; its connections end"),
+    ):
+        parser = add_command(group, act, name, summary, f"heliograph ctl listeners {name} tcp:default")
+        parser.add_argument("id", metavar="KIND:NAME", help="as `listeners list` shows it")
     _add_enable(group)
     certs = add_group(
         actions,
@@ -71,7 +47,7 @@ def add_parser(actions: Actions) -> None:
         "Certificates and other files that settings name.",
         "heliograph ctl certs reload",
     )
-    _add_reload(certs, "reload", "heliograph ctl certs reload")
+    add_command(certs, _reload, "reload", "read certificates again")
     cache = add_group(
         actions,
         "pem_cache",
@@ -79,57 +55,52 @@ def add_parser(actions: Actions) -> None:
         "Certificates are read again.",
         "heliograph ctl pem_cache clean",
     )
-    clean = _add_reload(cache, "clean", "heliograph ctl pem_cache clean")
+    clean = add_command(cache, _reload, "clean", "read certificates again")
     clean.add_argument("what", nargs="?", choices=("all",), default="all", help="all of them, which is the default")
-
-
-def _add_action(group: Actions, name: str, summary: str, description: str) -> None:
-    parser = add_command(group, name, summary, description, f"heliograph ctl listeners {name} tcp:default")
-    parser.add_argument("id", metavar="KIND:NAME", help="as `listeners list` shows it")
-    parser.set_defaults(act=_change, what=name)
 
 
 def _add_enable(group: Actions) -> None:
     parser = add_command(
         group,
+        _enable,
         "enable",
         "have one come or leave, also after the next start",
-        "Set `listeners.KIND.NAME.enable`: a listener that is configured comes or leaves, now and at the next start.",
         "heliograph ctl listeners enable tcp:default false",
     )
     parser.add_argument("id", metavar="KIND:NAME", help="as tcp:default")
     parser.add_argument("value", choices=("true", "false"), help="true: it listens; false: it does not")
-    parser.set_defaults(act=_enable)
-
-
-def _add_reload(group: Actions, name: str, example: str) -> argparse.ArgumentParser:
-    parser = add_command(
-        group,
-        name,
-        "read certificates again",
-        "Read certificates, keys and other files that settings name again. They hold for connections that come from "
-        "then on; connections that stand are not touched. If one of them cannot be used, all stays as it was.",
-        example,
-    )
-    parser.set_defaults(act=_reload)
-    return parser
 
 
 def _list(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        print_rows(node.rows(proto.LISTENERS_LIST()), _COLUMNS, args.json)
-    return 0
+    """List the listeners that are enabled, with their connections and what they refused."""
+    return print_list(args, proto.LISTENERS_LIST(), _COLUMNS)
 
 
-def _change(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        changed = node.ask(_CHANGES[args.what](proto.ListenerName(args.id)))
-    return print_done(
-        changed, f"the listener {text_of(changed.id)} {(_DONE if changed.has_changed else _SAME)[args.what]}", args.json
-    )
+def _start(args: argparse.Namespace) -> int:
+    """Start a listener that was stopped."""
+    return _change(args, proto.LISTENERS_START, "accepts connections", "accepted connections already")
+
+
+def _stop(args: argparse.Namespace) -> int:
+    """Stop a listener and end its connections. It stays stopped until it, or the node, is started."""
+    return _change(args, proto.LISTENERS_STOP, "is stopped", "was stopped already")
+
+
+def _restart(args: argparse.Namespace) -> int:
+    """Restart a listener: its certificates are read again, and its connections end."""
+    return _change(args, proto.LISTENERS_RESTART, "has been restarted")
+
+
+def _change(
+    args: argparse.Namespace, ask: Ask[proto.ListenerName, proto.ListenerChanged], done: str, same: str = ""
+) -> int:
+    changed = answer_of(args, ask(proto.ListenerName(args.id)))
+    sentence = f"the listener {text_of(changed.id)} {done if changed.has_changed else same}"
+    return print_done(changed, sentence, args.json)
 
 
 def _enable(args: argparse.Namespace) -> int:
+    """Set `listeners.KIND.NAME.enable`: a listener that is configured comes or leaves, now and at the next start."""
     kind, colon, name = args.id.partition(":")
     if not colon or not kind or not name:
         raise UsageError(f"found {args.id!r}, expected KIND:NAME, such as tcp:default")
@@ -144,8 +115,10 @@ def _enable(args: argparse.Namespace) -> int:
 
 
 def _reload(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        read = node.ask(proto.CERTIFICATES_RELOAD())
+    """Read certificates, keys and other files that settings name again. They hold for connections that come from then
+    on; connections that stand are not touched. If one of them cannot be used, all stays as it was.
+    """
+    read = answer_of(args, proto.CERTIFICATES_RELOAD())
     return print_done(
         read, f"certificates were read again; listeners with TLS: {text_of(read.listeners or 'none')}", args.json
     )

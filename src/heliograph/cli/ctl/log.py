@@ -22,29 +22,23 @@ def add_parser(actions: Actions) -> None:
     )
     set_level = add_command(
         group,
+        _level,
         "set-level",
         "set the level",
-        "Set the level of the log: lines below it are not written.",
         "heliograph ctl log set-level debug",
+        description="Set the level of the log: lines below it are not written.",
     )
     set_level.add_argument("level", choices=_LEVELS, metavar="LEVEL", help=", ".join(_LEVELS))
-    primary = add_command(
-        group,
-        "primary-level",
-        "show the level, or set it",
-        "Show the level of the log, or set it.",
-        "heliograph ctl log primary-level",
-    )
+    primary = add_command(group, _level, "primary-level", "show the level, or set it")
     primary.add_argument("level", nargs="?", choices=_LEVELS, metavar="LEVEL", help="as of set-level")
     set_level.add_argument(
         "--save", action="store_true", help="also after the next start: set log.console.level and log.file.level"
     )
     primary.set_defaults(save=False)
-    for parser in (set_level, primary):
-        parser.set_defaults(act=_level)
 
 
 def _level(args: argparse.Namespace) -> int:
+    """Show the level of the log, or set it."""
     with asked(args) as node:
         if args.save:
             node.ask(CONF_CHANGE(ConfChangeArgs(values=_saved(args.level), comment="ctl log set-level")))

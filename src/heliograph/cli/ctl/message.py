@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked
 from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
@@ -37,10 +37,9 @@ def add_parser(actions: Actions) -> None:
     )
     explain = add_command(
         within,
+        _explain,
         "explain",
         "tell what became of a message, or list those that were recorded",
-        "With a message id, tell its way. Without, list the recorded messages, the newest first, with what became of "
-        "each. With an id and --client, also say why that client did not get it.",
         "heliograph ctl message explain 00065e0b1a2c3d4e0001000000070003",
         "heliograph ctl message explain 00065e0b1a2c3d4e0001000000070003 --client lamp-4",
         "heliograph ctl message explain --topic 'room/#' --since 10m",
@@ -53,14 +52,15 @@ def add_parser(actions: Actions) -> None:
     )
     explain.add_argument("--since", metavar="D", default="", help="list those of the last 30s, 10m or 2h")
     explain.add_argument("--limit", metavar="N", type=int, default=50, help="list so many at most (default: 50)")
-    explain.set_defaults(act=_explain)
 
 
 def _explain(args: argparse.Namespace) -> int:
+    """With a message id, tell its way. Without, list the recorded messages, the newest first, with what became of each.
+    With an id and --client, also say why that client did not get it.
+    """
     if not args.message_id:
         return _list(args)
-    with asked(args) as node:
-        way = node.ask(MESSAGE_WAYS_SHOW(WayWanted(args.message_id.lower(), args.client)))
+    way = answer_of(args, MESSAGE_WAYS_SHOW(WayWanted(args.message_id.lower(), args.client)))
     if args.json:
         print_json(way)
     else:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of
 from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import pipeline as proto
@@ -36,20 +36,20 @@ def add_parser(actions: Actions) -> None:
         "status`.",
         "heliograph ctl pipeline status",
     )
-    status = add_command(
+    add_command(
         group,
+        _status,
         "status",
         "show its driver and queries, and how far they are behind",
-        "Show the driver, the queries, and how many messages each has yet to read. Exit code 1: the driver does not "
-        "run.",
         "heliograph ctl pipeline status --json",
     )
-    status.set_defaults(act=_status)
 
 
 def _status(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        status = node.ask(proto.PIPELINE_STATUS())
+    """Show the driver, the queries, and how many messages each has yet to read. Exit code 1: the driver does not
+    run.
+    """
+    status = answer_of(args, proto.PIPELINE_STATUS())
     if args.json:
         print_json(status)
     elif status.is_enabled:

@@ -3,10 +3,10 @@
 import argparse
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of
 from heliograph.cli.ctl.payloads import print_message
-from heliograph.cli.ctl.printing import print_facts, print_json, print_rows
-from heliograph.cli.ctl.tables import add_table_options, listed_columns, sorted_rows, table_columns
+from heliograph.cli.ctl.printing import print_done, print_facts, print_json
+from heliograph.cli.ctl.tables import add_table_options, listed_columns, print_table
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
 
@@ -22,60 +22,33 @@ def add_parser(actions: Actions) -> None:
         "The retained messages of the node. `heliograph retainer` also reads those of a node that is stopped.",
         "heliograph ctl retainer topics 'site/+/state' --limit 20",
     )
-    add_command(
-        group,
-        "info",
-        "say how many there are",
-        "Say how many there are, what they take, and how many were not kept.",
-        "heliograph ctl retainer info --json",
-    ).set_defaults(act=_info)
+    add_command(group, _info, "info", "say how many there are", "heliograph ctl retainer info --json")
     topics = add_command(
         group,
+        _topics,
         "topics",
         "list them",
-        "List the retained messages of a topic filter, or all of them, those below `$SYS/` too.",
         "heliograph ctl retainer topics 'site/+/state' --limit 20",
         "heliograph ctl retainer topics --sort bytes --limit 20",
     )
     topics.add_argument("filter", nargs="?", default="", metavar="FILTER", help="a topic filter; without one, all")
     add_table_options(topics, _COLUMNS)
-    topics.set_defaults(act=_topics)
-    show = add_command(
-        group,
-        "show",
-        "show one with its payload",
-        "Show the retained message of one topic, with its payload.",
-        "heliograph ctl retainer show site/1/state",
-    )
+    show = add_command(group, _show, "show", "show one with its payload", "heliograph ctl retainer show site/1/state")
     show.add_argument("topic", metavar="TOPIC")
-    show.set_defaults(act=_show)
     clean = add_command(
-        group,
-        "clean",
-        "delete some, or all",
-        "Delete the retained messages of a topic filter; without one, all whose topics do not begin with '$'. It ends "
-        "when the disk has done it. Subscribers are not notified.",
-        "heliograph ctl retainer clean 'site/7/#' --dry-run",
+        group, _clean, "clean", "delete some, or all", "heliograph ctl retainer clean 'site/7/#' --dry-run"
     )
     clean.add_argument("filter", nargs="?", default="#", metavar="FILTER", help="a topic filter; default #")
     clean.add_argument("--dry-run", action="store_true", help="only say how many it would be")
-    clean.set_defaults(act=_clean)
     reindex = add_command(
-        group,
-        "reindex",
-        "rebuild the index of topics on the disk",
-        "A node with retained messages on its disk remembers which topics there are, so that a lookup in vain does "
-        "not ask the disk. Deleted topics are remembered until it is rebuilt, which happens by itself when they "
-        "are many. `start` begins it now, and it goes on while the node serves; `status` says how far it is.",
-        "heliograph ctl retainer reindex start",
+        group, _reindex, "reindex", "rebuild the index of topics on the disk", "heliograph ctl retainer reindex start"
     )
     reindex.add_argument("what", choices=("start", "status"), help="begin it, or show how far it is")
-    reindex.set_defaults(act=_reindex)
 
 
 def _info(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        info = node.ask(proto.RETAINER_INFO())
+    """Say how many there are, what they take, and how many were not kept."""
+    info = answer_of(args, proto.RETAINER_INFO())
     if args.json:
         print_json(info)
     else:
@@ -89,16 +62,13 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _topics(args: argparse.Namespace) -> int:
-    columns = table_columns(args, _COLUMNS)
-    wanted = proto.RetainedTopics(args.filter, 0 if args.sort else args.limit)
-    with asked(args) as node:
-        print_rows(sorted_rows(node.rows(proto.RETAINER_TOPICS(wanted)), args, _COLUMNS), columns, args.json)
-    return 0
+    """List the retained messages of a topic filter, or all of them, those below `$SYS/` too."""
+    return print_table(args, _COLUMNS, lambda limit: proto.RETAINER_TOPICS(proto.RetainedTopics(args.filter, limit)))
 
 
 def _show(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        found = node.ask(proto.RETAINER_SHOW(proto.RetainedTopic(args.topic)))
+    """Show the retained message of one topic, with its payload."""
+    found = answer_of(args, proto.RETAINER_SHOW(proto.RetainedTopic(args.topic)))
     facts = {
         "topic": found.row.topic,
         "qos": found.row.qos,
@@ -114,19 +84,19 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _clean(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        cleaned = node.ask(proto.RETAINER_CLEAN(proto.RetainedClean(args.filter, args.dry_run)))
-    if args.json:
-        print_json(cleaned)
-    elif args.dry_run:
-        print(f"{cleaned.found:,} messages would be deleted")
-    else:
-        print(f"{cleaned.deleted:,} messages were deleted")
-    return 0
+    """Delete the retained messages of a topic filter; without one, all whose topics do not begin with '$'. It ends when
+    the disk has done it. Subscribers are not notified.
+    """
+    cleaned = answer_of(args, proto.RETAINER_CLEAN(proto.RetainedClean(args.filter, args.dry_run)))
+    count = f"{cleaned.found:,} messages would be" if args.dry_run else f"{cleaned.deleted:,} messages were"
+    return print_done(cleaned, f"{count} deleted", args.json)
 
 
 def _reindex(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        index = node.ask((proto.RETAINER_REINDEX if args.what == "start" else proto.RETAINER_INDEX)())
+    """A node with retained messages on its disk remembers which topics there are, so that a lookup in vain does not ask
+    the disk. Deleted topics are remembered until it is rebuilt, which happens by itself when they are many. `start`
+    begins it now, and it goes on while the node serves; `status` says how far it is.
+    """
+    index = answer_of(args, (proto.RETAINER_REINDEX if args.what == "start" else proto.RETAINER_INDEX)())
     print_facts(index, args.json)
     return 0

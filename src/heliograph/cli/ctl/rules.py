@@ -2,8 +2,8 @@
 
 import argparse
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import TableColumn, print_json, print_rows, text_of
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, print_list
+from heliograph.cli.ctl.printing import TableColumn, print_json, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import rules as proto
@@ -36,34 +36,19 @@ def add_parser(actions: Actions) -> None:
         "Rules of `rule_engine.rules`. `ctl conf` changes them while the node runs; `heliograph rule` tries one out.",
         "heliograph ctl rules list",
     )
-    listing = add_command(
-        group,
-        "list",
-        "list them",
-        "List the rules with their counts since the start, and what the log said of each last.",
-        "heliograph ctl rules list --json",
-    )
-    listing.set_defaults(act=_list)
-    show = add_command(
-        group,
-        "show",
-        "show one",
-        "Show one with its text, all of its counts, and what the log said of it last.",
-        "heliograph ctl rules show my_rule",
-    )
+    add_command(group, _list, "list", "list them", "heliograph ctl rules list --json")
+    show = add_command(group, _show, "show", "show one", "heliograph ctl rules show my_rule")
     show.add_argument("id", metavar="ID")
-    show.set_defaults(act=_show)
 
 
 def _list(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        print_rows(node.rows(proto.RULES_LIST()), _COLUMNS, args.json)
-    return 0
+    """List the rules with their counts since the start, and what the log said of each last."""
+    return print_list(args, proto.RULES_LIST(), _COLUMNS)
 
 
 def _show(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        facts = node.ask(proto.RULES_SHOW(proto.RuleId(args.id)))
+    """Show one with its text, all of its counts, and what the log said of it last."""
+    facts = answer_of(args, proto.RULES_SHOW(proto.RuleId(args.id)))
     if args.json:
         print_json(facts)
         return 0

@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, asked
+from heliograph.cli.ctl.asking import add_command, answer_of
 from heliograph.cli.ctl.printing import print_json, text_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1.node import NODE_STATUS
@@ -14,21 +14,21 @@ _TIMEOUT_S: Final = 10.0
 
 def add_parser(actions: Actions) -> None:
     """Add `status`."""
-    parser = add_command(
+    add_command(
         actions,
+        _status,
         "status",
         "say whether the node is ready, and if not, why",
-        "Say whether the node is ready. Exit code 0: it is; 1: it is degraded, for the reasons that are printed (parts "
-        "that cannot do their work, and alarms of that, but not being busy); 3: no node answers. Settings that were "
-        "changed and hold from the next start on are listed; a node that has some is ready.",
         "heliograph ctl status --data-dir /var/lib/heliograph || systemctl restart heliograph",
     )
-    parser.set_defaults(act=_status)
 
 
 def _status(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        status = node.ask(NODE_STATUS(), timeout_s=_TIMEOUT_S)
+    """Say whether the node is ready. Exit code 0: it is; 1: it is degraded, for the reasons that are printed (parts
+    that cannot do their work, and alarms of that, but not being busy); 3: no node answers. Settings that were changed
+    and hold from the next start on are listed; a node that has some is ready.
+    """
+    status = answer_of(args, NODE_STATUS(), timeout_s=_TIMEOUT_S)
     if args.json:
         print_json(status)
     else:

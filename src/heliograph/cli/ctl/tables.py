@@ -1,13 +1,15 @@
 """The options `--columns` and `--sort` of commands that list much; rows are sorted here, not in the node."""
 
 import argparse
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
-from heliograph.cli.ctl.printing import TableColumn
+from heliograph.cli.ctl.asking import asked
+from heliograph.cli.ctl.printing import TableColumn, print_rows
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import UsageError
 from heliograph.control import columns as declared
+from heliograph.rpc.asks import ListQuestion
 
 RowT = TypeVar("RowT")
 Columns = Mapping[str, declared.Column]
@@ -50,6 +52,22 @@ def table_columns(args: argparse.Namespace, columns: Columns) -> list[TableColum
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
     return [shown_column(columns[name]) for name in wanted]
+
+
+def print_table(args: argparse.Namespace, columns: Columns, question: Callable[[int], ListQuestion[Any]]) -> int:
+    """Print the rows that the node answers as the options want them; the exit code.
+
+    Args:
+        question: What is asked for so many rows at most, or for all if that is 0.
+
+    Raises:
+        UsageError: The options name no such column, or a negative limit.
+    """
+    shown = table_columns(args, columns)
+    with asked(args) as node:
+        rows = node.rows(question(0 if args.sort else args.limit))
+        print_rows(sorted_rows(rows, args, columns), shown, args.json)
+    return 0
 
 
 def shown_column(column: declared.Column) -> TableColumn:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from heliograph.cli.ctl.asking import add_command, asked
+from heliograph.cli.ctl.asking import add_command, answer_of, asked
 from heliograph.cli.ctl.printing import TableColumn, print_done, print_facts, print_rows, text_of
 from heliograph.cli.ctl.status import duration
 from heliograph.cli.usage import Actions, example_of
@@ -46,42 +46,22 @@ def add_parser(actions: Actions) -> None:
     )
     within = parser.add_subparsers(dest="trace_action", metavar="ACTION", required=True)
     _add_start(within)
-    listed = add_command(
-        within,
-        "list",
-        "list the traces that are on, and those whose files are there",
-        "List the traces that are on, and those whose files are there.",
-        "heliograph ctl trace list",
-    )
-    listed.set_defaults(act=_list)
+    add_command(within, _list, "list", "list the traces that are on, and those whose files are there")
     show = add_command(
-        within,
-        "show",
-        "print what a trace has recorded",
-        "Print what a trace has recorded, a line for each record; with --json the lines of its file as they are.",
-        "heliograph ctl trace show why --follow",
+        within, _show, "show", "print what a trace has recorded", "heliograph ctl trace show why --follow"
     )
     _add_name(show)
     show.add_argument("--follow", action="store_true", help="go on with what comes, until the trace ends")
-    show.set_defaults(act=_show)
-    for name, summary, act in (
-        ("stop", "end a trace; its file stays", _stop),
-        ("delete", "remove a trace and its file", _delete),
-    ):
-        one = add_command(
-            within, name, summary, f"{summary[0].upper()}{summary[1:]}.", f"heliograph ctl trace {name} why"
-        )
-        _add_name(one)
-        one.set_defaults(act=act)
+    _add_name(add_command(within, _stop, "stop", "end a trace; its file stays", "heliograph ctl trace stop why"))
+    _add_name(add_command(within, _delete, "delete", "remove a trace and its file", "heliograph ctl trace delete why"))
 
 
 def _add_start(within: Actions) -> None:
     start = add_command(
         within,
+        _start,
         "start",
         "begin a trace",
-        "Begin a trace. It ends after its duration, when its file is as large as it may be, with `trace stop`, and "
-        "with the node. Passwords are never recorded.",
         "heliograph ctl trace start why topic 'room/#' --follow",
         "heliograph ctl trace start c7 client sensor-7 --duration 1h --payload text",
         "heliograph ctl trace start net ip_address 192.0.2.0/24 office.jsonl --max-size 100MB",
@@ -109,7 +89,6 @@ def _add_start(within: Actions) -> None:
         help="what it shows of payloads, 256 bytes of each (default: hidden)",
     )
     start.add_argument("--follow", action="store_true", help="print what it records until it ends; Ctrl-C ends it")
-    start.set_defaults(act=_start)
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +96,9 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(args: argparse.Namespace) -> int:
+    """Begin a trace. It ends after its duration, when its file is as large as it may be, with `trace stop`, and with
+    the node. Passwords are never recorded.
+    """
     order = TraceStartArgs(args.name, args.kind, args.value, args.file, args.duration, args.max_size, args.payload)
     with asked(args) as node:
         row = node.ask(TRACE_START(order))
@@ -127,13 +109,13 @@ def _start(args: argparse.Namespace) -> int:
             return _print_lines(node, args.name, follows=True, as_json=args.json)
         except KeyboardInterrupt:
             pass
-    with asked(args) as node:
-        row = node.ask(TRACE_STOP(TraceNameArgs(args.name)))
+    row = answer_of(args, TRACE_STOP(TraceNameArgs(args.name)))
     print(f"trace {text_of(row.name)} has ended; its file is {text_of(row.file)}", file=sys.stderr)
     return 0
 
 
 def _list(args: argparse.Namespace) -> int:
+    """List the traces that are on, and those whose files are there."""
     with asked(args) as node:
         rows = sorted(node.rows(TRACE_LIST()), key=lambda row: row.name)
     left = TableColumn("left", lambda row: duration(row.left_s) if row.state == _RUNNING else "")
@@ -143,19 +125,20 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    """Print what a trace has recorded, a line for each record; with --json the lines of its file as they are."""
     with asked(args) as node:
         return _print_lines(node, args.name, follows=args.follow, as_json=args.json)
 
 
 def _stop(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        print_facts(node.ask(TRACE_STOP(TraceNameArgs(args.name))), args.json)
+    """End a trace; its file stays."""
+    print_facts(answer_of(args, TRACE_STOP(TraceNameArgs(args.name))), args.json)
     return 0
 
 
 def _delete(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        deleted = node.ask(TRACE_DELETE(TraceNameArgs(args.name)))
+    """Remove a trace and its file."""
+    deleted = answer_of(args, TRACE_DELETE(TraceNameArgs(args.name)))
     return print_done(deleted, f"trace {text_of(deleted.name)} is deleted", args.json)
 
 

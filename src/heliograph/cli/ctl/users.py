@@ -1,11 +1,10 @@
 """`ctl users`: the users of a node's built-in database, who log in with a password."""
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import users as proto
@@ -14,6 +13,7 @@ _PASSWORD_HELP: Final = (
     "The password is asked for on the terminal, or read with --password-stdin or --password-file: on the command line "
     "others could see it."
 )
+_COLUMNS: Final = ("user_id", TableColumn("superuser", lambda row: row.is_superuser))
 
 
 def add_parser(actions: Actions) -> None:
@@ -28,36 +28,34 @@ def add_parser(actions: Actions) -> None:
         "heliograph ctl users add ann --superuser",
     )
     _add_list(group)
-    show = add_command(group, "show", "show a user", "Show a user.", "heliograph ctl users show ann")
-    show.set_defaults(act=_show)
+    show = add_command(group, _show, "show", "show a user", "heliograph ctl users show ann")
     add = add_command(
         group,
+        _add,
         "add",
         "add a user",
-        f"Add a user. {_PASSWORD_HELP} When this ends, the user is on the node's disk.",
         "heliograph ctl users add ann",
         "heliograph ctl users add sensor-17 --password-file /run/secrets/sensor-17",
+        description=f"Add a user. {_PASSWORD_HELP} When this ends, the user is on the node's disk.",
     )
     add.add_argument("--superuser", action="store_true", help="access rules do not hold for it")
-    add.set_defaults(act=_add)
     change = add_command(
         group,
+        _set,
         "set",
         "change a user's password or rights",
-        f"Change a user. {_PASSWORD_HELP} With --superuser or --no-superuser alone the password stays.",
         "heliograph ctl users set ann",
         "heliograph ctl users set ann --no-superuser",
+        description=f"Change a user. {_PASSWORD_HELP} With --superuser or --no-superuser alone the password stays.",
     )
     change.add_argument(
         "--superuser", action=argparse.BooleanOptionalAction, default=None, help="access rules do not hold for it"
     )
-    change.set_defaults(act=_set)
     for parser in (add, change):
         source = parser.add_mutually_exclusive_group()
         source.add_argument("--password-stdin", action="store_true", help="read it from standard input, first line")
         source.add_argument("--password-file", type=Path, metavar="FILE", help="file whose first line is the password")
-    delete = add_command(group, "delete", "delete a user", "Delete a user.", "heliograph ctl users delete ann")
-    delete.set_defaults(act=_delete)
+    delete = add_command(group, _delete, "delete", "delete a user", "heliograph ctl users delete ann")
     for parser in (show, add, change, delete):
         parser.add_argument("user_id", metavar="USER", help="the user name, or client id where users are known by that")
         _add_target(parser)
@@ -66,11 +64,7 @@ def add_parser(actions: Actions) -> None:
 
 def _add_list(group: Actions) -> None:
     listing = add_command(
-        group,
-        "list",
-        "list users",
-        "List users in the order of their ids.",
-        "heliograph ctl users list --like sensor- --limit 100 --after sensor-0999",
+        group, _list, "list", "list users", "heliograph ctl users list --like sensor- --limit 100 --after sensor-0999"
     )
     listing.add_argument("--like", metavar="TEXT", default="", help="with this in their id")
     listing.add_argument(
@@ -81,34 +75,25 @@ def _add_list(group: Actions) -> None:
         "--after", metavar="USER", default="", help="those behind this one: the last of the page before"
     )
     _add_target(listing)
-    listing.set_defaults(act=_list)
 
 
 def _add_files(group: Actions) -> None:
     importing = add_command(
         group,
+        _import,
         "import",
         "add the users of a file",
-        "Add the users of a file, or change those that are there. A file with a mistake is refused as a whole, and the "
-        "mistake named. CSV: the first line names the columns user_id, password (with --type hash: password_hash, "
-        "salt) and is_superuser; JSON: a list of objects with these keys; mosquitto: what mosquitto_passwd writes.",
         "heliograph ctl users import users.csv",
         "heliograph ctl users import /etc/mosquitto/passwd --format mosquitto",
     )
     importing.add_argument("file", type=Path, metavar="FILE", help="the file")
     importing.add_argument("--format", choices=("csv", "json", "mosquitto"), help="default: by its extension")
     importing.add_argument("--type", choices=("plain", "hash"), default="plain", help="passwords (default) or hashes")
-    importing.set_defaults(act=_import)
     exporting = add_command(
-        group,
-        "export",
-        "write users with their hashes to a file",
-        "Write users to a file that `users import --type hash` reads. It holds the hashes of passwords: keep it safe.",
-        "heliograph ctl users export users.json",
+        group, _export, "export", "write users with their hashes to a file", "heliograph ctl users export users.json"
     )
     exporting.add_argument("file", type=Path, metavar="FILE", help="the file, which must not exist yet")
     exporting.add_argument("--format", choices=("csv", "json"), help="default: by its extension")
-    exporting.set_defaults(act=_export)
     for parser in (importing, exporting):
         _add_target(parser)
 
@@ -126,17 +111,17 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
+    """List users in the order of their ids."""
     if args.limit < 0:
         raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
     wanted = proto.UsersWanted(args.listener, args.mechanism, args.like, args.superuser, args.after, args.limit)
-    with asked(args) as node:
-        _print(node.rows(proto.USERS_LIST(wanted)), args)
-    return 0
+    return print_list(args, proto.USERS_LIST(wanted), _COLUMNS)
 
 
 def _show(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        _print([node.ask(proto.USERS_SHOW(proto.UserName(args.listener, args.mechanism, args.user_id)))], args)
+    """Show a user."""
+    user = answer_of(args, proto.USERS_SHOW(proto.UserName(args.listener, args.mechanism, args.user_id)))
+    print_rows([user], _COLUMNS, args.json)
     return 0
 
 
@@ -144,9 +129,8 @@ def _add(args: argparse.Namespace) -> int:
     from heliograph.cli.ctl.user_passwords import read_password
 
     password = read_password(args)
-    with asked(args) as node:
-        wanted = proto.NewUser(args.listener, args.mechanism, args.user_id, password, args.superuser)
-        done = node.ask(proto.USERS_ADD(wanted))
+    wanted = proto.NewUser(args.listener, args.mechanism, args.user_id, password, args.superuser)
+    done = answer_of(args, proto.USERS_ADD(wanted))
     if args.json:
         print_json(done)
         return 0
@@ -163,20 +147,23 @@ def _set(args: argparse.Namespace) -> int:
 
     rights_only = args.superuser is not None and not args.password_stdin and args.password_file is None
     password = None if rights_only else read_password(args)
-    with asked(args) as node:
-        wanted = proto.UserChange(args.listener, args.mechanism, args.user_id, password, args.superuser)
-        done = node.ask(proto.USERS_SET(wanted))
+    wanted = proto.UserChange(args.listener, args.mechanism, args.user_id, password, args.superuser)
+    done = answer_of(args, proto.USERS_SET(wanted))
     return print_done(done, f"user {text_of(args.user_id)} is changed{_ended(done.disconnected)}", args.json)
 
 
 def _delete(args: argparse.Namespace) -> int:
-    with asked(args) as node:
-        wanted = proto.UserName(args.listener, args.mechanism, args.user_id)
-        done = node.ask(proto.USERS_DELETE(wanted))
+    """Delete a user."""
+    wanted = proto.UserName(args.listener, args.mechanism, args.user_id)
+    done = answer_of(args, proto.USERS_DELETE(wanted))
     return print_done(done, f"user {text_of(args.user_id)} is deleted{_ended(done.disconnected)}", args.json)
 
 
 def _import(args: argparse.Namespace) -> int:
+    """Add the users of a file, or change those that are there. A file with a mistake is refused as a whole, and the
+    mistake named. CSV: the first line names the columns user_id, password (with --type hash: password_hash, salt) and
+    is_superuser; JSON: a list of objects with these keys; mosquitto: what mosquitto_passwd writes.
+    """
     from heliograph.cli.ctl.user_files import import_users
 
     with asked(args) as node:
@@ -194,6 +181,7 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
+    """Write users to a file that `users import --type hash` reads. It holds the hashes of passwords: keep it safe."""
     from heliograph.cli.ctl.user_files import export_users
 
     with asked(args) as node:
@@ -212,7 +200,3 @@ def tell_made(authenticator: str, revision: int) -> None:
 
 def _ended(count: int) -> str:
     return f"; {count} of its connections ended" if count else ""
-
-
-def _print(rows: Iterable[proto.UserRow], args: argparse.Namespace) -> None:
-    print_rows(rows, ("user_id", TableColumn("superuser", lambda row: "yes" if row.is_superuser else "no")), args.json)

@@ -18,17 +18,18 @@ def add_parser(actions: Actions) -> None:
     """Add `vm`."""
     parser = add_command(
         actions,
+        _vm,
         "vm",
         "show processor, memory by owner, open files and the event loop of the node",
-        "Show what the process of the node uses: `load` (processor), `memory` (by owner; docs/memory.md), `io` (open "
-        "files and disks), `loop` (how long turns of the event loop keep others waiting); without a word all of it.",
         "heliograph ctl vm memory",
     )
     parser.add_argument("what", nargs="?", choices=("all", *_SECTIONS), default="all", help="default: all")
-    parser.set_defaults(act=_vm)
 
 
 def _vm(args: argparse.Namespace) -> int:
+    """Show what the process of the node uses: `load` (processor), `memory` (by owner; docs/memory.md), `io` (open files
+    and disks), `loop` (how long turns of the event loop keep others waiting); without a word all of it.
+    """
     wanted = list(_SECTIONS) if args.what == "all" else [args.what]
     with asked(args) as node:
         answers = {name: _SECTIONS[name][0](node) for name in wanted}
