@@ -16,7 +16,7 @@ from heliograph.config.backends.node_cache import NodeCacheConfig
 from heliograph.config.backends.redis import RedisCommand, RedisCommandText, RedisConnection
 from heliograph.config.backends.sql import QUERY, MysqlConnection, PostgresqlConnection
 from heliograph.config.passwords import PasswordHashAlgorithm, PasswordThreads
-from heliograph.hocon.values import Content, Plain
+from heliograph.hocon.values import Content
 from heliograph.settings.fields import (
     ListOfVariants,
     optional,
@@ -113,9 +113,6 @@ class Expressions(Kind[tuple[str, ...]]):
         if not expressions or len(expressions) != len(texts):
             raise RefusedError
         return expressions
-
-    def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        return list(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,9 +284,6 @@ class WantedClaims(Kind[Mapping[str, str]]):
             if not name or name in _TIMES:
                 raise RefusedError(f"{name!r} is no claim to compare; {', '.join(_TIMES)} are checked anyway")
         return wanted
-
-    def plain(self, value: Mapping[str, str]) -> dict[str, Plain]:
-        return dict(value)
 
     def _pairs(self, value: Content) -> list[tuple[str, str]]:
         if isinstance(value, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from heliograph.config.access_rules import AccessRule, parse_access_rule
-from heliograph.hocon.values import Content, Plain
+from heliograph.hocon.values import Content
 from heliograph.settings.kinds import Integer, Kind, RefusedError, Size, detailed
 from heliograph.settings.units import (
     Address,
@@ -115,9 +115,6 @@ class PriorityTable(Kind[Mapping[str, int]]):
             raise RefusedError
         priority = Integer(1, 255)
         return {topic: priority.convert(node.value) for topic, node in value.items()}
-
-    def plain(self, value: Mapping[str, int]) -> dict[str, Plain]:
-        return dict(value)
 
 
 def _percentage(text: str) -> Percentage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from heliograph.hocon.values import Content, Plain
+from heliograph.hocon.values import Content
 from heliograph.settings.kinds import Kind, RefusedError
 from heliograph.settings.units import Address
 
@@ -49,7 +49,3 @@ class ServerAddresses(Kind[tuple[str, ...]]):
         if not parts:
             raise RefusedError
         return tuple(addresses)
-
-    def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        """A list."""
-        return list(value)

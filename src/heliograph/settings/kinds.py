@@ -54,7 +54,11 @@ class Kind(Generic[Value]):
 
     def plain(self, value: Value) -> Plain:
         """The value as JSON has it: `convert` reads the same again."""
-        return str(value)
+        if isinstance(value, int):
+            return value
+        if isinstance(value, Mapping):
+            return dict(value)
+        return list(value) if isinstance(value, tuple) else str(value)
 
     def show(self, value: Value) -> str:
         """The value as one would write it in a file."""
@@ -75,10 +79,6 @@ class Boolean(Kind[bool]):
             return value == "true"
         raise RefusedError
 
-    def plain(self, value: bool) -> bool:
-        """The keyword."""
-        return value
-
 
 class Integer(Kind[int]):
     """An integer within bounds."""
@@ -96,10 +96,6 @@ class Integer(Kind[int]):
             raise RefusedError
         if value < self.minimum or (self.maximum is not None and value > self.maximum):
             raise RefusedError
-        return value
-
-    def plain(self, value: int) -> int:
-        """The number."""
         return value
 
 
@@ -291,10 +287,6 @@ class TopicFilters(Kind[tuple[str, ...]]):
             raise RefusedError
         return tuple(dict.fromkeys(one.convert(item.value) for item in value))
 
-    def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        """A list."""
-        return list(value)
-
 
 class Texts(Kind[Mapping[str, str]]):
     """Texts by name, such as the options of another program; numbers and booleans are text too."""
@@ -306,10 +298,6 @@ class Texts(Kind[Mapping[str, str]]):
         if not isinstance(value, dict):
             raise RefusedError
         return {name: self._text(name, node.value) for name, node in value.items()}
-
-    def plain(self, value: Mapping[str, str]) -> dict[str, Plain]:
-        """An object."""
-        return dict(value)
 
     def _text(self, name: str, value: Content) -> str:
         if isinstance(value, bool):

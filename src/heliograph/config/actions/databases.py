@@ -10,7 +10,7 @@ from heliograph.config.actions.interface import (
     ServerConnectorConfig,
     ignored,
 )
-from heliograph.hocon.values import Content, Plain
+from heliograph.hocon.values import Content
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, optional_section, required, required_section, setting
 from heliograph.settings.kinds import Boolean, Choice, Integer, Kind, RefusedError, SecretText, Text
@@ -99,9 +99,6 @@ class CommandTemplate(Kind[tuple[str, ...]]):
         if not words[0].strip() or "${" in words[0]:
             raise RefusedError("the command itself cannot come from a row")
         return words
-
-    def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        return list(value)
 
 
 @dataclass(frozen=True, kw_only=True)

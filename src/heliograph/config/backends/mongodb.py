@@ -41,9 +41,6 @@ class MongoFilter(Kind[Mapping[str, Plain]]):
         _refuse_programs(found)
         return found
 
-    def plain(self, value: Mapping[str, Plain]) -> dict[str, Plain]:
-        return dict(value)
-
 
 class Unsupported(Kind[None]):
     """A setting of EMQX that there is not here; `why` is a sentence."""

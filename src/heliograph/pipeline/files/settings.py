@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.hocon.values import Content, Node, Plain
+from heliograph.hocon.values import Content, Node
 from heliograph.pipeline.files.definition import Watermark
 from heliograph.pipeline.sinks.interface import COLUMNS, OutputMode
 from heliograph.settings.fields import list_setting, optional, optional_section, required_list, setting
@@ -23,9 +23,6 @@ class ViewNames(Kind[tuple[str, ...]]):
         if not names or not all(isinstance(name, str) and name for name in names):
             raise RefusedError
         return tuple(str(name) for name in names)
-
-    def plain(self, value: tuple[str, ...]) -> list[Plain]:
-        return list(value)
 
 
 _VERSION: Final = Integer(1, 9_999)
