@@ -76,7 +76,7 @@ class NodeRights:
     Attributes:
         is_checked: Whether anything may be denied, so that clients are checked at all.
         checks_deliveries: Whether messages are checked that a wildcard of a client matches.
-        is_cached_told: Whether a callback of `client.check_authz_complete` wants decisions that were remembered.
+        wants_cached: Whether a callback of `client.check_authz_complete` wants decisions that were remembered.
         is_lasting: Whether what the node's own authorization decides about a client by its sources holds until the
             epoch rises: nothing else decides, and all sources say when their rules change.
         no_match: The decision where nothing decides.
@@ -93,9 +93,9 @@ class NodeRights:
         self.is_checked = False
         self.checks_deliveries = False
         self._wants_deliveries = True
-        self.is_cached_told = False
-        self.is_allowed_told = False
-        self.is_denied_told = False
+        self.wants_cached = False
+        self.wants_allowed = False
+        self.wants_denied = False
         self.is_lasting = False
         self.epoch: i64 = 0
         self.on_dropped: Callable[[], None] | None = None
@@ -194,7 +194,7 @@ class NodeRights:
         return None if self._authority is None else self._authority.carried(client, action, topic)
 
     def tell(self, client: ClientInfo, action: Action, topic: str, decision: Decision) -> None:
-        if self.is_allowed_told if decision.is_allowed else self.is_denied_told:
+        if self.wants_allowed if decision.is_allowed else self.wants_denied:
             self._complete.run((client, action, topic, decision))
 
     def _on_change(self) -> None:
@@ -203,9 +203,9 @@ class NodeRights:
         self.checks_deliveries = self.is_checked and self._wants_deliveries
         self._sole = authority if authority is not None and len(callbacks) == 1 else None
         self.is_lasting = self._sole is not None and not self.may_change_unseen
-        self.is_cached_told = self._complete.is_wanted("cache")
-        self.is_allowed_told = self._complete.is_wanted("allow")
-        self.is_denied_told = self._complete.is_wanted("deny")
+        self.wants_cached = self._complete.is_wanted("cache")
+        self.wants_allowed = self._complete.is_wanted("allow")
+        self.wants_denied = self._complete.is_wanted("deny")
 
 
 def no_match(*_asked: object) -> None:

@@ -21,8 +21,6 @@ from heliograph.broker.tracer import PUBLISHED
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 
-SPREADING: Final = -1  # receivers of a message that goes on to more of them in later turns
-
 # Work that is not a delivery, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
 _STORE_WORK: Final = 4
@@ -41,7 +39,7 @@ class Outcome:
     Args:
         ticket: The commit after which all that is kept of it is durable; `NOT_STORED` if nothing is.
         is_joined: Whether further databases keep it too, whose refusals are its own.
-        receivers: Subscriptions that it was handed to; `SPREADING` if it goes on to more of them in later turns.
+        receivers: Subscriptions that it was handed to; -1 if it goes on to more of them in later turns.
         is_unheard: No subscription matches its topic, and nothing stores it.
         unkept: The reason code with which storage refuses it now, so that it was not published; 0 if it was.
 

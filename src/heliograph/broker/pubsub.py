@@ -75,7 +75,7 @@ class Broker:
         self.pressure = Pressure()
         self.tracer: Tracers | None = None  # while a trace is on; see `join_tracer`
         self._tracers = Tracers()
-        self._told_points: dict[str, list[Tracer]] = {}  # those that follow verdicts at hook points
+        self._traced_points: dict[str, list[Tracer]] = {}  # those that follow verdicts at hook points
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.
@@ -144,12 +144,12 @@ class Broker:
         self.tracer = tracers if tracers.members else None
         self.shared.tracer = self.tracer
         for name in points:
-            tellers = self._told_points.setdefault(name, [])
-            if tracer in tellers:
-                tellers.remove(tracer)
+            tracing = self._traced_points.setdefault(name, [])
+            if tracer in tracing:
+                tracing.remove(tracer)
             if is_on:
-                tellers.append(tracer)
-            self.hooks.point(name).tracer = tracers if tellers else None
+                tracing.append(tracer)
+            self.hooks.point(name).tracer = tracers if tracing else None
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet."""

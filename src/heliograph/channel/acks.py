@@ -204,12 +204,12 @@ class PendingAcks(CommitWaiter):
             batch.done = None
             self.deferred_count -= 1
 
-    def _refuse(self, batch: AckBatch, is_told: bool) -> None:
+    def _refuse(self, batch: AckBatch, is_answered: bool) -> None:
         broker = self._session.broker
         broker.counters.messages_refused += len(batch.acks)
         for ack in batch.acks:
             self._forget(ack)
-            if is_told:
+            if is_answered:
                 reason = batch.reason if self._connected.wants_reasons else ""
                 refusal = answers.refused(ack, batch.code, reason, self._connected.packet_bytes_max)
                 put_ack(self._outbox, broker.counters, refusal)

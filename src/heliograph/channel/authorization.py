@@ -178,12 +178,12 @@ class Authorizer(AccessCheck):
             decision = self._allowed_by
             if decision is None:
                 broker.counters.authz_cached_allowed += 1
-                if rights.is_cached_told:
+                if rights.wants_cached:
                     self._tell_published(qos, retain, route, ALLOWED_BY_CACHE)
                 return True
             broker.counters.authz_allowed += 1
             broker.counters.authz_matched_allow += 1
-            if rights.is_allowed_told:
+            if rights.wants_allowed:
                 self._tell_published(qos, retain, route, decision)
             return True
         if not self._may_publish(publish_action(qos, retain), self._without_mountpoint(route.topic)):
@@ -328,7 +328,7 @@ class Authorizer(AccessCheck):
             broker.counters.authz_cached_allowed += 1
         else:
             broker.counters.authz_cached_denied += 1
-        if broker.rights.is_cached_told:
+        if broker.rights.wants_cached:
             broker.rights.tell(self.client, action, topic, ALLOWED_BY_CACHE if allowed else DENIED_BY_CACHE)
 
     def _take(self, action: Action, topic: str, decision: Decision) -> bool:

@@ -21,17 +21,17 @@ class OptionChanges:
         # Made once for all connections that had the same record, which is kept so that its identity stays its own.
         self._made: dict[tuple[int, bool], tuple[ChannelOptions, ChannelOptions]] = {}
 
-    def for_connection(self, before: ChannelOptions, is_told: bool) -> ChannelOptions:
+    def for_connection(self, before: ChannelOptions, has_limits: bool) -> ChannelOptions:
         """What a connection has from now on; what its listener says of it stays.
 
         Args:
-            is_told: Its client has got limits in a CONNACK, or is about to be: these stay too, since a client of
+            has_limits: Its client has got limits in a CONNACK, or is about to be: these stay too, since a client of
                 MQTT 5 relies on them.
         """
-        key = (id(before), is_told)
+        key = (id(before), has_limits)
         made = self._made.get(key)
         if made is None:
-            made = before, self._make(before, is_told)
+            made = before, self._make(before, has_limits)
             self._made[key] = made
         return made[1]
 
@@ -42,10 +42,10 @@ class OptionChanges:
         found = self._of_zones.get(zone)
         return self._of_zones["default"] if found is None else found
 
-    def _make(self, before: ChannelOptions, is_told: bool) -> ChannelOptions:
+    def _make(self, before: ChannelOptions, has_limits: bool) -> ChannelOptions:
         of_zone = self._of_zone(before.zone)
         made = replace(of_zone, listener=before.listener, zone=before.zone)
-        if not is_told:
+        if not has_limits:
             return made
         session = of_zone.session
         if session.max_awaiting_rel != before.session.max_awaiting_rel:

@@ -2,10 +2,9 @@
 
 import argparse
 import importlib
-import sys
 from typing import TYPE_CHECKING, Final
 
-from heliograph.cli.usage import Actions, example_of
+from heliograph.cli.usage import Actions, example_of, fail
 
 if TYPE_CHECKING:
     from heliograph.cli.access_cases.running import AccessAnswer, AccessCase
@@ -55,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.cli.access_cases.running import run_access_cases
 
     if not args.batch:
-        print("heliograph authn test: give --batch, and cases on standard input", file=sys.stderr, flush=True)
-        return 2
+        return fail("authn test", "give --batch, and cases on standard input", 2)
     return run_access_cases(_answer)
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from heliograph.cli.usage import Actions, example_of
+from heliograph.cli.usage import Actions, example_of, fail
 
 _BATCH: Final = """\
 A case holds the rules, a client and an action; the answer is {"result": "allow"|"deny"|"nomatch"}:
@@ -55,8 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "check":
         return _check(args.file)
     if not args.batch:
-        print("heliograph authz test: give --batch, and cases on standard input", file=sys.stderr, flush=True)
-        return 2
+        return fail("authz test", "give --batch, and cases on standard input", 2)
     from heliograph.cli.access_cases.authorization import authorization_case
     from heliograph.cli.access_cases.running import run_access_cases
 
@@ -70,8 +69,7 @@ def _check(name: str) -> int:
     try:
         text = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        print(f"heliograph authz check: {name} cannot be read: {error.strerror}", file=sys.stderr, flush=True)
-        return 1
+        return fail("authz check", f"{name} cannot be read: {error.strerror}")
     try:
         rules = read_acl_conf(text)
     except AclError as error:

@@ -2,11 +2,10 @@
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heliograph.cli.usage import Actions, UsageError
+from heliograph.cli.usage import Actions, UsageError, fail
 
 if TYPE_CHECKING:
     from heliograph.broker.hooks import Refusal
@@ -60,11 +59,9 @@ def run(args: argparse.Namespace) -> int:
         message = _message(args, config)
         outcome = _outcome(message, config, make_environment(config))
     except (ConfigError, MessagePolicyError, SchemaSourceError) as error:
-        print(f"heliograph message: [{error.code}] {error}", file=sys.stderr)
-        return 1
+        return fail("message", f"[{error.code}] {error}")
     except UsageError as error:
-        print(f"heliograph message: {error}", file=sys.stderr)
-        return 1
+        return fail("message", str(error))
     print(encode_exactly(_shown(outcome)))
     return 0 if isinstance(outcome, Message) else 1
 

@@ -9,7 +9,7 @@ import logging
 import sys
 from pathlib import Path
 
-from heliograph.cli.usage import Actions
+from heliograph.cli.usage import Actions, fail
 
 
 def add_parser(subparsers: Actions) -> None:
@@ -48,8 +48,7 @@ def _add_validate(actions: Actions) -> None:
         "--no-spark", action="store_true", help="check only what needs no Spark: the file, its rules and sinks"
     )
     _add_file(parser)
-    _add_source(parser)
-    _add_spark(parser)
+    _add_engines(parser)
 
 
 def _add_plan(actions: Actions) -> None:
@@ -63,8 +62,7 @@ def _add_plan(actions: Actions) -> None:
     parser.add_argument("--last", type=_count, default=10, metavar="N", help="messages of each view (default: 10)")
     parser.add_argument("--rule", metavar="NAME", help="this rule or job only")
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each rule and job")
-    _add_source(parser)
-    _add_spark(parser)
+    _add_engines(parser)
 
 
 def _add_run(actions: Actions, name: str, summary: str, what: str) -> None:
@@ -83,8 +81,7 @@ def _add_run(actions: Actions, name: str, summary: str, what: str) -> None:
         # The node that started it holds the other end of its standard input.
         parser.add_argument("--watch-stdin", action="store_true", help=argparse.SUPPRESS)
         parser.add_argument("--no-reload", action="store_true", help="do not take over changes of the files")
-    _add_source(parser)
-    _add_spark(parser)
+    _add_engines(parser)
     parser.add_argument("--json", action="store_true", help="print the figures at the end as one line of JSON")
 
 
@@ -103,8 +100,7 @@ def _add_backfill(actions: Actions) -> None:
     )
     parser.add_argument("--to", dest="until", metavar="T", help="the time to stop before")
     parser.add_argument("--rule", metavar="NAME", help="this rule only (default: every rule with a sink)")
-    _add_source(parser)
-    _add_spark(parser)
+    _add_engines(parser)
     parser.add_argument("--json", action="store_true", help="print the figures at the end as one line of JSON")
 
 
@@ -137,7 +133,7 @@ def _add_dlq(actions: Actions) -> None:
         help="dead letters: what rules and sinks refused",
         description="Look at rows that rules and sinks refused, and bring them to their sinks later.",
     )
-    letters = dlq.add_subparsers(dest="letters", required=True, metavar="ACTION")
+    letters = dlq.add_subparsers(dest="side_action", required=True, metavar="ACTION")
     ls = letters.add_parser(
         "ls", help="count them by rule and cause", description="Count dead letters by rule and cause."
     )
@@ -152,18 +148,10 @@ def _add_dlq(actions: Actions) -> None:
     )
     for parser in (show, replay):
         parser.add_argument("rule", metavar="RULE", help="name of the rule or job")
-    show.add_argument("--limit", type=_count, default=20, metavar="N", help="letters at most (default: 20)")
-    show.add_argument("--all", action="store_true", help="those that were replayed, too")
-    for parser in (ls, show):
-        _add_output(parser)
-        parser.add_argument(
-            "--path", default="dead_letters", metavar="DIR", help="dead_letters.path of the pipeline's file"
-        )
-        parser.add_argument("--json", action="store_true", help="print lines of JSON")
+    _add_looking(ls, show, "letters", "dead_letters")
     _add_file(replay)
     _add_places(replay)
-    _add_source(replay)
-    _add_spark(replay)
+    _add_engines(replay)
     replay.add_argument("--json", action="store_true", help="print one line of JSON")
 
 
@@ -174,7 +162,7 @@ def _add_late(actions: Actions) -> None:
         description="Look at rows that came later than the watermark of their query allows, and were left out; bring "
         "them to a table or sink of their own.",
     )
-    rows = late.add_subparsers(dest="rows", required=True, metavar="ACTION")
+    rows = late.add_subparsers(dest="side_action", required=True, metavar="ACTION")
     ls = rows.add_parser("ls", help="count them by query and view", description="Count late rows by query and view.")
     show = rows.add_parser(
         "show", help="show those of a query", description="Show the late rows of a query, the newest batches first."
@@ -188,21 +176,25 @@ def _add_late(actions: Actions) -> None:
     )
     for parser in (show, replay):
         parser.add_argument("query", metavar="QUERY", help="name of the rule or job")
-    show.add_argument("--limit", type=_count, default=20, metavar="N", help="rows at most (default: 20)")
-    show.add_argument("--all", action="store_true", help="those that were replayed, too")
-    for parser in (ls, show):
-        _add_output(parser)
-        parser.add_argument("--path", default="late", metavar="DIR", help="late.path of the pipeline's file")
-        parser.add_argument("--json", action="store_true", help="print lines of JSON")
+    _add_looking(ls, show, "rows", "late")
     _add_file(replay)
     target = replay.add_mutually_exclusive_group(required=True)
     target.add_argument("--table", metavar="NAME", help="to this Parquet table below --output")
     target.add_argument("--sink", metavar="NAME", help="to this sink of the file, one under `sinks`")
     replay.add_argument("--view", metavar="NAME", help="those of this view (needed where several have any)")
     _add_places(replay)
-    _add_source(replay)
-    _add_spark(replay)
+    _add_engines(replay)
     replay.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
+def _add_looking(ls: argparse.ArgumentParser, show: argparse.ArgumentParser, what: str, place: str) -> None:
+    """Add the options of looking at what a pipeline put aside; `place` is the group of settings that says where."""
+    show.add_argument("--limit", type=_count, default=20, metavar="N", help=f"{what} at most (default: 20)")
+    show.add_argument("--all", action="store_true", help="those that were replayed, too")
+    for parser in (ls, show):
+        _add_output(parser)
+        parser.add_argument("--path", default=place, metavar="DIR", help=f"{place}.path of the pipeline's file")
+        parser.add_argument("--json", action="store_true", help="print lines of JSON")
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
@@ -222,7 +214,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, default=Path("output"), metavar="DIR", help="tables (default: output)")
 
 
-def _add_source(parser: argparse.ArgumentParser) -> None:
+def _add_engines(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the broker that messages come from, and of Spark."""
     group = parser.add_argument_group("broker")
     group.add_argument(
         "--endpoint", default="127.0.0.1:8815", metavar="H:P", help="storage reader (default: 127.0.0.1:8815)"
@@ -238,9 +231,6 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
         "--start", default="earliest", metavar="WHEN", help="where new queries begin: earliest, latest or a time"
     )
     group.add_argument("--max-messages-per-trigger", type=_count, metavar="N", help="messages of a micro-batch at most")
-
-
-def _add_spark(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("Spark")
     group.add_argument("--master", default="local[*]", metavar="URL", help="Spark master (default: local[*])")
     group.add_argument(
@@ -257,10 +247,7 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
     if missing := [name for name in ("pyspark", "paho") if importlib.util.find_spec(name) is None]:
-        print(
-            f"heliograph pipeline: {missing[0]} is not installed: pip install 'heliograph[pipeline]'", file=sys.stderr
-        )
-        return 2
+        return fail("pipeline", f"{missing[0]} is not installed: pip install 'heliograph[pipeline]'", 2)
     # Imported here so that the other commands start without Spark.
     from heliograph.cli.pipeline_actions import ACTIONS
     from heliograph.pipeline.errors import PipelineError, SparkEndedError
@@ -273,13 +260,11 @@ def run(args: argparse.Namespace) -> int:
     # It logs the whole address of each request, in which there may be a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        return ACTIONS[args.action](args)
+        return ACTIONS[f"{args.action} {args.side_action}" if "side_action" in args else args.action](args)
     except PipelineError as error:
-        print(f"heliograph pipeline: [{error.code}] {error}", file=sys.stderr)
-        return 1 if isinstance(error, SparkEndedError) else 2
+        return fail("pipeline", f"[{error.code}] {error}", 1 if isinstance(error, SparkEndedError) else 2)
     except OSError as error:
-        print(f"heliograph pipeline: {error}", file=sys.stderr)
-        return 2
+        return fail("pipeline", str(error), 2)
 
 
 def _seconds(text: str) -> float:

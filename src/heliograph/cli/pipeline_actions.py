@@ -151,10 +151,6 @@ def _read_status(checkpoint: Path, holder: int | None) -> dict[str, Any]:
     return document
 
 
-def _dlq(args: argparse.Namespace) -> int:
-    return {"ls": _dlq_ls, "show": _dlq_show, "replay": _dlq_replay}[args.letters](args)
-
-
 def _dlq_ls(args: argparse.Namespace) -> int:
     counts = count_letters(args.output / args.path)
     if args.json:
@@ -186,10 +182,6 @@ def _dlq_replay(args: argparse.Namespace) -> int:
     else:
         print(f"{replayed.letters:,} letters replayed, {replayed.rows:,} rows written, {replayed.kept:,} letters stay")
     return 0
-
-
-def _late(args: argparse.Namespace) -> int:
-    return {"ls": _late_ls, "show": _late_show, "replay": _late_replay}[args.rows](args)
 
 
 def _late_ls(args: argparse.Namespace) -> int:
@@ -230,8 +222,12 @@ ACTIONS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "once": _once,
     "backfill": _backfill,
     "status": _status,
-    "dlq": _dlq,
-    "late": _late,
+    "dlq ls": _dlq_ls,
+    "dlq show": _dlq_show,
+    "dlq replay": _dlq_replay,
+    "late ls": _late_ls,
+    "late show": _late_show,
+    "late replay": _late_replay,
 }
 
 

@@ -3,11 +3,10 @@
 """
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heliograph.cli.usage import Actions, UsageError, add_node_options
+from heliograph.cli.usage import Actions, UsageError, add_node_options, fail
 
 if TYPE_CHECKING:
     from heliograph.rules.schemas.settings import SchemaSettings
@@ -167,13 +166,13 @@ def run(args: argparse.Namespace) -> int:
         rows = try_rule(_rule_text(args.sql, args.file), args, schemas)
         print(_json_array(rows), flush=True)
     except RuleError as error:
-        return _fail(f"[{error.code}] {args.file}: {error}" if args.file else f"[{error.code}] {error}")
+        return fail("rule", f"[{error.code}] {args.file}: {error}" if args.file else f"[{error.code}] {error}")
     except EvaluationFault as fault:
-        return _fail(f"the output cannot be shown as JSON: {fault}")
+        return fail("rule", f"the output cannot be shown as JSON: {fault}")
     except (UsageError, CaseError) as error:
-        return _fail(str(error))
+        return fail("rule", str(error))
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
+        return fail("rule", f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
     return 0
 
 
@@ -192,11 +191,6 @@ def _batch(args: argparse.Namespace, schemas: "tuple[SchemaSettings, ...]") -> i
     if any(option is not None for option in (args.sql, args.file, args.topic, args.event, args.context)):
         raise UsageError("--batch takes rules and topics from standard input, not from --sql, --file and --topic")
     return run_cases(args.engine, schemas)
-
-
-def _fail(problem: str) -> int:
-    print(f"heliograph rule: {problem}", file=sys.stderr, flush=True)
-    return 1
 
 
 def _rule_text(sql: str | None, file: Path | None) -> str:

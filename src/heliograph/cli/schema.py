@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heliograph.cli.usage import Actions
+from heliograph.cli.usage import Actions, fail
 
 if TYPE_CHECKING:
     from heliograph.rules.schemas import SchemaRegistry
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             config = load_config(args.config, os.environ, checks=(schema_faults,))
         except ConfigError as error:
-            return _fail(f"[{error.code}] {error}")
+            return fail("schema", f"[{error.code}] {error}")
         registry = SchemaRegistry(build(registry_settings(config.schema_registry)))
     return _list(registry) if args.action == "ls" else _check(registry, args)
 
@@ -72,15 +72,10 @@ def _check(registry: "SchemaRegistry", args: argparse.Namespace) -> int:
     try:
         data = sys.stdin.buffer.read() if args.data == "-" else Path(args.data).read_bytes()
     except OSError as error:
-        return _fail(f"{args.data} cannot be read: {error.strerror}")
+        return fail("schema", f"{args.data} cannot be read: {error.strerror}")
     try:
         value = registry.get(args.name).decode(data, args.message_type)
     except SchemaError as error:
-        return _fail(str(error))
+        return fail("schema", str(error))
     print(encode_exactly(value))
     return 0
-
-
-def _fail(problem: str) -> int:
-    print(f"heliograph schema: {problem}", file=sys.stderr, flush=True)
-    return 1

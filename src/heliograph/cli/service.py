@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from heliograph.cli.usage import Actions, UsageError, example_of
+from heliograph.cli.usage import Actions, UsageError, example_of, fail
 
 _SYSTEM_UNITS: Final = Path("/etc/systemd/system")
 _USER: Final = "heliograph"
@@ -98,14 +98,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _install(args) if args.action == "install" else _uninstall(args)
     except UsageError as error:
-        print(f"heliograph service: {error}", file=sys.stderr)
-        return 2
+        return fail("service", str(error), 2)
     except BrokenPipeError:
         raise
     except OSError as error:
         hint = "; be root, or give --user" if isinstance(error, PermissionError) and not args.user else ""
-        print(f"heliograph service: {error.filename}: {error.strerror}{hint}", file=sys.stderr)
-        return 1
+        return fail("service", f"{error.filename}: {error.strerror}{hint}")
 
 
 def _install(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import json
 import sys
 from typing import BinaryIO, Final
 
-from heliograph.cli.usage import Actions
+from heliograph.cli.usage import Actions, fail
 from heliograph.mqtt.topic import (
     MAX_TOPIC_BYTES,
     bare_filter,
@@ -70,12 +70,12 @@ def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
     if args.action == "match" and args.batch:
         if args.filter is not None:
-            return _fail("--batch reads its cases from standard input: leave out FILTER and TOPIC")
+            return fail("topic", "--batch reads its cases from standard input: leave out FILTER and TOPIC", 2)
         _answer_lines(sys.stdin.buffer)
         return 0
     if args.action == "match":
         if args.topic is None:
-            return _fail("give FILTER and TOPIC, or --batch")
+            return fail("topic", "give FILTER and TOPIC, or --batch", 2)
         return _match(_bytes_of(args.filter), _bytes_of(args.topic))
     if args.action == "parse":
         return _parse(_bytes_of(args.filter))
@@ -116,11 +116,6 @@ def _note(fault: str | None) -> None:
     if fault is not None:
         shown = fault if len(fault) <= 300 else f"{fault[:200]} ... {fault[-80:]}"
         print(shown, file=sys.stderr, flush=True)
-
-
-def _fail(problem: str) -> int:
-    print(f"heliograph topic: {problem}", file=sys.stderr, flush=True)
-    return 2
 
 
 # --- the answers

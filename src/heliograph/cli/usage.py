@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
@@ -107,6 +108,12 @@ class CommandParser(argparse.ArgumentParser):
         if message.startswith(_REQUIRED) and (commands := commands_of(self)):
             message += f" (choose from {', '.join(map(repr, commands))})"
         super().error(message)
+
+
+def fail(command: str, problem: str, exit_code: int = 1) -> int:
+    """Say on standard error why a command failed; the exit code."""
+    print(f"heliograph {command}: {problem}", file=sys.stderr, flush=True)
+    return exit_code
 
 
 def split_example(text: str) -> tuple[str, str]:

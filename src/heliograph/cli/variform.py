@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from heliograph.cli.usage import Actions
+from heliograph.cli.usage import Actions, fail
 
 if TYPE_CHECKING:
     from heliograph.cli.batch import Answer, Case
@@ -39,15 +39,15 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.rules.variform import Variform, VariformError
 
     if args.batch == (args.expression is not None):
-        return _fail("give an expression, or --batch and cases on standard input")
+        return fail("variform", "give an expression, or --batch and cases on standard input")
     if args.batch:
         return run_batch(_answer, refusal={"phase": "parse"})
     try:
         text = Variform(args.expression).render(read_case(args.bindings.encode()))
     except VariformError as error:
-        return _fail(f"[{error.code}] {error}")
+        return fail("variform", f"[{error.code}] {error}")
     except (CaseError, EvaluationFault) as error:
-        return _fail(f"--bindings: {error}")
+        return fail("variform", f"--bindings: {error}")
     sys.stdout.buffer.write(bytes_of(text) + b"\n")
     sys.stdout.flush()
     return 0
@@ -68,8 +68,3 @@ def _answer(case: "Case") -> "Answer":
         phase = "parse" if isinstance(error, VariformSyntaxError) else "eval"
         return {"error": str(error), "phase": phase}
     return {"value": value}
-
-
-def _fail(problem: str) -> int:
-    print(f"heliograph variform: {problem}", file=sys.stderr, flush=True)
-    return 1

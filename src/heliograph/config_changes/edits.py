@@ -21,8 +21,6 @@ from heliograph.settings.masking import NoSecretError, kept_secrets
 MERGE: Final = "merge"
 REPLACE: Final = "replace"
 WHOLE: Final = "whole"
-#: How a text changes the layer: objects merge; each root of the text replaces that root; the text is the whole layer.
-MODES: Final = (MERGE, REPLACE, WHOLE)
 _NAME: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
 
 
@@ -31,7 +29,8 @@ class Edit:
     """What is asked for: a text, or values for single paths; `null` unsets a value, so that lower layers hold.
 
     Attributes:
-        mode: One of `MODES`.
+        mode: How the text changes the layer: objects merge (`MERGE`), each root of the text replaces that root
+            (`REPLACE`), or the text is the whole layer (`WHOLE`).
         values: Texts by dotted path, each read as HOCON or else taken as the text that it is.
     """
 

@@ -109,7 +109,7 @@ class WaysAnswers:
 
         ways, found = self._recorded.ways, []
         if ways is not None:
-            with _told_errors():
+            with _answering_errors():
                 async for _, records in ways.search(WayQuery(only=only)):
                     found += records
         return found
@@ -120,7 +120,7 @@ class WaysAnswers:
         if ways is None:
             return []
         pieces: dict[Id, list[WayRecord]] = {}
-        with _told_errors():
+        with _answering_errors():
             async for written_us, records in ways.search(query):
                 for record in records:
                     pieces.setdefault(record.id, []).append(record)
@@ -204,7 +204,7 @@ def _id_of(text: str) -> Id:
 
 
 @contextmanager
-def _told_errors() -> Iterator[None]:
+def _answering_errors() -> Iterator[None]:
     try:
         yield
     except (StorageError, msgspec.DecodeError, OSError) as error:

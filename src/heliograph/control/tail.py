@@ -16,7 +16,7 @@ _PAYLOAD_MAX: Final = 64 << 10
 _AT_ONCE_MAX: Final = 8
 _TAKEN: Final = 10  # messages of one slice
 _PAUSE_S: Final = 0.05  # between slices, so that a row for each message is no turn of its own
-_TOLD_S: Final = 1.0  # when nothing is taken, what was left out is reported after so long
+_REPORTED_AFTER_S: Final = 1.0  # when nothing is taken, what was left out is reported after so long
 
 
 def methods(context: ChannelContext) -> list[Method]:
@@ -43,7 +43,7 @@ class TailAnswers:
             yield [proto.TailRow(0)]  # it has begun
             while True:
                 try:
-                    async with asyncio.timeout(_TOLD_S):
+                    async with asyncio.timeout(_REPORTED_AFTER_S):
                         await tail.came.wait()
                 except TimeoutError:
                     if left_out := tail.take_left_out():

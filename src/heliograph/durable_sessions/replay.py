@@ -40,7 +40,7 @@ _LOOKING_COST: Final = 8
 # Stored messages that are looked at for one source at once, where few of them match: 2 to 4 ms.
 _LOOKED_AT_MAX: Final = 4096
 _FRUITLESS_COST: Final = 256  # and what that costs
-_TOLD_MAX: Final = 1000
+_LOGGED_MAX: Final = 1000
 
 
 class Loss(NamedTuple):
@@ -108,7 +108,7 @@ class Replay:
         self._database = database
         self._session = session
         self._on_loss = on_loss
-        self._told: set[tuple[StreamId, int]] = set()  # where something was damaged, and since when
+        self._logged: set[tuple[StreamId, int]] = set()  # where something was damaged, and since when
         self._has_begun = False
         self._sources: dict[tuple[str, StreamId], _Source] = {}
         self._known: dict[tuple[str, StreamId], _Source] = {}  # those of the round before
@@ -237,9 +237,9 @@ class Replay:
 
     def _on_damage(self, damage: Damage) -> None:
         place = damage.stream, damage.since
-        if place not in self._told and damage.since <= self._head_us:
-            if len(self._told) < _TOLD_MAX:
-                self._told.add(place)
+        if place not in self._logged and damage.since <= self._head_us:
+            if len(self._logged) < _LOGGED_MAX:
+                self._logged.add(place)
             self._tell(Loss(str(damage.stream), damage.since, damage.until, damage.problem, True))
 
     def _tell_dropped(self, start: int) -> None:

@@ -103,7 +103,7 @@ class AlarmWebhookPart(HookedPart):
             }
         )
 
-    def _on_alarm(self, event: str, alarm: Alarm, *_told: object) -> None:
+    def _on_alarm(self, event: str, alarm: Alarm, *_args: object) -> None:
         while len(self._waiting) >= self._settings.max_queue:
             self._waiting.popleft()
             self._dropped_count += 1

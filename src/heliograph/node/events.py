@@ -63,10 +63,10 @@ class KnownClients(HookedPart):
             Hook(hooks.CLIENT_DISCONNECTED, self._on_client_disconnected, FORGOTTEN_CLIENTS),
         )
 
-    def _on_client_connected(self, client: ClientInfo, *_told: object) -> None:
+    def _on_client_connected(self, client: ClientInfo, *_args: object) -> None:
         self._clients[client.clientid] = client
 
-    def _on_client_disconnected(self, client: ClientInfo, *_told: object) -> None:
+    def _on_client_disconnected(self, client: ClientInfo, *_args: object) -> None:
         if self._clients.get(client.clientid) is client:  # another connection of the same client id stays
             del self._clients[client.clientid]
 

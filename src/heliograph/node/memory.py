@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 _SESSIONS_PER_TICK: Final = 5000
 _TICKS_PER_TRIM: Final = 4
 _TELL_US: Final = 60_000_000
-_TOLD_CLIENTS: Final = 3
+_NAMED_CLIENTS: Final = 3
 _MIB: Final = 1 << 20
 
 
@@ -108,7 +108,7 @@ class MemoryContract:
         self._closed_count = 0
         self._shrunk_count = 0
         self._ticks = 0  # while memory is short
-        self._refused_told = 0  # how much of `Pressure.growth_refused` was logged,
+        self._refused_logged = 0  # how much of `Pressure.growth_refused` was logged,
         self._tell_refused_at_us = 0  # and when more may be logged
 
     def limit_to(self, limit: int | None) -> None:
@@ -257,12 +257,12 @@ class MemoryContract:
     def _tell_refused(self) -> None:
         """MQTT 3 has no word for a refusal, so nothing else reports these messages."""
         pressure, now = self._broker.pressure, int(self._broker.uptime_us)
-        count = int(pressure.growth_refused) - self._refused_told
+        count = int(pressure.growth_refused) - self._refused_logged
         if count == 0 or now < self._tell_refused_at_us:
             return
-        self._refused_told += count
+        self._refused_logged += count
         self._tell_refused_at_us = now + _TELL_US
-        most = heapq.nlargest(_TOLD_CLIENTS, pressure.heavy.items(), key=lambda holding: holding[1])
+        most = heapq.nlargest(_NAMED_CLIENTS, pressure.heavy.items(), key=lambda holding: holding[1])
         _log.warning(
             "memory is short: %d sessions, subscriptions, delayed and retained messages were refused; those of MQTT 3 "
             "get acknowledgements all the same. Most is held by the clients %s",

@@ -43,7 +43,7 @@ _DIRECTORY: Final = "pipeline"
 _PIPELINE: Final = ("heliograph.cli.main", "pipeline")
 _STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
-_TOLD_BYTES: Final = 2_000
+_SHOWN_BYTES: Final = 2_000
 _TOKEN_VARIABLE: Final = "HELIOGRAPH_PIPELINE_TOKEN"
 _FAILURES_BEFORE_ALARM: Final = 3
 _MISTAKE: Final = 2  # the exit code for what does not get better by itself: the file, or an option
@@ -166,7 +166,7 @@ class PipelineProcess(SupervisedProcess):
     def _last_words(self) -> str:
         try:
             with self.log_file.open("rb") as log:
-                log.seek(max(0, self.log_file.stat().st_size - _TOLD_BYTES))
+                log.seek(max(0, self.log_file.stat().st_size - _SHOWN_BYTES))
                 lines = log.read().decode(errors="replace").strip().splitlines()
         except OSError as error:  # it was removed
             return str(error)

@@ -168,7 +168,7 @@ class ClientEvents:
         fields = {"peer": client.peername, "listener": client.listener, "session_expiry_s": expiry_s}
         self._recorder.record_of_client(client.clientid, client.peerhost, "client_connected", fields)
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, _told: Properties, _accumulator: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, _props: Properties, _accumulator: object) -> None:
         self._recorder.record_of_client(client.clientid, client.peerhost, "client_disconnected", {"reason": reason})
 
     def on_subscribed(self, clientid: str, name: str, qos: int, _properties: Properties, _accumulator: object) -> None:

@@ -1,6 +1,6 @@
 """One trace: what it is about, how long, and what of a message it shows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -98,9 +98,6 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"Trace({self.name!r} about {self.subject}, {self.records_count} records)"
-
-
-Ended = Callable[[Trace, str], object]
 
 
 def iso(at_us: int) -> str:

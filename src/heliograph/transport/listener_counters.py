@@ -34,7 +34,7 @@ class ListenerCounters:
         self.failures = 0
         self.timeouts = 0
         self.stalled = 0
-        self._told = 0
+        self._logged = 0
 
     def fail(self, peername: str, reason: str) -> None:
         self.failures += 1
@@ -59,19 +59,19 @@ class ListenerCounters:
     def tell(self) -> None:
         """Write into the log what came since the last time, as one line."""
         total = self.refused + self.denied + self.failures + self.timeouts + self.stalled
-        if total == self._told:
+        if total == self._logged:
             return
         _log.info(
             "listener %s closed %d connections (in all: %d refused, %d denied, %d failed, %d timed out, %d stalled)",
             self._listener,
-            total - self._told,
+            total - self._logged,
             self.refused,
             self.denied,
             self.failures,
             self.timeouts,
             self.stalled,
         )
-        self._told = total
+        self._logged = total
 
     def statistics(self) -> dict[str, int]:
         return {

@@ -10,7 +10,7 @@ Given = TypeVar("Given")
 
 # How many are refused in one turn of the event loop, and when the next ones are: a thousand whose
 # deadlines pass together would hold up what others do.
-_TOLD_AT_ONCE: Final = 2
+_WOKEN_AT_ONCE: Final = 2
 _PAUSE_S: Final = 0.002
 
 
@@ -80,7 +80,7 @@ class WaitingLine(Generic[Given]):
 
     def _tell_some(self) -> None:
         now_s = asyncio.get_running_loop().time()
-        for _ in range(_TOLD_AT_ONCE):
+        for _ in range(_WOKEN_AT_ONCE):
             if not self._is_in_vain(now_s):
                 break
             given = self._places.popleft().given

@@ -115,7 +115,7 @@ class Gate:
         return OK
 
     def on_check_authn_complete(
-        self, client: ClientInfo, code: int, _is_superuser: bool, is_anonymous: bool, *_told: object
+        self, client: ClientInfo, code: int, _is_superuser: bool, is_anonymous: bool, *_args: object
     ) -> None:
         if is_anonymous or code in _NOT_ITS_FAULT or not self._settings.login_backoff.enable:
             return

@@ -70,7 +70,7 @@ class FlappingDetector:
         self._counted[clientid] = (began, count)
         return OK
 
-    def on_client_connected(self, client: ClientInfo, *_told: object) -> None:
+    def on_client_connected(self, client: ClientInfo, *_args: object) -> None:
         """End what the connection began that had its client id banned.
 
         Where its login fails instead, the session of the client id stays: it may be another client's.

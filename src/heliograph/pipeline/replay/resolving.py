@@ -24,7 +24,7 @@ _OF_PIPELINE: Final = "pipeline:"
 _NAME: Final = re.compile(r"(pipeline:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _DATABASE: Final = "messages"
 _NOT_STORED: Final = (PREFIX, "$bridges/")
-_NAMES_TOLD: Final = 20
+_LISTED_NAMES_MAX: Final = 20
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Resolver:
             return self._of_broker(of_broker[name], blamed)
         if plain in self._of_pipeline:
             return self._of_pipeline[plain]
-        there = [*(f"{_OF_PIPELINE}{one}" for one in self._of_pipeline)][:_NAMES_TOLD]
+        there = [*(f"{_OF_PIPELINE}{one}" for one in self._of_pipeline)][:_LISTED_NAMES_MAX]
         more = f"; the pipeline has {', '.join(there)}" if there else ""
         raise ReplayError(f"there is no rule {name!r} in the broker or the pipeline{more}", blamed)
 

@@ -22,7 +22,7 @@ _TARGETS: Final = {
     "pipeline": "would be written to {target}",
 }
 
-_TOLD_EVERY_S: Final = 0.25
+_REPORTED_EVERY_S: Final = 0.25
 
 
 def run_replay(request: ReplayRequest, tell: Tell) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _in_broker_engine(
 
     def progress(share: float, findings: ReplayFindings) -> None:
         nonlocal last
-        if time.monotonic() - last >= _TOLD_EVERY_S:
+        if time.monotonic() - last >= _REPORTED_EVERY_S:
             last = time.monotonic()
             tell({"progress": {"share": round(share, 4), **findings.rule}})
 

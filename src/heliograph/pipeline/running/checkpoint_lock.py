@@ -67,7 +67,7 @@ def running_driver(directory: Path) -> int | None:
 
 def _take(descriptor: int, directory: Path, wait_s: float) -> None:
     deadline = time.monotonic() + wait_s
-    is_told = False
+    is_logged = False
     while not _try_lock(descriptor):
         process, host = _holder(descriptor)
         is_here = host in ("", socket.gethostname())
@@ -78,8 +78,8 @@ def _take(descriptor: int, directory: Path, wait_s: float) -> None:
             )
         if time.monotonic() > deadline:
             raise CheckpointInUseError(_who_stays(descriptor, directory, process, "" if is_here else host))
-        if not is_told:
-            is_told = True
+        if not is_logged:
+            is_logged = True
             _log.info("waiting for what process %s left behind at the checkpoint %s", process, directory)
         time.sleep(_POLL_S)  # a wait for the lock itself could not end at a deadline
 

@@ -19,9 +19,9 @@ from fastavro.schema import SchemaParseException
 from fastavro.validation import ValidationError, validate
 from fastavro.write import LOGICAL_WRITERS
 
-from heliograph.rules.schemas.interface import SchemaError
+from heliograph.rules.schemas.interface import SchemaError, fault_of
 from heliograph.rules.schemas.settings import AVRO, SchemaSourceError
-from heliograph.rules.values import Value, bytes_of, describe, string_of
+from heliograph.rules.values import Value, describe, string_of
 
 # What a schema's JSON says, and what fastavro makes of it.
 AvroTree: TypeAlias = Any
@@ -84,16 +84,7 @@ class AvroSchema:
         return stream.getvalue()
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
-        try:
-            if type(data) is bytes:
-                self.decode(data)
-            elif isinstance(data, str | bytes):
-                self.decode(bytes_of(data))
-            else:
-                self.encode(data)
-        except SchemaError as error:
-            return str(error)
-        return None
+        return fault_of(data, self.decode, self.encode)
 
     def __repr__(self) -> str:
         return f"AvroSchema({self.name})"

@@ -4,9 +4,10 @@ One module beside this one for each kind of schema; `registry` finds them by nam
 (`heliograph.rules.values`).
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol, runtime_checkable
 
-from heliograph.rules.values import Value
+from heliograph.rules.values import Value, bytes_of
 
 #: Name of the built-in schema, and its kind.
 SPARKPLUG_B: Final[str] = "sparkplug_b"
@@ -14,6 +15,20 @@ SPARKPLUG_B: Final[str] = "sparkplug_b"
 
 class SchemaError(Exception):
     """Data does not fit a schema, or there is no such schema; the message is a sentence without the schema's name."""
+
+
+def fault_of(data: Value, decode: Callable[[bytes], object], encode: Callable[[Value], object]) -> str | None:
+    """Why bytes cannot be decoded, or another value not be encoded; None when they can."""
+    try:
+        if type(data) is bytes:
+            decode(data)
+        elif isinstance(data, str | bytes):
+            decode(bytes_of(data))
+        else:
+            encode(data)
+    except SchemaError as error:
+        return str(error)
+    return None
 
 
 class Schema(Protocol):

@@ -13,12 +13,12 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import _protoc_compiler, protoc
 
-from heliograph.rules.schemas.interface import SchemaError
+from heliograph.rules.schemas.interface import SchemaError, fault_of
 from heliograph.rules.schemas.protobuf_values import MessageDecoder, MessageEncoder
 from heliograph.rules.schemas.settings import PROTOBUF, SchemaSourceError
-from heliograph.rules.values import Value, bytes_of
+from heliograph.rules.values import Value
 
-_NAMES_TOLD_MAX: Final = 20
+_LISTED_NAMES_MAX: Final = 20
 _PROBLEMS_MAX: Final = 5
 
 
@@ -118,16 +118,7 @@ class ProtobufSchema:
 
     def check(self, data: Value, message_type: str | None = None) -> str | None:
         kind = self.message(message_type)
-        try:
-            if type(data) is bytes:
-                kind.parse(data)
-            elif isinstance(data, str | bytes):
-                kind.parse(bytes_of(data))
-            else:
-                kind.encode(data)
-        except SchemaError as error:
-            return str(error)
-        return None
+        return fault_of(data, kind.parse, kind.encode)
 
     def _descriptor(self, name: str) -> Descriptor:
         for full_name in (f"{self._package}.{name}" if self._package else name, name):
@@ -138,8 +129,8 @@ class ProtobufSchema:
         raise SchemaError(f"it has no message {name!r:.100}; there are: {self._names()}")
 
     def _names(self) -> str:
-        more = len(self.message_names) - _NAMES_TOLD_MAX
-        return ", ".join(self.message_names[:_NAMES_TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
+        more = len(self.message_names) - _LISTED_NAMES_MAX
+        return ", ".join(self.message_names[:_LISTED_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
     def __repr__(self) -> str:
         return f"ProtobufSchema({self.name}: {self._names()})"

@@ -250,7 +250,7 @@ class NativeCompiler:
             tests = [self._is_one_of(subject, (branch.when,)) for branch in node.branches]
         results = [self.compile(branch.then) for branch in node.branches]
         default = None if node.default is None else self.compile(node.default)
-        return _case_of(tests, results, default, node.branches)
+        return _case_of(tests, results, default)
 
 
 def _column_call(column: str, node: tree.Call) -> Native:
@@ -326,9 +326,7 @@ def _check_comparable(left: Native, right: Native) -> None:
         raise NotNativeError(f"{left.kind} and {right.kind} are compared by the broker's engine")
 
 
-def _case_of(
-    tests: list[str], results: list[Native], default: Native | None, branches: tuple[tree.Branch, ...]
-) -> Native:
+def _case_of(tests: list[str], results: list[Native], default: Native | None) -> Native:
     values = results if default is None else [*results, default]
     kinds = {value.kind for value in values}
     if len(kinds) > 1:

@@ -59,7 +59,7 @@ def write_files(database: Rdict, catalog: Catalog, generation: Generation, targe
     first = next(batches, None)
     while first is not None:
         day, batch = first
-        path = _file_path(database, catalog, generation, day)
+        path = _file_path(catalog, generation, day)
         with offload_errors(target.place(path), catalog.name):
             first = _write_file(target, path, batch, day, batches)
             with target.filesystem.open_input_file(target.place(path)) as written:
@@ -115,7 +115,7 @@ def _sync(file: Path) -> None:
         force_to_disk(path)
 
 
-def _file_path(database: Rdict, catalog: Catalog, generation: Generation, day: int) -> str:
+def _file_path(catalog: Catalog, generation: Generation, day: int) -> str:
     info = generation.info
     date = datetime.fromtimestamp(day * _DAY_US // 1_000_000, UTC).strftime("%Y-%m-%d")
     name = f"{catalog.site}-{info.number}-{info.since}.parquet"

@@ -28,8 +28,8 @@ from heliograph.storage.interface import END, Position, StreamId
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.reader.request import Request
 
-_DAMAGES_TOLD_MAX: Final = 100
-_PLACES_TOLD_MAX: Final = 1000
+_LISTED_DAMAGES_MAX: Final = 100
+_LOGGED_PLACES_MAX: Final = 1000
 
 # What a read gives: batches, the last of them with a note for the client where something was left out.
 Answer: TypeAlias = pa.RecordBatch | tuple[pa.RecordBatch, bytes]
@@ -54,7 +54,7 @@ class StorageReader:
         self._offloaded = OffloadedBlocks(data_dir)
         self._given = ReadCounts()
         self._tell = tell
-        self._places_told: set[str] = set()
+        self._logged_places: set[str] = set()
 
     def databases(self) -> list[str]:
         return existing_databases(self._path)
@@ -87,9 +87,9 @@ class StorageReader:
     def _tell_once(self, damage: dict[str, object]) -> None:
         place = f"{damage['database']} {damage['stream']} {damage.get('since')} {damage['problem']}"
         with self._lock:
-            is_new = place not in self._places_told and len(self._places_told) < _PLACES_TOLD_MAX
+            is_new = place not in self._logged_places and len(self._logged_places) < _LOGGED_PLACES_MAX
             if is_new:
-                self._places_told.add(place)
+                self._logged_places.add(place)
         if is_new:
             self._tell(damage)
 
@@ -257,7 +257,7 @@ class StorageReader:
         """The batches, then, if something was left out, one without rows that says what."""
         yield from rows.batches(slices)
         if damages:
-            listed = [damage.to_json() for damage in damages[:_DAMAGES_TOLD_MAX]]
+            listed = [damage.to_json() for damage in damages[:_LISTED_DAMAGES_MAX]]
             for damage in listed:
                 self._tell_once(damage)
             note = json.dumps({"damaged": listed, "damaged_count": len(damages)})

@@ -9,7 +9,7 @@ from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.salvage import Damage, is_damage, place, readable_blocks
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import StreamId
-from heliograph.storage.repair.findings import TOLD_MAX, Findings
+from heliograph.storage.repair.findings import LISTED_MAX, Findings
 from heliograph.storage.repair.missing_records import streams_with_blocks
 
 _NUMBER_MAX: Final = 0xFFFF_FFFF
@@ -35,7 +35,7 @@ class CheckReport(Findings):
 
     def add_damage(self, damage: Damage) -> None:
         self.damage_count += 1
-        if len(self.damages) < TOLD_MAX:
+        if len(self.damages) < LISTED_MAX:
             self.damages.append(damage)
 
     def to_json(self) -> dict[str, object]:
@@ -57,7 +57,7 @@ def check_database(database: Rdict, catalog: Catalog) -> CheckReport:
     for generation in catalog.generations():
         for stream in catalog.streams_in(generation):
             _check_stream(database, stream, report)
-        _check_strays(database, catalog, generation, report)
+        _check_strays(database, generation, report)
     known = {(generation.info.shard, generation.info.number) for generation in catalog.generations()}
     for shard, number in sorted(streams_with_blocks(database).keys() - known):
         report.add_problem(f"shard {shard}, generation {number} has blocks, and no record")
@@ -96,7 +96,7 @@ def _indexed(database: Rdict, stream: StreamId) -> Iterator[tuple[int, int]]:
         yield keys.time_and_sequence(key)
 
 
-def _check_strays(database: Rdict, catalog: Catalog, generation: Generation, report: CheckReport) -> None:
+def _check_strays(database: Rdict, generation: Generation, report: CheckReport) -> None:
     """Blocks behind the last stream of a generation belong to a stream that can no longer be found."""
     info = generation.info
     lower = keys.block_prefix(info.shard, info.number, generation.structure.stream_count + 1)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-TOLD_MAX: Final = 1000
+LISTED_MAX: Final = 1000
 
 
 @dataclass(slots=True)
@@ -20,5 +20,5 @@ class Findings:
 
     def add_problem(self, problem: str) -> None:
         self.problem_count += 1
-        if len(self.problems) < TOLD_MAX:
+        if len(self.problems) < LISTED_MAX:
             self.problems.append(problem)

@@ -59,7 +59,7 @@ class MessageWays:
         self._ticked_us = 0
         self._flushed_us = 0
         self._counts = {"recorded": 0, "missed": 0, "unheld": 0}
-        self._told_missing = 0
+        self._logged_missing = 0
 
     @property
     def is_recording(self) -> bool:
@@ -171,7 +171,7 @@ class MessageWays:
     def _tell_missing(self) -> None:
         """Raise an alarm while messages are not recorded, with the first line in the log; end it when all are."""
         missing = self._counts["missed"] + self._counts["unheld"]
-        more, self._told_missing = missing - self._told_missing, missing
+        more, self._logged_missing = missing - self._logged_missing, missing
         if more:
             text = f"{more} messages were not recorded in the last seconds: see diagnose.messages.rate and max_memory"
             self._alarms.activate(_MISSING_ALARM, text, {"missed": more})
