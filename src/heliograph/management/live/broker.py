@@ -71,8 +71,8 @@ class NumbersLook:
 
 
 _OF_BOTH: Final = (*COUNTS.values(), *RATES.values(), *DROPS.values())
-_STORAGE_RATES: Final = {"commits": "storage.commits", "messages": "storage.messages"}
-_STORAGE: Final = {
+STORAGE_RATES: Final = {"commits": "storage.commits", "messages": "storage.messages"}
+STORAGE: Final = {
     "is_open": "storage.open",
     "last_commit_s": "storage.last_commit_s",
     "buffered_bytes": "storage.buffered_bytes",
@@ -82,13 +82,13 @@ _STORAGE: Final = {
     "stalls": "storage.stalls",
     "refused_messages": "storage.refused_messages",
 }
-_READER: Final = {
+READER: Final = {
     "is_running": "reader.running",
     "restarts": "reader.restarts",
     "damaged_places": "reader.damaged_places",
 }
 _LISTENERS: Final = "listeners.current_connections"
-_OF_NODE: Final = (*_OF_BOTH, *_STORAGE_RATES.values(), *_STORAGE.values(), *_READER.values(), _LISTENERS)
+_OF_NODE: Final = (*_OF_BOTH, *STORAGE_RATES.values(), *STORAGE.values(), *READER.values(), _LISTENERS)
 
 
 def _overview(nodes: Nodes) -> Look:
@@ -186,12 +186,12 @@ def _details(found: Numbers) -> dict[str, Any]:
         "storage": [
             {
                 "database": database,
-                **{name: found.value(metric, database) for name, metric in _STORAGE.items()},
-                **{f"{name}_rate": found.rate(metric, database) for name, metric in _STORAGE_RATES.items()},
+                **{name: found.value(metric, database) for name, metric in STORAGE.items()},
+                **{f"{name}_rate": found.rate(metric, database) for name, metric in STORAGE_RATES.items()},
             }
-            for (database,) in found.labelled(_STORAGE["is_open"])
+            for (database,) in found.labelled(STORAGE["is_open"])
         ],
-        "reader": {name: found.count(metric) for name, metric in _READER.items()},
+        "reader": {name: found.count(metric) for name, metric in READER.items()},
         "listeners": [
             {"type": kind, "name": name, "connections": found.count(_LISTENERS, kind, name)}
             for kind, name in found.labelled(_LISTENERS)

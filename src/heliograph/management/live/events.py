@@ -1,169 +1,102 @@
 """What the events of live streams have, by their names."""
 
-from typing import Literal, NotRequired, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
-Counts: TypeAlias = dict[str, float | None]
+from heliograph.management.asking.broker_numbers import COUNTS, RATES
+from heliograph.management.live.broker import READER, STORAGE, STORAGE_RATES
+from heliograph.management.live.subjects import LOG_ENTRY, RULE_COUNTS
+from heliograph.management.web.rows import list_of, typed_dict
+
+_RATE: TypeAlias = float | None
+_AT: Final = Annotated[int, Field(description="Milliseconds since the epoch")]
 
 
-class BrokerRates(TypedDict):
-    """What happens in a second; null at the first look."""
-
-    received: float | None
-    sent: float | None
-    bytes_received: float | None
-    bytes_sent: float | None
-    connected: float | None
-    disconnected: float | None
-    persisted: float | None
-    dropped: float | None
+def _rates(names: Iterable[str]) -> dict[str, Any]:
+    return dict.fromkeys(names, _RATE)
 
 
-class BrokerNumbers(TypedDict):
-    """What a broker or a node has and does.
-
-    Attributes:
-        drops: Messages in a second that a receiver, or all of them, did not get, by reason.
-        longest_turn_s: The longest turn of the event loop of the last seconds.
-        memory_limit_bytes: 0 for none.
-    """
-
-    connections: int
-    sessions: int
-    subscriptions: int
-    topics: int
-    retained: int
-    alarms: int
-    rates: BrokerRates
-    drops: Counts
-    longest_turn_s: float
-    memory_bytes: int
-    memory_limit_bytes: int
+def _counted(names: Iterable[str]) -> dict[str, Any]:
+    """Counts, and how much each grows in a second."""
+    return {key: kind for name in names for key, kind in ((name, int), (f"{name}_rate", _RATE))}
 
 
-class NodeInShort(TypedDict):
-    """A node; one that does not answer has no numbers.
-
-    Attributes:
-        cpu_percent: 100 is one core; null at the first look.
-        memory_stage: Of the memory contract; 0 while memory is not short.
-    """
-
-    node: str
-    answers: bool
-    uptime_s: NotRequired[int]
-    connections: NotRequired[int]
-    sessions: NotRequired[int]
-    received: NotRequired[float | None]
-    sent: NotRequired[float | None]
-    cpu_percent: NotRequired[float | None]
-    longest_turn_s: NotRequired[float]
-    memory_bytes: NotRequired[int]
-    memory_limit_bytes: NotRequired[int]
-    memory_stage: NotRequired[int]
+def _left_out(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of what does not answer, too."""
+    return {name: NotRequired[kind] for name, kind in keys.items()}
 
 
-class OverviewEvent(BrokerNumbers):
-    """The sums over nodes, and each node in short.
-
-    Attributes:
-        at: Milliseconds since the epoch.
-    """
-
-    at: int
-    nodes: list[NodeInShort]
+def _by_id(name: str, key: str, words: str, kind: Any) -> Any:
+    """An event that has some of all that there are."""
+    return typed_dict(name, words, {"count": int, key: dict[str, kind]})
 
 
-class LiveDatabase(TypedDict):
-    """A database of a node."""
-
-    database: str
-    is_open: float
-    last_commit_s: float
-    buffered_bytes: float
-    bytes: float
-    streams: float
-    generations: float
-    stalls: float
-    refused_messages: float
-    commits_rate: float | None
-    messages_rate: float | None
-
-
-class LiveReader(TypedDict):
-    """The storage reader of a node."""
-
-    is_running: int
-    restarts: int
-    damaged_places: int
-
-
-class LiveListener(TypedDict):
-    """A listener of a node."""
-
-    type: str
-    name: str
-    connections: int
-
-
-class WholeNode(BrokerNumbers):
-    """A node that answers, with its storage and listeners."""
-
-    node: str
-    answers: Literal[True]
-    uptime_s: int
-    received: float | None
-    sent: float | None
-    cpu_percent: float | None
-    memory_stage: int
-    storage: list[LiveDatabase]
-    reader: LiveReader
-    listeners: list[LiveListener]
-
-
-class SilentNode(TypedDict):
-    """A node that does not answer."""
-
-    node: str
-    answers: Literal[False]
-
-
-class NodeEvent(TypedDict):
-    """All nodes.
-
-    Attributes:
-        at: Milliseconds since the epoch.
-    """
-
-    at: int
-    nodes: list[WholeNode | SilentNode]
-
-
-class LiveRule(TypedDict):
-    """A rule: its counts, and how much each grows in a second.
-
-    Attributes:
-        last_error_at: Microseconds since the epoch; 0 for never.
-    """
-
-    enable: bool
-    last_error: str
-    last_error_at: int
-    matched: int
-    matched_rate: float | None
-    passed: int
-    passed_rate: float | None
-    failed: int
-    failed_rate: float | None
-    failed_exception: int
-    failed_exception_rate: float | None
-    failed_no_result: int
-    failed_no_result_rate: float | None
-    actions_success: int
-    actions_success_rate: float | None
-    actions_failed: int
-    actions_failed_rate: float | None
+_DROPS: Final = "Messages in a second that a receiver, or all of them, did not get, by reason"
+_NUMBERS: Final = {
+    **dict.fromkeys(COUNTS, int),
+    "rates": typed_dict(
+        "BrokerRates", "What happens in a second; null at the first look.", _rates((*RATES, "dropped"))
+    ),
+    "drops": Annotated[dict[str, _RATE], Field(description=_DROPS)],
+    "longest_turn_s": Annotated[float, Field(description="Of the event loop, in the last seconds")],
+    "memory_bytes": int,
+    "memory_limit_bytes": Annotated[int, Field(description="0 for none")],
+}
+_OF_NODE: Final = {
+    "uptime_s": int,
+    "connections": int,
+    "sessions": int,
+    "received": _RATE,
+    "sent": _RATE,
+    "cpu_percent": Annotated[_RATE, Field(description="100 is one core; null at the first look")],
+    "longest_turn_s": float,
+    "memory_bytes": int,
+    "memory_limit_bytes": int,
+    "memory_stage": Annotated[int, Field(description="Of the memory contract; 0 while memory is not short")],
+}
+_IN_SHORT: Final = typed_dict(
+    "NodeInShort",
+    "A node; one that does not answer has no numbers.",
+    {"node": str, "answers": bool} | _left_out(_OF_NODE),
+)
+_DATABASE: Final = typed_dict(
+    "LiveDatabase",
+    "A database of a node.",
+    {"database": str} | dict.fromkeys(STORAGE, float) | _rates(f"{name}_rate" for name in STORAGE_RATES),
+)
+_LISTENER: Final = typed_dict("LiveListener", "A listener of a node.", {"type": str, "name": str, "connections": int})
+_WHOLE: Final = typed_dict(
+    "WholeNode",
+    "A node that answers, with its storage and listeners.",
+    {
+        "node": str,
+        "answers": Literal[True],
+        **_OF_NODE,
+        **_NUMBERS,
+        "storage": list_of(_DATABASE),
+        "reader": typed_dict("LiveReader", "The storage reader of a node.", dict.fromkeys(READER, int)),
+        "listeners": list_of(_LISTENER),
+    },
+)
+_SILENT: Final = typed_dict("SilentNode", "A node that does not answer.", {"node": str, "answers": Literal[False]})
+_RULE: Final = typed_dict(
+    "LiveRule",
+    "A rule: its counts, and how much each grows in a second.",
+    {
+        "enable": bool,
+        "last_error": str,
+        "last_error_at": Annotated[int, Field(description="Microseconds since the epoch; 0 for never")],
+        **_counted(RULE_COUNTS),
+    },
+)
+_POLICY: Final = typed_dict(
+    "LivePolicy",
+    "A validation or transformation: its counts, and how much each grows in a second.",
+    {"enable": bool} | _left_out(_counted(("matched", "succeeded", "failed"))),
+)
 
 
 class OpenAlarm(TypedDict):
@@ -223,17 +156,6 @@ class PipelineEvent(TypedDict):
     queries: list[LiveQuery]
 
 
-class LiveLogEntry(TypedDict):
-    """An entry of the log."""
-
-    number: int
-    at: str
-    level: str
-    logger: str
-    text: str
-    error: str
-
-
 class LiveState(TypedDict):
     """Whether something works; actions, authenticators and sources have what they counted, too."""
 
@@ -243,25 +165,6 @@ class LiveState(TypedDict):
     metrics: NotRequired[dict[str, float]]
 
 
-class LivePolicy(TypedDict):
-    """A validation or transformation: its counts, and how much each grows in a second."""
-
-    enable: bool
-    matched: NotRequired[int]
-    matched_rate: NotRequired[float | None]
-    succeeded: NotRequired[int]
-    succeeded_rate: NotRequired[float | None]
-    failed: NotRequired[int]
-    failed_rate: NotRequired[float | None]
-
-
-class RulesEvent(TypedDict):
-    """Rules by their ids."""
-
-    count: int
-    rules: dict[str, LiveRule]
-
-
 class AlarmsEvent(TypedDict):
     """The alarms that go on, the newest first."""
 
@@ -269,60 +172,11 @@ class AlarmsEvent(TypedDict):
     alarms: list[OpenAlarm]
 
 
-class LogEvent(TypedDict):
-    """The entries that came since the last look."""
-
-    last: int
-    entries: list[LiveLogEntry]
-
-
 class ConfigurationEvent(TypedDict):
     """The present revision, and until when it is on trial."""
 
     revision: int
     confirm_until: str | None
-
-
-class ConnectorsEvent(TypedDict):
-    """Connectors by their ids."""
-
-    count: int
-    connectors: dict[str, LiveState]
-
-
-class ActionsEvent(TypedDict):
-    """Actions by their ids."""
-
-    count: int
-    actions: dict[str, LiveState]
-
-
-class AuthenticationEvent(TypedDict):
-    """Authenticators by their ids."""
-
-    count: int
-    authentication: dict[str, LiveState]
-
-
-class AuthorizationEvent(TypedDict):
-    """Sources by their types."""
-
-    count: int
-    authorization: dict[str, LiveState]
-
-
-class ValidationsEvent(TypedDict):
-    """Validations by their names."""
-
-    count: int
-    schema_validations: dict[str, LivePolicy]
-
-
-class TransformationsEvent(TypedDict):
-    """Transformations by their names."""
-
-    count: int
-    message_transformations: dict[str, LivePolicy]
 
 
 class LiveFailure(TypedDict):
@@ -340,21 +194,32 @@ class LiveEnd(TypedDict):
     message: str
 
 
-class LiveEvents(TypedDict):
-    """Events by their names: those of subjects, `failed` and `end`."""
-
-    overview: OverviewEvent
-    node: NodeEvent
-    rules: RulesEvent
-    alarms: AlarmsEvent
-    pipeline: PipelineEvent
-    log: LogEvent
-    configuration: ConfigurationEvent
-    connectors: ConnectorsEvent
-    actions: ActionsEvent
-    authentication: AuthenticationEvent
-    authorization: AuthorizationEvent
-    schema_validations: ValidationsEvent
-    message_transformations: TransformationsEvent
-    failed: LiveFailure
-    end: LiveEnd
+LiveEvents: Final = typed_dict(
+    "LiveEvents",
+    "Events by their names: those of subjects, `failed` and `end`.",
+    {
+        "overview": typed_dict(
+            "OverviewEvent",
+            "The sums over nodes, and each node in short.",
+            {"at": _AT, **_NUMBERS, "nodes": list_of(_IN_SHORT)},
+        ),
+        "node": typed_dict("NodeEvent", "All nodes.", {"at": _AT, "nodes": list_of(_WHOLE | _SILENT)}),
+        "rules": _by_id("RulesEvent", "rules", "Rules by their ids.", _RULE),
+        "alarms": AlarmsEvent,
+        "pipeline": PipelineEvent,
+        "log": typed_dict(
+            "LogEvent", "The entries that came since the last look.", {"last": int, "entries": LOG_ENTRY.rows()}
+        ),
+        "configuration": ConfigurationEvent,
+        "connectors": _by_id("ConnectorsEvent", "connectors", "Connectors by their ids.", LiveState),
+        "actions": _by_id("ActionsEvent", "actions", "Actions by their ids.", LiveState),
+        "authentication": _by_id("AuthenticationEvent", "authentication", "Authenticators by their ids.", LiveState),
+        "authorization": _by_id("AuthorizationEvent", "authorization", "Sources by their types.", LiveState),
+        "schema_validations": _by_id("ValidationsEvent", "schema_validations", "Validations by their names.", _POLICY),
+        "message_transformations": _by_id(
+            "TransformationsEvent", "message_transformations", "Transformations by their names.", _POLICY
+        ),
+        "failed": LiveFailure,
+        "end": LiveEnd,
+    },
+)

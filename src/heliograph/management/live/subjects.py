@@ -105,10 +105,14 @@ STATES: Final = (
 LOG_ENTRY: Final = ApiRow("LogEntryShown", LogEntryRow)
 _SHOWN_MAX: Final = 500  # rules and alarms of an event
 _ENTRIES_MAX: Final = 100  # of the log in an event
-_COUNTS: Final = (
-    *("matched", "passed", "failed", "failed.exception", "failed.no_result"),
-    *("actions.success", "actions.failed"),
-)
+#: Of a rule, by the names that events have.
+RULE_COUNTS: Final = {
+    name.replace(".", "_"): name
+    for name in (
+        *("matched", "passed", "failed", "failed.exception", "failed.no_result"),
+        *("actions.success", "actions.failed"),
+    )
+}
 
 
 def _rules(nodes: Nodes) -> Look:
@@ -127,7 +131,7 @@ def _state(row: RuleRow) -> dict[str, Any]:
 
 
 def _counts(row: RuleRow) -> dict[str, int]:
-    return {name.replace(".", "_"): row.counts.get(name, 0) for name in _COUNTS}
+    return {name: row.counts.get(count, 0) for name, count in RULE_COUNTS.items()}
 
 
 def _alarms(nodes: Nodes) -> Look:

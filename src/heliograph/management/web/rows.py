@@ -76,9 +76,7 @@ class ApiRow:
             keys[name] = Annotated[_type(fact, kind), Field(description=described.get(field.name))]
             if fact.is_left_out:
                 keys[name] = NotRequired[keys[name]]
-        made = _typed_dict(self.name, keys | self._more)
-        made.__doc__ = words
-        return made
+        return typed_dict(self.name, words, keys | self._more)
 
     def _column(self, name: str, field: msgspec.structs.FieldInfo, fact: Fact, kind: Any) -> Column:
         answered, nested = fact.answered, _nested(kind)
@@ -102,7 +100,7 @@ class ApiRow:
 
     def rows(self) -> Any:
         """The type of a list of rows, for the document."""
-        return GenericAlias(list, (self.schema,))
+        return list_of(self.schema)
 
     def page(self) -> Any:
         """The type of a page of rows, for the document."""
@@ -118,15 +116,21 @@ class ApiRow:
         return partial(self._listed, name, meta)
 
     def _listed(self, name: str, keys: Mapping[str, object] | None) -> Any:
-        meta = CursorMeta if keys is None else _typed_dict(f"{name}Meta", keys)
-        made = _typed_dict(name, {"data": self.rows()} | ({} if keys == {} else {"meta": meta}))
-        made.__doc__ = "Rows, and what there is to know of them."
-        return made
+        meta = CursorMeta if keys is None else typed_dict(f"{name}Meta", None, keys)
+        whole = {"data": self.rows()} | ({} if keys == {} else {"meta": meta})
+        return typed_dict(name, "Rows, and what there is to know of them.", whole)
 
 
-def _typed_dict(name: str, keys: Mapping[str, Any]) -> Any:
+def list_of(kind: object) -> Any:
+    """The type of a list of what is declared, which no checker knows."""
+    return GenericAlias(list, (kind,))
+
+
+def typed_dict(name: str, words: str | None, keys: Mapping[str, Any]) -> Any:
+    """A `TypedDict` whose keys are made of declarations, with what the document says of it."""
     types = {key: kind.schema if isinstance(kind, ApiRow) else kind for key, kind in keys.items()}
     made: Any = TypedDict(name, types)  # type: ignore[misc]  # it is made of a declaration
+    made.__doc__ = words
     return made
 
 
