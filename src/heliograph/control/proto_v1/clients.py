@@ -378,21 +378,22 @@ class QueuedMessage(msgspec.Struct, frozen=True):
     Attributes:
         position: Where it stands.
         msgid: In hexadecimal digits.
-        inserted_at: Since when it waits, or when it was sent.
+        publish_at: Microseconds since the epoch; milliseconds in the API.
+        inserted_at: Since when it waits, or when it was sent: microseconds since the epoch; nanoseconds in the API.
         priority: Of its queue.
         payload_bytes: How long its payload is, of which `payload` may be the beginning.
     """
 
-    position: str
-    msgid: str
+    position: Annotated[str, Fact(is_shown=False)]
+    msgid: Annotated[str, Fact(answered=str.upper)]
     topic: str
     qos: int
-    publish_at: int
+    publish_at: Annotated[int, Fact(answered=lambda at_us: at_us // 1000)]
     from_clientid: str
-    from_username: str | None
-    inserted_at: int
-    priority: int
-    payload: bytes
+    from_username: Annotated[str | None, Fact(unknown="")]
+    inserted_at: Annotated[int, Fact(answered=lambda at_us: str(at_us * 1000), answers=str)]
+    priority: Annotated[int, Fact(is_shown=False)]
+    payload: Annotated[bytes, Fact(is_shown=False)]
     payload_bytes: int = 0
 
 

@@ -1,8 +1,10 @@
 """Delayed messages: what is asked of them, and answers."""
 
+from typing import Annotated
+
 import msgspec
 
-from heliograph.control.columns import Time, columns_of
+from heliograph.control.columns import Fact, Time, columns_of
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -30,13 +32,13 @@ class DelayedRow(msgspec.Struct, frozen=True):
         expected_at: When it is published if the clock is not set until then.
     """
 
-    id: int
+    id: Annotated[int, Fact("msgid", answered="{:032X}".format, answers=str)]
     topic: str
     qos: int
-    bytes: int
-    clientid: str
-    username: str | None
-    received_at: Time
+    bytes: Annotated[int, Fact("payload_bytes")]
+    clientid: Annotated[str, Fact("from_clientid")]
+    username: Annotated[str | None, Fact("from_username", unknown="")]
+    received_at: Annotated[int, Fact("publish_at", time_us=1)]
     expected_at: Time
 
 

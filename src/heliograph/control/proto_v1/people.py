@@ -100,10 +100,10 @@ class ManagementUserRow(msgspec.Struct, frozen=True):
     username: str
     role: str
     description: str
-    created_at: int
-    is_default: bool
-    has_second_factor: bool
-    recovery_codes: int = 0
+    created_at: Annotated[int, Fact(is_shown=False)]
+    is_default: Annotated[bool, Fact(is_shown=False)]
+    has_second_factor: Annotated[bool, Fact("mfa", answered=lambda has_one: "totp" if has_one else "none", answers=str)]
+    recovery_codes: Annotated[int, Fact(is_shown=False)] = 0
 
 
 class ManagementUserSecrets(msgspec.Struct, frozen=True):

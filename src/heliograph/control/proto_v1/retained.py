@@ -1,8 +1,10 @@
 """Retained messages: what is asked of them, and answers."""
 
+from typing import Annotated
+
 import msgspec
 
-from heliograph.control.columns import Time, columns_of
+from heliograph.control.columns import Fact, columns_of
 from heliograph.rpc.asks import ACTS, EQUAL, ONE, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NarrowingArgs, NoArgs
 
@@ -60,12 +62,12 @@ class RetainedRow(msgspec.Struct, frozen=True):
 
     topic: str
     qos: int
-    bytes: int
-    clientid: str
-    received_at: Time
-    expires_at: Time
-    msgid: str = ""
-    username: str | None = None
+    bytes: Annotated[int, Fact("payload_bytes")]
+    clientid: Annotated[str, Fact("from_clientid")]
+    received_at: Annotated[int, Fact("publish_at", time_us=1)]
+    expires_at: Annotated[int, Fact(time_us=1, is_shown=False)]
+    msgid: Annotated[str, Fact(answered=str.upper)] = ""
+    username: Annotated[str | None, Fact("from_username", unknown="")] = None
 
 
 class RetainedMessageRow(msgspec.Struct, frozen=True):

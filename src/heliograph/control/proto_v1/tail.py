@@ -1,7 +1,10 @@
 """Messages as they come: what is asked of a node, and answers."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import Fact, Time
 from heliograph.rpc.asks import ONE, ListAsk
 from heliograph.rpc.methods import Args
 
@@ -26,22 +29,22 @@ class TailRow(msgspec.Struct, frozen=True):
     Attributes:
         left_out: Messages of the filter since the row before that were left out.
         msgid: In hexadecimal digits; empty where the row is about no message.
-        received_at: In microseconds since the epoch.
+        received_at: Microseconds since the epoch.
         payload: Its beginning.
         payload_bytes: Of the whole payload.
     """
 
     left_out: int
-    msgid: str = ""
+    msgid: Annotated[str, Fact(answered=str.upper)] = ""
     topic: str = ""
     qos: int = 0
     retain: bool = False
-    clientid: str = ""
-    username: str | None = None
-    received_at: int = 0
-    payload: bytes = b""
+    clientid: Annotated[str, Fact("from_clientid")] = ""
+    username: Annotated[str | None, Fact("from_username")] = None
+    received_at: Time = 0
+    payload: Annotated[bytes, Fact(is_shown=False)] = b""
     payload_bytes: int = 0
-    properties: dict[str, object] | None = None
+    properties: Annotated[dict[str, object] | None, Fact(unknown={}, answers=dict[str, object])] = None
 
 
 MESSAGES_TAIL = ListAsk("messages.tail", TailWanted, TailRow, ONE)

@@ -4,7 +4,7 @@ import base64
 from typing import Annotated, Any, Final, NotRequired
 
 from fastapi import Body, Query, Response
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from heliograph.control.proto_v1.delayed import (
     DELAYED_DELETE,
@@ -20,8 +20,9 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_whole_page
-from heliograph.management.web.times import NowDep, rfc3339
+from heliograph.management.web.paging import PageDep, json_response, page_response, take_whole_page
+from heliograph.management.web.rows import ApiRow
+from heliograph.management.web.times import NowDep
 from heliograph.mqtt.topic import topic_name_fault
 from heliograph.rpc.methods import RpcError
 
@@ -34,27 +35,14 @@ _LEVELS_MAX: Final = 65_536
 _ABOUT_ONE: Final = {400: ("MESSAGE_ID_SCHEMA_ERROR", "INVALID_NODE"), 404: ("MESSAGE_ID_NOT_FOUND",)}
 
 
-class DelayedMessage(TypedDict):
-    """A delayed message.
-
-    Attributes:
-        delayed_interval: Seconds.
-        delayed_remaining: Seconds.
-        payload: In base64, or `PAYLOAD_TOO_LARGE`; left out of lists.
-    """
-
-    msgid: str
-    node: str
-    publish_at: str
-    delayed_interval: int
-    delayed_remaining: int
-    expected_at: str
-    topic: str
-    qos: int
-    from_clientid: str
-    from_username: str
-    payload_bytes: int
-    payload: NotRequired[str]
+_MESSAGE: Final = ApiRow(
+    "DelayedMessage",
+    DelayedRow,
+    node=str,
+    delayed_interval=Annotated[int, Field(description="Seconds")],
+    delayed_remaining=Annotated[int, Field(description="Seconds")],
+    payload=NotRequired[Annotated[str, Field(description="In base64, or `PAYLOAD_TOO_LARGE`; left out of lists")]],
+)
 
 
 @area.get("/mqtt/delayed", scope="config:read", answers=SettingsTree)
@@ -70,7 +58,7 @@ async def put_delayed(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) 
     return json_response(_settings(await read_settings(nodes.own, "delayed")))
 
 
-@area.get("/mqtt/delayed/messages", scope="clients:read", answers=PageOf[DelayedMessage])
+@area.get("/mqtt/delayed/messages", scope="clients:read", answers=_MESSAGE.page)
 async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -> Response:
     """A page of the delayed messages, without payloads."""
     node = nodes.own
@@ -82,7 +70,7 @@ async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -
     )
 
 
-@area.get("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:read", errors=_ABOUT_ONE, answers=DelayedMessage)
+@area.get("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:read", errors=_ABOUT_ONE, answers=_MESSAGE.one)
 async def get_delayed_message(
     node: str,
     msgid: str,
@@ -91,7 +79,7 @@ async def get_delayed_message(
     max_payload_bytes: Annotated[
         int | None, Query(ge=0, le=_PAYLOAD_BYTES_MAX, description="Show its beginning, where it is longer")
     ] = None,
-) -> Response:
+) -> dict[str, Any]:
     """One delayed message with its payload; of more than 2048 bytes only a beginning, on request."""
     asked, number = _place(nodes, node, msgid)
     try:
@@ -100,7 +88,7 @@ async def get_delayed_message(
         raise _refused(error, msgid) from error
     is_too_large = max_payload_bytes is None and found.row.bytes > _SHOWN_BYTES_MAX
     payload = "PAYLOAD_TOO_LARGE" if is_too_large else base64.b64encode(found.payload[:max_payload_bytes]).decode()
-    return json_response({**_message(found.row, asked, now_s), "payload": payload})
+    return _message(found.row, asked, now_s, payload=payload)
 
 
 @area.delete("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:write", errors=_ABOUT_ONE)
@@ -156,18 +144,7 @@ def _settings(tree: dict[str, Any]) -> dict[str, Any]:
     return {name: 0 if value == "infinity" else value for name, value in tree.items()}
 
 
-def _message(row: DelayedRow, node: Node, now_s: float) -> DelayedMessage:
+def _message(row: DelayedRow, node: Node, now_s: float, **more: str) -> dict[str, Any]:
     interval_s = round((row.expected_at - row.received_at) / 1_000_000)
-    return {
-        "msgid": f"{row.id:0{_DIGITS}X}",
-        "node": node.name,
-        "publish_at": rfc3339(row.received_at),
-        "delayed_interval": interval_s,
-        "delayed_remaining": max(0, round(row.expected_at / 1_000_000 - now_s)),
-        "expected_at": rfc3339(row.expected_at),
-        "topic": row.topic,
-        "qos": row.qos,
-        "from_clientid": row.clientid,
-        "from_username": row.username or "",
-        "payload_bytes": row.bytes,
-    }
+    remaining_s = max(0, round(row.expected_at / 1_000_000 - now_s))
+    return _MESSAGE(row, node=node.name, delayed_interval=interval_s, delayed_remaining=remaining_s, **more)

@@ -4,11 +4,11 @@ import asyncio
 import base64
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing, suppress
-from typing import Annotated, Final, Literal, NotRequired
+from typing import Annotated, Final, NotRequired
 
 from fastapi import Query, Request
+from pydantic import Field
 from starlette.responses import StreamingResponse
-from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.tail import MESSAGES_TAIL, TailRow, TailWanted
 from heliograph.management.asking.nodes import Node
@@ -16,8 +16,9 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.event_streams import StreamEnd, event_of, event_stream
+from heliograph.management.web.payloads import PayloadQuery, shown_payload
 from heliograph.management.web.places import place
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.rows import ApiRow, typed_dict
 from heliograph.mqtt.topic import topic_filter_fault
 from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
@@ -30,51 +31,23 @@ _LEVELS_MAX: Final = 65_536
 _PAYLOAD_BYTES_MAX: Final = 64 << 10
 
 
-class TailedMessageObject(TypedDict):
-    """A message that came.
-
-    Attributes:
-        payload: As the request wants it; its beginning, where it is long.
-        left_out: Messages that came before it and are not shown.
-    """
-
-    msgid: str
-    topic: str
-    qos: int
-    retain: bool
-    from_clientid: str
-    from_username: str | None
-    received_at: str
-    properties: dict[str, object]
-    payload_bytes: int
-    left_out: int
-    payload: NotRequired[str]
+_PAYLOAD: Final = Annotated[str, Field(description="As the request wants it; its beginning, where it is long")]
+_MESSAGE: Final = ApiRow("TailedMessageObject", TailRow, payload=NotRequired[_PAYLOAD])
 
 
-class LeftOut(TypedDict):
-    """Messages that came and are not shown."""
-
-    left_out: int
-
-
-class TailBegin(TypedDict):
-    """The tail is there; nothing is to be said of it."""
-
-
-class TailEvents(TypedDict):
-    """Events by their names."""
-
-    begin: TailBegin
-    message: TailedMessageObject
-    left_out: LeftOut
-    end: StreamEnd
+_EVENTS: Final = {
+    "begin": typed_dict("TailBegin", "The tail is there; nothing is to be said of it.", {}),
+    "message": _MESSAGE,
+    "left_out": typed_dict("LeftOut", "Messages that came and are not shown.", {"left_out": int}),
+    "end": StreamEnd,
+}
 
 
 @area.get(
     "/heliograph/tail",
     scope=_SCOPE,
     response_class=StreamingResponse,
-    events=TailEvents,
+    events=typed_dict("TailEvents", "Events by their names.", _EVENTS),
     errors={400: ("BAD_REQUEST",), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def tail_messages(
@@ -82,7 +55,7 @@ async def tail_messages(
     nodes: NodesDep,
     topic: Annotated[str, Query(description="A topic filter")],
     rate: Annotated[int, Query(ge=1, le=100, description="Messages a second, at most")] = 10,
-    payload: Annotated[Literal["base64", "plain", "none"], Query(description="How payloads are shown")] = "base64",
+    payload: PayloadQuery = "base64",
     max_payload_bytes: Annotated[int, Query(ge=0, le=_PAYLOAD_BYTES_MAX, description="Of each message")] = 1024,
     seconds: Annotated[int, Query(ge=1, le=86_400, description="When it ends by itself")] = 3600,
 ) -> StreamingResponse:
@@ -134,23 +107,7 @@ async def _follow(node: Node, wanted: TailWanted, rows: asyncio.Queue[list[TailR
 def _of_row(row: TailRow, payload: str) -> bytes:
     if not row.msgid:
         return event_of("begin", {}) if row.left_out == 0 else event_of("left_out", {"left_out": row.left_out})
-    shown: TailedMessageObject = {
-        "msgid": row.msgid.upper(),
-        "topic": row.topic,
-        "qos": row.qos,
-        "retain": row.retain,
-        "from_clientid": row.clientid,
-        "from_username": row.username,
-        "received_at": rfc3339(row.received_at),
-        "properties": row.properties or {},
-        "payload_bytes": row.payload_bytes,
-        "left_out": row.left_out,
-    }
-    if payload == "plain":
-        shown["payload"] = row.payload.decode("utf-8", "replace")
-    elif payload == "base64":
-        shown["payload"] = base64.b64encode(row.payload).decode()
-    return event_of("message", shown, _text)
+    return event_of("message", _MESSAGE(row, **shown_payload(row.payload, payload)), _text)
 
 
 def _text(value: object) -> str:

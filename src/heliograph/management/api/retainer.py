@@ -1,10 +1,9 @@
 """Retained messages: their settings, which there are, one with its payload, deleting them."""
 
-import base64
 from typing import Annotated, Any, Final, NotRequired
 
 from fastapi import Body, Query, Response
-from typing_extensions import TypedDict
+from pydantic import Field
 
 from heliograph.control.proto_v1.retained import (
     RETAINER_CLEAN,
@@ -17,12 +16,13 @@ from heliograph.control.proto_v1.retained import (
     RetainedTopics,
 )
 from heliograph.management.api.setting_routes import SettingsTree, change_settings, read_settings
+from heliograph.management.web.answering import REFUSED, answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_whole_page
-from heliograph.management.web.times import rfc3339
-from heliograph.rpc.methods import RpcError
+from heliograph.management.web.paging import PageDep, json_response, page_response, take_whole_page
+from heliograph.management.web.payloads import shown_payload
+from heliograph.management.web.rows import ApiRow
 
 area = Area("Retainer", "Retained messages.")
 
@@ -33,21 +33,10 @@ _WITHOUT_EFFECT: Final = {"msg_clear_interval": "0s"}
 _BACKEND_WITHOUT_EFFECT: Final = {"index_specs": [[1, 2, 3], [1, 3], [2, 3], [3]]}
 
 
-class RetainedMessage(TypedDict):
-    """A retained message.
-
-    Attributes:
-        payload: In base64; left out of lists, and where it is longer than 1 MiB.
-    """
-
-    msgid: str
-    topic: str
-    qos: int
-    publish_at: str
-    from_clientid: str
-    from_username: str
-    payload_bytes: int
-    payload: NotRequired[str]
+_PAYLOAD: Final = "In base64; left out of lists, and where it is longer than 1 MiB"
+_MESSAGE: Final = ApiRow(
+    "RetainedMessage", RetainedRow, payload=NotRequired[Annotated[str, Field(description=_PAYLOAD)]]
+)
 
 
 @area.get("/mqtt/retainer", scope="config:read", answers=SettingsTree)
@@ -68,20 +57,16 @@ async def put_retainer(nodes: NodesDep, body: Annotated[dict[str, Any], Body()])
     return json_response(_shown(await read_settings(nodes.own, "retainer")))
 
 
-@area.get(
-    "/mqtt/retainer/messages", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=PageOf[RetainedMessage]
-)
+@area.get("/mqtt/retainer/messages", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=_MESSAGE.page)
 async def list_retained_messages(
     nodes: NodesDep, page: PageDep, topic: Annotated[str, Query(description="Those that this filter matches")] = ""
 ) -> Response:
     """A page of the retained messages, without payloads."""
     node, wanted = nodes.own, RetainedTopics(topic, page.limit + 1, page.skip)
-    try:
+    with answering(others=REFUSED):
         rows, has_next = await take_whole_page(node.slices(RETAINER_TOPICS(wanted)), page.limit)
         count = None if topic else (await node.ask(RETAINER_INFO())).messages
-    except RpcError as error:
-        raise _refused(error) from error
-    return page_response([_message(row) for row in rows], page, count, has_next)
+    return page_response([_MESSAGE(row) for row in rows], page, count, has_next)
 
 
 @area.delete("/mqtt/retainer/messages", scope="clients:write")
@@ -91,18 +76,14 @@ async def delete_retained_messages(nodes: NodesDep) -> None:
         await _delete(nodes, topic_filter)
 
 
-@area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, answers=RetainedMessage)
-async def get_retained_message(topic: str, nodes: NodesDep) -> Response:
+@area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, answers=_MESSAGE.one)
+async def get_retained_message(topic: str, nodes: NodesDep) -> dict[str, Any]:
     """The retained message of a topic, with its payload up to 1 MiB."""
-    args = RetainedTopic(topic, _SHOWN_BYTES_MAX)
-    try:
-        found = await nodes.own.ask(RETAINER_SHOW(args))
-    except RpcError as error:
-        raise _refused(error) from error
-    shown = _message(found.row)
-    if found.row.bytes <= _SHOWN_BYTES_MAX:
-        shown["payload"] = base64.b64encode(found.payload).decode()
-    return json_response(shown)
+    with answering(others=REFUSED):
+        found = await nodes.own.ask(RETAINER_SHOW(RetainedTopic(topic, _SHOWN_BYTES_MAX)))
+    return _MESSAGE(
+        found.row, **shown_payload(found.payload, "base64" if found.row.bytes <= _SHOWN_BYTES_MAX else "none")
+    )
 
 
 @area.delete("/mqtt/retainer/message/{topic}", scope="clients:write", errors={404: ("NOT_FOUND",)})
@@ -113,30 +94,10 @@ async def delete_retained_message(topic: str, nodes: NodesDep) -> None:
 
 
 async def _delete(nodes: NodesDep, topic_filter: str) -> int:
-    try:
+    with answering(others=REFUSED):
         cleaned = await nodes.own.ask(RETAINER_CLEAN(RetainedClean(topic_filter)), timeout_s=None)
-    except RpcError as error:
-        raise _refused(error) from error
     return cleaned.deleted
-
-
-def _refused(error: RpcError) -> ApiError:
-    if error.code == "not_found":
-        return ApiError(404, "NOT_FOUND", error.message)
-    return ApiError(400, "BAD_REQUEST", error.message)
 
 
 def _shown(tree: dict[str, Any]) -> dict[str, Any]:
     return {**tree, **_WITHOUT_EFFECT, "backend": {**tree.get("backend", {}), **_BACKEND_WITHOUT_EFFECT}}
-
-
-def _message(row: RetainedRow) -> RetainedMessage:
-    return {
-        "msgid": row.msgid.upper(),
-        "topic": row.topic,
-        "qos": row.qos,
-        "publish_at": rfc3339(row.received_at),
-        "from_clientid": row.clientid,
-        "from_username": row.username or "",
-        "payload_bytes": row.bytes,
-    }

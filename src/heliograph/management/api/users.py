@@ -1,8 +1,8 @@
 """Users who log in to manage the node, and their passwords."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import Request, Response
+from fastapi import Request
 from pydantic import Field
 
 from heliograph.access.people.names import ADMINISTRATOR, PeopleError
@@ -22,12 +22,13 @@ from heliograph.management.people.callers import address_of
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.models import Body, Row, Str
-from heliograph.management.web.paging import json_response
+from heliograph.management.web.models import Body, Str
 from heliograph.management.web.roles import OWN
+from heliograph.management.web.rows import ApiRow
 
 area = Area("Users", "Users who log in; those of MQTT clients are under Authentication. Not for API keys.")
 
+_LOCAL: Final = "local"
 _SECRET = {"format": "password", "writeOnly": True}
 _NEW_PASSWORD = "8 to 64 characters, with two of letters, digits and special characters"
 
@@ -55,48 +56,43 @@ class PasswordChangeBody(Body):
     new_pwd: Annotated[Str, Field(description=_NEW_PASSWORD, json_schema_extra=_SECRET)]
 
 
-class UserAnswer(Row):
-    """A user."""
-
-    username: str
-    description: str
-    role: str
-    backend: str
-    mfa: str
+_USER: Final = ApiRow("UserAnswer", ManagementUserRow, backend=str)
 
 
-@area.get("/users", scope="users:read", response_model=list[UserAnswer])
-async def list_users(nodes: NodesDep) -> Response:
+@area.get("/users", scope="users:read", answers=_USER.rows)
+async def list_users(nodes: NodesDep) -> list[dict[str, Any]]:
     """All users."""
-    return json_response([_shown(row) for row in await nodes.own.rows(PEOPLE_USERS())])
+    return [_USER(row, backend=_LOCAL) for row in await nodes.own.rows(PEOPLE_USERS())]
 
 
-@area.post("/users", scope="users:write", errors={400: ("BAD_REQUEST",)}, response_model=UserAnswer)
-async def add_user(body: NewManagementUserBody, nodes: NodesDep, people: PeopleDep) -> Response:
+@area.post("/users", scope="users:write", errors={400: ("BAD_REQUEST",)}, answers=_USER.one)
+async def add_user(body: NewManagementUserBody, nodes: NodesDep, people: PeopleDep) -> dict[str, Any]:
     """Add a user."""
     check_new_user(body.username, body.password)
     password_hash = await people.logins.hashed(body.password)
     wanted = NewManagementUser(body.username, password_hash, body.role, body.description)
-    return json_response(_shown(await kept(nodes.own.ask(PEOPLE_USER_ADD(wanted)))))
+    return _USER(await kept(nodes.own.ask(PEOPLE_USER_ADD(wanted))), backend=_LOCAL)
 
 
 @area.put(
     "/users/{username}",
     scope="users:write",
     errors={400: ("BAD_REQUEST", "NOT_ALLOWED"), 404: ("USER_NOT_FOUND",)},
-    response_model=UserAnswer,
+    answers=_USER.one,
 )
-async def change_user(username: str, body: ManagementUserChangeBody, nodes: NodesDep, people: PeopleDep) -> Response:
+async def change_user(
+    username: str, body: ManagementUserChangeBody, nodes: NodesDep, people: PeopleDep
+) -> dict[str, Any]:
     """Change a user's description or role; its logins end."""
     if body.role is not None and body.role != ADMINISTRATOR:
         await _check_not_last(username, people)
     wanted = ManagementUserChange(username, role=body.role, description=body.description)
     row = await kept(nodes.own.ask(PEOPLE_USER_SET(wanted)), "USER_NOT_FOUND")
-    return json_response(_shown(row))
+    return _USER(row, backend=_LOCAL)
 
 
 @area.delete("/users/{username}", scope="users:write", errors={400: ("NOT_ALLOWED",), 404: ("USER_NOT_FOUND",)})
-async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller: CallerDep) -> Response:
+async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller: CallerDep) -> None:
     """Delete a user; its logins end. Neither the default user, nor the caller."""
     found = (await people.known.fresh()).users.get(username)
     if found is None:
@@ -107,7 +103,6 @@ async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller:
         raise ApiError(400, "NOT_ALLOWED", "Cannot delete yourself")
     await kept(nodes.own.ask(PEOPLE_USER_DELETE(ManagementUserName(username))), "USER_NOT_FOUND")
     people.logins.tokens.end_all(username)
-    return Response(status_code=204)
 
 
 @area.post(
@@ -123,7 +118,7 @@ async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller:
 )
 async def change_password(
     username: str, body: PasswordChangeBody, request: Request, nodes: NodesDep, people: PeopleDep, caller: CallerDep
-) -> Response:
+) -> None:
     """Give a user another password; its logins end. Others than administrators change their own."""
     if caller.role != ADMINISTRATOR and (caller.kind, caller.name) != ("user", username):
         raise ApiError(403, "UNAUTHORIZED_ROLE", f"the role {caller.role} changes no password but its own")
@@ -141,20 +136,9 @@ async def change_password(
     wanted = ManagementUserChange(username, await people.logins.hashed(body.new_pwd))
     await kept(nodes.own.ask(PEOPLE_USER_SET(wanted)), "USER_NOT_FOUND")
     people.logins.tokens.end_all(username)
-    return Response(status_code=204)
 
 
 async def _check_not_last(username: str, people: PeopleDep) -> None:
     users = (await people.known.fresh()).users.values()
     if {one.user.username for one in users if one.user.role == ADMINISTRATOR} == {username}:
         raise ApiError(400, "NOT_ALLOWED", f"{username!r} is the only administrator; make another one first")
-
-
-def _shown(row: ManagementUserRow) -> dict[str, Any]:
-    return {
-        "username": row.username,
-        "description": row.description,
-        "role": row.role,
-        "backend": "local",
-        "mfa": "totp" if row.has_second_factor else "none",
-    }
