@@ -1,9 +1,32 @@
 """The pipeline beside a node: what is asked of it, and answers."""
 
-import msgspec
+from typing import Annotated
 
+import msgspec
+from typing_extensions import TypedDict
+
+from heliograph.control.columns import Fact
 from heliograph.rpc.asks import ACTS, STATE, Ask
 from heliograph.rpc.methods import Args, NoArgs
+
+
+class QueryFigures(TypedDict, total=False):
+    """What the driver of the pipeline says of a query."""
+
+    batches: int
+    batch_ms: float
+    last_batch_at: str | None
+    rows_read: int
+    rows_written: int
+    rows_failed: int
+    rows_refused: int
+    rows_late: int
+    late_kept: int
+    dead_letters: int
+    restarts: int
+    target: str
+    guarantee: str
+    sink_figures: dict[str, int]
 
 
 class PipelineQuery(msgspec.Struct, frozen=True):
@@ -17,8 +40,8 @@ class PipelineQuery(msgspec.Struct, frozen=True):
     name: str
     state: str
     lag: int | None
-    last_error: str
-    figures: dict[str, object]
+    last_error: Annotated[str, Fact(is_null_if_empty=True)]
+    figures: Annotated[dict[str, object], Fact(answers=QueryFigures)]
 
 
 class PipelineStatus(msgspec.Struct, frozen=True):
@@ -32,14 +55,14 @@ class PipelineStatus(msgspec.Struct, frozen=True):
         note: What is missing in the answer, and why; empty for nothing.
     """
 
-    is_enabled: bool
-    pid: int | None
+    is_enabled: Annotated[bool, Fact("enable")]
+    pid: Annotated[int | None, Fact("is_running", answered=bool, unknown=False, answers=bool)]
     file: str
-    log_file: str
+    log_file: Annotated[str, Fact(is_shown=False)]
     restarts: int
     failures: int
     queries: list[PipelineQuery]
-    note: str = msgspec.field(name="told")
+    note: Annotated[str, Fact("note")] = msgspec.field(name="told")
 
 
 class DeadLettersWanted(Args, frozen=True):

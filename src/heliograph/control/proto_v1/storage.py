@@ -88,8 +88,8 @@ class StorageSite(msgspec.Struct, frozen=True):
 class ReaderState(msgspec.Struct, frozen=True):
     """The storage reader; `pid` is None while it does not run."""
 
-    is_enabled: bool
-    pid: int | None
+    is_enabled: Annotated[bool, Fact("enable")]
+    pid: Annotated[int | None, Fact("is_running", answered=bool, unknown=False, answers=bool)]
     bind: str
     counts: dict[str, float]
 

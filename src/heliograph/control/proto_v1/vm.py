@@ -1,7 +1,10 @@
 """The process of a node: what is asked of it, and answers."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import Fact, Time
 from heliograph.rpc.asks import ONE, Ask, ListAsk
 from heliograph.rpc.methods import NoArgs
 
@@ -38,7 +41,7 @@ class VmMemory(msgspec.Struct, frozen=True):
     """
 
     used: int
-    limit: int
+    limit: Annotated[int, Fact(is_null_if_empty=True)]
     stage: int
     held: dict[str, int]
 
@@ -92,7 +95,7 @@ class LongTurnRow(msgspec.Struct, frozen=True):
         ran: What was seen to run in it, the innermost call first; empty for nothing.
     """
 
-    ended_at: int
+    ended_at: Time
     seconds: float
     ran: str
 

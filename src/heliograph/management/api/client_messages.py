@@ -1,19 +1,20 @@
 """Messages that wait for a client, or are in flight to it."""
 
-from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NotRequired
 
-from fastapi import Query
-from typing_extensions import TypedDict
+from fastapi import Depends, Query
+from pydantic import Field
 
 from heliograph.control.proto_v1.clients import CLIENTS_QUEUE, QueuedMessage, QueueWanted
-from heliograph.management.api.client_objects import ClientMessage, message_object
 from heliograph.management.api.clients import about_client
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import LIMIT_MAX
+from heliograph.management.web.payloads import PayloadQuery, shown_payload
+from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 from heliograph.settings.kinds import RefusedError, Size
 
@@ -29,69 +30,68 @@ _ERRORS: Final = {
     501: ("NOT_IMPLEMENTED",),
 }
 
-PayloadParameter = Annotated[Literal["base64", "plain", "none"], Query(description="How payloads are shown")]
-BytesParameter = Annotated[str, Query(description="Bytes of all payloads of an answer, as 1MB; a longer one is cut")]
-PositionParameter = Annotated[str, Query(description="`none`, or `meta.position` of the answer before")]
-LimitParameter = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Messages of an answer")]
+
+@dataclass(frozen=True, slots=True)
+class QueuePart:
+    """Which messages of a client are wanted, and how."""
+
+    clientid: str
+    payload: PayloadQuery = "base64"
+    max_payload_bytes: Annotated[
+        str, Query(description="Bytes of all payloads of an answer, as 1MB; a longer one is cut")
+    ] = "1MB"
+    position: Annotated[str, Query(description="`none`, or `meta.position` of the answer before")] = _NONE
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Messages of an answer")] = 100
 
 
-class MessagesMeta(TypedDict):
-    """Which part of a queue it is.
-
-    Attributes:
-        start: The position of the first message of all; `none` where there is none.
-        position: What the next request gives; `end_of_data` after the last message.
-    """
-
-    start: str
-    position: str
-
-
-class ClientMessages(TypedDict):
-    """Messages of a client."""
-
-    data: list[ClientMessage]
-    meta: MessagesMeta
+PartDep = Annotated[QueuePart, Depends()]
+_PAYLOAD: Final = Annotated[str, Field(description="As the request wants it; left out with `none`")]
+_PRIORITY: Final = Annotated[int, Field(description="Of a message that was not sent yet")]
+_MESSAGE: Final = ApiRow(
+    "ClientMessage", QueuedMessage, payload=NotRequired[_PAYLOAD], mqueue_priority=NotRequired[_PRIORITY]
+)
+_MESSAGES: Final = _MESSAGE.listed(
+    "ClientMessages",
+    {
+        "start": Annotated[str, Field(description="Where the first message of all stands; `none` where there is none")],
+        "position": Annotated[str, Field(description="For the next request; `end_of_data` after the last message")],
+    },
+)
 
 
-@area.get("/clients/{clientid}/mqueue_messages", scope="clients:read", errors=_ERRORS)
-async def list_mqueue_messages(
-    clientid: str,
-    nodes: NodesDep,
-    payload: PayloadParameter = "base64",
-    max_payload_bytes: BytesParameter = "1MB",
-    position: PositionParameter = _NONE,
-    limit: LimitParameter = 100,
-) -> ClientMessages:
+@area.get("/clients/{clientid}/mqueue_messages", scope="clients:read", errors=_ERRORS, answers=_MESSAGES)
+async def list_mqueue_messages(part: PartDep, nodes: NodesDep) -> dict[str, Any]:
     """Messages that wait for a client, in the order in which it gets them; reading changes nothing."""
-    wanted = QueueWanted(clientid, False, _read(position), limit, _bytes(max_payload_bytes))
-    return await _listed(nodes.own, wanted, lambda row: message_object(row, payload, is_inflight=False))
+    return await _listed(nodes.own, part, is_inflight=False)
 
 
-@area.get("/clients/{clientid}/inflight_messages", scope="clients:read", errors=_ERRORS)
-async def list_inflight_messages(
-    clientid: str,
-    nodes: NodesDep,
-    payload: PayloadParameter = "base64",
-    max_payload_bytes: BytesParameter = "1MB",
-    position: PositionParameter = _NONE,
-    limit: LimitParameter = 100,
-) -> ClientMessages:
+@area.get("/clients/{clientid}/inflight_messages", scope="clients:read", errors=_ERRORS, answers=_MESSAGES)
+async def list_inflight_messages(part: PartDep, nodes: NodesDep) -> dict[str, Any]:
     """Messages that were sent to a client and are not acknowledged; reading changes nothing."""
-    wanted = QueueWanted(clientid, True, _read(position), limit, _bytes(max_payload_bytes))
-    return await _listed(nodes.own, wanted, lambda row: message_object(row, payload, is_inflight=True))
+    return await _listed(nodes.own, part, is_inflight=True)
 
 
-async def _listed(node: Node, wanted: QueueWanted, shown: Callable[[QueuedMessage], ClientMessage]) -> ClientMessages:
-    first = QueueWanted(wanted.clientid, wanted.inflight, "", 1, 1)
+async def _listed(node: Node, part: QueuePart, is_inflight: bool) -> dict[str, Any]:
+    wanted = QueueWanted(part.clientid, is_inflight, _read(part.position), part.limit, _bytes(part.max_payload_bytes))
     rows = await _rows(node, wanted)
-    head = rows[:1] if not wanted.position else await _rows(node, first)
-    position = _END
-    if rows:
-        following = QueueWanted(wanted.clientid, wanted.inflight, rows[-1].position, 1, 1)
-        position = rows[-1].position if await _rows(node, following) else _END
-    meta: MessagesMeta = {"start": head[0].position if head else _NONE, "position": position}
-    return {"data": [shown(row) for row in rows], "meta": meta}
+    head = rows[:1] if not wanted.position else await _rows(node, _one_behind(wanted, ""))
+    has_next = bool(rows) and bool(await _rows(node, _one_behind(wanted, rows[-1].position)))
+    return {
+        "data": [_shown(row, part.payload, is_inflight) for row in rows],
+        "meta": {
+            "start": head[0].position if head else _NONE,
+            "position": rows[-1].position if has_next else _END,
+        },
+    }
+
+
+def _one_behind(wanted: QueueWanted, position: str) -> QueueWanted:
+    return QueueWanted(wanted.clientid, wanted.inflight, position, 1, 1)
+
+
+def _shown(row: QueuedMessage, payload: str, is_inflight: bool) -> dict[str, Any]:
+    priority = {} if is_inflight else {"mqueue_priority": row.priority}
+    return _MESSAGE(row, **shown_payload(row.payload, payload), **priority)
 
 
 async def _rows(node: Node, wanted: QueueWanted) -> list[QueuedMessage]:

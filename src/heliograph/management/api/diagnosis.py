@@ -5,12 +5,11 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Query
 
 from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted
-from heliograph.control.proto_v1.vm import VM_LOOP, VM_MEMORY, VM_TURNS
+from heliograph.control.proto_v1.vm import VM_LOOP, VM_MEMORY, VM_TURNS, LongTurnRow, VmLoop, VmMemory
 from heliograph.management.live.subjects import LOG_ENTRY
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
-from heliograph.management.web.models import Row
-from heliograph.management.web.times import rfc3339
+from heliograph.management.web.rows import ApiRow
 
 area = Area("Diagnosis", "What a node is busy with, and what its log says.")
 
@@ -19,45 +18,24 @@ Level = Literal["debug", "info", "warning", "error", "critical"]
 _NO_NODE: Final = {404: ("NOT_FOUND",)}
 
 
-class HeldMemory(Row):
-    """Who holds the memory of a node, in bytes."""
-
-    used: int
-    limit: int | None
-    stage: int
-    held: dict[str, int]
+_MEMORY: Final = ApiRow("HeldMemory", VmMemory)
+_TURN: Final = ApiRow("LongTurnShown", LongTurnRow)
+_TURNS: Final = ApiRow("LongTurns", VmLoop, without=("lag_s", "ticks"), turns=_TURN.rows())
 
 
-class LongTurnShown(Row):
-    """A turn of the event loop that took long."""
-
-    ended_at: str
-    seconds: float
-    ran: str
-
-
-class LongTurns(Row):
-    """The turns of the event loop that took long."""
-
-    longest_lag_s: float
-    turns: list[LongTurnShown]
-
-
-@area.get("/heliograph/nodes/{node}/memory", scope="metrics:read", errors=_NO_NODE)
-async def get_node_memory(node: str, nodes: NodesDep) -> HeldMemory:
+@area.get("/heliograph/nodes/{node}/memory", scope="metrics:read", errors=_NO_NODE, answers=_MEMORY.one)
+async def get_node_memory(node: str, nodes: NodesDep) -> dict[str, Any]:
     """Who holds the memory of a node: sessions, queues, retained messages, caches and others (docs/memory.md)."""
-    memory = await nodes.named(node).ask(VM_MEMORY())
-    return HeldMemory(used=memory.used, limit=memory.limit or None, stage=memory.stage, held=memory.held)
+    return _MEMORY(await nodes.named(node).ask(VM_MEMORY()))
 
 
-@area.get("/heliograph/nodes/{node}/turns", scope="metrics:read", errors=_NO_NODE)
-async def get_long_turns(node: str, nodes: NodesDep) -> LongTurns:
+@area.get("/heliograph/nodes/{node}/turns", scope="metrics:read", errors=_NO_NODE, answers=_TURNS.one)
+async def get_long_turns(node: str, nodes: NodesDep) -> dict[str, Any]:
     """The last hundred turns of the event loop that took 20 ms or more, the newest first, with what ran in them."""
     asked = nodes.named(node)
     loop = await asked.ask(VM_LOOP())
     rows = await asked.rows(VM_TURNS())
-    turns = [LongTurnShown(ended_at=rfc3339(row.ended_at), seconds=row.seconds, ran=row.ran) for row in rows]
-    return LongTurns(longest_lag_s=loop.longest_lag_s, turns=turns)
+    return _TURNS(loop, turns=[_TURN(row) for row in rows])
 
 
 @area.get(

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Body as JsonBody
 from fastapi import Response
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.storage import (
@@ -15,6 +16,7 @@ from heliograph.control.proto_v1.storage import (
     DatabaseRow,
     DatabaseWanted,
     GenerationRow,
+    ReaderState,
     StreamRow,
 )
 from heliograph.management.web.answering import answering
@@ -23,7 +25,7 @@ from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Str
 from heliograph.management.web.paging import PageDep, page_response, take_page
-from heliograph.management.web.rows import ApiRow
+from heliograph.management.web.rows import ApiRow, typed_dict
 
 area = Area("Durable storage", "Where messages are stored.")
 
@@ -68,48 +70,12 @@ class StorageObject(TypedDict):
     shards: list[ShardObject]
 
 
-class DatabaseObject(TypedDict):
-    """A database.
-
-    Attributes:
-        kind: `messages` or what else it keeps.
-        problem: Why it cannot be used; empty for nothing.
-    """
-
-    name: str
-    kind: str
-    is_open: bool
-    problem: str
-    disk_bytes: int
-    shards: int
-    generations: int
-    streams: int
-    counts: dict[str, float]
-
-
-class ReaderObject(TypedDict):
-    """The storage reader.
-
-    Attributes:
-        bind: Where it listens.
-        damaged_places: Those that it has met.
-    """
-
-    enable: bool
-    is_running: bool
-    bind: str
-    damaged_places: float
-    counts: dict[str, float]
-
-
-class StorageOverview(TypedDict):
-    """All databases of a node."""
-
-    site: str
-    databases: list[DatabaseObject]
-    reader: ReaderObject
-
-
+_DATABASE: Final = ApiRow("DatabaseObject", DatabaseRow, without=("path",))
+_DAMAGED: Final = Annotated[float, Field(description="Those that it has met")]
+_READER: Final = ApiRow("ReaderObject", ReaderState, damaged_places=_DAMAGED)
+_OVERVIEW: Final = typed_dict(
+    "StorageOverview", "All databases of a node.", {"site": str, "databases": _DATABASE.rows(), "reader": _READER}
+)
 _GENERATION: Final = ApiRow("GenerationObject", GenerationRow)
 _STREAM: Final = ApiRow("StreamObject", StreamRow)
 
@@ -183,35 +149,17 @@ async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
     raise ApiError(400, "BAD_REQUEST", f"the storage is kept at {site} only: it cannot leave its last site")
 
 
-@area.get("/heliograph/storage", scope="storage:read")
-async def get_heliograph_storage(nodes: NodesDep) -> StorageOverview:
+@area.get("/heliograph/storage", scope="storage:read", answers=_OVERVIEW)
+async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
     """Every database of the node, its faults, and the damage that the storage reader found."""
     reader = await nodes.own.ask(DS_READER())
     site = await nodes.own.ask(DS_SITE())
     rows = await nodes.own.rows(DS_DATABASES())
+    damaged = reader.counts.get("damaged_places", 0)
     return {
         "site": site.id,
-        "databases": [
-            {
-                "name": row.name,
-                "kind": row.kind,
-                "is_open": row.is_open,
-                "problem": row.problem,
-                "disk_bytes": row.disk_bytes,
-                "shards": row.shards,
-                "generations": row.generations,
-                "streams": row.streams,
-                "counts": row.counts,
-            }
-            for row in rows
-        ],
-        "reader": {
-            "enable": reader.is_enabled,
-            "is_running": reader.pid is not None,
-            "bind": reader.bind,
-            "damaged_places": reader.counts.get("damaged_places", 0),
-            "counts": reader.counts,
-        },
+        "databases": [_DATABASE(row) for row in rows],
+        "reader": _READER(reader, damaged_places=damaged),
     }
 
 

@@ -20,6 +20,7 @@ from heliograph.control.proto_v1.trace import (
     TraceShowArgs,
     TraceStartArgs,
 )
+from heliograph.management.api.traces import KINDS, TraceType
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
@@ -31,7 +32,6 @@ from heliograph.rpc.methods import RpcError
 
 area = Area("Live trace", "A trace that is watched while it is on.")
 
-_KINDS: Final = {"clientid": "client", "topic": "topic", "ip_address": "ip_address", "ruleid": "rule"}
 _SCOPE: Final = "traces:write"
 _WAITING_MAX: Final = 1000  # records that wait for a slow reader
 _AT_ONCE_MAX: Final = 5
@@ -165,7 +165,7 @@ class LiveTraces:
 async def watch_live_trace(
     request: Request,
     nodes: NodesDep,
-    type: Annotated[Literal["clientid", "topic", "ip_address", "ruleid"], Query()],
+    type: TraceType,
     value: Annotated[str, Query(min_length=1, description="The client id, topic filter, address or rule")],
     seconds: Annotated[int, Query(ge=1, le=3600, description="When it ends by itself")] = 600,
     payload_encode: Annotated[Literal["text", "hex", "hidden"], Query()] = "hidden",
@@ -179,7 +179,7 @@ async def watch_live_trace(
         state.live_traces = LiveTraces()
     traces: LiveTraces = state.live_traces
     name = f"live-{uuid.uuid4().hex}"
-    order = TraceStartArgs(name, _KINDS[type], value, duration_s=seconds, payload=payload_encode)
+    order = TraceStartArgs(name, KINDS[type], value, duration_s=seconds, payload=payload_encode)
     with ExitStack() as held, answering(trace=(400, "INVALID_PARAMS")):
         held.enter_context(place(request, "live traces", _AT_ONCE_MAX))
         live = await traces.begin(nodes.own, order)

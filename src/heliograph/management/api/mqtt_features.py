@@ -1,16 +1,16 @@
 """Topic rewriting and automatic subscriptions: lists of the configuration."""
 
-from typing import Annotated, Final, Literal, NotRequired
+from typing import Final, Literal, NotRequired
 
 from fastapi import Response
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from heliograph.management.api.setting_routes import change_settings, read_list
+from heliograph.management.api.subscriptions import WantedSubscription
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.models import Body, Str, Whole
+from heliograph.management.web.models import Body, Str
 from heliograph.management.web.paging import json_response
 
 area = Area("MQTT", "Topic rewriting and automatic subscriptions.")
@@ -28,14 +28,8 @@ class Rewrite(Body):
     re: Str
 
 
-class AutoSubscription(Body):
+class AutoSubscription(WantedSubscription):
     """A filter that every client is subscribed to when it connects."""
-
-    topic: Str
-    qos: Annotated[Whole, Field(ge=0, le=2)] = 0
-    rh: Annotated[Whole, Field(ge=0, le=2)] = 0
-    rap: Annotated[Whole, Field(ge=0, le=1)] = 0
-    nl: Annotated[Whole, Field(ge=0, le=1)] = 0
 
 
 class AutoSubscriptionShown(TypedDict):

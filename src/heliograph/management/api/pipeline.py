@@ -18,12 +18,13 @@ from heliograph.control.proto_v1.pipeline import (
     LateReplayWanted,
     LateRowsWanted,
     PipelineRule,
+    PipelineStatus,
 )
-from heliograph.management.live.events import QueryFiguresObject
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Str
+from heliograph.management.web.rows import ApiRow
 
 area = Area("Pipeline", "What Spark does with stored messages.")
 
@@ -44,35 +45,7 @@ class LateReplayBody(Body):
     view: Str = Field(default="", description="Those of this view; needed where several have late rows")
 
 
-class PipelineQueryObject(TypedDict):
-    """A query of the pipeline.
-
-    Attributes:
-        lag: Messages that it has yet to read; null where that is not known.
-        figures: All that the driver says.
-    """
-
-    name: str
-    state: str
-    lag: int | None
-    last_error: str | None
-    figures: QueryFiguresObject
-
-
-class PipelineObject(TypedDict):
-    """The driver of the pipeline and its queries.
-
-    Attributes:
-        note: What is missing in the answer, and why; empty for nothing.
-    """
-
-    enable: bool
-    is_running: bool
-    file: str
-    restarts: int
-    failures: int
-    note: str
-    queries: list[PipelineQueryObject]
+_PIPELINE: Final = ApiRow("PipelineObject", PipelineStatus)
 
 
 class LetterCountObject(TypedDict):
@@ -175,28 +148,10 @@ PipelineLine: TypeAlias = dict[str, Any]
 """What a program of the pipeline says."""
 
 
-@area.get("/heliograph/pipeline", scope="pipeline:read", answers=PipelineObject)
+@area.get("/heliograph/pipeline", scope="pipeline:read", answers=_PIPELINE.one)
 async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
     """The driver and its queries: state, lag, figures."""
-    status = await nodes.own.ask(PIPELINE_STATUS())
-    return {
-        "enable": status.is_enabled,
-        "is_running": status.pid is not None,
-        "file": status.file,
-        "restarts": status.restarts,
-        "failures": status.failures,
-        "note": status.note,
-        "queries": [
-            {
-                "name": one.name,
-                "state": one.state,
-                "lag": one.lag,
-                "last_error": one.last_error or None,
-                "figures": one.figures,
-            }
-            for one in status.queries
-        ],
-    }
+    return _PIPELINE(await nodes.own.ask(PIPELINE_STATUS()))
 
 
 @area.get("/heliograph/pipeline/dead_letters", scope="pipeline:read", answers=list[LetterCountObject], errors=_ERRORS)

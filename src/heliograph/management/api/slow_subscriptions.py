@@ -1,20 +1,22 @@
 """Slow subscriptions: the receivers and topics whose messages take longest."""
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
 from heliograph.control.proto_v1.slow_subscriptions import (
     SLOW_SUBSCRIPTIONS_CLEAR,
     SLOW_SUBSCRIPTIONS_LIST,
+    SlowSubscriptionRow,
 )
 from heliograph.management.api.setting_routes import read_settings
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Bool, Str, Whole
+from heliograph.management.web.rows import ApiRow
 from heliograph.settings.units import parse_duration
 
 area = Area("Slow subscriptions", "The receivers and topics whose messages take longest.")
@@ -23,20 +25,7 @@ _ROOT = "slow_subs"
 _UPDATE_ERRORS = {400: ("BAD_REQUEST",)}
 
 
-class ListedSlowSubscription(BaseModel):
-    """One of them."""
-
-    clientid: str
-    node: str
-    topic: str
-    timespan: int = Field(description="The longest that a message took, in milliseconds")
-    last_update_time: int = Field(description="When one was slow last, in milliseconds since the epoch")
-
-
-class SlowSubscriptionList(BaseModel):
-    """All of them, the slowest first."""
-
-    data: list[ListedSlowSubscription]
+_SLOW: Final = ApiRow("ListedSlowSubscription", SlowSubscriptionRow, node=str)
 
 
 class SlowSubscriptionSettings(Body):
@@ -49,22 +38,12 @@ class SlowSubscriptionSettings(Body):
     stats_type: Literal["whole", "internal", "response"] = "whole"
 
 
-@area.get("/slow_subscriptions", scope="metrics:read")
-async def list_slow_subscriptions(nodes: NodesDep) -> SlowSubscriptionList:
+@area.get("/slow_subscriptions", scope="metrics:read", answers=_SLOW.listed("SlowSubscriptionList", {}))
+async def list_slow_subscriptions(nodes: NodesDep) -> dict[str, Any]:
     """The slow subscriptions of all nodes."""
-    found = [
-        ListedSlowSubscription(
-            clientid=row.clientid,
-            node=node.name,
-            topic=row.topic,
-            timespan=row.timespan_ms,
-            last_update_time=row.last_update_ms,
-        )
-        for node in nodes.all()
-        for row in await node.rows(SLOW_SUBSCRIPTIONS_LIST())
-    ]
-    found.sort(key=lambda one: -one.timespan)
-    return SlowSubscriptionList(data=found)
+    found = [_SLOW(row, node=node.name) for node in nodes.all() for row in await node.rows(SLOW_SUBSCRIPTIONS_LIST())]
+    found.sort(key=lambda one: -int(one["timespan"]))
+    return {"data": found}
 
 
 @area.delete("/slow_subscriptions", scope="metrics:write")

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 import orjson
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import StreamingResponse
 from typing_extensions import TypedDict
 
@@ -18,6 +18,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.event_streams import while_allowed
+from heliograph.management.web.payloads import PayloadQuery, shown_payload
 from heliograph.management.web.places import place
 from heliograph.management.web.reader_processes import MESSAGE_LINES, SEARCH, ask_reader, reader_access
 from heliograph.management.web.times import read_time_us, rfc3339
@@ -36,21 +37,11 @@ _TIME_DIGITS_MAX: Final = 18
 _PIECE_BYTES: Final = 64 << 10
 _JSON_LINES: Final = "application/jsonl"
 
-TopicQuery = Annotated[str, Query(description="A topic filter")]
-StartQuery = Annotated[str | None, Query(description="Stored at this time or later: RFC 3339, or milliseconds")]
-EndQuery = Annotated[str | None, Query(description="Stored before this time")]
-ClientsQuery = Annotated[list[str] | None, Query(description="Published by one of these")]
-OrderQuery = Annotated[Literal["oldest", "newest"], Query(description="Which come first")]
-PayloadQuery = Annotated[Literal["base64", "plain", "none"], Query(description="How payloads are shown")]
 PayloadBytes = Annotated[int, Query(ge=0, le=_PAYLOAD_BYTES, description="How much of each payload is shown")]
 _ERRORS: Final = {400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)}
 
 
-class _Payload(TypedDict):
-    payload: NotRequired[str]
-
-
-class StoredMessageObject(_Payload):
+class StoredMessageObject(TypedDict):
     """A stored message.
 
     Attributes:
@@ -70,6 +61,7 @@ class StoredMessageObject(_Payload):
     received_at: str
     stored_at: str
     payload_bytes: int
+    payload: NotRequired[str]
 
 
 class StoredMeta(TypedDict):
@@ -86,16 +78,35 @@ class StoredMessageList(TypedDict):
     meta: StoredMeta
 
 
+async def _selection(
+    topic: Annotated[str, Query(description="A topic filter")] = "#",
+    start: Annotated[str | None, Query(description="Stored at this time or later: RFC 3339, or milliseconds")] = None,
+    end: Annotated[str | None, Query(description="Stored before this time")] = None,
+    clientid: Annotated[list[str] | None, Query(description="Published by one of these")] = None,
+    database: str = "messages",
+) -> dict[str, Any]:
+    """Which messages are meant, as the processes take it that read them."""
+    fault = topic_filter_fault(topic, _LEVELS_MAX)
+    if fault is not None:
+        raise ApiError(400, "BAD_REQUEST", f"topic: {topic[:200]!r} is no topic filter: {fault}")
+    return {
+        "database": database,
+        "topic": topic,
+        "start": None if start is None else read_time_us(start, "start"),
+        "end": None if end is None else read_time_us(end, "end"),
+        "clientids": clientid,
+    }
+
+
+SelectionDep = Annotated[dict[str, Any], Depends(_selection)]
+
+
 @area.get("/heliograph/messages", scope="messages:read", errors=_ERRORS)
 async def search_stored_messages(
     request: Request,
     nodes: NodesDep,
-    topic: TopicQuery = "#",
-    start: StartQuery = None,
-    end: EndQuery = None,
-    clientid: ClientsQuery = None,
-    database: str = "messages",
-    order: OrderQuery = "oldest",
+    selection: SelectionDep,
+    order: Annotated[Literal["oldest", "newest"], Query(description="Which come first")] = "oldest",
     limit: Annotated[int, Query(ge=1, le=1000, description="Messages, about: a commit comes whole")] = 100,
     cursor: Annotated[str | None, Query(description="`meta.cursor` of the answer before")] = None,
     payload: PayloadQuery = "base64",
@@ -106,7 +117,7 @@ async def search_stored_messages(
     What is stored meanwhile comes at the end of those with the oldest first, and never in those with the newest first.
     """
     asked = {
-        **_selection(topic, start, end, clientid, database),
+        **selection,
         "order": order,
         "limit": limit,
         "positions": {},
@@ -127,18 +138,14 @@ async def search_stored_messages(
 async def export_stored_messages(
     request: Request,
     nodes: NodesDep,
-    topic: TopicQuery = "#",
-    start: StartQuery = None,
-    end: EndQuery = None,
-    clientid: ClientsQuery = None,
-    database: str = "messages",
+    selection: SelectionDep,
     limit: Annotated[int, Query(ge=1, le=1_000_000, description="Messages, at most")] = 10_000,
     payload: PayloadQuery = "base64",
     max_payload_bytes: PayloadBytes = _PAYLOAD_BYTES,
 ) -> StreamingResponse:
     """The messages of a search as JSON Lines, in the order in which they were stored; read while they are sent."""
     asked = {
-        **_selection(topic, start, end, clientid, database),
+        **selection,
         "limit": limit,
         "payload_bytes": 0 if payload == "none" else max_payload_bytes,
     }
@@ -172,22 +179,6 @@ async def get_stored_message(
     if not rows:
         raise ApiError(404, "NOT_FOUND", f"there is no stored message {id[:200]!r}")
     return _message(rows[0], payload)
-
-
-def _selection(
-    topic: str, start: str | None, end: str | None, clientids: list[str] | None, database: str
-) -> dict[str, Any]:
-    """Which messages are meant, as the processes take it that read them."""
-    fault = topic_filter_fault(topic, _LEVELS_MAX)
-    if fault is not None:
-        raise ApiError(400, "BAD_REQUEST", f"topic: {topic[:200]!r} is no topic filter: {fault}")
-    return {
-        "database": database,
-        "topic": topic,
-        "start": None if start is None else read_time_us(start, "start"),
-        "end": None if end is None else read_time_us(end, "end"),
-        "clientids": clientids,
-    }
 
 
 async def _placed(
@@ -266,11 +257,6 @@ def _places(cursor: str) -> dict[str, str]:
 
 
 def _message(row: dict[str, Any], payload: str) -> StoredMessageObject:
-    shown: _Payload = {}
-    if payload == "plain":
-        shown = {"payload": base64.b64decode(row["payload"]).decode("utf-8", "replace")}
-    elif payload == "base64":
-        shown = {"payload": row["payload"]}
     return {
         "id": f"{row['stream']}@{row['position']}",
         "msgid": row["guid"].upper(),
@@ -283,5 +269,5 @@ def _message(row: dict[str, Any], payload: str) -> StoredMessageObject:
         "received_at": rfc3339(row["received_at"]),
         "stored_at": rfc3339(row["stored_at"]),
         "payload_bytes": row["payload_bytes"],
-        **shown,
+        **shown_payload(base64.b64decode(row["payload"]), payload),
     }

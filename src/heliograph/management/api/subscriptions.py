@@ -4,7 +4,6 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.control.proto_v1.subscriptions import (
@@ -53,16 +52,7 @@ class SubscriptionTopic(Body):
 _SUBSCRIPTION: Final = ApiRow("ListedSubscription", SubscriptionRow, node=str)
 
 
-class MadeSubscription(TypedDict):
-    """A subscription as it was granted."""
-
-    clientid: str
-    topic: str
-    qos: int
-    nl: int
-    rap: int
-    rh: int
-    node: str
+_MADE: Final = ApiRow("MadeSubscription", SubscriptionRow, without=("durable",), node=str)
 
 
 @area.get(
@@ -138,14 +128,14 @@ async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[d
     return [_SUBSCRIPTION(row, node=nodes.own.name) for row in rows]
 
 
-@area.post("/clients/{clientid}/subscribe", scope="clients:write", errors=_BAD)
-async def subscribe(clientid: str, body: WantedSubscription, nodes: NodesDep) -> MadeSubscription:
+@area.post("/clients/{clientid}/subscribe", scope="clients:write", errors=_BAD, answers=_MADE.one)
+async def subscribe(clientid: str, body: WantedSubscription, nodes: NodesDep) -> dict[str, Any]:
     """Subscribe a connected client to a filter, as its SUBSCRIBE would, but without authorization."""
     return await _subscribed(nodes.own, clientid, body)
 
 
-@area.post("/clients/{clientid}/subscribe/bulk", scope="clients:write", errors=_BAD)
-async def subscribe_bulk(clientid: str, body: list[WantedSubscription], nodes: NodesDep) -> list[MadeSubscription]:
+@area.post("/clients/{clientid}/subscribe/bulk", scope="clients:write", errors=_BAD, answers=_MADE.rows)
+async def subscribe_bulk(clientid: str, body: list[WantedSubscription], nodes: NodesDep) -> list[dict[str, Any]]:
     """Subscribe a client to several filters in order; those before a refused one stay."""
     return [await _subscribed(nodes.own, clientid, one) for one in body]
 
@@ -163,7 +153,7 @@ async def unsubscribe_bulk(clientid: str, body: list[SubscriptionTopic], nodes: 
         await _unsubscribed(nodes.own, clientid, one.topic)
 
 
-async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> MadeSubscription:
+async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> dict[str, Any]:
     if body.nl and body.topic.startswith(_SHARE):
         raise ApiError(400, "INVALID_PARAMETER", "Invalid subscribe options: no_local is not for shared subscriptions")
     new = NewSubscription(clientid, body.topic, body.qos, body.nl == 1, body.rap == 1, body.rh)
@@ -174,15 +164,8 @@ async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> Ma
         if error.code in ("bad_arguments", "subscription_refused"):
             raise ApiError(400, "INVALID_PARAMETER", error.message) from error
         raise
-    return {
-        "clientid": clientid,
-        "topic": body.topic,
-        "qos": made.qos,
-        "nl": body.nl,
-        "rap": body.rap,
-        "rh": body.rh,
-        "node": node.name,
-    }
+    row = SubscriptionRow(clientid, body.topic, made.qos, new.nl, new.rap, body.rh, sub_id=0, durable=False)
+    return _MADE(row, node=node.name)
 
 
 async def _unsubscribed(node: Node, clientid: str, topic: str) -> None:

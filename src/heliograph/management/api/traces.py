@@ -34,8 +34,8 @@ from heliograph.management.web.times import NowDep, rfc3339
 
 area = Area("Trace", "Records of what happens to one client, topic, address or rule.")
 
-_KINDS: Final = {"clientid": "client", "topic": "topic", "ip_address": "ip_address", "ruleid": "rule"}
-_TYPES: Final = {kind: name for name, kind in _KINDS.items()}
+KINDS: Final = {"clientid": "client", "topic": "topic", "ip_address": "ip_address", "ruleid": "rule"}
+_TYPES: Final = {kind: name for name, kind in KINDS.items()}
 _DURATION_S: Final = 600
 _PIECE_BYTES: Final = 262_144
 _IN_MEMORY: Final = 1 << 20
@@ -77,7 +77,7 @@ class TraceBody(Body):
             raise ApiError(400, "INVALID_PARAMS", "end_at has to be after start_at, and in the future")
         return TraceStartArgs(
             self.name,
-            _KINDS[self.type],
+            KINDS[self.type],
             value,
             duration_s=max(1, round(end - begin)),
             payload=self.payload_encode,

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from heliograph.management.asking.broker_numbers import COUNTS, RATES
 from heliograph.management.live.broker import READER, STORAGE, STORAGE_RATES
-from heliograph.management.live.subjects import LOG_ENTRY, RULE_COUNTS
+from heliograph.management.live.subjects import LOG_ENTRY, PIPELINE, RULE_COUNTS
 from heliograph.management.web.rows import list_of, typed_dict
 
 _RATE: TypeAlias = float | None
@@ -113,49 +113,6 @@ class OpenAlarm(TypedDict):
     activate_at: int
 
 
-class QueryFiguresObject(TypedDict, total=False):
-    """What the driver of the pipeline says of a query."""
-
-    batches: int
-    batch_ms: float
-    last_batch_at: str | None
-    rows_read: int
-    rows_written: int
-    rows_failed: int
-    rows_refused: int
-    rows_late: int
-    late_kept: int
-    dead_letters: int
-    restarts: int
-    target: str
-    guarantee: str
-    sink_figures: dict[str, int]
-
-
-class LiveQuery(QueryFiguresObject):
-    """A query of the pipeline with its figures.
-
-    Attributes:
-        lag: Messages that it has yet to read; null where that is not known.
-    """
-
-    name: str
-    state: str
-    lag: int | None
-    last_error: str | None
-
-
-class PipelineEvent(TypedDict):
-    """The driver of the pipeline and its queries; see `heliograph/pipeline`."""
-
-    enable: bool
-    is_running: bool
-    restarts: int
-    failures: int
-    note: str
-    queries: list[LiveQuery]
-
-
 class LiveState(TypedDict):
     """Whether something works; actions, authenticators and sources have what they counted, too."""
 
@@ -206,7 +163,7 @@ LiveEvents: Final = typed_dict(
         "node": typed_dict("NodeEvent", "All nodes.", {"at": _AT, "nodes": list_of(_WHOLE | _SILENT)}),
         "rules": _by_id("RulesEvent", "rules", "Rules by their ids.", _RULE),
         "alarms": AlarmsEvent,
-        "pipeline": PipelineEvent,
+        "pipeline": PIPELINE,
         "log": typed_dict(
             "LogEvent", "The entries that came since the last look.", {"last": int, "entries": LOG_ENTRY.rows()}
         ),

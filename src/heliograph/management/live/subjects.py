@@ -12,7 +12,7 @@ from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatu
 from heliograph.control.proto_v1.conf import CONF_STATE
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS, VALIDATIONS, GroupShown, OrderedAsks
 from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted, LogEntryRow
-from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS
+from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS, PipelineStatus, QueryFigures
 from heliograph.control.proto_v1.rules import RULES_LIST, RuleRow
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.asking.states import GLOBAL, action_metrics, authenticator_state, source_state
@@ -102,6 +102,20 @@ STATES: Final = (
 )
 
 
+class LiveQuery(QueryFigures):
+    """A query of the pipeline with its figures.
+
+    Attributes:
+        lag: Messages that it has yet to read; null where that is not known.
+    """
+
+    name: str
+    state: str
+    lag: int | None
+    last_error: str | None
+
+
+PIPELINE: Final = ApiRow("PipelineEvent", PipelineStatus, without=("file", "queries"), queries=list[LiveQuery])
 LOG_ENTRY: Final = ApiRow("LogEntryShown", LogEntryRow)
 _SHOWN_MAX: Final = 500  # rules and alarms of an event
 _ENTRIES_MAX: Final = 100  # of the log in an event
@@ -156,17 +170,11 @@ def _alarms(nodes: Nodes) -> Look:
 def _pipeline(nodes: Nodes) -> Look:
     async def take() -> dict[str, Any]:
         status = await nodes.own().ask(PIPELINE_STATUS())
-        return {
-            "enable": status.is_enabled,
-            "is_running": status.pid is not None,
-            "restarts": status.restarts,
-            "failures": status.failures,
-            "note": status.note,
-            "queries": [
-                {"name": one.name, "state": one.state, "lag": one.lag, "last_error": one.last_error, **one.figures}
-                for one in status.queries
-            ],
-        }
+        queries = [
+            {"name": one.name, "state": one.state, "lag": one.lag, "last_error": one.last_error, **one.figures}
+            for one in status.queries
+        ]
+        return PIPELINE(status, queries=queries)
 
     return take
 

@@ -5,11 +5,16 @@ import binascii
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import Query
+from typing_extensions import TypedDict
 
 from heliograph.management.web.errors import ApiError
 
 Encoding: TypeAlias = Literal["plain", "base64"]
 PayloadQuery = Annotated[Literal["base64", "plain", "none"], Query(description="How payloads are shown")]
+
+
+class ShownPayload(TypedDict, total=False):
+    payload: str
 
 
 def payload_bytes(payload: str, encoding: Encoding) -> bytes:
@@ -26,7 +31,7 @@ def payload_bytes(payload: str, encoding: Encoding) -> bytes:
         raise ApiError(400, "BAD_REQUEST", f"payload: it is no base64: {error}") from error
 
 
-def shown_payload(payload: bytes, how: str) -> dict[str, str]:
+def shown_payload(payload: bytes, how: str) -> ShownPayload:
     """The payload of a message as `PayloadQuery` has it; no key for `none`."""
     if how == "none":
         return {}
