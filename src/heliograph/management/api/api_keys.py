@@ -105,10 +105,9 @@ async def change_api_key(name: str, body: ApiKeyChangeBody, nodes: NodesDep) -> 
 
 
 @area.delete("/api_key/{name}", scope="api_keys:write", errors={404: ("NOT_FOUND",)})
-async def delete_api_key(name: str, nodes: NodesDep) -> Response:
+async def delete_api_key(name: str, nodes: NodesDep) -> None:
     """Delete a key."""
     await kept(nodes.own.ask(PEOPLE_KEY_DELETE(ApiKeyName(name))))
-    return Response(status_code=204)
 
 
 def _expires(value: str | int | None) -> int:

@@ -107,22 +107,18 @@ async def get_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> Respon
     return json_response(await _settings(nodes.own, chain, id))
 
 
-async def update_authenticator(
-    id: str, nodes: NodesDep, chain: ChainDep, body: Annotated[Settings, Body()]
-) -> Response:
+async def update_authenticator(id: str, nodes: NodesDep, chain: ChainDep, body: Annotated[Settings, Body()]) -> None:
     """Replace the settings of an authenticator; its mechanism and backend stay."""
     await _settings(nodes.own, chain, id)
     if id_of(body) != id:
         raise ApiError(400, "BAD_REQUEST", f"the body is of {id_of(body) or 'no authenticator'}, not of {id}")
     await nodes.own.ask(AUTHN_UPDATE(AuthnSettings(_text(body), chain, id)))
-    return Response(status_code=204)
 
 
-async def delete_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
+async def delete_authenticator(id: str, nodes: NodesDep, chain: ChainDep) -> None:
     """Delete an authenticator and its users."""
     await _settings(nodes.own, chain, id)
     await nodes.own.ask(AUTHN_DELETE(AuthnName(id, chain)))
-    return Response(status_code=204)
 
 
 async def get_authenticator_status(id: str, nodes: NodesDep, chain: ChainDep) -> Response:
@@ -132,19 +128,17 @@ async def get_authenticator_status(id: str, nodes: NodesDep, chain: ChainDep) ->
     return json_response(status_of(nodes.own.name, *authenticator_state(row)))
 
 
-async def move_authenticator(id: str, position: str, nodes: NodesDep, chain: ChainDep) -> Response:
+async def move_authenticator(id: str, position: str, nodes: NodesDep, chain: ChainDep) -> None:
     """Move an authenticator in the chain: `front`, `rear`, `before:ID` or `after:ID`."""
     await _settings(nodes.own, chain, id)
     await nodes.own.ask(AUTHN_MOVE(AuthnMove(id, position, chain)))
-    return Response(status_code=204)
 
 
-async def order_authenticators(nodes: NodesDep, chain: ChainDep, body: Annotated[list[Settings], Body()]) -> Response:
+async def order_authenticators(nodes: NodesDep, chain: ChainDep, body: Annotated[list[Settings], Body()]) -> None:
     """Set the order of all authenticators."""
     ids = tuple(str(one.get("id", "")) for one in body)
     with answering(not_found=(400, "BAD_REQUEST")):
         await nodes.own.ask(AUTHN_ORDER(AuthnOrder(ids, chain)))
-    return Response(status_code=204)
 
 
 def _add_routes(prefix: str, *, is_hidden: bool) -> None:

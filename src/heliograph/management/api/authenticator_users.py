@@ -104,12 +104,11 @@ async def update_authenticator_user(
     return json_response(_USER(done.user))
 
 
-async def delete_authenticator_user(id: str, user_id: str, nodes: NodesDep, chain: ChainDep) -> Response:
+async def delete_authenticator_user(id: str, user_id: str, nodes: NodesDep, chain: ChainDep) -> None:
     """Delete a user."""
     of = await _of(nodes.own, id, chain)
     with answering():
         await nodes.own.ask(proto.USERS_DELETE(proto.UserName(of.chain, of.mechanism, user_id)))
-    return Response(status_code=204)
 
 
 async def import_authenticator_users(

@@ -91,20 +91,18 @@ async def list_authorization_sources(nodes: NodesDep) -> Response:
     return json_response({"sources": [_with_rules(one) for one in await _sources(nodes.own)]})
 
 
-@area.post("/authorization/sources", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
-async def create_authorization_source(nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]) -> Response:
+@area.post("/authorization/sources", scope="authorization:write", status=204, errors=_BAD)
+async def create_authorization_source(nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]) -> None:
     """Add a source in front of the others."""
     await _change(nodes.own, files, body, SourceChange("add"))
-    return Response(status_code=204)
 
 
-@area.put("/authorization/sources/order", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
-async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Settings], Json()]) -> Response:
+@area.put("/authorization/sources/order", scope="authorization:write", status=204, errors=_BAD)
+async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Settings], Json()]) -> None:
     """Set the order of all sources."""
     types = tuple(str(one.get("type", "")) for one in body)
     with answering(not_found=(400, "BAD_REQUEST")):
         await nodes.own.ask(AUTHZ_CHANGE(SourceChange("order", types=types)))
-    return Response(status_code=204)
 
 
 @area.get("/authorization/sources/{type}", scope="authorization:read", answers=SourceObject, errors=_MISSING)
@@ -117,28 +115,23 @@ async def get_authorization_source(type: str, nodes: NodesDep) -> Response:
     "/authorization/sources/{type}",
     scope="authorization:write",
     status=204,
-    response_class=Response,
     errors={**_BAD, **_MISSING},
 )
 async def update_authorization_source(
     type: str, nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]
-) -> Response:
+) -> None:
     """Replace the settings of a source; its type stays."""
     await _source(nodes.own, type)
     if body.get("type") != type:
         raise ApiError(400, "BAD_REQUEST", f"the body is of the type {body.get('type')!r}, not of {type!r}")
     await _change(nodes.own, files, body, SourceChange("update", type))
-    return Response(status_code=204)
 
 
-@area.delete(
-    "/authorization/sources/{type}", scope="authorization:write", response_class=Response, errors={**_BAD, **_MISSING}
-)
-async def delete_authorization_source(type: str, nodes: NodesDep) -> Response:
+@area.delete("/authorization/sources/{type}", scope="authorization:write", errors={**_BAD, **_MISSING})
+async def delete_authorization_source(type: str, nodes: NodesDep) -> None:
     """Delete a source."""
     await _source(nodes.own, type)
     await nodes.own.ask(AUTHZ_CHANGE(SourceChange("delete", type)))
-    return Response(status_code=204)
 
 
 @area.get("/authorization/sources/{type}/status", scope="authorization:read", answers=LinkStatus, errors=_MISSING)
@@ -154,21 +147,18 @@ async def get_authorization_source_status(type: str, nodes: NodesDep) -> Respons
     "/authorization/sources/{type}/move",
     scope="authorization:write",
     status=204,
-    response_class=Response,
     errors={**_BAD, **_MISSING},
 )
-async def move_authorization_source(type: str, nodes: NodesDep, body: SourceMove) -> Response:
+async def move_authorization_source(type: str, nodes: NodesDep, body: SourceMove) -> None:
     """Move a source in the order: `front`, `rear`, `before:TYPE` or `after:TYPE`."""
     await _source(nodes.own, type)
     await nodes.own.ask(AUTHZ_CHANGE(SourceChange("move", type, position=body.position)))
-    return Response(status_code=204)
 
 
-@area.delete("/authorization/cache", scope="authorization:write", response_class=Response)
-async def delete_all_authorization_caches(nodes: NodesDep) -> Response:
+@area.delete("/authorization/cache", scope="authorization:write")
+async def delete_all_authorization_caches(nodes: NodesDep) -> None:
     """Forget the decisions that are cached for all clients."""
     await nodes.own.ask(AUTHZ_CACHE_CLEAN(CacheCleaning()))
-    return Response(status_code=204)
 
 
 async def _shown_settings(node: Node) -> Settings:

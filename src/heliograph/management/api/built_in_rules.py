@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 from fastapi import Body as Json
-from fastapi import Query, Response
+from fastapi import Path, Query, Response
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -27,14 +27,14 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body
-from heliograph.management.web.paging import PageDep, PageOf, json_response, page_response, take_page
+from heliograph.management.web.paging import PageDep, json_response, page_response, take_page
+from heliograph.management.web.rows import pages_of, typed_dict
 from heliograph.rpc.methods import RpcError
 
 Rule = dict[str, Any]
 
 SOURCE: Final = "built_in_database"
 _RULES: Final = f"/authorization/sources/{SOURCE}/rules"
-_KINDS: Final = {"users": "username", "clients": "clientid"}
 _BAD: Final = {400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)}
 
 area = Area("Authorization rules", "Rules that the node keeps itself.")
@@ -68,142 +68,80 @@ class BuiltInRule(TypedDict):
     retain: str | bool
 
 
-class RulesOfUser(TypedDict):
-    """The rules of a user name."""
-
-    username: str
-    rules: list[BuiltInRule]
-
-
-class RulesOfClient(TypedDict):
-    """The rules of a client id."""
-
-    clientid: str
-    rules: list[BuiltInRule]
-
-
 class RulesOfAll(TypedDict):
     """The rules of all clients."""
 
     rules: list[BuiltInRule]
 
 
-async def _list(kind: str, like: str, nodes: NodesDep, page: PageDep) -> Response:
-    node = await _asked(nodes.own)
-    slices = node.slices(ACL_LIST(AclWanted(kind, like)))
-    rows, has_next = await take_page(slices, page)
-    return page_response([_entry(row) for row in rows], page, None, has_next)
+def _add_routes(many: str, kind: str, owner: str, owners: str) -> None:
+    """Add the routes of rules that belong to someone.
+
+    Args:
+        many: The last part of the path.
+        kind: What an owner is called in rules, in bodies and in paths.
+        owner: One of them in words.
+        owners: Several of them in words.
+    """
+    reads: dict[str, Any] = {"scope": "authorization:read", "errors": _BAD}
+    writes: dict[str, Any] = {"scope": "authorization:write", "status": 204, "errors": _BAD}
+    of_many, of_one = f"{_RULES}/{many}", f"{_RULES}/{many}/{{{kind}}}"
+    one, words = many.removesuffix("s"), f"The rules of {owner}."
+    answers = typed_dict(f"RulesOf{one.capitalize()}", words, {kind: str, "rules": list[BuiltInRule]})
+
+    @area.get(
+        of_many,
+        name=f"list_rules_of_{many}",
+        description=f"{owners.capitalize()} that have rules.",
+        answers=pages_of(answers),
+        **reads,
+    )
+    async def list_all(
+        nodes: NodesDep,
+        page: PageDep,
+        like: Annotated[str, Query(alias=f"like_{kind}", description="A part of it")] = "",
+    ) -> Response:
+        node = await _asked(nodes.own)
+        rows, has_next = await take_page(node.slices(ACL_LIST(AclWanted(kind, like))), page)
+        return page_response([_entry(row) for row in rows], page, None, has_next)
+
+    @area.post(
+        of_many,
+        name=f"create_rules_of_{many}",
+        description=f"Add rules for {owners} that have none.",
+        **writes | {"errors": {**_BAD, 409: ("ALREADY_EXISTS",)}},
+    )
+    async def create(nodes: NodesDep, body: Annotated[list[RulesBody], Json()]) -> None:
+        node = await _asked(nodes.own)
+        added = []
+        for entry in body:
+            if not (name := getattr(entry, kind)):
+                raise ApiError(400, "BAD_REQUEST", f"each entry needs {kind} and rules")
+            added.append(AclRules(kind, name, entry.rules))
+        await _changed(node, AclChange(added, "new"))
+
+    @area.get(of_one, name=f"get_rules_of_{one}", description=words, answers=answers, **reads)
+    async def get(name: Annotated[str, Path(alias=kind)], nodes: NodesDep) -> dict[str, object]:
+        node = await _asked(nodes.own)
+        with answering():
+            return _entry(await node.ask(ACL_SHOW(AclOwner(kind, name))))
+
+    @area.put(of_one, name=f"put_rules_of_{one}", description=f"Replace the rules of {owner}.", **writes)
+    async def put(name: Annotated[str, Path(alias=kind)], body: RulesBody, nodes: NodesDep) -> None:
+        node = await _asked(nodes.own)
+        if getattr(body, kind) not in (None, name):
+            raise ApiError(400, "BAD_REQUEST", f"the body is of {getattr(body, kind)!r}, not of {name!r}")
+        await _changed(node, AclChange([AclRules(kind, name, body.rules)]))
+
+    @area.delete(of_one, name=f"delete_rules_of_{one}", description=f"Delete the rules of {owner}.", **writes)
+    async def delete(name: Annotated[str, Path(alias=kind)], nodes: NodesDep) -> None:
+        node = await _asked(nodes.own)
+        with answering():
+            await node.ask(ACL_DELETE(AclRemoval(kind, name)))
 
 
-async def _create(kind: str, bodies: list[RulesBody], nodes: NodesDep) -> Response:
-    node = await _asked(nodes.own)
-    owners = []
-    for body in bodies:
-        name = getattr(body, kind)
-        if not name:
-            raise ApiError(400, "BAD_REQUEST", f"each entry needs {kind} and rules")
-        owners.append(AclRules(kind, name, body.rules))
-    await _changed(node, AclChange(owners, "new"))
-    return Response(status_code=204)
-
-
-async def _get(kind: str, name: str, nodes: NodesDep) -> Response:
-    node = await _asked(nodes.own)
-    with answering():
-        return json_response(_entry(await node.ask(ACL_SHOW(AclOwner(kind, name)))))
-
-
-async def _put(kind: str, name: str, body: RulesBody, nodes: NodesDep) -> Response:
-    node = await _asked(nodes.own)
-    if getattr(body, kind) not in (None, name):
-        raise ApiError(400, "BAD_REQUEST", f"the body is of {getattr(body, kind)!r}, not of {name!r}")
-    await _changed(node, AclChange([AclRules(kind, name, body.rules)]))
-    return Response(status_code=204)
-
-
-async def _delete(kind: str, name: str, nodes: NodesDep) -> Response:
-    node = await _asked(nodes.own)
-    with answering():
-        await node.ask(ACL_DELETE(AclRemoval(kind, name)))
-    return Response(status_code=204)
-
-
-@area.get(f"{_RULES}/users", scope="authorization:read", answers=PageOf[RulesOfUser], errors=_BAD)
-async def list_rules_of_users(
-    nodes: NodesDep, page: PageDep, like_username: Annotated[str, Query(description="A part of the name")] = ""
-) -> Response:
-    """User names that have rules."""
-    return await _list("username", like_username, nodes, page)
-
-
-@area.get(f"{_RULES}/clients", scope="authorization:read", answers=PageOf[RulesOfClient], errors=_BAD)
-async def list_rules_of_clients(
-    nodes: NodesDep, page: PageDep, like_clientid: Annotated[str, Query(description="A part of the id")] = ""
-) -> Response:
-    """Client ids that have rules."""
-    return await _list("clientid", like_clientid, nodes, page)
-
-
-@area.post(
-    f"{_RULES}/users",
-    scope="authorization:write",
-    status=204,
-    response_class=Response,
-    errors={**_BAD, 409: ("ALREADY_EXISTS",)},
-)
-async def create_rules_of_users(nodes: NodesDep, body: Annotated[list[RulesBody], Json()]) -> Response:
-    """Add rules for user names that have none."""
-    return await _create("username", body, nodes)
-
-
-@area.post(
-    f"{_RULES}/clients",
-    scope="authorization:write",
-    status=204,
-    response_class=Response,
-    errors={**_BAD, 409: ("ALREADY_EXISTS",)},
-)
-async def create_rules_of_clients(nodes: NodesDep, body: Annotated[list[RulesBody], Json()]) -> Response:
-    """Add rules for client ids that have none."""
-    return await _create("clientid", body, nodes)
-
-
-@area.get(f"{_RULES}/users/{{username}}", scope="authorization:read", answers=RulesOfUser, errors=_BAD)
-async def get_rules_of_user(username: str, nodes: NodesDep) -> Response:
-    """The rules of a user name."""
-    return await _get("username", username, nodes)
-
-
-@area.get(f"{_RULES}/clients/{{clientid}}", scope="authorization:read", answers=RulesOfClient, errors=_BAD)
-async def get_rules_of_client(clientid: str, nodes: NodesDep) -> Response:
-    """The rules of a client id."""
-    return await _get("clientid", clientid, nodes)
-
-
-@area.put(f"{_RULES}/users/{{username}}", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
-async def put_rules_of_user(username: str, body: RulesBody, nodes: NodesDep) -> Response:
-    """Replace the rules of a user name."""
-    return await _put("username", username, body, nodes)
-
-
-@area.put(
-    f"{_RULES}/clients/{{clientid}}", scope="authorization:write", status=204, response_class=Response, errors=_BAD
-)
-async def put_rules_of_client(clientid: str, body: RulesBody, nodes: NodesDep) -> Response:
-    """Replace the rules of a client id."""
-    return await _put("clientid", clientid, body, nodes)
-
-
-@area.delete(f"{_RULES}/users/{{username}}", scope="authorization:write", response_class=Response, errors=_BAD)
-async def delete_rules_of_user(username: str, nodes: NodesDep) -> Response:
-    """Delete the rules of a user name."""
-    return await _delete("username", username, nodes)
-
-
-@area.delete(f"{_RULES}/clients/{{clientid}}", scope="authorization:write", response_class=Response, errors=_BAD)
-async def delete_rules_of_client(clientid: str, nodes: NodesDep) -> Response:
-    """Delete the rules of a client id."""
-    return await _delete("clientid", clientid, nodes)
+_add_routes("users", "username", "a user name", "user names")
+_add_routes("clients", "clientid", "a client id", "client ids")
 
 
 @area.get(f"{_RULES}/all", scope="authorization:read", answers=RulesOfAll, errors=_BAD)
@@ -214,28 +152,25 @@ async def get_rules_of_all(nodes: NodesDep) -> Response:
     return json_response({"rules": _filled(rows[0].rules) if rows else []})
 
 
-@area.post(f"{_RULES}/all", scope="authorization:write", status=204, response_class=Response, errors=_BAD)
-async def put_rules_of_all(body: RulesBody, nodes: NodesDep) -> Response:
+@area.post(f"{_RULES}/all", scope="authorization:write", status=204, errors=_BAD)
+async def put_rules_of_all(body: RulesBody, nodes: NodesDep) -> None:
     """Replace the rules for all clients."""
     await _changed(await _asked(nodes.own), AclChange([AclRules("all", "", body.rules)]))
-    return Response(status_code=204)
 
 
-@area.delete(f"{_RULES}/all", scope="authorization:write", response_class=Response, errors=_BAD)
-async def delete_rules_of_all(nodes: NodesDep) -> Response:
+@area.delete(f"{_RULES}/all", scope="authorization:write", errors=_BAD)
+async def delete_rules_of_all(nodes: NodesDep) -> None:
     """Delete the rules for all clients."""
     await (await _asked(nodes.own)).ask(ACL_CLEAR(AclClearing("all")))
-    return Response(status_code=204)
 
 
-@area.delete(_RULES, scope="authorization:write", response_class=Response, errors=_BAD)
-async def delete_all_rules(nodes: NodesDep) -> Response:
+@area.delete(_RULES, scope="authorization:write", errors=_BAD)
+async def delete_all_rules(nodes: NodesDep) -> None:
     """Delete all rules; the source must be disabled."""
     node = nodes.own
     if (await _source(node)).enable:
         raise ApiError(400, "BAD_REQUEST", f"the source {SOURCE} must be disabled first")
     await node.ask(ACL_CLEAR(AclClearing()))
-    return Response(status_code=204)
 
 
 async def _source(node: Node) -> SourceStatus:

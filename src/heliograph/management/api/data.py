@@ -116,11 +116,10 @@ async def list_data_files(backups: BackupsDep, nodes: NodesDep, page: PageDep) -
     "/data/files",
     scope="data:write",
     status=204,
-    response_class=Response,
     errors=_BAD,
     openapi_extra={"requestBody": _UPLOAD},
 )
-async def upload_data_file(request: Request, backups: BackupsDep) -> Response:
+async def upload_data_file(request: Request, backups: BackupsDep) -> None:
     """Upload an archive: the part `filename` of a form."""
     async with request.form() as form:
         part = form.get("filename")
@@ -128,7 +127,6 @@ async def upload_data_file(request: Request, backups: BackupsDep) -> Response:
             raise ApiError(400, "BAD_REQUEST", "the form has no file in the part filename")
         with _translated():
             await asyncio.to_thread(_keep, backups, part)
-    return Response(status_code=204)
 
 
 @area.get(
@@ -153,18 +151,17 @@ async def download_data_file(
         return FileResponse(file, media_type="application/octet-stream", filename=filename)
 
 
-@area.delete("/data/files/{filename}", scope="data:write", response_class=Response, errors={**_BAD, **_MISSING})
+@area.delete("/data/files/{filename}", scope="data:write", errors={**_BAD, **_MISSING})
 async def delete_data_file(
     filename: str, backups: BackupsDep, node: Annotated[str | None, Query(description="Of which node")] = None
-) -> Response:
+) -> None:
     """Delete an archive."""
     with _translated():
         backups.file(filename).unlink()
-    return Response(status_code=204)
 
 
-@area.post("/data/import", scope="data:write", status=204, response_class=Response, errors={**_BAD, **_MISSING})
-async def import_data(backups: BackupsDep, caller: CallerDep, body: ImportBody) -> Response:
+@area.post("/data/import", scope="data:write", status=204, errors={**_BAD, **_MISSING})
+async def import_data(backups: BackupsDep, caller: CallerDep, body: ImportBody) -> None:
     """Import an archive: its configuration is merged into the present one, its rows replace those with the same key."""
     with _translated():
         refused = await backups.take(backups.file(body.filename), body.passphrase, _refused_to(caller))
@@ -172,7 +169,6 @@ async def import_data(backups: BackupsDep, caller: CallerDep, body: ImportBody) 
     if lost:
         text = ", ".join(f"{count} rows of {table}" for table, count in lost.items())
         raise ApiError(400, "BAD_REQUEST", f"all was taken but {text}, which the settings here do not allow")
-    return Response(status_code=204)
 
 
 def _refused_to(caller: Caller) -> frozenset[str]:

@@ -19,58 +19,38 @@ class FileTransferState(TypedDict):
     enable: bool
 
 
-@area.get("/plugins", scope="plugins:read")
-async def list_plugins() -> list[dict[str, Any]]:
-    """All plugins."""
-    return []
+def _add_routes(path: str, one: str, scope: str, words: str, words_of_many: str, deleted: str) -> None:
+    """Add the routes of things that there are none of.
+
+    Args:
+        path: Of one of them, without its name.
+        one: In the names of operations.
+    """
+    reads, kind = {"scope": f"{scope}:read"}, one.replace("_", " ")
+
+    @area.get(path.removesuffix("/link"), name=f"list_{one}s", description=f"All {words_of_many}.", **reads)
+    async def list_all() -> list[dict[str, Any]]:
+        return []
+
+    @area.get(f"{path}/{{name}}", name=f"get_{one}", description=f"One {words}.", errors=_MISSING, **reads)
+    async def get(name: str) -> dict[str, Any]:
+        _missing(kind, name)
+
+    @area.delete(f"{path}/{{name}}", name=f"delete_{one}", description=deleted, errors=_MISSING, scope=f"{scope}:write")
+    async def delete(name: str) -> None:
+        _missing(kind, name)
 
 
-@area.get("/plugins/{name}", scope="plugins:read", errors=_MISSING)
-async def get_plugin(name: str) -> dict[str, Any]:
-    """One plugin."""
-    _missing("plugin", name)
-
-
-@area.delete("/plugins/{name}", scope="plugins:write", errors=_MISSING)
-async def delete_plugin(name: str) -> None:
-    """Uninstall a plugin."""
-    _missing("plugin", name)
-
-
-@area.get("/exhooks", scope="exhooks:read")
-async def list_exhooks() -> list[dict[str, Any]]:
-    """All servers of hooks."""
-    return []
-
-
-@area.get("/exhooks/{name}", scope="exhooks:read", errors=_MISSING)
-async def get_exhook(name: str) -> dict[str, Any]:
-    """One server of hooks."""
-    _missing("exhook", name)
-
-
-@area.delete("/exhooks/{name}", scope="exhooks:write", errors=_MISSING)
-async def delete_exhook(name: str) -> None:
-    """Remove a server of hooks."""
-    _missing("exhook", name)
-
-
-@area.get("/cluster/links", scope="cluster_links:read")
-async def list_cluster_links() -> list[dict[str, Any]]:
-    """All links to other clusters."""
-    return []
-
-
-@area.get("/cluster/links/link/{name}", scope="cluster_links:read", errors=_MISSING)
-async def get_cluster_link(name: str) -> dict[str, Any]:
-    """One link to another cluster."""
-    _missing("cluster link", name)
-
-
-@area.delete("/cluster/links/link/{name}", scope="cluster_links:write", errors=_MISSING)
-async def delete_cluster_link(name: str) -> None:
-    """Remove a link to another cluster."""
-    _missing("cluster link", name)
+_add_routes("/plugins", "plugin", "plugins", "plugin", "plugins", "Uninstall a plugin.")
+_add_routes("/exhooks", "exhook", "exhooks", "server of hooks", "servers of hooks", "Remove a server of hooks.")
+_add_routes(
+    "/cluster/links/link",
+    "cluster_link",
+    "cluster_links",
+    "link to another cluster",
+    "links to other clusters",
+    "Remove a link to another cluster.",
+)
 
 
 @area.get("/file_transfer", scope="files:read")

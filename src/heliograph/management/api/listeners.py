@@ -177,12 +177,11 @@ async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, An
     return json_response(_whole(await _listener(nodes.own, id)))
 
 
-@area.delete("/listeners/{id}", scope="listeners:write", errors=_BAD, response_class=Response)
-async def delete_listener(id: str, nodes: NodesDep) -> Response:
+@area.delete("/listeners/{id}", scope="listeners:write", errors=_BAD)
+async def delete_listener(id: str, nodes: NodesDep) -> None:
     """Delete a listener, and end its connections."""
     await _listener(nodes.own, id)
     await _refusable(nodes.own.ask(LISTENERS.delete(GroupRemoval(id))))
-    return Response(status_code=204)
 
 
 @area.post("/listeners/{id}/start", scope="listeners:write", response_class=Response, errors=_BAD)

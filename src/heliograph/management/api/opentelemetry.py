@@ -55,10 +55,9 @@ async def post_opentelemetry_whitelist(type: Kind, nodes: NodesDep, body: list[S
 
 
 @area.delete("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
-async def delete_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> Response:
+async def delete_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> None:
     """Clear the list."""
     await _set(nodes, type, [])
-    return Response(status_code=204)
 
 
 async def _set(nodes: NodesDep, type: Kind, values: list[str]) -> None:

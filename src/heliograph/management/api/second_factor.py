@@ -101,7 +101,7 @@ async def confirm_second_factor(body: CodeBody, nodes: NodesDep, people: PeopleD
 )
 async def remove_second_factor(
     body: PasswordAndCodeBody, request: Request, nodes: NodesDep, people: PeopleDep, caller: CallerDep
-) -> Response:
+) -> None:
     """Turn one's own second factor off; all logins end."""
     _check_user(caller)
     user = await _verified(people, caller, body.password, request)
@@ -112,15 +112,13 @@ async def remove_second_factor(
     except ApiError as error:
         raise ApiError(400, "BAD_REQUEST", error.message) if error.code == "BAD_MFA_TOKEN" else error from None
     await kept(nodes.own.ask(PEOPLE_USER_SECOND_FACTOR(SecondFactor(caller.name))))
-    return Response(status_code=204)
 
 
 @area.delete("/heliograph/users/{username}/second_factor", scope="users:write", errors={404: ("USER_NOT_FOUND",)})
-async def delete_second_factor(username: str, nodes: NodesDep) -> Response:
+async def delete_second_factor(username: str, nodes: NodesDep) -> None:
     """Turn the second factor of another user off, for one who has lost the app; its logins end."""
     wanted = SecondFactor(username)
     await kept(nodes.own.ask(PEOPLE_USER_SECOND_FACTOR(wanted)), "USER_NOT_FOUND")
-    return Response(status_code=204)
 
 
 def _check_user(caller: Caller) -> None:

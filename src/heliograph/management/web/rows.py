@@ -104,8 +104,7 @@ class ApiRow:
 
     def page(self) -> Any:
         """The type of a page of rows, for the document."""
-        page: Any = PageOf
-        return page[self.schema]
+        return pages_of(self.schema)
 
     def listed(self, name: str, meta: Mapping[str, object] | None = None) -> Callable[[], Any]:
         """What makes the type of rows with something about them, for the document.
@@ -124,6 +123,12 @@ class ApiRow:
 def list_of(kind: object) -> Any:
     """The type of a list of what is declared, which no checker knows."""
     return GenericAlias(list, (kind,))
+
+
+def pages_of(kind: object) -> Any:
+    """The type of a page of what is declared."""
+    page: Any = PageOf
+    return page[kind]
 
 
 def typed_dict(name: str, words: str | None, keys: Mapping[str, Any]) -> Any:
