@@ -1,7 +1,10 @@
 """The tree of topics, a level at a time: what is asked of it, and answers."""
 
+from typing import Annotated
+
 import msgspec
 
+from heliograph.control.columns import Fact
 from heliograph.rpc.asks import LISTED, STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
@@ -39,8 +42,8 @@ class StoredLevelRow(msgspec.Struct, frozen=True):
     streams: int
     messages: int
     bytes: int
-    last: int | None
-    recent: int
+    last: Annotated[int | None, Fact("last_stored_at", time_us=1)]
+    recent: Annotated[int, Fact(is_shown=False)]
 
 
 class StoredLevel(Args, frozen=True):
@@ -85,11 +88,11 @@ class RoutedLevelRow(msgspec.Struct, frozen=True):
     """
 
     name: str
-    is_filter: bool
+    is_filter: Annotated[bool, Fact("is_topic")]
     has_children: bool
     filters: int
     subscriptions: int
-    is_partial: bool
+    is_partial: Annotated[bool, Fact(is_shown=False)]
 
 
 TOPIC_TREE_STORED = ListAsk("topic_tree.stored", StoredLevelsWanted, StoredLevelRow, STATE)

@@ -22,7 +22,7 @@ from heliograph.control.proto_v1.authn import (
     AuthnSettings,
 )
 from heliograph.management.asking.nodes import Node
-from heliograph.management.asking.states import GLOBAL, authenticator_state
+from heliograph.management.asking.states import GLOBAL, NodeMetrics, authenticator_state
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -55,13 +55,6 @@ class LinkNodeStatus(TypedDict):
     status: str
 
 
-class LinkNodeMetrics(TypedDict):
-    """What an authenticator or a source has counted on one node."""
-
-    node: str
-    metrics: dict[str, float]
-
-
 class LinkStatus(TypedDict):
     """How an authenticator or a source is, and what it has counted.
 
@@ -72,9 +65,9 @@ class LinkStatus(TypedDict):
     status: str
     node_status: list[LinkNodeStatus]
     metrics: dict[str, float]
-    node_metrics: list[LinkNodeMetrics]
+    node_metrics: list[NodeMetrics]
     resource_metrics: dict[str, float]
-    node_resource_metrics: list[LinkNodeMetrics]
+    node_resource_metrics: list[NodeMetrics]
     node_error: list[dict[str, str]]
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NotRequired, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow, IntegrationAsks
@@ -13,7 +13,7 @@ from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import NO_SETTING, settings_tree
-from heliograph.management.asking.states import action_metrics
+from heliograph.management.asking.states import NodeMetrics, action_metrics
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
@@ -92,13 +92,6 @@ class IntegrationObject(TypedDict):
     sources: NotRequired[list[str]]
 
 
-class ActionNodeMetrics(TypedDict):
-    """What is counted of an action on one node."""
-
-    node: str
-    metrics: dict[str, float]
-
-
 class ActionMetrics(TypedDict):
     """What is counted of an action.
 
@@ -107,20 +100,7 @@ class ActionMetrics(TypedDict):
     """
 
     metrics: dict[str, float]
-    node_metrics: list[ActionNodeMetrics]
-
-
-class Shown(Row):
-    """A connector or an action as it is, with stars for secrets."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    name: str
-    enable: bool
-    status: str
-    status_reason: str
-    node_status: list[dict[str, Any]]
+    node_metrics: list[NodeMetrics]
 
 
 def id_of(text: str) -> NamedGroup:
@@ -220,42 +200,14 @@ def add_integration_routes(
             await nodes.own.ask(asks.probe(GroupSettings(f"{body.type}:{body.name}", body.text())), timeout_s=PROBE_S)
 
     connects = "Connect now." if one == "connector" else "Connect now, and restart in the pipeline what failed."
-    area.get(
-        f"/{many}",
-        name=f"list_{many}",
-        description=f"All {many}.",
-        response_model=list[Shown],
-        answers=list[IntegrationObject],
-        **reads,
-    )(get_all)
-    area.post(
-        f"/{many}",
-        name=f"create_{one}",
-        description=f"Create {_A[one]}.",
-        status=201,
-        response_model=Shown,
-        answers=IntegrationObject,
-        errors=NEW,
-        **writes,
-    )(create)
-    area.get(
-        by_id,
-        name=f"get_{one}",
-        description=f"One {one}.",
-        response_model=Shown,
-        answers=IntegrationObject,
-        errors=found,
-        **reads,
-    )(get_one)
-    area.put(
-        by_id,
-        name=f"put_{one}",
-        description=f"Replace the settings of {_A[one]}.",
-        response_model=Shown,
-        answers=IntegrationObject,
-        errors=found,
-        **writes,
-    )(put)
+    lists = {"answers": list[IntegrationObject], **reads}
+    area.get(f"/{many}", name=f"list_{many}", description=f"All {many}.", **lists)(get_all)
+    new = {"status": 201, "answers": IntegrationObject, "errors": NEW, **writes}
+    area.post(f"/{many}", name=f"create_{one}", description=f"Create {_A[one]}.", **new)(create)
+    shows = {"answers": IntegrationObject, "errors": found}
+    replaces = f"Replace the settings of {_A[one]}."
+    area.get(by_id, name=f"get_{one}", description=f"One {one}.", **shows, **reads)(get_one)
+    area.put(by_id, name=f"put_{one}", description=replaces, **shows, **writes)(put)
     area.delete(by_id, name=f"delete_{one}", description=deleted, errors=found, **writes)(delete)
     area.put(
         f"{by_id}/enable/{{enable}}",

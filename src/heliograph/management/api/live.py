@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import Query, Request
 from starlette.responses import StreamingResponse
 
-from heliograph.management.live.events import LiveEvents
+from heliograph.management.live.events import LIVE_EVENTS
 from heliograph.management.live.hub import LiveHub
 from heliograph.management.web.area import Area
 from heliograph.management.web.callers import authorize, require
@@ -24,7 +24,7 @@ _STREAMS_MAX: Final = 50
     "/heliograph/live",
     scope=_SCOPE,
     response_class=StreamingResponse,
-    events=LiveEvents,
+    events=LIVE_EVENTS,
     errors={400: ("INVALID_PARAMETER", "BAD_REQUEST"), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def watch_live(

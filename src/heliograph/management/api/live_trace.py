@@ -27,6 +27,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.event_streams import StreamEnd, event_of, event_stream
 from heliograph.management.web.places import place
+from heliograph.management.web.rows import typed_dict
 from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
@@ -46,18 +47,11 @@ class TraceRecord(TypedDict):
     message: NotRequired[str]
 
 
-class LostRecords(TypedDict):
-    """How many records did not reach a slow reader."""
-
-    records: int
-
-
-class TraceEvents(TypedDict):
-    """Events by their names."""
-
-    record: TraceRecord
-    lost: LostRecords
-    end: StreamEnd
+_EVENTS: Final = {
+    "record": TraceRecord,
+    "lost": typed_dict("LostRecords", "How many records did not reach a slow reader.", {"records": int}),
+    "end": StreamEnd,
+}
 
 
 class LiveTrace:
@@ -159,7 +153,7 @@ class LiveTraces:
     "/heliograph/trace/live",
     scope=_SCOPE,
     response_class=StreamingResponse,
-    events=TraceEvents,
+    events=_EVENTS,
     errors={400: ("INVALID_PARAMS", "BAD_REQUEST"), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def watch_live_trace(

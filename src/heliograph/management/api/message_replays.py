@@ -5,17 +5,15 @@ from typing import Any, Final, NotRequired
 
 from fastapi import Request
 from pydantic import ConfigDict, Field
-from starlette.responses import StreamingResponse
 from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.message_replays import MessageReplayOrder
-from heliograph.management.replays.jobs import Job, Jobs, Owner
+from heliograph.management.api.replay_routes import add_replay_routes, jobs_of, wrong
+from heliograph.management.replays.jobs import Owner
 from heliograph.management.replays.message_replay import TOPIC, MessageReplay
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller, require, still_may
-from heliograph.management.web.errors import ApiError
-from heliograph.management.web.event_streams import StreamEnd, event_stream
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.reader_processes import reader_access
 from heliograph.management.web.times import NowDep, read_time_us, rfc3339
@@ -23,10 +21,7 @@ from heliograph.mqtt.topic import topic_filter_fault, topic_name_fault
 
 area = Area("Message replays", "Stored messages published again.")
 
-_AT_ONCE_MAX: Final = 2
-_KEPT_MAX: Final = 20
 _LEVELS_MAX: Final = 65_536
-_MISSING: Final = {404: ("NOT_FOUND",)}
 _EXAMPLE: Final[dict[str, Any]] = {
     "topic": "room/#",
     "start": "2026-01-31T00:00:00Z",
@@ -96,12 +91,7 @@ class MessageReplayShown(TypedDict):
     error: NotRequired[JobFailure]
 
 
-class MessageReplayEvents(TypedDict):
-    """Events by their names."""
-
-    progress: MessageReplayShown
-    end: MessageReplayShown
-    refused: StreamEnd
+_jobs: Final = jobs_of("message_replay", at_once_max=2, kept_max=20)
 
 
 @area.get("/heliograph/message_replays", scope="messages:read", answers=list[MessageReplayShown])
@@ -133,15 +123,9 @@ async def begin_message_replay(
     jobs.check_room()
     bounds = (body.rate, body.limit)
     wanted = MessageReplayOrder(uuid.uuid4().hex, body.database, body.topic, body.target, start, end, *bounds)
-    order = {
-        "topic": body.topic,
-        "target": body.target,
+    order = body.model_dump() | {
         "start": None if start is None else rfc3339(start),
         "end": rfc3339(end),
-        "clientid": body.clientid,
-        "database": body.database,
-        "rate": body.rate,
-        "limit": body.limit,
         "owner": caller.name,
     }
     owner = Owner(caller, still_may(request, "publish", "messages:read"))
@@ -155,53 +139,27 @@ async def begin_message_replay(
     return replay.shown()
 
 
-@area.get("/heliograph/message_replays/{id}", scope="messages:read", answers=MessageReplayShown, errors=_MISSING)
-async def get_message_replay(id: str, request: Request) -> dict[str, Any]:
-    """The state and progress of a replay."""
-    return _found(request, id).shown()
-
-
-@area.get(
-    "/heliograph/message_replays/{id}/events",
-    scope="messages:read",
-    response_class=StreamingResponse,
-    events=MessageReplayEvents,
-    errors=_MISSING,
+add_replay_routes(
+    area,
+    "message_replay",
+    _jobs,
+    reads="messages:read",
+    writes="publish",
+    answers=MessageReplayShown,
+    got="The state and progress of a replay.",
+    ended="nothing is published after the answer",
 )
-async def watch_message_replay(id: str, request: Request) -> StreamingResponse:
-    """The progress of a replay as events `progress`, and `end` when it has ended."""
-    events = _found(request, id).events()
-    return event_stream(request, "messages:read", events, "refused")
-
-
-@area.delete("/heliograph/message_replays/{id}", scope="publish", errors=_MISSING)
-async def delete_message_replay(id: str, request: Request) -> None:
-    """End and forget a replay; nothing is published after the answer."""
-    await _jobs(request).remove(_found(request, id))
 
 
 def _checked(body: MessageReplayBody, now_s: float) -> tuple[int | None, int]:
     """The stretch of time, in microseconds since the epoch."""
     if (fault := topic_filter_fault(body.topic, _LEVELS_MAX)) is not None:
-        raise _wrong("topic", f"{body.topic[:200]!r} is no topic filter: {fault}")
+        raise wrong("topic", f"{body.topic[:200]!r} is no topic filter: {fault}")
     if (fault := topic_name_fault(body.target.replace(TOPIC, "t"), _LEVELS_MAX)) is not None:
-        raise _wrong("target", f"{body.target[:200]!r} is no topic: {fault}")
+        raise wrong("target", f"{body.target[:200]!r} is no topic: {fault}")
     start = read_time_us(body.start, "start") if body.start else None
     now = int(now_s * 1e6)  # later ones may be those that it publishes
     end = min(now, read_time_us(body.end, "end")) if body.end else now
     if start is not None and start >= end:
-        raise _wrong("end", "the stretch is empty: it ends before it begins")
+        raise wrong("end", "the stretch is empty: it ends before it begins")
     return start, end
-
-
-def _wrong(field: str, fault: str) -> ApiError:
-    return ApiError(400, "INVALID_PARAMETER", f"{field}: {fault}", field=field)
-
-
-def _found(request: Request, job_id: str) -> Job:
-    return _jobs(request).find(job_id, request.state.caller)
-
-
-def _jobs(request: Request) -> Jobs:
-    jobs: Jobs = request.app.state.jobs.setdefault("message_replays", Jobs(_AT_ONCE_MAX, _KEPT_MAX))
-    return jobs

@@ -47,7 +47,7 @@ _EVENTS: Final = {
     "/heliograph/tail",
     scope=_SCOPE,
     response_class=StreamingResponse,
-    events=typed_dict("TailEvents", "Events by their names.", _EVENTS),
+    events=_EVENTS,
     errors={400: ("BAD_REQUEST",), 503: ("SERVICE_UNAVAILABLE",)},
 )
 async def tail_messages(

@@ -6,28 +6,24 @@ import msgspec
 import orjson
 from fastapi import Request
 from pydantic import ConfigDict, Field
-from starlette.responses import StreamingResponse
 from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.replays import RULES_REPLAY_SETTINGS, ReplaySettings, ReplaySettingsWanted
-from heliograph.management.replays.jobs import FAILED, Jobs, Owner
+from heliograph.management.api.replay_routes import MISSING, add_replay_routes, found, jobs_of, wrong
+from heliograph.management.replays.jobs import FAILED, Owner
 from heliograph.management.replays.rule_replay import RuleReplay
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller, require, still_may
 from heliograph.management.web.errors import ApiError
-from heliograph.management.web.event_streams import StreamEnd, event_stream
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.reader_processes import reader_access
 from heliograph.management.web.times import NowDep, read_time_us, rfc3339
 
 area = Area("Rule replays", "Rules run over stored messages; their rows are only shown.")
 
-_AT_ONCE_MAX: Final = 2
-_KEPT_MAX: Final = 8
 _EARLIEST: Final = "earliest"
 _NOW: Final = "now"
-_MISSING: Final = {404: ("NOT_FOUND",)}
 _EXAMPLE: Final[dict[str, Any]] = {"rule": "warm_rooms", "from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
 
 
@@ -190,12 +186,7 @@ Attributes:
 """
 
 
-class RuleReplayEvents(TypedDict):
-    """Events by their names."""
-
-    progress: RuleReplayShown
-    end: RuleReplayShown
-    refused: StreamEnd
+_jobs: Final = jobs_of("rule_replay", at_once_max=2, kept_max=8)
 
 
 @area.post(
@@ -213,7 +204,7 @@ async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep,
     access = await reader_access(request, nodes)
     names = [name.strip() for name in (body.rule, body.compare) if name]
     settings = await nodes.own.ask(RULES_REPLAY_SETTINGS(ReplaySettingsWanted(names)))
-    replays = _replays(request)
+    replays = _jobs(request)
     replays.check_room()
     order = {
         "engine": body.engine,
@@ -231,33 +222,20 @@ async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep,
     if replay.state == FAILED:
         await replays.remove(replay)
         field, message = replay.error.get("field"), replay.error["message"]
-        raise _wrong(field, message) if field else ApiError(400, "BAD_REQUEST", message)
+        raise wrong(field, message) if field else ApiError(400, "BAD_REQUEST", message)
     return replay.shown()
 
 
-@area.get("/heliograph/rule_replays/{id}", scope="rules:read", answers=RuleReplayShown, errors=_MISSING)
-async def get_rule_replay(id: str, request: Request) -> dict[str, Any]:
-    """The state of a replay, and its `result` when it has finished."""
-    return _found(request, id).shown_with_result()
-
-
-@area.get(
-    "/heliograph/rule_replays/{id}/events",
-    scope="rules:read",
-    response_class=StreamingResponse,
-    events=RuleReplayEvents,
-    errors=_MISSING,
+add_replay_routes(
+    area,
+    "rule_replay",
+    _jobs,
+    reads="rules:read",
+    writes="rules:write",
+    answers=RuleReplayShown,
+    got="The state of a replay, and its `result` when it has finished.",
+    ended="its process is gone when the answer comes",
 )
-async def watch_rule_replay(id: str, request: Request) -> StreamingResponse:
-    """The progress of a replay as events `progress`, and `end` when it has ended."""
-    events = _found(request, id).events()
-    return event_stream(request, "rules:read", events, "refused")
-
-
-@area.delete("/heliograph/rule_replays/{id}", scope="rules:write", errors=_MISSING)
-async def delete_rule_replay(id: str, request: Request) -> None:
-    """End and forget a replay; its process is gone when the answer comes."""
-    await _replays(request).remove(_found(request, id))
 
 
 @area.post(
@@ -265,7 +243,7 @@ async def delete_rule_replay(id: str, request: Request) -> None:
     scope="pipeline:write",
     status=202,
     answers=RuleReplayShown,
-    errors={**_MISSING, 409: ("CONFLICT",)},
+    errors={**MISSING, 409: ("CONFLICT",)},
 )
 async def start_replayed_rule(id: str, request: Request, nodes: NodesDep) -> dict[str, Any]:
     """Run a rule of the pipeline over all that was stored since the stretch began, into its sink.
@@ -273,7 +251,8 @@ async def start_replayed_rule(id: str, request: Request, nodes: NodesDep) -> dic
     It is `heliograph pipeline backfill`, which starts Spark; `start` of the replay tells what becomes of it. A deleted
     replay ends it; the same one goes on with it when it is started again.
     """
-    replay = _found(request, id)
+    replay = found(_jobs, request, id)
+    assert isinstance(replay, RuleReplay)
     why_not = replay.why_not_started()
     if why_not:
         raise ApiError(409, "CONFLICT", why_not)
@@ -286,7 +265,7 @@ def _stretch(body: ReplayBody, now_s: float) -> tuple[int, int]:
     since = 0 if body.since == _EARLIEST else read_time_us(body.since, "from")
     until = int(now_s * 1e6) if body.until == _NOW else read_time_us(body.until, "to")
     if since >= until:
-        raise _wrong("to", "the stretch is empty: it ends before it begins")
+        raise wrong("to", "the stretch is empty: it ends before it begins")
     return since, until
 
 
@@ -304,18 +283,3 @@ def _request(body: ReplayBody, settings: ReplaySettings, since: int, until: int,
     }
     rule = msgspec.to_builtins(settings)
     return orjson.dumps({**rule, **access, **asked, "schemas": orjson.loads(settings.schemas)})
-
-
-def _wrong(field: str, fault: str) -> ApiError:
-    return ApiError(400, "INVALID_PARAMETER", f"{field}: {fault}", field=field)
-
-
-def _found(request: Request, replay_id: str) -> RuleReplay:
-    found = _replays(request).find(replay_id, request.state.caller)
-    assert isinstance(found, RuleReplay)
-    return found
-
-
-def _replays(request: Request) -> Jobs:
-    replays: Jobs = request.app.state.jobs.setdefault("rule_replays", Jobs(_AT_ONCE_MAX, _KEPT_MAX))
-    return replays

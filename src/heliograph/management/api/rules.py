@@ -22,6 +22,7 @@ from heliograph.control.proto_v1.rules import (
     RuleTrial,
     RuleTried,
 )
+from heliograph.management.asking.states import NodeMetrics
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
@@ -115,13 +116,6 @@ class SqlTestBody(Body):
     context: dict[str, Any]
 
 
-class NodeCounts(TypedDict):
-    """What is counted on one node."""
-
-    node: str
-    metrics: dict[str, float]
-
-
 class RuleMetrics(TypedDict):
     """What is counted of a rule.
 
@@ -131,7 +125,7 @@ class RuleMetrics(TypedDict):
 
     id: str
     metrics: dict[str, float]
-    node_metrics: list[NodeCounts]
+    node_metrics: list[NodeMetrics]
 
 
 RuleOutput: TypeAlias = dict[str, Any] | list[dict[str, Any]]

@@ -10,7 +10,6 @@ from heliograph.management.api.integration import (
     ActionMetrics,
     IntegrationObject,
     NamedSettings,
-    Shown,
     id_of,
     metrics_of,
     row_of,
@@ -63,19 +62,13 @@ async def list_source_types() -> list[str]:
     return []
 
 
-@area.get("/bridges", scope="actions:read", response_model=list[Shown], answers=list[IntegrationObject])
+@area.get("/bridges", scope="actions:read", answers=list[IntegrationObject])
 async def list_bridges(nodes: NodesDep) -> list[dict[str, Any]]:
     """All actions."""
     return await shown_actions(nodes, await nodes.own.rows(ACTIONS.list()))
 
 
-@area.get(
-    "/bridges/{id}",
-    scope="actions:read",
-    response_model=Shown,
-    answers=IntegrationObject,
-    errors={**MISSING, **INVALID},
-)
+@area.get("/bridges/{id}", scope="actions:read", answers=IntegrationObject, errors={**MISSING, **INVALID})
 async def get_bridge(id: str, nodes: NodesDep) -> dict[str, Any]:
     """One action."""
     return (await shown_actions(nodes, [await row_of(nodes.own, ACTIONS, id)]))[0]

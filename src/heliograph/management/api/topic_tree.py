@@ -12,8 +12,10 @@ from heliograph.control.proto_v1.topic_tree import (
     TOPIC_TREE_ROUTED,
     TOPIC_TREE_STATE,
     TOPIC_TREE_STORED,
+    RoutedLevelRow,
     RoutedLevelsWanted,
     StoredLevel,
+    StoredLevelRow,
     StoredLevelsWanted,
 )
 from heliograph.management.web.answering import answering
@@ -22,6 +24,7 @@ from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import ROWS_BYTES, take_rows
 from heliograph.management.web.reader_processes import SEEN_TOPICS, ask_reader
+from heliograph.management.web.rows import ApiRow
 from heliograph.management.web.times import rfc3339
 from heliograph.mqtt.topic import has_wildcard, topic_filter_fault
 from heliograph.rpc.methods import RpcError
@@ -35,6 +38,8 @@ _ANY: Final = "+"
 _REST: Final = "#"
 _CURSOR_MAX: Final = 100_000
 
+_STORED: Final = ApiRow("StoredTopicLevel", StoredLevelRow)
+_ROUTED: Final = ApiRow("RoutedTopicLevel", RoutedLevelRow)
 Row = dict[str, Any]
 
 
@@ -189,18 +194,7 @@ async def _stored(nodes: AskedNodes, page: LevelPage) -> TopicLevels:
     wanted = StoredLevelsWanted(page.database, page.levels, page.after, page.limit + 1, _RECENT_S)
     with answering():
         rows, has_next = await take_rows(nodes.own.slices(TOPIC_TREE_STORED(wanted)), page.limit)
-    found = [
-        {
-            **_named(page, row.name, row.has_children),
-            "is_topic": row.is_topic,
-            "streams": row.streams,
-            "messages": row.messages,
-            "bytes": row.bytes,
-            "last_stored_at": None if row.last is None else rfc3339(row.last),
-            "messages_per_second": _rate(row.recent),
-        }
-        for row in rows
-    ]
+    found = [{**_STORED(row), **_named(page, row.name), "messages_per_second": _rate(row.recent)} for row in rows]
     return _answer(found, "stored", has_next, page, rate_seconds=_RECENT_S)
 
 
@@ -243,22 +237,13 @@ async def _seen(request: Request, nodes: AskedNodes, page: LevelPage, search: st
 async def _routed(nodes: AskedNodes, page: LevelPage) -> TopicLevels:
     wanted = RoutedLevelsWanted(page.levels, page.after, page.limit + 1)
     rows, has_next = await take_rows(nodes.own.slices(TOPIC_TREE_ROUTED(wanted)), page.limit)
-    found = [
-        {
-            **_named(page, row.name, row.has_children),
-            "is_topic": row.is_filter,
-            "filters": row.filters,
-            "subscriptions": row.subscriptions,
-        }
-        for row in rows
-    ]
+    found = [{**_ROUTED(row), **_named(page, row.name)} for row in rows]
     is_partial = any(row.is_partial for row in rows)
     return _answer(found, "routed", has_next, page, is_partial=is_partial)
 
 
-def _named(page: LevelPage, name: str, has_children: bool) -> Row:
-    kind = {_ANY: "many", _REST: "rest"}.get(name, "name")
-    return {"name": name, "topic": page.path(name), "kind": kind, "has_children": has_children}
+def _named(page: LevelPage, name: str) -> Row:
+    return {"topic": page.path(name), "kind": {_ANY: "many", _REST: "rest"}.get(name, "name")}
 
 
 def _answer(rows: list[Any], source: str, has_next: bool, page: LevelPage, **more: object) -> TopicLevels:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from typing_extensions import TypedDict
+
 from heliograph.control.proto_v1.actions import ActionRow
 from heliograph.control.proto_v1.authn import AuthnRow
 from heliograph.control.proto_v1.authorization import SourceStatus
@@ -11,6 +13,14 @@ GLOBAL: Final = "global"
 """The chain of authenticators of all listeners that have none of their own."""
 
 Metrics: TypeAlias = dict[str, float]
+
+
+class NodeMetrics(TypedDict):
+    """What is counted on one node."""
+
+    node: str
+    metrics: Metrics
+
 
 _OF_AUTHENTICATORS: Final = ("total", "success", "failed", "nomatch")
 _AUTHENTICATOR_STATES: Final = {"enabled": "connected", "disabled": "stopped"}

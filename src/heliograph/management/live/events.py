@@ -151,32 +151,29 @@ class LiveEnd(TypedDict):
     message: str
 
 
-LiveEvents: Final = typed_dict(
-    "LiveEvents",
-    "Events by their names: those of subjects, `failed` and `end`.",
-    {
-        "overview": typed_dict(
-            "OverviewEvent",
-            "The sums over nodes, and each node in short.",
-            {"at": _AT, **_NUMBERS, "nodes": list_of(_IN_SHORT)},
-        ),
-        "node": typed_dict("NodeEvent", "All nodes.", {"at": _AT, "nodes": list_of(_WHOLE | _SILENT)}),
-        "rules": _by_id("RulesEvent", "rules", "Rules by their ids.", _RULE),
-        "alarms": AlarmsEvent,
-        "pipeline": PIPELINE,
-        "log": typed_dict(
-            "LogEvent", "The entries that came since the last look.", {"last": int, "entries": LOG_ENTRY.rows()}
-        ),
-        "configuration": ConfigurationEvent,
-        "connectors": _by_id("ConnectorsEvent", "connectors", "Connectors by their ids.", LiveState),
-        "actions": _by_id("ActionsEvent", "actions", "Actions by their ids.", LiveState),
-        "authentication": _by_id("AuthenticationEvent", "authentication", "Authenticators by their ids.", LiveState),
-        "authorization": _by_id("AuthorizationEvent", "authorization", "Sources by their types.", LiveState),
-        "schema_validations": _by_id("ValidationsEvent", "schema_validations", "Validations by their names.", _POLICY),
-        "message_transformations": _by_id(
-            "TransformationsEvent", "message_transformations", "Transformations by their names.", _POLICY
-        ),
-        "failed": LiveFailure,
-        "end": LiveEnd,
-    },
-)
+LIVE_EVENTS: Final = {
+    "overview": typed_dict(
+        "OverviewEvent",
+        "The sums over nodes, and each node in short.",
+        {"at": _AT, **_NUMBERS, "nodes": list_of(_IN_SHORT)},
+    ),
+    "node": typed_dict("NodeEvent", "All nodes.", {"at": _AT, "nodes": list_of(_WHOLE | _SILENT)}),
+    "rules": _by_id("RulesEvent", "rules", "Rules by their ids.", _RULE),
+    "alarms": AlarmsEvent,
+    "pipeline": PIPELINE.schema,
+    "log": typed_dict(
+        "LogEvent", "The entries that came since the last look.", {"last": int, "entries": LOG_ENTRY.rows()}
+    ),
+    "configuration": ConfigurationEvent,
+    "connectors": _by_id("ConnectorsEvent", "connectors", "Connectors by their ids.", LiveState),
+    "actions": _by_id("ActionsEvent", "actions", "Actions by their ids.", LiveState),
+    "authentication": _by_id("AuthenticationEvent", "authentication", "Authenticators by their ids.", LiveState),
+    "authorization": _by_id("AuthorizationEvent", "authorization", "Sources by their types.", LiveState),
+    "schema_validations": _by_id("ValidationsEvent", "schema_validations", "Validations by their names.", _POLICY),
+    "message_transformations": _by_id(
+        "TransformationsEvent", "message_transformations", "Transformations by their names.", _POLICY
+    ),
+    "failed": LiveFailure,
+    "end": LiveEnd,
+}
+"""Events by their names: those of subjects, `failed` and `end`."""

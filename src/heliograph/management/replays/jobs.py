@@ -95,6 +95,10 @@ class Job(ABC):
         """Whether nothing of it runs, or is about to."""
         return self.state != RUNNING and all(task.done() for task in self._tasks)
 
+    def whole(self) -> State:
+        """The same as `shown`, with its result when it has one."""
+        return self.shown()
+
     def shown(self) -> State:
         shown = {"id": self.id, "state": self.state, **self.order, "progress": self.progress}
         return {**shown, "error": self.error} if self.error else shown

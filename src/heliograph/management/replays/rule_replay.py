@@ -42,8 +42,7 @@ class RuleReplay(Job):
         """What is to be known of it, without its result."""
         return {**super().shown(), **self._began, **({"start": self._start} if self._start else {})}
 
-    def shown_with_result(self) -> State:
-        """The same with its result, when it has one."""
+    def whole(self) -> State:
         result = {"result": orjson.loads(zlib.decompress(self._result))} if self._result else {}
         return {**self.shown(), **result}
 

@@ -19,6 +19,7 @@ from typing_extensions import is_typeddict
 from heliograph.management.web.callers import authorize
 from heliograph.management.web.error_codes import DESCRIPTIONS
 from heliograph.management.web.errors import ApiError
+from heliograph.management.web.rows import typed_dict
 from heliograph.settings.secrets import FILE_PREFIX
 
 DEPTH_MAX: Final = 64
@@ -244,7 +245,7 @@ class Area:
         status: int = 200,
         name: str = "",
         answers: Any = None,
-        events: Any = None,
+        events: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Callable[[Endpoint], Endpoint]:
         """Add a route.
@@ -257,7 +258,7 @@ class Area:
             status: The status of success.
             answers: The type of the answer, or what makes it, as methods of `ApiRow` do, for the document: where the
                 endpoint makes a `Response`, or a plain dict.
-            events: What the server-sent events of the answer have, by their names, as a `TypedDict`.
+            events: What the server-sent events of the answer have, by their names.
             more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `description` and others.
         """
         declared = {code: set(names) for code, names in (errors or {}).items()}
@@ -273,6 +274,8 @@ class Area:
         def make(endpoint: Callable[..., Any], is_documented: bool) -> BaseRoute:
             router = APIRouter(prefix=BASE, tags=[self.name], route_class=ScopedRoute)
             model: dict[str, Any] = {}
+            operation = _operation_id(name or endpoint.__name__)
+            streamed = {} if events is None or not is_documented else _streamed(operation, events)
             if answers is not None:
                 model = {"response_model": answers() if _is_made(answers) else answers} if is_documented else {}
             elif not is_documented and _has_typed_dict(endpoint.__annotations__.get("return")):
@@ -282,9 +285,9 @@ class Area:
                 endpoint,
                 methods=[method],
                 status_code=status,
-                responses=responses | (_streamed(events) if events is not None and is_documented else {}),
+                responses=responses | streamed,
                 name=name or endpoint.__name__,
-                operation_id=_operation_id(name or endpoint.__name__),
+                operation_id=operation,
                 openapi_extra=extra,
                 **(more | model),
             )
@@ -335,9 +338,10 @@ def _described(codes: tuple[str, ...]) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
 
 
-def _streamed(events: object) -> dict[int | str, dict[str, Any]]:
+def _streamed(operation: str, events: Mapping[str, Any]) -> dict[int | str, dict[str, Any]]:
     """An answer of events for the document, which moves the schema from JSON to them."""
-    return {200: {"model": events, "content": {EVENTS: {}}}}
+    model = typed_dict(f"{operation[0].upper()}{operation[1:]}Events", "Events by their names.", events)
+    return {200: {"model": model, "content": {EVENTS: {}}}}
 
 
 def _operation_id(name: str) -> str:
