@@ -1,6 +1,7 @@
 """The configuration of a node: what holds, changes of it, and its revisions."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,8 +36,8 @@ class ConfSetting(msgspec.Struct, frozen=True):
     value: str
     origin: str
     how: str
-    plain: str = "null"
-    secrets: tuple[tuple[str, ...], ...] = ()
+    plain: Annotated[str, Fact(answered=json.loads, answers=Any)] = "null"
+    secrets: Annotated[tuple[tuple[str, ...], ...], Fact(is_shown=False)] = ()
 
 
 class ConfKey(msgspec.Struct, frozen=True):

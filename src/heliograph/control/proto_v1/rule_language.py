@@ -1,7 +1,11 @@
 """The language of rules: its functions, what a rule is before it runs; and payloads that are held against schemas."""
 
+import json
+from typing import Annotated, Any
+
 import msgspec
 
+from heliograph.control.columns import Fact
 from heliograph.rpc.asks import STATE, Ask, ListAsk
 from heliograph.rpc.methods import Args, NoArgs
 
@@ -106,7 +110,7 @@ class PayloadChecked(msgspec.Struct, frozen=True):
     """
 
     fault: str
-    value: str = ""
+    value: Annotated[str, Fact(answered=json.loads, is_null_if_empty=True, answers=Any)] = ""
 
 
 RULES_FUNCTIONS = ListAsk("rules.functions", NoArgs, RuleFunction, STATE)

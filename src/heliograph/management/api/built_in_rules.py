@@ -22,14 +22,13 @@ from heliograph.control.proto_v1.acl import (
 )
 from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
 from heliograph.management.asking.nodes import Node
-from heliograph.management.web.answering import answering
+from heliograph.management.web.answering import answering, refused_as
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body
 from heliograph.management.web.paging import PageDep, json_response, page_response, take_page
 from heliograph.management.web.rows import pages_of, typed_dict
-from heliograph.rpc.methods import RpcError
 
 Rule = dict[str, Any]
 
@@ -191,11 +190,8 @@ async def _asked(node: Node) -> Node:
 
 
 async def _changed(node: Node, change: AclChange) -> None:
-    try:
-        with answering(already_exists=(409, "ALREADY_EXISTS")):
-            await node.ask(ACL_CHANGE(change))
-    except RpcError as error:
-        raise ApiError(400, "BAD_REQUEST", error.message) from None
+    with refused_as("BAD_REQUEST"), answering(already_exists=(409, "ALREADY_EXISTS")):
+        await node.ask(ACL_CHANGE(change))
 
 
 def _entry(row: AclRules) -> dict[str, object]:

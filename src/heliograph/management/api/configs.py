@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Awaitable
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
@@ -29,6 +28,7 @@ from heliograph.management.asking.settings_trees import (
     settings_tree,
     tree_of,
 )
+from heliograph.management.web.answering import refused_as
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -59,10 +59,8 @@ async def get_configs(
     """Everything in effect, defaults included, with stars for secrets: HOCON, or some roots as JSON."""
     accept = request.headers.get("accept", "*/*")
     (asked,) = nodes.chosen(node)
-    try:
+    with refused_as("NOT_FOUND", 404):
         rows = await asked.rows(CONF_SHOW(ConfShowArgs(key or "")))
-    except RpcError as error:
-        raise ApiError(404, "NOT_FOUND", error.message) from None
     if "text/plain" in accept or "*/*" in accept:
         return Response(_as_hocon(rows), media_type="text/plain")
     if "application/json" in accept:
@@ -124,7 +122,8 @@ async def put_global_zone(nodes: NodesDep, body: Annotated[dict[str, Any], Body(
     changed = {root: tree for root, tree in body.items() if tree != held.get(root)}
     if changed:
         args = ConfChangeArgs(text=json.dumps(changed))
-        await _changed(nodes.own.ask(CONF_CHANGE(args)))
+        with refused_as("UPDATE_FAILED"):
+            await nodes.own.ask(CONF_CHANGE(args))
     return json_response(await _global_zone(nodes))
 
 
@@ -143,7 +142,8 @@ async def get_config_root(root: str, nodes: NodesDep) -> Response:
 async def put_config_root(root: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Replace one root."""
     await _root(root, nodes)
-    await _changed(replace_root(nodes.own, root, body))
+    with refused_as("UPDATE_FAILED"):
+        await replace_root(nodes.own, root, body)
     return json_response(await _root(root, nodes))
 
 
@@ -164,14 +164,10 @@ async def reset_config(
     if conf_path:
         names = names_of(conf_path)
         path = conf_path if names and names[0] == root else f"{root}.{conf_path}"
-    try:
+    with refused_as("NO_DEFAULT_VALUE"):
         await nodes.own.rows(CONF_SHOW(ConfShowArgs(path)))
-    except RpcError as error:
-        raise ApiError(400, "NO_DEFAULT_VALUE", error.message) from None
-    try:
+    with refused_as("REST_FAILED"):
         await merge_settings(nodes.own, path, None, f"{path} is reset")
-    except RpcError as error:
-        raise ApiError(400, "REST_FAILED", error.message) from None
     return Response(status_code=200)
 
 
@@ -213,13 +209,6 @@ async def _global_zone(nodes: NodesDep) -> dict[str, Any]:
             if error.code != NO_SETTING:  # such a root is one that this node does not have
                 raise
     return zone
-
-
-async def _changed(change: Awaitable[object]) -> None:
-    try:
-        await change
-    except RpcError as error:
-        raise ApiError(400, "UPDATE_FAILED", error.message) from None
 
 
 def _as_hocon(rows: list[ConfSetting]) -> str:

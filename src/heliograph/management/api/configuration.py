@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any, Final, Literal
 
-import orjson
 from fastapi import Path, Query
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -24,7 +23,9 @@ from heliograph.control.proto_v1.conf import (
     ConfRevision,
     ConfRevisionArgs,
     ConfRollbackArgs,
+    ConfSetting,
     ConfShowArgs,
+    ConfState,
 )
 from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.web.answering import answering
@@ -33,7 +34,6 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.rows import ApiRow
-from heliograph.management.web.times import rfc3339_of_s
 
 area = Area("Configuration", "The settings in effect, where they come from, and changes of them.")
 
@@ -86,68 +86,40 @@ class RollbackBody(Body):
     comment: Str = ""
 
 
-class SettingShown(TypedDict):
-    """A setting in effect.
-
-    Attributes:
-        value: As a file has it.
-        plain: As JSON.
-        origin: Which layer it comes from.
-        how: How it changes: `live`, `restart` and so on.
-    """
-
-    path: str
-    value: str
-    plain: Any
-    origin: str
-    how: str
-
-
-class ConfigurationState(TypedDict):
-    """The revision in effect.
-
-    Attributes:
-        confirm_until: When a revision on trial goes back; null for one that stays.
-        restart: Settings that wait for the next start.
-    """
-
-    revision: int
-    confirm_until: str | None
-    restart: list[str]
-
-
 class ConfirmedRevision(TypedDict):
     """The revision that stays."""
 
     revision: int
 
 
+_SETTING: Final = ApiRow("SettingShown", ConfSetting)
+_STATE: Final = ApiRow(
+    "ConfigurationState",
+    ConfState,
+    restart=Annotated[list[str], Field(description="Settings that wait for the next start")],
+)
 _OUTCOME: Final = ApiRow("ConfigurationOutcome", ConfOutcome)
 _REVISION: Final = ApiRow("RevisionObject", ConfRevision, without=("text",))
 _WHOLE_REVISION: Final = ApiRow("WholeRevision", ConfRevision)
 _DIFFERENCE: Final = ApiRow("SettingDifference", ConfDifference)
 
 
-@area.get("/heliograph/configuration", scope="config:read", errors=_MISSING)
+@area.get("/heliograph/configuration", scope="config:read", errors=_MISSING, answers=_SETTING.rows)
 async def show_configuration(
     nodes: NodesDep, path: Annotated[str, Query(description="A setting or group; all of them if empty")] = ""
-) -> list[SettingShown]:
+) -> list[dict[str, Any]]:
     """Each setting in effect, as text of a file and as JSON, with its origin and how it changes."""
     with answering(config_no_setting=(404, "NOT_FOUND")):
         rows = await nodes.own.rows(CONF_SHOW(ConfShowArgs(path)))
-    return [
-        {"path": row.path, "value": row.value, "plain": orjson.loads(row.plain), "origin": row.origin, "how": row.how}
-        for row in rows
-    ]
+    return [_SETTING(row) for row in rows]
 
 
-@area.get("/heliograph/configuration/state", scope="config:read")
-async def show_configuration_state(nodes: NodesDep) -> ConfigurationState:
+@area.get("/heliograph/configuration/state", scope="config:read", answers=_STATE.one)
+async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
     """The revision in effect, until when it must be confirmed if it is on trial, and what waits for the next start."""
     state = await nodes.own.ask(CONF_STATE())
     status = await nodes.own.ask(NODE_STATUS())
-    until = rfc3339_of_s(state.confirm_until)
-    return {"revision": state.revision, "confirm_until": until, "restart": list(status.waiting)}
+    return _STATE(state, restart=list(status.waiting))
 
 
 @area.post("/heliograph/configuration/plan", scope="config:write", errors=_INVALID, answers=_OUTCOME.one)

@@ -12,12 +12,11 @@ from heliograph.control.proto_v1.opentelemetry import (
 )
 from heliograph.management.api.setting_routes import SettingsTree
 from heliograph.management.asking.settings_trees import replace_root, settings_tree
+from heliograph.management.web.answering import refused_as
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
-from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Str
 from heliograph.management.web.paging import json_response
-from heliograph.rpc.methods import RpcError
 
 area = Area("OpenTelemetry", "Traces, metrics and the log for an OpenTelemetry collector.")
 
@@ -34,10 +33,8 @@ async def get_opentelemetry(nodes: NodesDep) -> Response:
 @area.put("/opentelemetry", scope="config:write", answers=SettingsTree, errors={400: ("BAD_REQUEST",)})
 async def put_opentelemetry(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Replace the settings."""
-    try:
+    with refused_as("BAD_REQUEST"):
         await replace_root(nodes.own, ROOT, body)
-    except RpcError as error:
-        raise ApiError(400, "BAD_REQUEST", error.message) from None
     return json_response(await settings_tree(nodes.own, ROOT))
 
 
@@ -61,7 +58,5 @@ async def delete_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> None:
 
 
 async def _set(nodes: NodesDep, type: Kind, values: list[str]) -> None:
-    try:
+    with refused_as("BAD_REQUEST"):
         await nodes.own.ask(OPENTELEMETRY_SET_WHITELIST(NewWhitelistArgs(type, values)))
-    except RpcError as error:
-        raise ApiError(400, "BAD_REQUEST", error.message) from None

@@ -17,6 +17,7 @@ from heliograph.control.proto_v1.pipeline import (
     DeadLettersWanted,
     LateReplayWanted,
     LateRowsWanted,
+    PipelineLines,
     PipelineRule,
     PipelineStatus,
 )
@@ -25,6 +26,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Str
 from heliograph.management.web.rows import ApiRow
+from heliograph.rpc.asks import Question
 
 area = Area("Pipeline", "What Spark does with stored messages.")
 
@@ -157,7 +159,7 @@ async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
 @area.get("/heliograph/pipeline/dead_letters", scope="pipeline:read", answers=list[LetterCountObject], errors=_ERRORS)
 async def count_dead_letters(nodes: NodesDep) -> list[PipelineLine]:
     """How many rows of each rule were refused, by cause."""
-    return await _letters(nodes, DeadLettersWanted())
+    return await _lines(nodes, PIPELINE_DEAD_LETTERS(DeadLettersWanted()), _LETTERS_S)
 
 
 @area.get("/heliograph/pipeline/dead_letters/{rule}", scope="pipeline:read", answers=list[DeadLetter], errors=_ERRORS)
@@ -168,13 +170,13 @@ async def list_dead_letters(
     replayed: Annotated[bool, Query(description="Those that were replayed, too")] = False,
 ) -> list[PipelineLine]:
     """The dead letters of a rule, the newest first."""
-    return await _letters(nodes, DeadLettersWanted(rule, limit, replayed))
+    return await _lines(nodes, PIPELINE_DEAD_LETTERS(DeadLettersWanted(rule, limit, replayed)), _LETTERS_S)
 
 
 @area.get("/heliograph/pipeline/late_rows", scope="pipeline:read", answers=list[LateCountObject], errors=_ERRORS)
 async def count_late_rows(nodes: NodesDep) -> list[PipelineLine]:
     """How many late rows of each query and view are kept: rows beyond the watermark."""
-    return await _late(nodes, LateRowsWanted())
+    return await _lines(nodes, PIPELINE_LATE_ROWS(LateRowsWanted()), _LETTERS_S)
 
 
 @area.get("/heliograph/pipeline/late_rows/{query}", scope="pipeline:read", answers=list[LateRow], errors=_ERRORS)
@@ -185,7 +187,7 @@ async def list_late_rows(
     replayed: Annotated[bool, Query(description="Those that were replayed, too")] = False,
 ) -> list[PipelineLine]:
     """The late rows of a query, the newest batches first."""
-    return await _late(nodes, LateRowsWanted(query, limit, with_replayed=replayed))
+    return await _lines(nodes, PIPELINE_LATE_ROWS(LateRowsWanted(query, limit, with_replayed=replayed)), _LETTERS_S)
 
 
 @area.post(
@@ -193,10 +195,7 @@ async def list_late_rows(
 )
 async def replay_dead_letters(rule: str, nodes: NodesDep) -> PipelineLine:
     """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
-    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        answer = await nodes.own.ask(PIPELINE_REPLAY(PipelineRule(rule)), timeout_s=_SPARK_S)
-    figures: PipelineLine = json.loads(answer.lines[-1]) if answer.lines else {}
-    return figures
+    return await _last_line(nodes, PIPELINE_REPLAY(PipelineRule(rule)))
 
 
 @area.post(
@@ -208,10 +207,7 @@ async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) ->
     They do not go to the sink of the query, whose results are final.
     """
     wanted = LateReplayWanted(query, body.table, body.sink, body.view)
-    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        answer = await nodes.own.ask(PIPELINE_REPLAY_LATE_ROWS(wanted), timeout_s=_SPARK_S)
-    figures: PipelineLine = json.loads(answer.lines[-1]) if answer.lines else {}
-    return figures
+    return await _last_line(nodes, PIPELINE_REPLAY_LATE_ROWS(wanted))
 
 
 @area.post("/heliograph/pipeline/plan", scope="pipeline:write", answers=list[QueryPlan], errors=_ERRORS)
@@ -221,18 +217,15 @@ async def plan_pipeline(
     last: Annotated[int, Query(ge=1, le=1000, description="Messages of each view")] = 10,
 ) -> list[PipelineLine]:
     """Try each rule on the last stored messages; nothing is written. This starts Spark."""
+    return await _lines(nodes, PIPELINE_PLAN(PipelineRule(rule, last)), _SPARK_S)
+
+
+async def _lines(nodes: AskedNodes, question: Question[PipelineLines], timeout_s: float) -> list[PipelineLine]:
     with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        answer = await nodes.own.ask(PIPELINE_PLAN(PipelineRule(rule, last)), timeout_s=_SPARK_S)
+        answer = await nodes.own.ask(question, timeout_s=timeout_s)
     return [json.loads(line) for line in answer.lines]
 
 
-async def _letters(nodes: AskedNodes, wanted: DeadLettersWanted) -> list[PipelineLine]:
-    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        answer = await nodes.own.ask(PIPELINE_DEAD_LETTERS(wanted), timeout_s=_LETTERS_S)
-    return [json.loads(line) for line in answer.lines]
-
-
-async def _late(nodes: AskedNodes, wanted: LateRowsWanted) -> list[PipelineLine]:
-    with answering(not_enabled=_OFF, pipeline_command=_REFUSED):
-        answer = await nodes.own.ask(PIPELINE_LATE_ROWS(wanted), timeout_s=_LETTERS_S)
-    return [json.loads(line) for line in answer.lines]
+async def _last_line(nodes: AskedNodes, question: Question[PipelineLines]) -> PipelineLine:
+    lines = await _lines(nodes, question, _SPARK_S)
+    return lines[-1] if lines else {}

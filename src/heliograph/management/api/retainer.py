@@ -16,7 +16,7 @@ from heliograph.control.proto_v1.retained import (
     RetainedTopics,
 )
 from heliograph.management.api.setting_routes import SettingsTree, change_settings, read_settings
-from heliograph.management.web.answering import REFUSED, answering
+from heliograph.management.web.answering import answering, refused_as
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -63,7 +63,7 @@ async def list_retained_messages(
 ) -> Response:
     """A page of the retained messages, without payloads."""
     node, wanted = nodes.own, RetainedTopics(topic, page.limit + 1, page.skip)
-    with answering(others=REFUSED):
+    with refused_as("BAD_REQUEST"), answering():
         rows, has_next = await take_whole_page(node.slices(RETAINER_TOPICS(wanted)), page.limit)
         count = None if topic else (await node.ask(RETAINER_INFO())).messages
     return page_response([_MESSAGE(row) for row in rows], page, count, has_next)
@@ -79,7 +79,7 @@ async def delete_retained_messages(nodes: NodesDep) -> None:
 @area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, answers=_MESSAGE.one)
 async def get_retained_message(topic: str, nodes: NodesDep) -> dict[str, Any]:
     """The retained message of a topic, with its payload up to 1 MiB."""
-    with answering(others=REFUSED):
+    with refused_as("BAD_REQUEST"), answering():
         found = await nodes.own.ask(RETAINER_SHOW(RetainedTopic(topic, _SHOWN_BYTES_MAX)))
     return _MESSAGE(
         found.row, **shown_payload(found.payload, "base64" if found.row.bytes <= _SHOWN_BYTES_MAX else "none")
@@ -94,7 +94,7 @@ async def delete_retained_message(topic: str, nodes: NodesDep) -> None:
 
 
 async def _delete(nodes: NodesDep, topic_filter: str) -> int:
-    with answering(others=REFUSED):
+    with refused_as("BAD_REQUEST"), answering():
         cleaned = await nodes.own.ask(RETAINER_CLEAN(RetainedClean(topic_filter)), timeout_s=None)
     return cleaned.deleted
 

@@ -14,7 +14,7 @@ from heliograph.control.proto_v1.groups import (
     GroupShown,
     NamedGroup,
 )
-from heliograph.control.proto_v1.rule_language import SCHEMAS_CHECK, PayloadToCheck
+from heliograph.control.proto_v1.rule_language import SCHEMAS_CHECK, PayloadChecked, PayloadToCheck
 from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.web.answering import answering
@@ -22,11 +22,13 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Row, Str
 from heliograph.management.web.payloads import Encoding, payload_bytes
+from heliograph.management.web.rows import ApiRow
 
 area = Area("Schema registry", "Schemas by which payloads are read, written and checked.")
 
 _INVALID: Final = {400: ("ALREADY_EXISTS", "BAD_REQUEST")}
 _MISSING: Final = {404: ("NOT_FOUND",)}
+_REFUSED: Final = {400: ("BAD_REQUEST",), **_MISSING}
 _SCHEMAS: Final = ("schema_registry", "schemas")
 _REGISTRIES: Final = ("schema_registry", "external")
 _EXAMPLE: Final[dict[str, Any]] = {"name": "text", "type": "avro", "source": '{"type": "string"}', "description": ""}
@@ -101,17 +103,7 @@ class NewRegistry(RegistryBody):
     name: Str = Field(min_length=1)
 
 
-class CheckedPayload(TypedDict):
-    """Whether a payload fits a schema.
-
-    Attributes:
-        fault: Why it does not; empty where it does.
-        value: What it stands for.
-    """
-
-    fits: bool
-    fault: str
-    value: Any
+_CHECKED: Final = ApiRow("CheckedPayload", PayloadChecked, fits=bool)
 
 
 class RegistryAuth(TypedDict):
@@ -155,7 +147,7 @@ async def get_schema(name: str, nodes: NodesDep) -> dict[str, Any]:
     "/schema_registry/{name}",
     scope="schemas:write",
     response_model=SchemaObject,
-    errors={400: ("BAD_REQUEST",), **_MISSING},
+    errors=_REFUSED,
 )
 async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Change a schema."""
@@ -165,20 +157,20 @@ async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: Calle
     return await _shown(nodes, name)
 
 
-@area.delete("/schema_registry/{name}", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING})
+@area.delete("/schema_registry/{name}", scope="schemas:write", errors=_REFUSED)
 async def delete_schema(name: str, nodes: NodesDep) -> None:
     """Delete a schema; refused while a validation or transformation uses it."""
     with answering():
         await nodes.own.ask(SCHEMAS.delete(GroupRemoval(name)))
 
 
-@area.post("/heliograph/schemas/{name}/check", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING})
-async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> CheckedPayload:
+@area.post("/heliograph/schemas/{name}/check", scope="schemas:write", errors=_REFUSED, answers=_CHECKED.one)
+async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[str, Any]:
     """Decode a payload with a schema, or say why it does not fit."""
     await _shown(nodes, name)
     wanted = PayloadToCheck(name, payload_bytes(body.payload, body.encoding), body.message_type)
     checked = await nodes.own.ask(SCHEMAS_CHECK(wanted))
-    return {"fits": not checked.fault, "fault": checked.fault, "value": json.loads(checked.value or "null")}
+    return _CHECKED(checked, fits=not checked.fault)
 
 
 @area.get("/schema_registry_external", scope="schemas:read", answers=dict[str, RegistryShown])
@@ -206,7 +198,7 @@ async def get_external_registry(name: str, nodes: NodesDep) -> dict[str, Any]:
     "/schema_registry_external/registry/{name}",
     scope="schemas:write",
     answers=RegistryShown,
-    errors={400: ("BAD_REQUEST",), **_MISSING},
+    errors=_REFUSED,
 )
 async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Change an external registry."""
@@ -216,9 +208,7 @@ async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, 
     return await _external(nodes, name)
 
 
-@area.delete(
-    "/schema_registry_external/registry/{name}", scope="schemas:write", errors={400: ("BAD_REQUEST",), **_MISSING}
-)
+@area.delete("/schema_registry_external/registry/{name}", scope="schemas:write", errors=_REFUSED)
 async def delete_external_registry(name: str, nodes: NodesDep) -> None:
     """Delete an external registry."""
     with answering():

@@ -4,8 +4,8 @@ from typing import Any, TypeAlias
 
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import merge_settings, settings_tree
+from heliograph.management.web.answering import refused_as
 from heliograph.management.web.errors import ApiError
-from heliograph.rpc.methods import RpcError
 
 SettingsTree: TypeAlias = dict[str, Any]
 """A group of settings, as `GET /schemas/hotconf` describes it."""
@@ -30,8 +30,7 @@ async def change_settings(node: Node, path: str, values: object, code: str = "UP
         ApiError: 400, the node refuses them.
     """
     try:
-        await merge_settings(node, path, values)
-    except RpcError as error:
-        raise ApiError(400, code, error.message) from error
+        with refused_as(code):
+            await merge_settings(node, path, values)
     except TypeError as error:  # an integer that JSON can hold and nothing else
         raise ApiError(400, code, str(error)) from error

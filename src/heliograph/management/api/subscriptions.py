@@ -19,6 +19,7 @@ from heliograph.control.proto_v1.subscriptions import (
 )
 from heliograph.management.api.clients import NOT_FOUND, about_client
 from heliograph.management.asking.nodes import Node
+from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -30,6 +31,7 @@ from heliograph.rpc.methods import RpcError
 area = Area("Subscriptions", "What clients are subscribed to.")
 
 _SHARE: Final = "$share/"
+_INVALID: Final = (400, "INVALID_PARAMETER")
 _BAD: Final = NOT_FOUND | {400: ("INVALID_PARAMETER", "BAD_REQUEST")}
 
 
@@ -157,13 +159,9 @@ async def _subscribed(node: Node, clientid: str, body: WantedSubscription) -> di
     if body.nl and body.topic.startswith(_SHARE):
         raise ApiError(400, "INVALID_PARAMETER", "Invalid subscribe options: no_local is not for shared subscriptions")
     new = NewSubscription(clientid, body.topic, body.qos, body.nl == 1, body.rap == 1, body.rh)
-    try:
+    with answering(bad_arguments=_INVALID, subscription_refused=_INVALID):
         async with about_client(clientid):
             made = await node.ask(SUBSCRIPTIONS_ADD(new))
-    except RpcError as error:
-        if error.code in ("bad_arguments", "subscription_refused"):
-            raise ApiError(400, "INVALID_PARAMETER", error.message) from error
-        raise
     row = SubscriptionRow(clientid, body.topic, made.qos, new.nl, new.rap, body.rh, sub_id=0, durable=False)
     return _MADE(row, node=node.name)
 

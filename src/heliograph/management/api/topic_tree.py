@@ -170,7 +170,8 @@ async def list_topic_level(
     if search:
         return await _seen(request, nodes, page, search)
     if source == "auto":
-        source = await _best_source(nodes, page)
+        with answering():
+            source = await _best_source(nodes, page)
     if source == "seen":
         return await _seen(request, nodes, page, "")
     return await (_stored(nodes, page) if source == "stored" else _routed(nodes, page))
@@ -180,11 +181,9 @@ async def _best_source(nodes: AskedNodes, page: LevelPage) -> Source:
     try:
         known = await nodes.own.ask(TOPIC_TREE_STATE(StoredLevel(page.database, page.levels)))
     except RpcError as error:
-        if error.code == "not_found" and page.database == "messages":
-            return "routed"  # no messages are stored at all
-        if error.code == "not_found":
-            raise ApiError(404, "NOT_FOUND", error.message) from error
-        raise
+        if error.code != "not_found" or page.database != "messages":
+            raise
+        return "routed"  # no messages are stored at all
     if not known.has_messages:
         return "routed"
     return "seen" if known.is_shared else "stored"

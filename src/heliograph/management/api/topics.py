@@ -18,6 +18,7 @@ from heliograph.control.proto_v1.subscriptions import (
     TopicsWanted,
 )
 from heliograph.management.asking.nodes import Node
+from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -78,12 +79,8 @@ async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> Response:
 @area.delete("/heliograph/exclusive_topics/{topic}", scope="clients:write", errors={404: ("TOPIC_NOT_FOUND",)})
 async def delete_exclusive_topic(topic: str, nodes: NodesDep) -> None:
     """Drop the subscription that holds an exclusive topic."""
-    try:
+    with answering(not_found=(404, "TOPIC_NOT_FOUND")):
         await nodes.own.ask(EXCLUSIVE_DELETE(TopicName(topic)))
-    except RpcError as error:
-        if error.code == "not_found":
-            raise ApiError(404, "TOPIC_NOT_FOUND", error.message) from error
-        raise
 
 
 async def _all(node: Node) -> AsyncIterator[list[RouteObject]]:

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from heliograph.management.asking.broker_numbers import COUNTS, RATES
 from heliograph.management.live.broker import READER, STORAGE, STORAGE_RATES
-from heliograph.management.live.subjects import LOG_ENTRY, PIPELINE, RULE_COUNTS
+from heliograph.management.live.subjects import CONFIGURATION, LOG_ENTRY, PIPELINE, RULE_COUNTS
 from heliograph.management.web.rows import list_of, typed_dict
 
 _RATE: TypeAlias = float | None
@@ -129,13 +129,6 @@ class AlarmsEvent(TypedDict):
     alarms: list[OpenAlarm]
 
 
-class ConfigurationEvent(TypedDict):
-    """The present revision, and until when it is on trial."""
-
-    revision: int
-    confirm_until: str | None
-
-
 class LiveFailure(TypedDict):
     """A subject that cannot be looked at now."""
 
@@ -164,7 +157,7 @@ LIVE_EVENTS: Final = {
     "log": typed_dict(
         "LogEvent", "The entries that came since the last look.", {"last": int, "entries": LOG_ENTRY.rows()}
     ),
-    "configuration": ConfigurationEvent,
+    "configuration": CONFIGURATION.schema,
     "connectors": _by_id("ConnectorsEvent", "connectors", "Connectors by their ids.", LiveState),
     "actions": _by_id("ActionsEvent", "actions", "Actions by their ids.", LiveState),
     "authentication": _by_id("AuthenticationEvent", "authentication", "Authenticators by their ids.", LiveState),

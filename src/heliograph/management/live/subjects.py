@@ -9,7 +9,7 @@ from heliograph.control.proto_v1.actions import ACTIONS, CONNECTORS, ActionRow, 
 from heliograph.control.proto_v1.alarms import ALARMS_LIST, AlarmsWanted
 from heliograph.control.proto_v1.authn import AUTHN_LIST, AuthnRow
 from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
-from heliograph.control.proto_v1.conf import CONF_STATE
+from heliograph.control.proto_v1.conf import CONF_STATE, ConfState
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS, VALIDATIONS, GroupShown, OrderedAsks
 from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted, LogEntryRow
 from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS, PipelineStatus, QueryFigures
@@ -20,7 +20,6 @@ from heliograph.management.live import broker
 from heliograph.management.live.rates import GrowingCounts
 from heliograph.management.live.subject import LiveSubject, Look
 from heliograph.management.web.rows import ApiRow
-from heliograph.management.web.times import rfc3339_of_s
 from heliograph.rpc.asks import ListAsk
 from heliograph.rpc.methods import NoArgs
 
@@ -116,6 +115,7 @@ class LiveQuery(QueryFigures):
 
 
 PIPELINE: Final = ApiRow("PipelineEvent", PipelineStatus, without=("file", "queries"), queries=list[LiveQuery])
+CONFIGURATION: Final = ApiRow("ConfigurationEvent", ConfState)
 LOG_ENTRY: Final = ApiRow("LogEntryShown", LogEntryRow)
 _SHOWN_MAX: Final = 500  # rules and alarms of an event
 _ENTRIES_MAX: Final = 100  # of the log in an event
@@ -193,8 +193,7 @@ def _log(nodes: Nodes) -> Look:
 
 def _configuration(nodes: Nodes) -> Look:
     async def take() -> dict[str, Any]:
-        state = await nodes.own().ask(CONF_STATE())
-        return {"revision": state.revision, "confirm_until": rfc3339_of_s(state.confirm_until)}
+        return CONFIGURATION(await nodes.own().ask(CONF_STATE()))
 
     return take
 

@@ -9,22 +9,29 @@ from heliograph.rpc.methods import RpcError
 
 MISSING: Final = (404, "NOT_FOUND")
 EXISTS: Final = (400, "ALREADY_EXISTS")
-REFUSED: Final = (400, "BAD_REQUEST")
 
 
 @contextmanager
-def answering(others: tuple[int, str] | None = None, **by_code: tuple[int, str]) -> Iterator[None]:
+def answering(**by_code: tuple[int, str]) -> Iterator[None]:
     """Answer what nodes refuse within the block; `not_found` is 404, unless it is said otherwise.
 
     Args:
-        others: Status and code of the API for all other codes; without, they are errors of the node.
         by_code: Status and code of the API by the code of the node.
     """
     try:
         yield
     except RpcError as error:
-        answer = {"not_found": MISSING, "already_exists": EXISTS, **by_code}.get(error.code, others)
+        answer = {"not_found": MISSING, "already_exists": EXISTS, **by_code}.get(error.code)
         if answer is None:
             raise
         details: dict[str, Any] = dict(error.details)
         raise ApiError(*answer, error.message, **details) from error
+
+
+@contextmanager
+def refused_as(code: str, status: int = 400) -> Iterator[None]:
+    """Answer all that nodes refuse within the block with one code of the API."""
+    try:
+        yield
+    except RpcError as error:
+        raise ApiError(status, code, error.message) from error

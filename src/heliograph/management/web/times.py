@@ -25,11 +25,6 @@ def rfc3339(time_us: int) -> str:
     return f"{until_seconds}.{rest_us // 1000:03}{offset}"
 
 
-def rfc3339_of_s(seconds: float) -> str | None:
-    """A time in seconds since the epoch; None for 0."""
-    return rfc3339(int(seconds * 1_000_000)) if seconds else None
-
-
 @lru_cache(maxsize=4096)  # pages of clients have a few thousand times, and many of the same second
 def _of_second(seconds: int) -> tuple[str, str]:
     text = datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(timespec="seconds")
