@@ -10,7 +10,7 @@ from heliograph.rpc.asks import ACTS, STATE, Ask
 from heliograph.rpc.methods import Args, NoArgs
 
 
-class QueryFigures(TypedDict, total=False):
+class DriverFigures(TypedDict, total=False):
     """What the driver of the pipeline says of a query."""
 
     batches: int
@@ -41,7 +41,7 @@ class PipelineQuery(msgspec.Struct, frozen=True):
     state: str
     lag: int | None
     last_error: Annotated[str, Fact(is_null_if_empty=True)]
-    figures: Annotated[dict[str, object], Fact(answers=QueryFigures)]
+    figures: Annotated[dict[str, object], Fact(answers=DriverFigures)]
 
 
 class PipelineStatus(msgspec.Struct, frozen=True):

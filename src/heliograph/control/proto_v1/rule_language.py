@@ -110,7 +110,7 @@ class PayloadChecked(msgspec.Struct, frozen=True):
     """
 
     fault: str
-    value: Annotated[str, Fact(answered=json.loads, is_null_if_empty=True, answers=Any)] = ""
+    value: Annotated[str, Fact(answered=lambda text: json.loads(text or "null"), answers=Any)] = ""
 
 
 RULES_FUNCTIONS = ListAsk("rules.functions", NoArgs, RuleFunction, STATE)

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from heliograph.management.asking.broker_numbers import COUNTS, RATES
 from heliograph.management.live.broker import READER, STORAGE, STORAGE_RATES
-from heliograph.management.live.subjects import CONFIGURATION, LOG_ENTRY, PIPELINE, RULE_COUNTS
+from heliograph.management.live.subjects import CONFIGURATION, LOG_ENTRY, OPEN_ALARM, PIPELINE, RULE_COUNTS
 from heliograph.management.web.rows import list_of, typed_dict
 
 _RATE: TypeAlias = float | None
@@ -99,20 +99,6 @@ _POLICY: Final = typed_dict(
 )
 
 
-class OpenAlarm(TypedDict):
-    """An alarm that goes on.
-
-    Attributes:
-        activate_at: Milliseconds since the epoch.
-    """
-
-    node: str
-    name: str
-    message: str
-    details: dict[str, object]
-    activate_at: int
-
-
 class LiveState(TypedDict):
     """Whether something works; actions, authenticators and sources have what they counted, too."""
 
@@ -120,13 +106,6 @@ class LiveState(TypedDict):
     status: str
     status_reason: NotRequired[str]
     metrics: NotRequired[dict[str, float]]
-
-
-class AlarmsEvent(TypedDict):
-    """The alarms that go on, the newest first."""
-
-    count: int
-    alarms: list[OpenAlarm]
 
 
 class LiveFailure(TypedDict):
@@ -152,7 +131,9 @@ LIVE_EVENTS: Final = {
     ),
     "node": typed_dict("NodeEvent", "All nodes.", {"at": _AT, "nodes": list_of(_WHOLE | _SILENT)}),
     "rules": _by_id("RulesEvent", "rules", "Rules by their ids.", _RULE),
-    "alarms": AlarmsEvent,
+    "alarms": typed_dict(
+        "AlarmsEvent", "The alarms that go on, the newest first.", {"count": int, "alarms": OPEN_ALARM.rows()}
+    ),
     "pipeline": PIPELINE.schema,
     "log": typed_dict(
         "LogEvent", "The entries that came since the last look.", {"last": int, "entries": LOG_ENTRY.rows()}

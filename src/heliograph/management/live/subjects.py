@@ -1,18 +1,19 @@
 """The subjects of the areas of the API, and of what works or does not; all subjects."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
+from pydantic import Field
 
 from heliograph.control.proto_v1.actions import ACTIONS, CONNECTORS, ActionRow, ConnectorRow
-from heliograph.control.proto_v1.alarms import ALARMS_LIST, AlarmsWanted
+from heliograph.control.proto_v1.alarms import ALARMS_LIST, AlarmRow, AlarmsWanted
 from heliograph.control.proto_v1.authn import AUTHN_LIST, AuthnRow
 from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
 from heliograph.control.proto_v1.conf import CONF_STATE, ConfState
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS, VALIDATIONS, GroupShown, OrderedAsks
 from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted, LogEntryRow
-from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS, PipelineStatus, QueryFigures
+from heliograph.control.proto_v1.pipeline import PIPELINE_STATUS, DriverFigures, PipelineStatus
 from heliograph.control.proto_v1.rules import RULES_LIST, RuleRow
 from heliograph.management.asking.nodes import Nodes
 from heliograph.management.asking.states import GLOBAL, action_metrics, authenticator_state, source_state
@@ -101,7 +102,7 @@ STATES: Final = (
 )
 
 
-class LiveQuery(QueryFigures):
+class LiveQuery(DriverFigures):
     """A query of the pipeline with its figures.
 
     Attributes:
@@ -115,18 +116,20 @@ class LiveQuery(QueryFigures):
 
 
 PIPELINE: Final = ApiRow("PipelineEvent", PipelineStatus, without=("file", "queries"), queries=list[LiveQuery])
+_SINCE: Final = Annotated[int, Field(description="Milliseconds since the epoch")]
+OPEN_ALARM: Final = ApiRow(
+    "OpenAlarm", AlarmRow, without=("activate_at", "deactivate_at"), node=str, activate_at=_SINCE
+)
 CONFIGURATION: Final = ApiRow("ConfigurationEvent", ConfState)
 LOG_ENTRY: Final = ApiRow("LogEntryShown", LogEntryRow)
 _SHOWN_MAX: Final = 500  # rules and alarms of an event
 _ENTRIES_MAX: Final = 100  # of the log in an event
-#: Of a rule, by the names that events have.
-RULE_COUNTS: Final = {
-    name.replace(".", "_"): name
-    for name in (
-        *("matched", "passed", "failed", "failed.exception", "failed.no_result"),
-        *("actions.success", "actions.failed"),
-    )
-}
+_COUNTED: Final = (
+    *("matched", "passed", "failed", "failed.exception", "failed.no_result"),
+    *("actions.success", "actions.failed"),
+)
+#: Counts of a rule, by the names that events have.
+RULE_COUNTS: Final = {name.replace(".", "_"): name for name in _COUNTED}
 
 
 def _rules(nodes: Nodes) -> Look:
@@ -151,13 +154,7 @@ def _counts(row: RuleRow) -> dict[str, int]:
 def _alarms(nodes: Nodes) -> Look:
     async def take() -> dict[str, Any]:
         found = [
-            {
-                "node": node.name,
-                "name": row.name,
-                "message": row.message,
-                "details": row.details,
-                "activate_at": row.activate_at,
-            }
+            OPEN_ALARM(row, node=node.name, activate_at=row.activate_at)
             for node in nodes.all()
             for row in await node.rows(ALARMS_LIST(AlarmsWanted()))
         ]
