@@ -7,7 +7,7 @@ floats stay apart.
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.json_text import decode_exactly, encode_exactly
@@ -21,25 +21,22 @@ class CaseError(Exception):
     """A line is no case; the message says why."""
 
 
-def run_batch(
-    answer: Callable[[Case], Answer | str], source: BinaryIO | None = None, refusal: Case | None = None
-) -> int:
+def run_batch(answer: Callable[[Case], Answer | str], refusal: Case) -> int:
     """Answer every line; the exit code, 1 if a line was no case at all.
 
     Args:
         answer: Makes the answer of a case, or its line where it is JSON already; raises `CaseError` otherwise.
-        source: Where the lines come from; standard input by default.
         refusal: What the answer to a line that is no case holds beside its error.
     """
     failed = False
-    for number, line in enumerate(source or sys.stdin.buffer, start=1):
+    for number, line in enumerate(sys.stdin.buffer, start=1):
         if not line.strip():
             continue
         try:
             result: Answer | str = answer(read_case(line))
         except CaseError as error:
             failed = True
-            result = {"error": f"line {number}: {error}", **(refusal or {})}
+            result = {"error": f"line {number}: {error}", **refusal}
         # JSON is UTF-8 whatever the terminal's encoding is.
         sys.stdout.buffer.write((result if isinstance(result, str) else written(result)).encode() + b"\n")
         sys.stdout.flush()

@@ -180,9 +180,19 @@ def _schemas(file: Path | None) -> "tuple[SchemaSettings, ...]":
     if file is None:
         return ()
     # Their libraries are for those who ask for schemas.
-    from heliograph.cli.rule_schemas import schemas_of
+    from heliograph.hocon.document import parse_file
+    from heliograph.hocon.errors import HoconError
+    from heliograph.pipeline.datasource.schemas import read_schemas
+    from heliograph.pipeline.errors import RuleFileError
+    from heliograph.pipeline.files.section import FileSection
 
-    return schemas_of(file)
+    try:
+        settings = read_schemas(FileSection(parse_file(file)))
+    except (HoconError, RuleFileError) as error:
+        raise UsageError(f"--schemas: {error}") from None
+    if not settings:
+        raise UsageError(f"--schemas: {file} has neither a section schemas nor schema_registry with schemas in it")
+    return settings
 
 
 def _batch(args: argparse.Namespace, schemas: "tuple[SchemaSettings, ...]") -> int:

@@ -41,6 +41,7 @@ _LOOKING_COST: Final = 8
 _LOOKED_AT_MAX: Final = 4096
 _FRUITLESS_COST: Final = 256  # and what that costs
 _LOGGED_MAX: Final = 1000
+_SEARCHED_MAX: Final = 100_000
 
 
 class Loss(NamedTuple):
@@ -275,32 +276,28 @@ def _read_back(stored: StoredMessage) -> Message:
     return message
 
 
-def find_message(
-    database: ReplayedDatabase, topic: str, after_us: int, id_high: int, id_low: int, looked_at_max: int = 100_000
-) -> Message | None:
+def find_message(database: ReplayedDatabase, topic: str, after_us: int, id_high: int, id_low: int) -> Message | None:
     """The message of an id on a topic that was stored after a commit time, or None if it is not there any more."""
-    for stored in _stored_since(database, topic, after_us + 1, looked_at_max):
+    for stored in _stored_since(database, topic, after_us + 1):
         if stored.id_high == id_high and stored.id_low == id_low:
             return _read_back(stored)
     return None
 
 
-def newest_retained(
-    database: ReplayedDatabase, topic: str, since_us: int, looked_at_max: int = 100_000
-) -> tuple[int, int] | None:
+def newest_retained(database: ReplayedDatabase, topic: str, since_us: int) -> tuple[int, int] | None:
     """The id of the retained message of a topic, or of what cleared it, that was stored last since a commit time."""
     newest: tuple[int, int, int] | None = None  # commit time and id
-    for stored in _stored_since(database, topic, since_us, looked_at_max):
+    for stored in _stored_since(database, topic, since_us):
         if stored.retain and (newest is None or stored.stored_at >= newest[0]):
             newest = stored.stored_at, stored.id_high, stored.id_low
     return None if newest is None else newest[1:]
 
 
-def _stored_since(database: ReplayedDatabase, topic: str, since_us: int, looked_at_max: int) -> Iterator[StoredMessage]:
+def _stored_since(database: ReplayedDatabase, topic: str, since_us: int) -> Iterator[StoredMessage]:
     """What was stored on a topic since a commit time, one stream after the other; of each so many at the most."""
     for stream in database.get_streams(topic, since_us):
         iterator = database.make_iterator(stream.id, topic, since_us)
-        left = looked_at_max
+        left = _SEARCHED_MAX
         while left > 0:
             batch = database.next(iterator, FEW)
             if isinstance(batch, EndOfStream) or not batch.messages:

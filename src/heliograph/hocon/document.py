@@ -18,8 +18,6 @@ def parse_text(
     text: str | bytes,
     *,
     name: str = "<text>",
-    directory: str = "",
-    include_dirs: Sequence[str | os.PathLike[str]] = (),
     files: Files | None = None,
     limits: ParsingLimits = DEFAULT_LIMITS,
 ) -> Node:
@@ -27,23 +25,14 @@ def parse_text(
 
     Args:
         name: What positions and errors call it.
-        include_dirs: Where includes are looked up after `directory` (or the working directory), in order.
     """
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    return _read(
-        decode(content, name, limits), OpenFile(name, directory, None), include_dirs, files or LocalFiles(), limits
-    )
+    return _read(decode(content, name, limits), OpenFile(name, "", None), (), files or LocalFiles(), limits)
 
 
-def parse_file(
-    path: str | os.PathLike[str],
-    *,
-    include_dirs: Sequence[str | os.PathLike[str]] = (),
-    files: Files | None = None,
-    limits: ParsingLimits = DEFAULT_LIMITS,
-) -> Node:
+def parse_file(path: str | os.PathLike[str], *, include_dirs: Sequence[str | os.PathLike[str]] = ()) -> Node:
     """Read a HOCON file; includes in it are relative to its directory. Raises `HoconError`."""
-    files = files or LocalFiles()
+    files, limits = LocalFiles(), DEFAULT_LIMITS
     name = os.fspath(path)
     try:
         text = read_text(files, name, limits)

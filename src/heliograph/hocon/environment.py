@@ -45,15 +45,10 @@ def environment_overrides(environ: Mapping[str, str], prefix: str = DEFAULT_PREF
 
 
 def apply_environment(
-    node: Node,
-    environ: Mapping[str, str],
-    prefix: str = DEFAULT_PREFIX,
-    *,
-    files: Files | None = None,
-    limits: ParsingLimits = DEFAULT_LIMITS,
+    node: Node, environ: Mapping[str, str], prefix: str = DEFAULT_PREFIX, *, files: Files | None = None
 ) -> Node:
     """Raises `HoconError`, whose file is the variable, for an element outside a list."""
-    return apply_overrides(node, environment_overrides(environ, prefix), files=files, limits=limits)
+    return apply_overrides(node, environment_overrides(environ, prefix), files=files)
 
 
 def apply_overrides(

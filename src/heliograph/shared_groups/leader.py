@@ -42,7 +42,6 @@ class Leader:
         name: Who it is, as the lease says.
         first_number: Grants are numbered from here on; above all that earlier leaders gave.
         beginning: Where streams begin for this group that nothing is known of yet.
-        settles_us: Until then nothing is granted: borrowers of the leader before it may still hold shares.
     """
 
     __slots__ = (
@@ -51,7 +50,6 @@ class Leader:
         "_ledger",
         "_lost_count",
         "_open",
-        "_settles_us",
         "_streams",
         "_timers",
         "_unbalanced",
@@ -68,13 +66,11 @@ class Leader:
         first_number: int,
         beginning: Position,
         progress: Mapping[Share, Progress],
-        settles_us: int = 0,
     ) -> None:
         self.group = group
         self.name = name
         self.outgoing: list[tuple[BorrowerId, ToBorrower]] = []
         self._timers = timers
-        self._settles_us = settles_us
         self._streams: dict[StreamId, StreamOffer] = {}
         self._open: list[Share] | None = None  # what may be read now, where that is known
         self._ledger = ProgressLedger(beginning, progress)
@@ -186,7 +182,7 @@ class Leader:
 
     def balance(self, now_us: int) -> None:
         """Grant the shares that no borrower has and revoke what one has too much of, if anything has changed."""
-        if not (self._unbalanced or self._has_joined) or now_us < self._settles_us:
+        if not (self._unbalanced or self._has_joined):
             return
         open_shares = self._open_shares()
         is_needed = self._unbalanced or not self._assignments.is_spread(len(open_shares))

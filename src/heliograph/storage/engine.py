@@ -8,7 +8,7 @@ databases translate it (`translating`).
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -43,6 +43,7 @@ __all__ = [
     "open_secondary",
     "records",
     "translated",
+    "write_all",
 ]
 
 COMPRESSIONS: Final = ("zstd", "lz4", "none")
@@ -57,6 +58,7 @@ _FULL: Final = ("No space left on device", "File too large", "Disk quota exceede
 _READ_ONLY: Final = ("Read-only file system", "Permission denied", "Operation not permitted")
 _MANIFEST: Final = re.compile(r"MANIFEST-[0-9]+")
 _CHECKS_MAX: Final = 3
+_BATCH_BYTES: Final = 4 << 20
 _BUSY: Final = "Write stall"
 
 
@@ -161,6 +163,20 @@ def memory_state(database: Rdict) -> int | None:
     """A number that changes whenever RocksDB begins another memtable, which is also when it begins another log file."""
     state: int | None = database.property_int_value("rocksdb.current-super-version-number")
     return state
+
+
+def write_all(rocks: Rdict, pairs: Iterable[tuple[bytes, bytes]]) -> int:
+    """Write records in batches of a bounded size; how many there were."""
+    batch, size, count = new_batch(), 0, 0
+    for key, value in pairs:
+        batch.put(key, value)
+        size += len(key) + len(value)
+        count += 1
+        if size >= _BATCH_BYTES:
+            rocks.write(batch)
+            batch, size = new_batch(), 0
+    rocks.write(batch)
+    return count
 
 
 def new_batch() -> WriteBatch:

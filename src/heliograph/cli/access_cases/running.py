@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from heliograph.cli.batch import CaseError
 from heliograph.settings.reading import group_of_plain
@@ -13,14 +13,13 @@ AccessAnswer: TypeAlias = dict[str, object]
 Group = TypeVar("Group")
 
 
-def run_access_cases(answer: Callable[[AccessCase], AccessAnswer], source: BinaryIO | None = None) -> int:
+def run_access_cases(answer: Callable[[AccessCase], AccessAnswer]) -> int:
     """Answer every line that is not blank; the exit code, 0 since each is answered.
 
     Args:
         answer: Makes the answer of a case; raises `CaseError` where it is not one.
-        source: Where the lines come from; standard input by default.
     """
-    for number, line in enumerate(source or sys.stdin.buffer, 1):
+    for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
         answered = _answered(answer, line, number)
@@ -68,13 +67,13 @@ def text_in(case: AccessCase, name: str, default: str | None = None) -> str:
     return value
 
 
-def bytes_in(case: AccessCase, name: str, default: str | None = None) -> bytes:
+def bytes_in(case: AccessCase, name: str) -> bytes:
     """A text of a case as the bytes that a client would send; half a surrogate pair stays as it is.
 
     Raises:
         CaseError: It is not there, or no text.
     """
-    return text_in(case, name, default).encode("utf-8", "surrogatepass")
+    return text_in(case, name).encode("utf-8", "surrogatepass")
 
 
 def group_in(case: AccessCase, name: str, model: type[Group]) -> Group:

@@ -89,14 +89,12 @@ def is_damage(error: Exception) -> bool:
     return "Corruption" in text or "checksum" in text
 
 
-def readable_blocks(
-    database: Rdict, stream: StreamId, first: int = 0, last: int = PLACE_MAX
-) -> Iterator[Block | Damage]:
-    """Every block of a stream between two places, both included, and in its order what is damaged between them."""
+def readable_blocks(database: Rdict, stream: StreamId, first: int = 0) -> Iterator[Block | Damage]:
+    """Every block of a stream from a place on, that included, and in its order what is damaged between them."""
     rows = 0 if first == 0 else None  # how many rows there should be before the next block
     seen = 0
     waiting: list[Damage] = []
-    for found in _records_and_gaps(database, keys.block_prefix(*stream[1:]), first, last):
+    for found in _records_and_gaps(database, keys.block_prefix(*stream[1:]), first, PLACE_MAX):
         damage, block = _looked_at(stream, found)
         if block is None:
             waiting += [] if damage is None else [damage]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from heliograph.storage.disk import THIS_DISK, Disk
 from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.errors import (
     StorageBusyError,
@@ -60,11 +59,10 @@ class KeyedTable(KeptInStore):
         *,
         clock: Callable[[], int] | None = None,
         reopen_interval_s: float = 1.0,
-        disk: Disk = THIS_DISK,
     ) -> None:
         self._options = options
         self._clock = clock or (lambda: time.time_ns() // 1000)
-        super().__init__(Store(name, path, "lz4", self._prepare, reopen_interval_s, disk))
+        super().__init__(Store(name, path, "lz4", self._prepare, reopen_interval_s))
         self._pending = PendingChanges()
         self._messages = 0  # in RocksDB
         self._bytes = 0

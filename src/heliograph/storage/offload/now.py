@@ -1,7 +1,6 @@
 """Offload on command: all closed generations of a database of a stopped node, at once."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -40,11 +39,8 @@ def offload_due(data_dir: Path, name: str) -> OffloadReport:
     return OffloadReport(len({one.info.number for one in due}), totals.messages, totals.message_bytes, True)
 
 
-def offload_now(data_dir: Path, name: str, target: str, on_step: Callable[[], None] = lambda: None) -> OffloadReport:
+def offload_now(data_dir: Path, name: str, target: str) -> OffloadReport:
     """Offload all closed generations, and finish what a crash left unfinished.
-
-    Args:
-        on_step: Called after each generation of a shard.
 
     Raises:
         StorageInUseError: The node runs.
@@ -54,16 +50,16 @@ def offload_now(data_dir: Path, name: str, target: str, on_step: Callable[[], No
     with node_is_stopped(data_dir, name):
         database = _StoppedDatabase(name, databases_path(data_dir) / name)
         try:
-            asyncio.run(_offload(Offload(database, OffloadProcess(data_dir), OffloadOptions(target)), on_step))
+            asyncio.run(_offload(Offload(database, OffloadProcess(data_dir), OffloadOptions(target))))
         finally:
             database.close()
     return replace(due, dry_run=False)
 
 
-async def _offload(offload: Offload, on_step: Callable[[], None]) -> None:
+async def _offload(offload: Offload) -> None:
     try:
         while await offload.step(_AT_THE_END_OF_TIME):
-            on_step()
+            pass
     finally:
         await offload.stop()
 

@@ -34,6 +34,7 @@ from heliograph.storage.engine import (
     records,
     translated,
     translating,
+    write_all,
 )
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import StreamId
@@ -272,15 +273,7 @@ def _copy_index(source: Rdict, target: Rdict, stream: StreamId, tails: set[bytes
     """Copy the index entries of what was offloaded, whose topics are not here."""
     lower = keys.index_prefix(*stream[1:], b"")
     upper = keys.index_prefix(stream.shard, stream.generation, stream.number + 1, b"")
-    batch, size = new_batch(), 0
-    for key, _ in records(source, lower, upper):
-        if key[-keys.TAIL_BYTES :] in tails:
-            batch.put(key, b"")
-            size += len(key)
-        if size >= _BATCH_BYTES:
-            target.write(batch)
-            batch, size = new_batch(), 0
-    target.write(batch)
+    write_all(target, ((key, b"") for key, _ in records(source, lower, upper) if key[-keys.TAIL_BYTES :] in tails))
 
 
 def _blocks(sources: Sequence[Rdict], stream: StreamId) -> Iterator[Block]:

@@ -12,11 +12,10 @@ from typing import Final
 
 from heliograph.storage.columnar.salvage import is_damage, readable_records
 from heliograph.storage.directory_swap import finish_swap
-from heliograph.storage.engine import Rdict, mend_files, new_batch, open_primary
+from heliograph.storage.engine import Rdict, mend_files, open_primary, write_all
 from heliograph.storage.errors import StorageDamagedError
 
 _TABLE: Final = re.compile(r"\b\d+\.sst\b")  # as RocksDB names them in its errors
-_BATCH_BYTES: Final = 4 << 20
 FINISHED: Final = "an earlier repair of it was cut off; what that had mended was put in its place"
 _BLOCK: Final = b"B"
 
@@ -108,13 +107,7 @@ def _put_records(source: Rdict, target: Rdict, tables: set[str], *, only_blocks:
         tables: Takes the names of damaged tables.
         only_blocks: Whether blocks alone are taken, and only those that are not there yet: other records may be older.
     """
-    batch, size = new_batch(), 0
-    for key, value in readable_records(source, lambda _, problem: tables.update(named_tables(problem))):
-        if only_blocks and (not key.startswith(_BLOCK) or target.get(key) is not None):
-            continue
-        batch.put(key, value)
-        size += len(key) + len(value)
-        if size >= _BATCH_BYTES:
-            target.write(batch)
-            batch, size = new_batch(), 0
-    target.write(batch)
+    found = readable_records(source, lambda _, problem: tables.update(named_tables(problem)))
+    if only_blocks:
+        found = ((key, value) for key, value in found if key.startswith(_BLOCK) and target.get(key) is None)
+    write_all(target, found)

@@ -17,7 +17,7 @@ from typing import Final
 from heliograph.storage.columnar.salvage import is_damage, readable_records
 from heliograph.storage.columnar.secondary import is_gone
 from heliograph.storage.directory_swap import swap_in
-from heliograph.storage.engine import Rdict, new_batch, open_primary, open_secondary, translating
+from heliograph.storage.engine import Rdict, open_primary, open_secondary, translating, write_all
 from heliograph.storage.errors import GONE, UnknownDatabaseError
 from heliograph.storage.register import Register
 from heliograph.storage.repair.findings import Findings
@@ -29,7 +29,6 @@ from heliograph.storage.state import local as local_state
 KEYED: Final = "keyed"
 FOLDERS: Final = ("state", KEYED)  # below the data directory; see `state.local` and `keyed.table`
 _META: Final = b"\x00"
-_BATCH_BYTES: Final = 4 << 20
 
 Validator = Callable[[bytes, bytes], str | None]
 
@@ -183,17 +182,8 @@ def _copy(source: Rdict, new: Path, path: Path, validator: Validator, report: St
             count = write_anew(source, target, path.name, _readable(source, validator, report))
             target.flush()
             return count
-        batch, size, count = new_batch(), 0, 0
-        key, value = local_state.description(path.name)
-        batch.put(key, value)
-        for key, value in _readable(source, validator, report):
-            batch.put(key, value)
-            count += 1
-            size += len(key) + len(value)
-            if size >= _BATCH_BYTES:
-                target.write(batch)
-                batch, size = new_batch(), 0
-        target.write(batch)
+        write_all(target, [local_state.description(path.name)])
+        count = write_all(target, _readable(source, validator, report))
         target.flush()
         return count
     finally:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from heliograph.observe.histogram import Histogram
-from heliograph.storage.disk import THIS_DISK, Disk
 from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError, UnknownLayoutError
 from heliograph.storage.group_commit import CommitQueue
@@ -50,9 +49,8 @@ class LocalState(KeptInStore):
         fsync: bool = True,
         max_buffered_bytes: int = 64 << 20,
         reopen_interval_s: float = 1.0,
-        disk: Disk = THIS_DISK,
     ) -> None:
-        super().__init__(Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s, disk))
+        super().__init__(Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s))
         self._overlay: dict[bytes, tuple[StateBatch, bytes | None]] = {}
         self._pending_keys = PendingKeys(self._overlay)
         self._listeners: list[OnStateCommitted] = []
