@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from heliograph.access.people.names import KEY_ROLES
 from heliograph.management.api.areas import AREAS
+from heliograph.management.web.area import Area
 from heliograph.management.web.roles import ADMINISTRATOR_ONLY, SCOPES, may
 
 PAGE = Path(__file__).parents[2] / "docs" / "management_access.md"
@@ -40,6 +43,20 @@ def table() -> str:
 
 def _method_of(scope: str) -> str:
     return "GET" if scope.endswith(":read") else "POST"
+
+
+async def _nothing() -> None:
+    """Nothing."""
+
+
+def test_a_route_that_names_no_scope_has_that_of_its_area() -> None:
+    area = Area("Things", scope="things")
+    for route in (area.get, area.put, area.post, area.delete):
+        route("/things")(_nothing)
+    area.get("/others", scope="others:read")(_nothing)
+    assert area.scopes == {"things:read", "things:write", "others:read"}
+    with pytest.raises(AssertionError, match="GET /things names none"):
+        Area("Others").get("/things")
 
 
 def test_the_table_is_that_of_the_roles() -> None:

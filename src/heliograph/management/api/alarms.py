@@ -23,7 +23,7 @@ from heliograph.management.web.rows import ApiRow
 from heliograph.management.web.times import NowDep
 from heliograph.rpc.methods import RpcError
 
-area = Area("Alarms", "What is wrong for longer than a moment, and what was.")
+area = Area("Alarms", "What is wrong for longer than a moment, and what was.", scope="alarms")
 
 _NOT_ACTIVE = "not_found"  # of `alarms.deactivate`
 
@@ -40,7 +40,7 @@ class AlarmToEnd(Body):
     name: Str = Field(min_length=1, max_length=1000)
 
 
-@area.get("/alarms", scope="alarms:read", answers=_ALARM.page, errors={400: ("BAD_REQUEST",)})
+@area.get("/alarms", answers=_ALARM.page)
 async def list_alarms(
     nodes: NodesDep,
     now_s: NowDep,
@@ -57,19 +57,14 @@ async def list_alarms(
     return page_of(rows, page)
 
 
-@area.delete("/alarms", scope="alarms:write")
+@area.delete("/alarms")
 async def delete_alarms(nodes: NodesDep) -> None:
     """Forget the alarms that ended."""
     for node in nodes.all():
         await node.ask(ALARMS_CLEAR())
 
 
-@area.post(
-    "/alarms/force_deactivate",
-    scope="alarms:write",
-    status=204,
-    errors={400: ("NOT_FOUND", "INVALID_PARAMETER", "BAD_REQUEST")},
-)
+@area.post("/alarms/force_deactivate", status=204, errors={400: ("NOT_FOUND", "INVALID_PARAMETER")})
 async def force_deactivate_alarm(body: AlarmToEnd, nodes: NodesDep) -> None:
     """End an alarm by hand. It comes back when its cause ends and occurs again."""
     found, message = False, ""

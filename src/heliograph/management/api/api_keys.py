@@ -26,7 +26,7 @@ from heliograph.management.web.paging import json_response
 from heliograph.management.web.rows import ApiRow
 from heliograph.management.web.times import read_time_us
 
-area = Area("API keys", "Keys of programs. A secret is shown once, when its key is made.")
+area = Area("API keys", "Keys of programs. A secret is shown once, when its key is made.", scope="api_keys")
 
 _SECOND_US = 1_000_000
 _FOREVER = frozenset({"infinity", "undefined", ""})
@@ -57,13 +57,13 @@ _KEY: Final = ApiRow("ApiKeyAnswer", ApiKeyRow)
 _NEW_KEY: Final = ApiRow("NewApiKeyAnswer", ApiKeyRow, api_secret=str)
 
 
-@area.get("/api_key", scope="api_keys:read", answers=_KEY.rows)
+@area.get("/api_key", answers=_KEY.rows)
 async def list_api_keys(nodes: NodesDep) -> Response:
     """All keys."""
     return json_response([_KEY(row) for row in await nodes.own.rows(PEOPLE_KEYS())])
 
 
-@area.post("/api_key", scope="api_keys:write", errors={400: ("BAD_REQUEST",)}, answers=_NEW_KEY.one)
+@area.post("/api_key", answers=_NEW_KEY.one)
 async def add_api_key(body: NewApiKeyBody, nodes: NodesDep) -> Response:
     """Make a key; the answer is the only one that has its secret."""
     secret = new_secret()
@@ -82,7 +82,7 @@ async def add_api_key(body: NewApiKeyBody, nodes: NodesDep) -> Response:
     return response
 
 
-@area.get("/api_key/{name}", scope="api_keys:read", errors={404: ("NOT_FOUND",)}, answers=_KEY.one)
+@area.get("/api_key/{name}", errors={404: ("NOT_FOUND",)}, answers=_KEY.one)
 async def get_api_key(name: str, nodes: NodesDep) -> Response:
     """One key."""
     for row in await nodes.own.rows(PEOPLE_KEYS()):
@@ -91,12 +91,7 @@ async def get_api_key(name: str, nodes: NodesDep) -> Response:
     raise ApiError(404, "NOT_FOUND", f"there is no API key {name[:256]!r}")
 
 
-@area.put(
-    "/api_key/{name}",
-    scope="api_keys:write",
-    errors={400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)},
-    answers=_KEY.one,
-)
+@area.put("/api_key/{name}", errors={404: ("NOT_FOUND",)}, answers=_KEY.one)
 async def change_api_key(name: str, body: ApiKeyChangeBody, nodes: NodesDep) -> Response:
     """Change a key; its secret stays."""
     expires = None if body.expired_at is None else _expires(body.expired_at)
@@ -104,7 +99,7 @@ async def change_api_key(name: str, body: ApiKeyChangeBody, nodes: NodesDep) -> 
     return json_response(_KEY(await kept(nodes.own.ask(PEOPLE_KEY_SET(wanted)))))
 
 
-@area.delete("/api_key/{name}", scope="api_keys:write", errors={404: ("NOT_FOUND",)})
+@area.delete("/api_key/{name}", errors={404: ("NOT_FOUND",)})
 async def delete_api_key(name: str, nodes: NodesDep) -> None:
     """Delete a key."""
     await kept(nodes.own.ask(PEOPLE_KEY_DELETE(ApiKeyName(name))))

@@ -38,7 +38,7 @@ class AuditAnswer(Row):
     args: dict[str, Any]
 
 
-@area.get("/audit", scope="audit:read", answers=PageOf[AuditAnswer], errors={400: ("BAD_REQUEST", "INVALID_PARAMETER")})
+@area.get("/audit", scope="audit:read", answers=PageOf[AuditAnswer], errors={400: ("INVALID_PARAMETER",)})
 async def list_audit(
     nodes: NodesDep,
     page: PageDep,

@@ -24,18 +24,16 @@ from heliograph.control.proto_v1.authn import (
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.states import GLOBAL, NodeMetrics, authenticator_state
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import json_response
 
 Settings = dict[str, Any]
 
-_MISSING: Final = {404: ("NOT_FOUND",)}
-_BAD: Final = {400: ("BAD_REQUEST",)}
 _LOCAL: Final = frozenset({"built_in_database"})
 
-area = Area("Authentication", "Who may connect.")
+area = Area("Authentication", "Who may connect.", scope="authentication")
 
 
 class AuthenticatorObject(TypedDict):
@@ -136,17 +134,16 @@ async def order_authenticators(nodes: NodesDep, chain: ChainDep, body: Annotated
 
 def _add_routes(prefix: str, *, is_hidden: bool) -> None:
     shared: dict[str, Any] = {"include_in_schema": not is_hidden, "deprecated": is_hidden}
-    read: dict[str, Any] = {"scope": "authentication:read", **shared}
-    write: dict[str, Any] = {"scope": "authentication:write", **shared}
-    one, changed = f"{prefix}/{{id}}", {"status": 204, "errors": {**_BAD, **_MISSING}, **write}
-    area.get(prefix, answers=list[AuthenticatorObject], **read)(list_authenticators)
-    new = {"errors": {**_BAD, 409: ("ALREADY_EXISTS",)}, **write}
+    about_one = {"errors": MISSING, **shared}
+    one, changed = f"{prefix}/{{id}}", {"status": 204, **about_one}
+    area.get(prefix, answers=list[AuthenticatorObject], **shared)(list_authenticators)
+    new = {"errors": {409: ("ALREADY_EXISTS",)}, **shared}
     area.post(prefix, answers=AuthenticatorObject, **new)(create_authenticator)
     area.put(f"{prefix}/order", **changed)(order_authenticators)
-    area.get(one, answers=AuthenticatorObject, errors=_MISSING, **read)(get_authenticator)
+    area.get(one, answers=AuthenticatorObject, **about_one)(get_authenticator)
     area.put(one, **changed)(update_authenticator)
-    area.delete(one, errors={**_BAD, **_MISSING}, **write)(delete_authenticator)
-    area.get(f"{one}/status", answers=LinkStatus, errors=_MISSING, **read)(get_authenticator_status)
+    area.delete(one, **about_one)(delete_authenticator)
+    area.get(f"{one}/status", answers=LinkStatus, **about_one)(get_authenticator_status)
     area.put(f"{one}/position/{{position}}", **changed)(move_authenticator)
 
 

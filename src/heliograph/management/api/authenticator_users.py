@@ -22,10 +22,10 @@ from heliograph.management.web.paging import PageDep, json_response, page_respon
 from heliograph.management.web.rows import ApiRow
 
 _BUILT_IN: Final = "built_in_database"
-_BAD: Final = {400: ("BAD_REQUEST", "INVALID_PARAMETER"), 404: ("NOT_FOUND",)}
+_BAD: Final = {400: ("INVALID_PARAMETER",), 404: ("NOT_FOUND",)}
 _HASHED: Final = ("password_hash",)
 
-area = Area("Authentication users", "Users of built-in databases.")
+area = Area("Authentication users", "Users of built-in databases.", scope="authentication")
 
 
 class NewUserBody(Body):
@@ -148,17 +148,15 @@ async def import_authenticator_users(
 
 
 def _add_routes(prefix: str, *, is_hidden: bool) -> None:
-    shared: dict[str, Any] = {"include_in_schema": not is_hidden, "deprecated": is_hidden}
-    read: dict[str, Any] = {"scope": "authentication:read", "errors": _BAD, **shared}
-    write: dict[str, Any] = {"scope": "authentication:write", "errors": _BAD, **shared}
+    shared: dict[str, Any] = {"errors": _BAD, "include_in_schema": not is_hidden, "deprecated": is_hidden}
     users, one = f"{prefix}/{{id}}/users", f"{prefix}/{{id}}/users/{{user_id}}"
-    area.get(users, answers=_USER.page, **read)(list_authenticator_users)
-    new = {**write, "errors": {**_BAD, 409: ("ALREADY_EXISTS",)}}
+    area.get(users, answers=_USER.page, **shared)(list_authenticator_users)
+    new = {**shared, "errors": {**_BAD, 409: ("ALREADY_EXISTS",)}}
     area.post(users, status=201, answers=_USER.one, **new)(create_authenticator_user)
-    area.get(one, answers=_USER.one, **read)(get_authenticator_user)
-    area.put(one, answers=_USER.one, **write)(update_authenticator_user)
-    area.delete(one, **write)(delete_authenticator_user)
-    upload: dict[str, Any] = {"openapi_extra": {"requestBody": _UPLOAD}, **write}
+    area.get(one, answers=_USER.one, **shared)(get_authenticator_user)
+    area.put(one, answers=_USER.one, **shared)(update_authenticator_user)
+    area.delete(one, **shared)(delete_authenticator_user)
+    upload: dict[str, Any] = {"openapi_extra": {"requestBody": _UPLOAD}, **shared}
     area.post(f"{prefix}/{{id}}/import_users", answers=ImportedUsers, **upload)(import_authenticator_users)
 
 

@@ -23,7 +23,7 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import settings_tree
 from heliograph.management.asking.states import source_state
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str
@@ -33,8 +33,6 @@ from heliograph.rpc.methods import RpcError
 Settings = dict[str, Any]
 
 _FILE: Final = "file"
-_MISSING: Final = {404: ("NOT_FOUND",)}
-_BAD: Final = {400: ("BAD_REQUEST",)}
 
 
 def _files(request: Request) -> AclFiles:
@@ -43,7 +41,7 @@ def _files(request: Request) -> AclFiles:
 
 FilesDep = Annotated[AclFiles, Depends(_files)]
 
-area = Area("Authorization", "What clients may do.")
+area = Area("Authorization", "What clients may do.", scope="authorization")
 
 
 class SourceMove(Body):
@@ -70,13 +68,13 @@ class SourceList(TypedDict):
     sources: list[SourceObject]
 
 
-@area.get("/authorization/settings", scope="authorization:read", answers=SettingsTree)
+@area.get("/authorization/settings", answers=SettingsTree)
 async def get_authorization_settings(nodes: NodesDep) -> Response:
     """The settings of authorization other than its sources."""
     return json_response(await _shown_settings(nodes.own))
 
 
-@area.put("/authorization/settings", scope="authorization:write", answers=SettingsTree, errors=_BAD)
+@area.put("/authorization/settings", answers=SettingsTree)
 async def put_authorization_settings(nodes: NodesDep, body: Annotated[Settings, Json()]) -> Response:
     """Change the settings of authorization other than its sources."""
     settings = {name: value for name, value in body.items() if name != "sources"}
@@ -85,19 +83,19 @@ async def put_authorization_settings(nodes: NodesDep, body: Annotated[Settings, 
     return json_response(await _shown_settings(nodes.own))
 
 
-@area.get("/authorization/sources", scope="authorization:read", answers=SourceList)
+@area.get("/authorization/sources", answers=SourceList)
 async def list_authorization_sources(nodes: NodesDep) -> Response:
     """All sources in the order in which they are asked."""
     return json_response({"sources": [_with_rules(one) for one in await _sources(nodes.own)]})
 
 
-@area.post("/authorization/sources", scope="authorization:write", status=204, errors=_BAD)
+@area.post("/authorization/sources", status=204)
 async def create_authorization_source(nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]) -> None:
     """Add a source in front of the others."""
     await _change(nodes.own, files, body, SourceChange("add"))
 
 
-@area.put("/authorization/sources/order", scope="authorization:write", status=204, errors=_BAD)
+@area.put("/authorization/sources/order", status=204)
 async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Settings], Json()]) -> None:
     """Set the order of all sources."""
     types = tuple(str(one.get("type", "")) for one in body)
@@ -105,18 +103,13 @@ async def order_authorization_sources(nodes: NodesDep, body: Annotated[list[Sett
         await nodes.own.ask(AUTHZ_CHANGE(SourceChange("order", types=types)))
 
 
-@area.get("/authorization/sources/{type}", scope="authorization:read", answers=SourceObject, errors=_MISSING)
+@area.get("/authorization/sources/{type}", answers=SourceObject, errors=MISSING)
 async def get_authorization_source(type: str, nodes: NodesDep) -> Response:
     """One source, with stars for secrets."""
     return json_response(_with_rules(await _source(nodes.own, type)))
 
 
-@area.put(
-    "/authorization/sources/{type}",
-    scope="authorization:write",
-    status=204,
-    errors={**_BAD, **_MISSING},
-)
+@area.put("/authorization/sources/{type}", status=204, errors=MISSING)
 async def update_authorization_source(
     type: str, nodes: NodesDep, files: FilesDep, body: Annotated[Settings, Json()]
 ) -> None:
@@ -127,14 +120,14 @@ async def update_authorization_source(
     await _change(nodes.own, files, body, SourceChange("update", type))
 
 
-@area.delete("/authorization/sources/{type}", scope="authorization:write", errors={**_BAD, **_MISSING})
+@area.delete("/authorization/sources/{type}", errors=MISSING)
 async def delete_authorization_source(type: str, nodes: NodesDep) -> None:
     """Delete a source."""
     await _source(nodes.own, type)
     await nodes.own.ask(AUTHZ_CHANGE(SourceChange("delete", type)))
 
 
-@area.get("/authorization/sources/{type}/status", scope="authorization:read", answers=LinkStatus, errors=_MISSING)
+@area.get("/authorization/sources/{type}/status", answers=LinkStatus, errors=MISSING)
 async def get_authorization_source_status(type: str, nodes: NodesDep) -> Response:
     """The state and the counters of a source."""
     row = next((one for one in await nodes.own.rows(AUTHZ_SOURCES()) if one.type == type), None)
@@ -143,19 +136,14 @@ async def get_authorization_source_status(type: str, nodes: NodesDep) -> Respons
     return json_response(status_of(nodes.own.name, *source_state(row)))
 
 
-@area.post(
-    "/authorization/sources/{type}/move",
-    scope="authorization:write",
-    status=204,
-    errors={**_BAD, **_MISSING},
-)
+@area.post("/authorization/sources/{type}/move", status=204, errors=MISSING)
 async def move_authorization_source(type: str, nodes: NodesDep, body: SourceMove) -> None:
     """Move a source in the order: `front`, `rear`, `before:TYPE` or `after:TYPE`."""
     await _source(nodes.own, type)
     await nodes.own.ask(AUTHZ_CHANGE(SourceChange("move", type, position=body.position)))
 
 
-@area.delete("/authorization/cache", scope="authorization:write")
+@area.delete("/authorization/cache")
 async def delete_all_authorization_caches(nodes: NodesDep) -> None:
     """Forget the decisions that are cached for all clients."""
     await nodes.own.ask(AUTHZ_CACHE_CLEAN(CacheCleaning()))

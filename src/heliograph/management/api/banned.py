@@ -24,7 +24,8 @@ from heliograph.control.proto_v1.bans import (
     NewBan,
 )
 from heliograph.management.asking.nodes import Node
-from heliograph.management.web.area import Area
+from heliograph.management.web.answering import answering
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
@@ -33,7 +34,7 @@ from heliograph.management.web.rows import ApiRow
 from heliograph.management.web.times import NowDep, read_time_us
 from heliograph.rpc.methods import RpcError
 
-area = Area("Banned", "Who may not connect. A ban does not end connections that are there.")
+area = Area("Banned", "Who may not connect. A ban does not end connections that are there.", scope="clients")
 
 Kind = Literal["clientid", "username", "peerhost", "clientid_re", "username_re", "peerhost_net"]
 Moment = Annotated[Str | Whole, Field(description="RFC 3339, or seconds since the epoch")]
@@ -62,7 +63,7 @@ class NewBanned(Body):
     until: Moment | None = None
 
 
-@area.get("/banned", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=_BAN.page)
+@area.get("/banned", answers=_BAN.page)
 async def list_banned(
     nodes: NodesDep,
     page: PageDep,
@@ -99,7 +100,7 @@ async def list_banned(
     return page_response([_BAN(row) for row in found], page, None, has_next)
 
 
-@area.post("/banned", scope="clients:write", errors={400: ("ALREADY_EXISTS", "BAD_REQUEST")}, answers=_BAN.one)
+@area.post("/banned", errors={400: ("ALREADY_EXISTS",)}, answers=_BAN.one)
 async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
     """Ban a client id, a user name or an address; connections that are there stay."""
     at = int(now_s) if body.at is None else read_seconds(body.at, "at")
@@ -117,18 +118,14 @@ async def create_banned(body: NewBanned, nodes: NodesDep, now_s: NowDep) -> dict
     return _BAN(made.ban)
 
 
-@area.delete("/banned/{kind}/{who}", scope="clients:write", errors={404: ("NOT_FOUND",)})
+@area.delete("/banned/{kind}/{who}", errors=MISSING)
 async def delete_banned(kind: Kind, who: str, nodes: NodesDep) -> None:
     """Lift a ban."""
-    try:
+    with answering(not_found=(404, "NOT_FOUND", f"{kind} {who[:200]} is not banned")):
         await nodes.own.ask(BANNED_DELETE(BanName(kind, who)))
-    except RpcError as error:
-        if error.code == "not_found":
-            raise ApiError(404, "NOT_FOUND", f"{kind} {who[:200]} is not banned") from error
-        raise
 
 
-@area.delete("/banned", scope="clients:write")
+@area.delete("/banned")
 async def delete_all_banned(nodes: NodesDep) -> None:
     """Lift all bans."""
     await nodes.own.ask(BANNED_CLEAR(BansWanted()))

@@ -23,7 +23,7 @@ from heliograph.control.proto_v1.acl import (
 from heliograph.control.proto_v1.authorization import AUTHZ_SOURCES, SourceStatus
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.answering import answering, refused_as
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body
@@ -34,9 +34,8 @@ Rule = dict[str, Any]
 
 SOURCE: Final = "built_in_database"
 _RULES: Final = f"/authorization/sources/{SOURCE}/rules"
-_BAD: Final = {400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)}
 
-area = Area("Authorization rules", "Rules that the node keeps itself.")
+area = Area("Authorization rules", "Rules that the node keeps itself.", scope="authorization")
 
 
 class RulesBody(Body):
@@ -82,8 +81,8 @@ def _add_routes(many: str, kind: str, owner: str, owners: str) -> None:
         owner: One of them in words.
         owners: Several of them in words.
     """
-    reads: dict[str, Any] = {"scope": "authorization:read", "errors": _BAD}
-    writes: dict[str, Any] = {"scope": "authorization:write", "status": 204, "errors": _BAD}
+    reads: dict[str, Any] = {"scope": "authorization:read", "errors": MISSING}
+    writes: dict[str, Any] = {"scope": "authorization:write", "status": 204, "errors": MISSING}
     of_many, of_one = f"{_RULES}/{many}", f"{_RULES}/{many}/{{{kind}}}"
     one, words = many.removesuffix("s"), f"The rules of {owner}."
     answers = typed_dict(f"RulesOf{one.capitalize()}", words, {kind: str, "rules": list[BuiltInRule]})
@@ -108,7 +107,7 @@ def _add_routes(many: str, kind: str, owner: str, owners: str) -> None:
         of_many,
         name=f"create_rules_of_{many}",
         description=f"Add rules for {owners} that have none.",
-        **writes | {"errors": {**_BAD, 409: ("ALREADY_EXISTS",)}},
+        **writes | {"errors": {**MISSING, 409: ("ALREADY_EXISTS",)}},
     )
     async def create(nodes: NodesDep, body: Annotated[list[RulesBody], Json()]) -> None:
         node = await _asked(nodes.own)
@@ -143,7 +142,7 @@ _add_routes("users", "username", "a user name", "user names")
 _add_routes("clients", "clientid", "a client id", "client ids")
 
 
-@area.get(f"{_RULES}/all", scope="authorization:read", answers=RulesOfAll, errors=_BAD)
+@area.get(f"{_RULES}/all", answers=RulesOfAll, errors=MISSING)
 async def get_rules_of_all(nodes: NodesDep) -> Response:
     """The rules of all clients."""
     node = await _asked(nodes.own)
@@ -151,19 +150,19 @@ async def get_rules_of_all(nodes: NodesDep) -> Response:
     return json_response({"rules": _filled(rows[0].rules) if rows else []})
 
 
-@area.post(f"{_RULES}/all", scope="authorization:write", status=204, errors=_BAD)
+@area.post(f"{_RULES}/all", status=204, errors=MISSING)
 async def put_rules_of_all(body: RulesBody, nodes: NodesDep) -> None:
     """Replace the rules for all clients."""
     await _changed(await _asked(nodes.own), AclChange([AclRules("all", "", body.rules)]))
 
 
-@area.delete(f"{_RULES}/all", scope="authorization:write", errors=_BAD)
+@area.delete(f"{_RULES}/all", errors=MISSING)
 async def delete_rules_of_all(nodes: NodesDep) -> None:
     """Delete the rules for all clients."""
     await (await _asked(nodes.own)).ask(ACL_CLEAR(AclClearing("all")))
 
 
-@area.delete(_RULES, scope="authorization:write", errors=_BAD)
+@area.delete(_RULES, errors=MISSING)
 async def delete_all_rules(nodes: NodesDep) -> None:
     """Delete all rules; the source must be disabled."""
     node = nodes.own

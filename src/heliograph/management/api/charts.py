@@ -32,10 +32,7 @@ class Chart(Row):
 
 
 @area.get(
-    "/heliograph/history",
-    scope="metrics:read",
-    response_model=Chart,
-    errors={400: ("INVALID_PARAMETER", "BAD_REQUEST", "BAD_RPC"), 500: ("NODE_DOWN",)},
+    "/heliograph/history", scope="metrics:read", response_model=Chart, errors={400: ("INVALID_PARAMETER", "BAD_RPC")}
 )
 async def get_history(
     request: Request,

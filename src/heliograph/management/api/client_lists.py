@@ -22,7 +22,7 @@ from heliograph.management.web.cursors import about_cursor, cursor_of, read_curs
 from heliograph.management.web.paging import CursorMeta, json_response, take_rows
 from heliograph.management.web.rows import ApiRow
 
-area = Area("Lists of clients", "Clients by queued or dropped messages, and why they disconnected.")
+area = Area("Lists of clients", "Clients by queued or dropped messages, and why they disconnected.", scope="clients")
 
 Sort = Literal["backlog", "backlog_bytes", "behind", "drops", "inflight", "subscriptions", "unsent_bytes"]
 
@@ -34,7 +34,7 @@ _BAD_CURSOR: Final = {400: ("INVALID_PARAMETER",)}
 _DISCONNECT: Final = ApiRow("ListedDisconnect", DisconnectRow)
 
 
-@area.get("/heliograph/clients", scope="clients:read", errors=BAD_FILTER, answers=ClientCursorPage)
+@area.get("/heliograph/clients", errors=BAD_FILTER, answers=ClientCursorPage)
 async def list_clients_by_rank(
     nodes: NodesDep,
     wanted: WiderFilterDep,
@@ -55,10 +55,7 @@ async def list_clients_by_rank(
 
 
 @area.get(
-    "/heliograph/clients/{clientid}/disconnects",
-    scope="clients:read",
-    errors=_BAD_CURSOR,
-    answers=_DISCONNECT.listed("DisconnectList"),
+    "/heliograph/clients/{clientid}/disconnects", errors=_BAD_CURSOR, answers=_DISCONNECT.listed("DisconnectList")
 )
 async def list_disconnects(
     clientid: str,

@@ -18,7 +18,7 @@ from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 from heliograph.settings.kinds import RefusedError, Size
 
-area = Area("Clients")
+area = Area("Clients", scope="clients")
 
 _NONE: Final = "none"
 _END: Final = "end_of_data"
@@ -26,7 +26,7 @@ _BYTES_MAX: Final = 16 << 20
 _SIZE: Final = Size(1)
 _ERRORS: Final = {
     404: ("CLIENTID_NOT_FOUND", "CLIENT_SHUTDOWN"),
-    400: ("INVALID_PARAMETER", "BAD_REQUEST"),
+    400: ("INVALID_PARAMETER",),
     501: ("NOT_IMPLEMENTED",),
 }
 
@@ -59,13 +59,13 @@ _MESSAGES: Final = _MESSAGE.listed(
 )
 
 
-@area.get("/clients/{clientid}/mqueue_messages", scope="clients:read", errors=_ERRORS, answers=_MESSAGES)
+@area.get("/clients/{clientid}/mqueue_messages", errors=_ERRORS, answers=_MESSAGES)
 async def list_mqueue_messages(part: PartDep, nodes: NodesDep) -> dict[str, Any]:
     """Messages that wait for a client, in the order in which it gets them; reading changes nothing."""
     return await _listed(nodes.own, part, is_inflight=False)
 
 
-@area.get("/clients/{clientid}/inflight_messages", scope="clients:read", errors=_ERRORS, answers=_MESSAGES)
+@area.get("/clients/{clientid}/inflight_messages", errors=_ERRORS, answers=_MESSAGES)
 async def list_inflight_messages(part: PartDep, nodes: NodesDep) -> dict[str, Any]:
     """Messages that were sent to a client and are not acknowledged; reading changes nothing."""
     return await _listed(nodes.own, part, is_inflight=True)

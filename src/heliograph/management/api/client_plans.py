@@ -25,7 +25,7 @@ from heliograph.management.api.client_filters import WiderFilterDep
 from heliograph.management.api.clients import BAD_FILTER, ClientObject
 from heliograph.management.api.clients import shown_clients as shown
 from heliograph.management.asking.nodes import Node
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
@@ -33,7 +33,7 @@ from heliograph.management.web.models import Body, Bool, Str
 from heliograph.management.web.paging import json_response
 from heliograph.management.web.times import NowDep, rfc3339
 
-area = Area("Plans for clients", "Many clients are kicked or banned at once, as it was planned.")
+area = Area("Plans for clients", "Many clients are kicked or banned at once, as it was planned.", scope="clients")
 
 CLIENTS_MAX: Final = 10_000  # of a plan
 _CHARACTERS_MAX: Final = 4 << 20  # of the ids of all plans
@@ -43,7 +43,6 @@ _LIFE_S: Final = 600.0
 _FIRST: Final = 20
 _AT_ONCE: Final = 200  # of one request to the node, and line of the audit
 _AT_ONCE_CHARACTERS: Final = 128 << 10
-_MISSING: Final = {400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)}
 
 
 class ClientPlan:
@@ -168,7 +167,7 @@ class BannedClients(TypedDict):
     kicked: int
 
 
-@area.post("/heliograph/clients/plan", scope="clients:write", errors=BAD_FILTER, answers=PlanShown)
+@area.post("/heliograph/clients/plan", errors=BAD_FILTER, answers=PlanShown)
 async def plan_clients(request: Request, nodes: NodesDep, now_s: NowDep, wanted: WiderFilterDep) -> Response:
     """Which clients a filter is for now: how many, and the first of them. Nothing is done with them yet."""
     node = nodes.own
@@ -186,7 +185,7 @@ async def plan_clients(request: Request, nodes: NodesDep, now_s: NowDep, wanted:
     )
 
 
-@area.post("/heliograph/clients/kick", scope="clients:write", errors=_MISSING)
+@area.post("/heliograph/clients/kick", errors=MISSING)
 async def kick_planned(body: PlannedKick, request: Request, nodes: NodesDep) -> KickedClients:
     """End the connections and sessions of the clients of a plan; those that have gone since are counted."""
     kicked = gone = 0
@@ -198,7 +197,7 @@ async def kick_planned(body: PlannedKick, request: Request, nodes: NodesDep) -> 
     return {"kicked": kicked, "gone": gone}
 
 
-@area.post("/heliograph/clients/ban", scope="clients:write", errors=_MISSING)
+@area.post("/heliograph/clients/ban", errors=MISSING)
 async def ban_planned(body: PlannedBan, request: Request, nodes: NodesDep, now_s: NowDep) -> BannedClients:
     """Ban the clients of a plan by their ids, and end their connections and sessions."""
     until = None if body.until is None else read_seconds(body.until, "until")

@@ -45,10 +45,10 @@ from heliograph.management.web.paging import (
 from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 
-area = Area("Clients", "Clients and their sessions, connected or away.")
+area = Area("Clients", "Clients and their sessions, connected or away.", scope="clients")
 
 NOT_FOUND: Final = {404: ("CLIENTID_NOT_FOUND",)}
-BAD_FILTER: Final = {400: ("INVALID_PARAMETER", "BAD_REQUEST"), 500: ("NODE_DOWN",)}
+BAD_FILTER: Final = {400: ("INVALID_PARAMETER",)}
 _CURSOR: Final = "1"
 
 
@@ -100,7 +100,7 @@ async def about_client(clientid: str) -> AsyncIterator[None]:
 _DECISION: Final = ApiRow("CachedDecision", DecisionRow)
 
 
-@area.get("/clients", scope="clients:read", errors=BAD_FILTER, answers=ClientPage)
+@area.get("/clients", errors=BAD_FILTER, answers=ClientPage)
 async def list_clients(
     nodes: NodesDep,
     page: PageDep,
@@ -117,7 +117,7 @@ async def list_clients(
     return page_response(shown_clients(rows, asked, names), page, count, has_next)
 
 
-@area.get("/clients_v2", scope="clients:read", errors=BAD_FILTER, answers=ClientCursorPage)
+@area.get("/clients_v2", errors=BAD_FILTER, answers=ClientCursorPage)
 async def list_clients_by_cursor(
     nodes: NodesDep,
     wanted: FilterDep,
@@ -148,36 +148,26 @@ async def cursor_page(node: Node, wanted: ClientsFilter, limit: int, cursor: str
     return json_response({"data": shown_clients(rows, node, names), "meta": meta})
 
 
-@area.get(
-    "/clients/{clientid}",
-    scope="clients:read",
-    errors=NOT_FOUND,
-    answers=ClientObject,
-)
+@area.get("/clients/{clientid}", errors=NOT_FOUND, answers=ClientObject)
 async def get_client(clientid: str, nodes: NodesDep) -> Response:
     """One client."""
     return await _client(nodes.own, clientid)
 
 
-@area.delete("/clients/{clientid}", scope="clients:write", errors=NOT_FOUND)
+@area.delete("/clients/{clientid}", errors=NOT_FOUND)
 async def delete_client(clientid: str, nodes: NodesDep) -> None:
     """End the connection and the session of a client."""
     async with about_client(clientid):
         await nodes.own.ask(CLIENTS_KICK(ClientId(clientid)))
 
 
-@area.post("/clients/kickout/bulk", scope="clients:write", status=204)
+@area.post("/clients/kickout/bulk", status=204)
 async def kickout_clients(clientids: list[str], nodes: NodesDep) -> None:
     """End the connections and sessions of clients; ids that no client has are ignored."""
     await nodes.own.rows(CLIENTS_KICK_ALL(ClientIds(clientids)))
 
 
-@area.put(
-    "/clients/{clientid}/keepalive",
-    scope="clients:write",
-    errors=NOT_FOUND | {400: ("BAD_REQUEST",)},
-    answers=ClientObject,
-)
+@area.put("/clients/{clientid}/keepalive", errors=NOT_FOUND, answers=ClientObject)
 async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> Response:
     """Give a connected client another keepalive, until its connection ends."""
     async with about_client(clientid):
@@ -185,7 +175,7 @@ async def put_keepalive(clientid: str, body: Keepalive, nodes: NodesDep) -> Resp
     return await _client(nodes.own, clientid)
 
 
-@area.get("/clients/{clientid}/authorization/cache", scope="clients:read", errors=NOT_FOUND, answers=_DECISION.rows)
+@area.get("/clients/{clientid}/authorization/cache", errors=NOT_FOUND, answers=_DECISION.rows)
 async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """The decisions of authorization that are cached for a client."""
     async with about_client(clientid):
@@ -193,14 +183,14 @@ async def get_authorization_cache(clientid: str, nodes: NodesDep) -> list[dict[s
     return [_DECISION(row) for row in rows]
 
 
-@area.delete("/clients/{clientid}/authorization/cache", scope="clients:write", errors=NOT_FOUND)
+@area.delete("/clients/{clientid}/authorization/cache", errors=NOT_FOUND)
 async def delete_authorization_cache(clientid: str, nodes: NodesDep) -> None:
     """Forget the decisions of authorization that are cached for a client."""
     async with about_client(clientid):
         await nodes.own.ask(CLIENTS_FORGET_DECISIONS(ClientId(clientid)))
 
 
-@area.get("/sessions_count", scope="clients:read", response_class=Response)
+@area.get("/sessions_count", response_class=Response)
 async def get_sessions_count(
     nodes: NodesDep, since: Annotated[int, Query(ge=0, description="Not used: ended sessions are not kept")] = 0
 ) -> Response:

@@ -40,16 +40,10 @@ ROOTS: Final = ("alarm", "broker", "dashboard", "log", "sysmon", "sys_topics")
 ZONE_ROOTS: Final = ("mqtt", "flapping_detect", "force_shutdown", "force_gc", "durable_sessions")
 _TEXT: Final = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "HOCON"}}
 
-area = Area("Configs", "The configuration of the node.")
+area = Area("Configs", "The configuration of the node.", scope="config")
 
 
-@area.get(
-    "/configs",
-    scope="config:read",
-    answers=SettingsTree,
-    errors={400: ("INVALID_ACCEPT",), 404: ("NOT_FOUND",), 500: ("NODE_DOWN",)},
-    responses=_TEXT,
-)
+@area.get("/configs", answers=SettingsTree, errors={400: ("INVALID_ACCEPT",), 404: ("NOT_FOUND",)}, responses=_TEXT)
 async def get_configs(
     request: Request,
     nodes: NodesDep,
@@ -71,7 +65,6 @@ async def get_configs(
 
 @area.put(
     "/configs",
-    scope="config:write",
     response_class=Response,
     responses={400: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "What is wrong"}},
     openapi_extra={"requestBody": {"content": {"text/plain": {"schema": {"type": "string"}}}, "required": True}},
@@ -106,13 +99,13 @@ async def put_configs(
     return Response(status_code=200)
 
 
-@area.get("/configs/global_zone", scope="config:read", answers=SettingsTree)
+@area.get("/configs/global_zone", answers=SettingsTree)
 async def get_global_zone(nodes: NodesDep) -> Response:
     """The settings of zones that have none of their own."""
     return json_response(await _global_zone(nodes))
 
 
-@area.put("/configs/global_zone", scope="config:write", answers=SettingsTree, errors={400: ("UPDATE_FAILED",)})
+@area.put("/configs/global_zone", answers=SettingsTree, errors={400: ("UPDATE_FAILED",)})
 async def put_global_zone(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Change the settings of zones that have none of their own."""
     unknown = sorted(body.keys() - set(ZONE_ROOTS))
@@ -127,18 +120,13 @@ async def put_global_zone(nodes: NodesDep, body: Annotated[dict[str, Any], Body(
     return json_response(await _global_zone(nodes))
 
 
-@area.get("/configs/{root}", scope="config:read", answers=SettingsTree, errors={404: ("NOT_FOUND",)})
+@area.get("/configs/{root}", answers=SettingsTree, errors={404: ("NOT_FOUND",)})
 async def get_config_root(root: str, nodes: NodesDep) -> Response:
     """One root."""
     return json_response(await _root(root, nodes))
 
 
-@area.put(
-    "/configs/{root}",
-    scope="config:write",
-    answers=SettingsTree,
-    errors={400: ("UPDATE_FAILED",), 404: ("NOT_FOUND",)},
-)
+@area.put("/configs/{root}", answers=SettingsTree, errors={400: ("UPDATE_FAILED",), 404: ("NOT_FOUND",)})
 async def put_config_root(root: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Replace one root."""
     await _root(root, nodes)
@@ -149,7 +137,6 @@ async def put_config_root(root: str, nodes: NodesDep, body: Annotated[dict[str, 
 
 @area.post(
     "/configs_reset/{root}",
-    scope="config:write",
     response_class=Response,
     errors={400: ("NO_DEFAULT_VALUE", "REST_FAILED"), 404: ("NOT_FOUND",)},
 )

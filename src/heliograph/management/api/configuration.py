@@ -29,18 +29,17 @@ from heliograph.control.proto_v1.conf import (
 )
 from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.rows import ApiRow
 
-area = Area("Configuration", "The settings in effect, where they come from, and changes of them.")
+area = Area("Configuration", "The settings in effect, where they come from, and changes of them.", scope="config")
 
 _CONFLICT: Final = (409, "CONFLICT")
 _NO_REVISION: Final = (404, "NOT_FOUND")
-_INVALID: Final = {400: ("BAD_REQUEST",), 409: ("CONFLICT",)}
-_MISSING: Final = {404: ("NOT_FOUND",)}
+_INVALID: Final = {409: ("CONFLICT",)}
 _CONFIRM_S_MAX: Final = 86_400
 _NUMBER_MAX: Final = 2**53
 _EXAMPLE: Final[dict[str, Any]] = {"values": {"mqtt.max_inflight": "64"}, "comment": "for the new devices"}
@@ -104,7 +103,7 @@ _WHOLE_REVISION: Final = ApiRow("WholeRevision", ConfRevision)
 _DIFFERENCE: Final = ApiRow("SettingDifference", ConfDifference)
 
 
-@area.get("/heliograph/configuration", scope="config:read", errors=_MISSING, answers=_SETTING.rows)
+@area.get("/heliograph/configuration", errors=MISSING, answers=_SETTING.rows)
 async def show_configuration(
     nodes: NodesDep, path: Annotated[str, Query(description="A setting or group; all of them if empty")] = ""
 ) -> list[dict[str, Any]]:
@@ -114,7 +113,7 @@ async def show_configuration(
     return [_SETTING(row) for row in rows]
 
 
-@area.get("/heliograph/configuration/state", scope="config:read", answers=_STATE.one)
+@area.get("/heliograph/configuration/state", answers=_STATE.one)
 async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
     """The revision in effect, until when it must be confirmed if it is on trial, and what waits for the next start."""
     state = await nodes.own.ask(CONF_STATE())
@@ -122,30 +121,28 @@ async def show_configuration_state(nodes: NodesDep) -> dict[str, Any]:
     return _STATE(state, restart=list(status.waiting))
 
 
-@area.post("/heliograph/configuration/plan", scope="config:write", errors=_INVALID, answers=_OUTCOME.one)
+@area.post("/heliograph/configuration/plan", errors=_INVALID, answers=_OUTCOME.one)
 async def plan_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
     """What a change would do, checked by every part of the node; nothing is changed."""
     with answering(config_change_conflict=_CONFLICT):
         return _OUTCOME(await nodes.own.ask(CONF_PLAN(body.args())))
 
 
-@area.post("/heliograph/configuration/change", scope="config:write", errors=_INVALID, answers=_OUTCOME.one)
+@area.post("/heliograph/configuration/change", errors=_INVALID, answers=_OUTCOME.one)
 async def change_configuration(body: ChangeBody, nodes: NodesDep) -> dict[str, Any]:
     """Change the configuration, for good or on trial."""
     with answering(config_change_conflict=_CONFLICT):
         return _OUTCOME(await nodes.own.ask(CONF_CHANGE(body.args())))
 
 
-@area.post("/heliograph/configuration/confirm", scope="config:write", errors={409: ("CONFLICT",)})
+@area.post("/heliograph/configuration/confirm", errors={409: ("CONFLICT",)})
 async def confirm_configuration(nodes: NodesDep) -> ConfirmedRevision:
     """Confirm the change that is on trial."""
     with answering(config_change_conflict=_CONFLICT):
         return {"revision": (await nodes.own.ask(CONF_CONFIRM())).revision}
 
 
-@area.post(
-    "/heliograph/configuration/rollback", scope="config:write", errors={**_INVALID, **_MISSING}, answers=_OUTCOME.one
-)
+@area.post("/heliograph/configuration/rollback", errors={**_INVALID, **MISSING}, answers=_OUTCOME.one)
 async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[str, Any]:
     """Apply an earlier revision again, as a new revision."""
     asked = ConfRollbackArgs(body.number, body.revision, float(body.confirm_s), body.comment)
@@ -153,16 +150,14 @@ async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[s
         return _OUTCOME(await nodes.own.ask(CONF_ROLLBACK(asked)))
 
 
-@area.get("/heliograph/configuration/revisions", scope="config:read", answers=_REVISION.rows)
+@area.get("/heliograph/configuration/revisions", answers=_REVISION.rows)
 async def list_revisions(nodes: NodesDep) -> list[dict[str, Any]]:
     """The revisions that are kept, the newest first, without their texts."""
     rows = await nodes.own.rows(CONF_REVISIONS())
     return [_REVISION(row) for row in sorted(rows, key=lambda row: row.number, reverse=True)]
 
 
-@area.get(
-    "/heliograph/configuration/revisions/{number}", scope="config:read", errors=_MISSING, answers=_WHOLE_REVISION.one
-)
+@area.get("/heliograph/configuration/revisions/{number}", errors=MISSING, answers=_WHOLE_REVISION.one)
 async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> dict[str, Any]:
     """One revision, with its text."""
     with answering(config_no_revision=_NO_REVISION):
@@ -170,7 +165,7 @@ async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes
     return _WHOLE_REVISION(row)
 
 
-@area.get("/heliograph/configuration/diff", scope="config:read", errors=_MISSING, answers=_DIFFERENCE.rows)
+@area.get("/heliograph/configuration/diff", errors=MISSING, answers=_DIFFERENCE.rows)
 async def diff_revisions(
     nodes: NodesDep,
     old: Annotated[int, Query(ge=0, le=_NUMBER_MAX, description="The number of a revision")],

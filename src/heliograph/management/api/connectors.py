@@ -4,7 +4,7 @@ from heliograph.control.proto_v1.actions import CONNECTORS
 from heliograph.management.api.integration import add_integration_routes
 from heliograph.management.web.area import Area
 
-area = Area("Connectors", "Servers and places to which actions bring the rows of rules.")
+area = Area("Connectors", "Servers and places to which actions bring the rows of rules.", scope="connectors")
 
 add_integration_routes(
     area,

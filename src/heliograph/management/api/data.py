@@ -18,7 +18,7 @@ from heliograph.management.api.people import CallerDep
 from heliograph.management.backups.backups import Backups
 from heliograph.management.backups.errors import BackupError, RefusedTableError
 from heliograph.management.backups.tables import TABLES
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
@@ -26,8 +26,6 @@ from heliograph.management.web.models import Body, Str
 from heliograph.management.web.paging import PageDep, PageOf, json_response, page_of
 from heliograph.management.web.times import rfc3339
 
-_BAD: Final = {400: ("BAD_REQUEST",)}
-_MISSING: Final = {404: ("NOT_FOUND",)}
 _UPLOAD: Final = {
     "content": {
         "multipart/form-data": {
@@ -44,7 +42,9 @@ _UPLOAD: Final = {
 # Keys may not see or change who may log in, whatever their role is.
 _NOT_FOR_KEYS: Final = frozenset({"api_keys", "dashboard_users"})
 
-area = Area("Data", "Export of configuration, users, rules and bans, and import into another installation.")
+area = Area(
+    "Data", "Export of configuration, users, rules and bans, and import into another installation.", scope="data"
+)
 
 
 class ExportBody(Body):
@@ -87,7 +87,7 @@ class DataFile(TypedDict):
     node: str
 
 
-@area.post("/data/export", scope="data:write", answers=DataFile, errors=_BAD)
+@area.post("/data/export", answers=DataFile)
 async def export_data(
     backups: BackupsDep, nodes: NodesDep, caller: CallerDep, body: ExportBody | None = None
 ) -> Response:
@@ -106,19 +106,13 @@ async def export_data(
     return json_response(_shown(file, nodes.own.name))
 
 
-@area.get("/data/files", scope="data:read", answers=PageOf[DataFile])
+@area.get("/data/files", answers=PageOf[DataFile])
 async def list_data_files(backups: BackupsDep, nodes: NodesDep, page: PageDep) -> Response:
     """All archives, the newest first."""
     return page_of([_shown(file, nodes.own.name) for file in backups.files()], page)
 
 
-@area.post(
-    "/data/files",
-    scope="data:write",
-    status=204,
-    errors=_BAD,
-    openapi_extra={"requestBody": _UPLOAD},
-)
+@area.post("/data/files", status=204, openapi_extra={"requestBody": _UPLOAD})
 async def upload_data_file(request: Request, backups: BackupsDep) -> None:
     """Upload an archive: the part `filename` of a form."""
     async with request.form() as form:
@@ -131,9 +125,8 @@ async def upload_data_file(request: Request, backups: BackupsDep) -> None:
 
 @area.get(
     "/data/files/{filename}",
-    scope="data:read",
     response_class=Response,
-    errors={**_BAD, **_MISSING},
+    errors=MISSING,
     responses={200: {"content": {"application/octet-stream": {}}, "description": "The archive"}},
 )
 async def download_data_file(
@@ -151,7 +144,7 @@ async def download_data_file(
         return FileResponse(file, media_type="application/octet-stream", filename=filename)
 
 
-@area.delete("/data/files/{filename}", scope="data:write", errors={**_BAD, **_MISSING})
+@area.delete("/data/files/{filename}", errors=MISSING)
 async def delete_data_file(
     filename: str, backups: BackupsDep, node: Annotated[str | None, Query(description="Of which node")] = None
 ) -> None:
@@ -160,7 +153,7 @@ async def delete_data_file(
         backups.file(filename).unlink()
 
 
-@area.post("/data/import", scope="data:write", status=204, errors={**_BAD, **_MISSING})
+@area.post("/data/import", status=204, errors=MISSING)
 async def import_data(backups: BackupsDep, caller: CallerDep, body: ImportBody) -> None:
     """Import an archive: its configuration is merged into the present one, its rows replace those with the same key."""
     with _translated():

@@ -26,7 +26,7 @@ from heliograph.management.web.times import NowDep
 from heliograph.mqtt.topic import topic_name_fault
 from heliograph.rpc.methods import RpcError
 
-area = Area("Delayed", "Messages to `$delayed/SECONDS/TOPIC`, which are published later.")
+area = Area("Delayed", "Messages to `$delayed/SECONDS/TOPIC`, which are published later.", scope="clients")
 
 _SHOWN_BYTES_MAX: Final = 2048
 _PAYLOAD_BYTES_MAX: Final = 256 << 10
@@ -51,14 +51,14 @@ async def get_delayed(nodes: NodesDep) -> Response:
     return json_response(_settings(await read_settings(nodes.own, "delayed")))
 
 
-@area.put("/mqtt/delayed", scope="config:write", answers=SettingsTree, errors={400: ("BAD_REQUEST",)})
+@area.put("/mqtt/delayed", scope="config:write", answers=SettingsTree)
 async def put_delayed(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Change settings of delayed messages; what is left out stays."""
     await change_settings(nodes.own, "delayed", body, "BAD_REQUEST")
     return json_response(_settings(await read_settings(nodes.own, "delayed")))
 
 
-@area.get("/mqtt/delayed/messages", scope="clients:read", answers=_MESSAGE.page)
+@area.get("/mqtt/delayed/messages", answers=_MESSAGE.page)
 async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -> Response:
     """A page of the delayed messages, without payloads."""
     node = nodes.own
@@ -70,7 +70,7 @@ async def list_delayed_messages(nodes: NodesDep, now_s: NowDep, page: PageDep) -
     )
 
 
-@area.get("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:read", errors=_ABOUT_ONE, answers=_MESSAGE.one)
+@area.get("/mqtt/delayed/messages/{node}/{msgid}", errors=_ABOUT_ONE, answers=_MESSAGE.one)
 async def get_delayed_message(
     node: str,
     msgid: str,
@@ -91,7 +91,7 @@ async def get_delayed_message(
     return _message(found.row, asked, now_s, payload=payload)
 
 
-@area.delete("/mqtt/delayed/messages/{node}/{msgid}", scope="clients:write", errors=_ABOUT_ONE)
+@area.delete("/mqtt/delayed/messages/{node}/{msgid}", errors=_ABOUT_ONE)
 async def delete_delayed_message(node: str, msgid: str, nodes: NodesDep) -> None:
     """Delete a delayed message; it is not published."""
     asked, number = _place(nodes, node, msgid)
@@ -101,11 +101,7 @@ async def delete_delayed_message(node: str, msgid: str, nodes: NodesDep) -> None
         raise _refused(error, msgid) from error
 
 
-@area.delete(
-    "/mqtt/delayed/messages/{topic}",
-    scope="clients:write",
-    errors={400: ("INVALID_TOPIC_NAME",), 404: ("MESSAGE_NOT_FOUND",)},
-)
+@area.delete("/mqtt/delayed/messages/{topic}", errors={400: ("INVALID_TOPIC_NAME",), 404: ("MESSAGE_NOT_FOUND",)})
 async def delete_delayed_messages_of_topic(topic: str, nodes: NodesDep) -> None:
     """Delete all delayed messages to a topic; they are not published."""
     fault = topic_name_fault(topic, _LEVELS_MAX)

@@ -7,15 +7,13 @@ from fastapi import Query
 from heliograph.control.proto_v1.log import LOG_ENTRIES, LogEntriesWanted
 from heliograph.control.proto_v1.vm import VM_LOOP, VM_MEMORY, VM_TURNS, LongTurnRow, VmLoop, VmMemory
 from heliograph.management.live.subjects import LOG_ENTRY
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.rows import ApiRow
 
-area = Area("Diagnosis", "What a node is busy with, and what its log says.")
+area = Area("Diagnosis", "What a node is busy with, and what its log says.", scope="metrics")
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
-
-_NO_NODE: Final = {404: ("NOT_FOUND",)}
 
 
 _MEMORY: Final = ApiRow("HeldMemory", VmMemory)
@@ -23,13 +21,13 @@ _TURN: Final = ApiRow("LongTurnShown", LongTurnRow)
 _TURNS: Final = ApiRow("LongTurns", VmLoop, without=("lag_s", "ticks"), turns=_TURN.rows())
 
 
-@area.get("/heliograph/nodes/{node}/memory", scope="metrics:read", errors=_NO_NODE, answers=_MEMORY.one)
+@area.get("/heliograph/nodes/{node}/memory", errors=MISSING, answers=_MEMORY.one)
 async def get_node_memory(node: str, nodes: NodesDep) -> dict[str, Any]:
     """Who holds the memory of a node: sessions, queues, retained messages, caches and others (docs/memory.md)."""
     return _MEMORY(await nodes.named(node).ask(VM_MEMORY()))
 
 
-@area.get("/heliograph/nodes/{node}/turns", scope="metrics:read", errors=_NO_NODE, answers=_TURNS.one)
+@area.get("/heliograph/nodes/{node}/turns", errors=MISSING, answers=_TURNS.one)
 async def get_long_turns(node: str, nodes: NodesDep) -> dict[str, Any]:
     """The last hundred turns of the event loop that took 20 ms or more, the newest first, with what ran in them."""
     asked = nodes.named(node)
@@ -39,7 +37,7 @@ async def get_long_turns(node: str, nodes: NodesDep) -> dict[str, Any]:
 
 
 @area.get(
-    "/heliograph/nodes/{node}/log", scope="log:read", errors=_NO_NODE, answers=LOG_ENTRY.listed("LogEntryList", {})
+    "/heliograph/nodes/{node}/log", scope="log:read", errors=MISSING, answers=LOG_ENTRY.listed("LogEntryList", {})
 )
 async def list_log_entries(
     node: str,

@@ -20,17 +20,16 @@ from heliograph.control.proto_v1.storage import (
     StreamRow,
 )
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Str
 from heliograph.management.web.paging import PageDep, page_response, take_page
 from heliograph.management.web.rows import ApiRow, typed_dict
 
-area = Area("Durable storage", "Where messages are stored.")
+area = Area("Durable storage", "Where messages are stored.", scope="storage")
 
-_MISSING: Final = {404: ("NOT_FOUND",)}
-_INVALID: Final = {400: ("BAD_REQUEST",), **_MISSING}
+_INVALID: Final = MISSING
 
 
 class ShardOfSite(TypedDict):
@@ -80,13 +79,13 @@ _GENERATION: Final = ApiRow("GenerationObject", GenerationRow)
 _STREAM: Final = ApiRow("StreamObject", StreamRow)
 
 
-@area.get("/ds/sites", scope="storage:read", errors=_MISSING)
+@area.get("/ds/sites", errors=MISSING)
 async def list_sites(nodes: NodesDep) -> list[str]:
     """The ids of all sites."""
     return [await _site(nodes)]
 
 
-@area.get("/ds/sites/{site}", scope="storage:read", errors=_MISSING)
+@area.get("/ds/sites/{site}", errors=MISSING)
 async def get_site(site: str, nodes: NodesDep) -> SiteObject:
     """One site: its node, and the shards that it has."""
     _refuse_other(site, await _site(nodes))
@@ -98,13 +97,13 @@ async def get_site(site: str, nodes: NodesDep) -> SiteObject:
     return {"node": nodes.own.name, "up": True, "shards": shards}
 
 
-@area.get("/ds/storages", scope="storage:read", errors=_MISSING)
+@area.get("/ds/storages", errors=MISSING)
 async def list_storages(nodes: NodesDep) -> list[str]:
     """The names of all storages."""
     return [row.name for row in await _storages(nodes)]
 
 
-@area.get("/ds/storages/{ds}", scope="storage:read", errors=_MISSING)
+@area.get("/ds/storages/{ds}", errors=MISSING)
 async def get_storage(ds: str, nodes: NodesDep) -> StorageObject:
     """One storage: its shards and their replicas."""
     row, site = await _storage(nodes, ds), await _site(nodes)
@@ -112,14 +111,14 @@ async def get_storage(ds: str, nodes: NodesDep) -> StorageObject:
     return {"name": ds, "shards": [{"id": str(shard), "replicas": replicas} for shard in range(row.shards)]}
 
 
-@area.get("/ds/storages/{ds}/replicas", scope="storage:read", errors=_MISSING)
+@area.get("/ds/storages/{ds}/replicas", errors=MISSING)
 async def list_replicas(ds: str, nodes: NodesDep) -> list[str]:
     """The sites that keep a replica of a storage."""
     await _storage(nodes, ds)
     return [await _site(nodes)]
 
 
-@area.put("/ds/storages/{ds}/replicas", scope="storage:write", status=202, response_class=Response, errors=_INVALID)
+@area.put("/ds/storages/{ds}/replicas", status=202, response_class=Response, errors=_INVALID)
 async def put_replicas(ds: str, sites: Annotated[list[Str], JsonBody()], nodes: NodesDep) -> Response:
     """Set the sites that keep replicas of a storage; there is one site as yet."""
     await _storage(nodes, ds)
@@ -129,9 +128,7 @@ async def put_replicas(ds: str, sites: Annotated[list[Str], JsonBody()], nodes: 
     return Response(status_code=202)
 
 
-@area.put(
-    "/ds/storages/{ds}/replicas/{site}", scope="storage:write", status=202, response_class=Response, errors=_MISSING
-)
+@area.put("/ds/storages/{ds}/replicas/{site}", status=202, response_class=Response, errors=MISSING)
 async def add_replica(ds: str, site: str, nodes: NodesDep) -> Response:
     """Add a replica of a storage at a site."""
     await _storage(nodes, ds)
@@ -139,9 +136,7 @@ async def add_replica(ds: str, site: str, nodes: NodesDep) -> Response:
     return Response(status_code=202)
 
 
-@area.delete(
-    "/ds/storages/{ds}/replicas/{site}", scope="storage:write", status=202, response_class=Response, errors=_INVALID
-)
+@area.delete("/ds/storages/{ds}/replicas/{site}", status=202, response_class=Response, errors=_INVALID)
 async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
     """Remove the replica of a storage at a site."""
     await _storage(nodes, ds)
@@ -149,7 +144,7 @@ async def delete_replica(ds: str, site: str, nodes: NodesDep) -> Response:
     raise ApiError(400, "BAD_REQUEST", f"the storage is kept at {site} only: it cannot leave its last site")
 
 
-@area.get("/heliograph/storage", scope="storage:read", answers=_OVERVIEW)
+@area.get("/heliograph/storage", answers=_OVERVIEW)
 async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
     """Every database of the node, its faults, and the damage that the storage reader found."""
     reader = await nodes.own.ask(DS_READER())
@@ -163,7 +158,7 @@ async def get_heliograph_storage(nodes: NodesDep) -> dict[str, Any]:
     }
 
 
-@area.get("/heliograph/storage/{database}/generations", scope="storage:read", errors=_MISSING, answers=_GENERATION.rows)
+@area.get("/heliograph/storage/{database}/generations", errors=MISSING, answers=_GENERATION.rows)
 async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """The generations of a database of messages."""
     with answering():
@@ -171,7 +166,7 @@ async def list_generations(database: str, nodes: NodesDep) -> list[dict[str, Any
     return [_GENERATION(row) for row in rows]
 
 
-@area.get("/heliograph/storage/{database}/streams", scope="storage:read", answers=_STREAM.page, errors=_MISSING)
+@area.get("/heliograph/storage/{database}/streams", answers=_STREAM.page, errors=MISSING)
 async def list_streams(database: str, nodes: NodesDep, page: PageDep) -> Response:
     """The streams of a database of messages, each with the topic structure that it has learned."""
     with answering():

@@ -7,7 +7,7 @@ from fastapi import Query
 
 from heliograph.control.proto_v1.authorization import AUTHZ_EXPLAIN, ExplainWanted, Explanation
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.rows import ApiRow
 
@@ -20,7 +20,7 @@ _EXPLAINED: Final = ApiRow("ExplainedAccess", Explanation)
 @area.get(
     "/heliograph/authorization/explain",
     scope="authorization:read",
-    errors={400: ("BAD_REQUEST",), 404: ("NOT_FOUND",)},
+    errors=MISSING,
     answers=_EXPLAINED.one,
 )
 async def explain_access(

@@ -4,10 +4,9 @@ from typing import Any, Final, NoReturn
 
 from typing_extensions import TypedDict
 
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.errors import ApiError
 
-_MISSING: Final = {404: ("NOT_FOUND",)}
 _OFF: Final = {503: ("SERVICE_UNAVAILABLE",)}
 
 area = Area("Extensions", "Plugins, exhooks, links between clusters and file transfer. None of them exists here.")
@@ -32,11 +31,11 @@ def _add_routes(path: str, one: str, scope: str, words: str, words_of_many: str,
     async def list_all() -> list[dict[str, Any]]:
         return []
 
-    @area.get(f"{path}/{{name}}", name=f"get_{one}", description=f"One {words}.", errors=_MISSING, **reads)
+    @area.get(f"{path}/{{name}}", name=f"get_{one}", description=f"One {words}.", errors=MISSING, **reads)
     async def get(name: str) -> dict[str, Any]:
         _missing(kind, name)
 
-    @area.delete(f"{path}/{{name}}", name=f"delete_{one}", description=deleted, errors=_MISSING, scope=f"{scope}:write")
+    @area.delete(f"{path}/{{name}}", name=f"delete_{one}", description=deleted, errors=MISSING, scope=f"{scope}:write")
     async def delete(name: str) -> None:
         _missing(kind, name)
 

@@ -10,9 +10,9 @@ from heliograph.management.web.errors import ApiError
 
 _NAMES: Final = ("coap", "exproto", "gbt32960", "jt808", "lwm2m", "mqttsn", "ocpp", "stomp")
 _UNLOADED: Final = "unloaded"
-_ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("RESOURCE_NOT_FOUND",)}
+_ERRORS: Final = {404: ("RESOURCE_NOT_FOUND",)}
 
-area = Area("Gateways", "Gateways for other protocols. None is loaded.")
+area = Area("Gateways", "Gateways for other protocols. None is loaded.", scope="gateways")
 
 
 class GatewayObject(TypedDict):
@@ -22,7 +22,7 @@ class GatewayObject(TypedDict):
     status: str
 
 
-@area.get("/gateways", scope="gateways:read")
+@area.get("/gateways")
 async def list_gateways(
     status: Annotated[Literal["running", "stopped", "unloaded"] | None, Query(description="Those with it")] = None,
 ) -> list[GatewayObject]:
@@ -30,26 +30,26 @@ async def list_gateways(
     return [{"name": name, "status": _UNLOADED} for name in _NAMES if status in (None, _UNLOADED)]
 
 
-@area.get("/gateways/{name}", scope="gateways:read", errors={400: ("BAD_REQUEST",)})
+@area.get("/gateways/{name}")
 async def get_gateway(name: str) -> GatewayObject:
     """One gateway."""
     _check(name)
     return {"name": name, "status": _UNLOADED}
 
 
-@area.put("/gateways/{name}/enable/{enable}", scope="gateways:write", status=204, errors=_ERRORS)
+@area.put("/gateways/{name}/enable/{enable}", status=204, errors=_ERRORS)
 async def enable_gateway(name: str, enable: bool) -> None:
     """Enable or disable a loaded gateway."""
     _refuse(name)
 
 
-@area.get("/gateways/{name}/clients", scope="gateways:read", errors=_ERRORS)
+@area.get("/gateways/{name}/clients", errors=_ERRORS)
 async def list_gateway_clients(name: str) -> dict[str, Any]:
     """Clients of a loaded gateway."""
     _refuse(name)
 
 
-@area.get("/gateways/{name}/listeners", scope="gateways:read", errors=_ERRORS)
+@area.get("/gateways/{name}/listeners", errors=_ERRORS)
 async def list_gateway_listeners(name: str) -> list[dict[str, Any]]:
     """Listeners of a loaded gateway."""
     _refuse(name)

@@ -15,7 +15,7 @@ from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.settings_trees import NO_SETTING, settings_tree
 from heliograph.management.asking.states import NodeMetrics, action_metrics
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Row, Str
@@ -23,10 +23,6 @@ from heliograph.rpc.methods import RpcError
 
 AnyRow = TypeVar("AnyRow", ConnectorRow, ActionRow)
 
-MISSING: Final = {404: ("NOT_FOUND",)}
-INVALID: Final = {400: ("BAD_REQUEST",)}
-NEW: Final = {400: ("BAD_REQUEST", "ALREADY_EXISTS")}
-TESTED: Final = {400: ("BAD_REQUEST", "TEST_FAILED")}
 PROBE_S: Final = 60.0
 """How long a test of a connection may take."""
 
@@ -58,6 +54,10 @@ class NamedSettings(Settings):
 
     type: Str = Field(examples=["http"])
     name: Str = Field(examples=["my_name"])
+
+    @property
+    def id(self) -> str:
+        return f"{self.type}:{self.name}"
 
 
 class IntegrationNodeStatus(TypedDict):
@@ -143,24 +143,33 @@ def add_integration_routes(
     Returns:
         What makes answers of rows.
     """
-    many, reads, writes = asks.area, {"scope": f"{asks.area}:read"}, {"scope": f"{asks.area}:write"}
-    by_id, found = f"/{many}/{{id}}", {**MISSING, **INVALID}
+    many, a_one = asks.area, _A[one]
+    by_id = f"/{many}/{{id}}"
+    connects = "Connect now." if one == "connector" else "Connect now, and restart in the pipeline what failed."
 
     async def shown_rows(nodes: AskedNodes, rows: Sequence[AnyRow]) -> list[dict[str, Any]]:
         return await shown(nodes, many, rows, more)
 
+    @area.get(f"/{many}", name=f"list_{many}", description=f"All {many}.", answers=list[IntegrationObject])
+    async def get_all(nodes: NodesDep) -> list[dict[str, Any]]:
+        return await shown_rows(nodes, await nodes.own.rows(asks.list()))
+
+    @area.get(by_id, name=f"get_{one}", description=f"One {one}.", answers=IntegrationObject, errors=MISSING)
     async def get_one(id: str, nodes: NodesDep) -> dict[str, Any]:
         (answer,) = await shown_rows(nodes, [await row_of(nodes.own, asks, id)])
         return answer
 
-    async def get_all(nodes: NodesDep) -> list[dict[str, Any]]:
-        return await shown_rows(nodes, await nodes.own.rows(asks.list()))
+    new = {"status": 201, "answers": IntegrationObject, "errors": {400: ("ALREADY_EXISTS",)}}
 
+    @area.post(f"/{many}", name=f"create_{one}", description=f"Create {a_one}.", **new)
     async def create(body: NamedSettings, nodes: NodesDep) -> dict[str, Any]:
         with answering():
-            await nodes.own.ask(asks.put(GroupSettings(f"{body.type}:{body.name}", body.text(), is_new=True)))
-        return await get_one(f"{body.type}:{body.name}", nodes)
+            await nodes.own.ask(asks.put(GroupSettings(body.id, body.text(), is_new=True)))
+        return await get_one(body.id, nodes)
 
+    replaces = f"Replace the settings of {a_one}."
+
+    @area.put(by_id, name=f"put_{one}", description=replaces, answers=IntegrationObject, errors=MISSING)
     async def put(id: str, body: Settings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
         row = await row_of(nodes.own, asks, id)
         await check_secrets_stay(caller, nodes.own, (many, row.type, row.name), body.plain())
@@ -168,6 +177,7 @@ def add_integration_routes(
             await nodes.own.ask(asks.put(GroupSettings(id, body.text())))
         return await get_one(id, nodes)
 
+    @area.delete(by_id, name=f"delete_{one}", description=deleted, errors=MISSING)
     async def delete(id: str, nodes: NodesDep, also_delete_dep_actions: bool = False) -> None:
         id_of(id)
         try:
@@ -179,57 +189,38 @@ def add_integration_routes(
             users: dict[str, Any] = {_USERS[kind]: list(names) for kind, names in error.details.items()}
             raise ApiError(400, "BAD_REQUEST", error.message, **users) from error
 
+    enables = f"Enable or disable {a_one}{' with its actions' if one == 'connector' else ''}."
+
+    @area.put(f"{by_id}/enable/{{enable}}", name=f"enable_{one}", description=enables, status=204, errors=MISSING)
     async def enable(id: str, enable: bool, nodes: NodesDep) -> None:
         id_of(id)
         with answering():
             await nodes.own.ask(asks.switch(GroupSwitch(id, enable)))
 
+    operates = {"status": 204, "errors": MISSING}
+
+    @area.post(f"{by_id}/{{operation}}", name=f"operate_{one}", description=connects, **operates)
     async def operate(id: str, operation: Literal["start", "restart"], nodes: NodesDep) -> None:
         with answering():
             row = await nodes.own.ask(asks.start(id_of(id)))
         if row.status == "disconnected":
             raise ApiError(400, "BAD_REQUEST", row.reason)
 
+    there, on_node = f"/nodes/{{node}}{by_id}/{{operation}}", f"On one node: {connects.lower()}"
+
+    @area.post(there, name=f"operate_{one}_on_node", description=on_node, **operates)
     async def operate_on_node(node: str, id: str, operation: Literal["start", "restart"], nodes: NodesDep) -> None:
         nodes.named(node)
         await operate(id, operation, nodes)
 
+    probes = f"Check that the server of {a_one} can be reached and accepts the login; nothing is written."
+
+    @area.post(f"/{many}_probe", name=f"probe_{one}", description=probes, status=204, errors={400: ("TEST_FAILED",)})
     async def probe(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> None:
         await check_secrets_stay(caller, nodes.own, (many, body.type, body.name), body.plain())
         with answering(action_test_failed=(400, "TEST_FAILED")):
-            await nodes.own.ask(asks.probe(GroupSettings(f"{body.type}:{body.name}", body.text())), timeout_s=PROBE_S)
+            await nodes.own.ask(asks.probe(GroupSettings(body.id, body.text())), timeout_s=PROBE_S)
 
-    connects = "Connect now." if one == "connector" else "Connect now, and restart in the pipeline what failed."
-    lists = {"answers": list[IntegrationObject], **reads}
-    area.get(f"/{many}", name=f"list_{many}", description=f"All {many}.", **lists)(get_all)
-    new = {"status": 201, "answers": IntegrationObject, "errors": NEW, **writes}
-    area.post(f"/{many}", name=f"create_{one}", description=f"Create {_A[one]}.", **new)(create)
-    shows = {"answers": IntegrationObject, "errors": found}
-    replaces = f"Replace the settings of {_A[one]}."
-    area.get(by_id, name=f"get_{one}", description=f"One {one}.", **shows, **reads)(get_one)
-    area.put(by_id, name=f"put_{one}", description=replaces, **shows, **writes)(put)
-    area.delete(by_id, name=f"delete_{one}", description=deleted, errors=found, **writes)(delete)
-    area.put(
-        f"{by_id}/enable/{{enable}}",
-        name=f"enable_{one}",
-        description=f"Enable or disable {_A[one]}{' with its actions' if one == 'connector' else ''}.",
-        status=204,
-        errors=found,
-        **writes,
-    )(enable)
-    for path, name, words, endpoint in (
-        (by_id, f"operate_{one}", connects, operate),
-        (f"/nodes/{{node}}{by_id}", f"operate_{one}_on_node", f"On one node: {connects.lower()}", operate_on_node),
-    ):
-        area.post(f"{path}/{{operation}}", name=name, description=words, status=204, errors=found, **writes)(endpoint)
-    area.post(
-        f"/{many}_probe",
-        name=f"probe_{one}",
-        description=f"Check that the server of {_A[one]} can be reached and accepts the login; nothing is written.",
-        status=204,
-        errors=TESTED,
-        **writes,
-    )(probe)
     return shown_rows
 
 

@@ -36,9 +36,9 @@ _KNOWN: Final = ("address", "certificate_expires_at")  # what only the node know
 _OF_ERLANG: Final = frozenset({"active_n", "buffer", "reuseaddr", "send_timeout_close"})
 _BOOLEANS: Final[dict[object, bool]] = {"true": True, "false": False}
 _MISSING: Final = {404: ("BAD_LISTENER_ID",)}
-_BAD: Final = {400: ("BAD_REQUEST", "BAD_LISTENER_ID"), **_MISSING}
+_BAD: Final = {400: ("BAD_LISTENER_ID",), **_MISSING}
 
-area = Area("Listeners", "Where clients connect.")
+area = Area("Listeners", "Where clients connect.", scope="listeners")
 
 
 class ListenerStatus(TypedDict):
@@ -103,7 +103,7 @@ class ListenerObject(TypedDict):
     bind: str | int
 
 
-@area.get("/listeners", scope="listeners:read", answers=list[ListenerSummary])
+@area.get("/listeners", answers=list[ListenerSummary])
 async def list_listeners(
     nodes: NodesDep, type: Annotated[str | None, Query(description="One kind")] = None
 ) -> Response:
@@ -112,7 +112,7 @@ async def list_listeners(
     return json_response([_summary(one, nodes.own.name) for one in found if type in (None, one["type"])])
 
 
-@area.get("/listeners_status", scope="listeners:read", answers=list[ListenerKind])
+@area.get("/listeners_status", answers=list[ListenerKind])
 async def list_listeners_status(nodes: NodesDep) -> Response:
     """The state of the listeners, by kind."""
     found = await _listeners(nodes.own)
@@ -139,13 +139,13 @@ async def list_listeners_status(nodes: NodesDep) -> Response:
     return json_response(kinds)
 
 
-@area.get("/heliograph/websockets", scope="listeners:read", answers=list[WebSocketPlace])
+@area.get("/heliograph/websockets", answers=list[WebSocketPlace])
 async def list_websockets(nodes: NodesDep) -> Response:
     """Where a page in a browser can speak MQTT: the listeners of WebSockets that accept connections now."""
     return json_response([asdict(one) for one in await websocket_places(nodes.own, ASK_S)])
 
 
-@area.post("/listeners", scope="listeners:write", answers=ListenerObject, errors=_BAD)
+@area.post("/listeners", answers=ListenerObject, errors=_BAD)
 async def create_listener(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Make a listener: `type`, `name`, `bind` and other settings."""
     kind, name = body.get("type"), body.get("name")
@@ -154,19 +154,19 @@ async def create_listener(nodes: NodesDep, body: Annotated[dict[str, Any], Body(
     return await _create(nodes.own, f"{kind}:{name}", body)
 
 
-@area.get("/listeners/{id}", scope="listeners:read", answers=ListenerObject, errors=_MISSING)
+@area.get("/listeners/{id}", answers=ListenerObject, errors=_MISSING)
 async def get_listener(id: str, nodes: NodesDep) -> Response:
     """One listener with all of its settings."""
     return json_response(_whole(await _listener(nodes.own, id)))
 
 
-@area.post("/listeners/{id}", scope="listeners:write", answers=ListenerObject, errors=_BAD, deprecated=True)
+@area.post("/listeners/{id}", answers=ListenerObject, errors=_BAD, deprecated=True)
 async def create_listener_of_id(id: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Make a listener. Deprecated: use `POST /listeners`."""
     return await _create(nodes.own, id, body)
 
 
-@area.put("/listeners/{id}", scope="listeners:write", answers=ListenerObject, errors=_BAD)
+@area.put("/listeners/{id}", answers=ListenerObject, errors=_BAD)
 async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Change settings of a listener; settings that are left out stay."""
     kind, _, name = id.partition(":")
@@ -177,14 +177,14 @@ async def update_listener(id: str, nodes: NodesDep, body: Annotated[dict[str, An
     return json_response(_whole(await _listener(nodes.own, id)))
 
 
-@area.delete("/listeners/{id}", scope="listeners:write", errors=_BAD)
+@area.delete("/listeners/{id}", errors=_BAD)
 async def delete_listener(id: str, nodes: NodesDep) -> None:
     """Delete a listener, and end its connections."""
     await _listener(nodes.own, id)
     await _refusable(nodes.own.ask(LISTENERS.delete(GroupRemoval(id))))
 
 
-@area.post("/listeners/{id}/start", scope="listeners:write", response_class=Response, errors=_BAD)
+@area.post("/listeners/{id}/start", response_class=Response, errors=_BAD)
 async def start_listener(id: str, nodes: NodesDep) -> Response:
     """Start a listener, now and at later starts of the node."""
     if not (await _listener(nodes.own, id))["settings"]["enable"]:
@@ -194,7 +194,7 @@ async def start_listener(id: str, nodes: NodesDep) -> Response:
     return Response(status_code=200)
 
 
-@area.post("/listeners/{id}/stop", scope="listeners:write", response_class=Response, errors=_BAD)
+@area.post("/listeners/{id}/stop", response_class=Response, errors=_BAD)
 async def stop_listener(id: str, nodes: NodesDep) -> Response:
     """Stop a listener and end its connections; it stays stopped at later starts of the node."""
     if (await _listener(nodes.own, id))["settings"]["enable"]:
@@ -202,7 +202,7 @@ async def stop_listener(id: str, nodes: NodesDep) -> Response:
     return Response(status_code=200)
 
 
-@area.post("/listeners/{id}/restart", scope="listeners:write", response_class=Response, errors=_BAD)
+@area.post("/listeners/{id}/restart", response_class=Response, errors=_BAD)
 async def restart_listener(id: str, nodes: NodesDep) -> Response:
     """Restart a listener; its connections end."""
     await _listener(nodes.own, id)

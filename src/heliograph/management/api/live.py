@@ -25,7 +25,7 @@ _STREAMS_MAX: Final = 50
     scope=_SCOPE,
     response_class=StreamingResponse,
     events=LIVE_EVENTS,
-    errors={400: ("INVALID_PARAMETER", "BAD_REQUEST"), 503: ("SERVICE_UNAVAILABLE",)},
+    errors={400: ("INVALID_PARAMETER",)},
 )
 async def watch_live(
     request: Request,

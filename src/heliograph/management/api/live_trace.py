@@ -154,7 +154,7 @@ class LiveTraces:
     scope=_SCOPE,
     response_class=StreamingResponse,
     events=_EVENTS,
-    errors={400: ("INVALID_PARAMS", "BAD_REQUEST"), 503: ("SERVICE_UNAVAILABLE",)},
+    errors={400: ("INVALID_PARAMS",)},
 )
 async def watch_live_trace(
     request: Request,

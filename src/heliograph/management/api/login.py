@@ -67,12 +67,7 @@ class SetUpState(TypedDict):
 @area.post(
     "/login",
     scope=OPEN,
-    errors={
-        400: ("BAD_REQUEST",),
-        401: ("BAD_USERNAME_OR_PWD", "BAD_MFA_TOKEN"),
-        429: ("TOO_MANY_REQUESTS",),
-        503: ("SERVICE_UNAVAILABLE",),
-    },
+    errors={401: ("BAD_USERNAME_OR_PWD", "BAD_MFA_TOKEN"), 429: ("TOO_MANY_REQUESTS",)},
     response_model=LoginAnswer,
 )
 async def log_in(body: LoginBody, request: Request, people: PeopleDep) -> Response:
@@ -83,7 +78,7 @@ async def log_in(body: LoginBody, request: Request, people: PeopleDep) -> Respon
     return _logged_in(request, token, user.user)
 
 
-@area.post("/logout", scope=OWN, status=204, errors={400: ("BAD_REQUEST",), 401: ("WRONG_TOKEN_OR_USERNAME",)})
+@area.post("/logout", scope=OWN, status=204, errors={401: ("WRONG_TOKEN_OR_USERNAME",)})
 async def log_out(body: LogoutBody, request: Request, caller: CallerDep, people: PeopleDep) -> Response:
     """End the login whose token is sent."""
     token = token_of(request)
@@ -143,7 +138,7 @@ async def get_set_up(people: PeopleDep) -> SetUpState:
 @area.post(
     "/heliograph/set_up",
     scope=OPEN,
-    errors={400: ("BAD_REQUEST",), 401: ("BAD_TOKEN",), 429: ("TOO_MANY_REQUESTS",), 503: ("SERVICE_UNAVAILABLE",)},
+    errors={401: ("BAD_TOKEN",), 429: ("TOO_MANY_REQUESTS",)},
     response_model=LoginAnswer,
 )
 async def set_up(body: SetUpBody, request: Request, people: PeopleDep) -> Response:

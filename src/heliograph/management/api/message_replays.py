@@ -105,7 +105,7 @@ async def list_message_replays(request: Request) -> list[dict[str, Any]]:
     scope="publish",
     status=201,
     answers=MessageReplayShown,
-    errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
+    errors={400: ("INVALID_PARAMETER",)},
 )
 async def begin_message_replay(
     body: MessageReplayBody, request: Request, nodes: NodesDep, now_s: NowDep

@@ -43,13 +43,7 @@ _EVENTS: Final = {
 }
 
 
-@area.get(
-    "/heliograph/tail",
-    scope=_SCOPE,
-    response_class=StreamingResponse,
-    events=_EVENTS,
-    errors={400: ("BAD_REQUEST",), 503: ("SERVICE_UNAVAILABLE",)},
-)
+@area.get("/heliograph/tail", scope=_SCOPE, response_class=StreamingResponse, events=_EVENTS)
 async def tail_messages(
     request: Request,
     nodes: NodesDep,

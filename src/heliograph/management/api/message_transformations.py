@@ -9,7 +9,6 @@ from typing_extensions import TypedDict
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS
 from heliograph.control.proto_v1.policies import TRANSFORMATIONS_DRY_RUN, PolicyTrial
 from heliograph.management.api.policies import (
-    REFUSED,
     MessageBody,
     PolicyBody,
     PolicyObject,
@@ -20,7 +19,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Str
 
-area = Area("Message transformation", "Messages are changed before they are stored and delivered.")
+area = Area("Message transformation", "Messages are changed before they are stored and delivered.", scope="policies")
 
 _NONE: dict[str, Any] = {"type": "none"}
 _DEFAULTS: dict[str, Any] = {"failure_action": "ignore", "payload_decoder": _NONE, "payload_encoder": _NONE}
@@ -122,7 +121,7 @@ add_policy_routes(
 )
 
 
-@area.post("/message_transformations/dryrun", scope="policies:write", errors=REFUSED)
+@area.post("/message_transformations/dryrun")
 async def dry_run_message_transformation(body: TransformationTrialBody, nodes: NodesDep) -> TransformedMessage:
     """Try a transformation on a message; nothing is published."""
     message = body.message

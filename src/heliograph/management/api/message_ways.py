@@ -15,17 +15,18 @@ from heliograph.control.proto_v1.message_ways import (
     WayWanted,
 )
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.paging import take_rows
 from heliograph.management.web.rows import ApiRow
 from heliograph.management.web.times import read_time_us
 
-area = Area("Message ways", "What became of messages: at hooks and rules, in storage, and at each receiver.")
+area = Area(
+    "Message ways", "What became of messages: at hooks and rules, in storage, and at each receiver.", scope="messages"
+)
 
 _NOT_NOW: Final = (503, "SERVICE_UNAVAILABLE")
-_LIST_ERRORS: Final = {400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)}
-_ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("NOT_FOUND",), 503: ("SERVICE_UNAVAILABLE",)}
+_LIST_ERRORS: Final = {400: ("INVALID_PARAMETER",)}
 
 
 _WAY: Final = ApiRow("WayObject", WayRow)
@@ -34,7 +35,7 @@ _RECORDING: Final = ApiRow("RecordingState", WaysState)
 _WAYS: Final = _WAY.listed("WayList", {"count": int, "recording": _RECORDING, "cursor": NotRequired[str]})
 
 
-@area.get("/heliograph/message_ways", scope="messages:read", answers=_WAYS, errors=_LIST_ERRORS)
+@area.get("/heliograph/message_ways", answers=_WAYS, errors=_LIST_ERRORS)
 async def list_message_ways(
     nodes: NodesDep,
     topic: Annotated[str, Query(description="A topic filter")] = "",
@@ -58,7 +59,7 @@ async def list_message_ways(
     return {"data": [_WAY(row) for row in rows], "meta": meta}
 
 
-@area.get("/heliograph/message_ways/{id}", scope="messages:read", answers=_WHOLE_WAY.one, errors=_ERRORS)
+@area.get("/heliograph/message_ways/{id}", answers=_WHOLE_WAY.one, errors=MISSING)
 async def get_message_way(
     id: str,
     nodes: NodesDep,

@@ -7,11 +7,11 @@ from fastapi import Query
 
 from heliograph.management.asking.nodes import Node
 from heliograph.management.asking.numbers import numbers_of
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.observe.metrics import COUNTERS, SIZES, metrics_of, statistics_of
 
-area = Area("Metrics", "Counters, and numbers of connections, sessions and others.")
+area = Area("Metrics", "Counters, and numbers of connections, sessions and others.", scope="metrics")
 
 AggregateDep = Annotated[bool, Query(description="Whether the sums over all nodes are wanted, as one object")]
 Numbers: TypeAlias = dict[str, int]
@@ -22,7 +22,7 @@ NodeParameter = Annotated[str | None, Query(description="One node; otherwise all
 _NO_NODE = {500: ("NODE_DOWN",)}
 
 
-@area.get("/metrics", scope="metrics:read", errors=_NO_NODE)
+@area.get("/metrics", errors=_NO_NODE)
 async def get_metrics(
     nodes: NodesDep, aggregate: AggregateDep = False, node: NodeParameter = None
 ) -> Numbers | list[NumbersOfNode]:
@@ -30,7 +30,7 @@ async def get_metrics(
     return await _of_nodes(nodes.chosen(node), aggregate, COUNTERS, metrics_of)
 
 
-@area.get("/stats", scope="metrics:read", errors=_NO_NODE)
+@area.get("/stats", errors=_NO_NODE)
 async def get_stats(
     nodes: NodesDep, aggregate: AggregateDep = False, node: NodeParameter = None
 ) -> Numbers | list[NumbersOfNode]:
@@ -38,13 +38,13 @@ async def get_stats(
     return await _of_nodes(nodes.chosen(node), aggregate, SIZES, statistics_of)
 
 
-@area.get("/nodes/{node}/metrics", scope="metrics:read", errors={404: ("NOT_FOUND",)})
+@area.get("/nodes/{node}/metrics", errors=MISSING)
 async def get_node_metrics(node: str, nodes: NodesDep) -> Numbers:
     """Counters of one node."""
     return metrics_of(await numbers_of(nodes.named(node), COUNTERS))
 
 
-@area.get("/nodes/{node}/stats", scope="metrics:read", errors={404: ("NOT_FOUND",)})
+@area.get("/nodes/{node}/stats", errors=MISSING)
 async def get_node_stats(node: str, nodes: NodesDep) -> Numbers:
     """Numbers of connections, sessions, subscriptions and others on one node, with their peaks."""
     return statistics_of(await numbers_of(nodes.named(node), SIZES))

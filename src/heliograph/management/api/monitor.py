@@ -12,7 +12,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 
-area = Area("Monitor", "Rates and sizes of nodes, now and in the last seven days.")
+area = Area("Monitor", "Rates and sizes of nodes, now and in the last seven days.", scope="metrics")
 
 _CLUSTER_ONLY: Final = ("subscriptions_durable", "disconnected_durable_sessions", "cluster_sessions")
 _NO_HISTORY: Final = {400: ("BAD_RPC",)}
@@ -20,13 +20,13 @@ _NO_HISTORY: Final = {400: ("BAD_RPC",)}
 LatestParameter = Annotated[int | None, Query(ge=1, le=1_000_000_000, description="Only samples of so many seconds")]
 
 
-@area.get("/monitor", scope="metrics:read", errors=_NO_HISTORY)
+@area.get("/monitor", errors=_NO_HISTORY)
 async def get_monitor(request: Request, nodes: NodesDep, latest: LatestParameter = None) -> list[dict[str, int]]:
     """Samples of all nodes, added up; the oldest first."""
     return await _samples(request, nodes.all(), latest)
 
 
-@area.delete("/monitor", scope="metrics:write", errors=_NO_HISTORY)
+@area.delete("/monitor", errors=_NO_HISTORY)
 async def clear_monitor(request: Request) -> None:
     """Forget all samples."""
     try:
@@ -35,7 +35,7 @@ async def clear_monitor(request: Request) -> None:
         raise ApiError(400, "BAD_RPC", f"the history cannot be cleared: {error}") from error
 
 
-@area.get("/monitor/nodes/{node}", scope="metrics:read", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
+@area.get("/monitor/nodes/{node}", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
 async def get_node_monitor(
     node: str, request: Request, nodes: NodesDep, latest: LatestParameter = None
 ) -> list[dict[str, int]]:
@@ -43,7 +43,7 @@ async def get_node_monitor(
     return await _samples(request, [nodes.named(node)], latest)
 
 
-@area.get("/monitor_current", scope="metrics:read", errors=_NO_HISTORY)
+@area.get("/monitor_current", errors=_NO_HISTORY)
 async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, int]:
     """Rates and sizes of all nodes, now."""
     totals: dict[str, int] = {}
@@ -53,7 +53,7 @@ async def get_monitor_current(request: Request, nodes: NodesDep) -> dict[str, in
     return totals
 
 
-@area.get("/monitor_current/nodes/{node}", scope="metrics:read", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
+@area.get("/monitor_current/nodes/{node}", errors={**_NO_HISTORY, 404: ("NOT_FOUND",)})
 async def get_node_monitor_current(node: str, request: Request, nodes: NodesDep) -> dict[str, int]:
     """Rates and sizes of one node, now."""
     asked = nodes.named(node)

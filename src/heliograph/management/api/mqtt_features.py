@@ -13,7 +13,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str
 from heliograph.management.web.paging import json_response
 
-area = Area("MQTT", "Topic rewriting and automatic subscriptions.")
+area = Area("MQTT", "Topic rewriting and automatic subscriptions.", scope="config")
 
 _REWRITES_MAX: Final = 19
 _SUBSCRIPTIONS_MAX: Final = 20
@@ -42,18 +42,13 @@ class AutoSubscriptionShown(TypedDict):
     nl: NotRequired[int]
 
 
-@area.get("/mqtt/topic_rewrite", scope="config:read", answers=list[Rewrite])
+@area.get("/mqtt/topic_rewrite", answers=list[Rewrite])
 async def get_topic_rewrite(nodes: NodesDep) -> Response:
     """The rules that rewrite topics, in their order."""
     return json_response(await read_list(nodes.own, "rewrite"))
 
 
-@area.put(
-    "/mqtt/topic_rewrite",
-    scope="config:write",
-    answers=list[Rewrite],
-    errors={400: ("UPDATE_FAILED", "BAD_REQUEST"), 413: ("EXCEED_LIMIT",)},
-)
+@area.put("/mqtt/topic_rewrite", answers=list[Rewrite], errors={400: ("UPDATE_FAILED",)})
 async def put_topic_rewrite(body: list[Rewrite], nodes: NodesDep) -> Response:
     """Replace the rules that rewrite topics."""
     if len(body) > _REWRITES_MAX:
@@ -62,7 +57,7 @@ async def put_topic_rewrite(body: list[Rewrite], nodes: NodesDep) -> Response:
     return json_response(await read_list(nodes.own, "rewrite"))
 
 
-@area.get("/mqtt/auto_subscribe", scope="config:read", answers=list[AutoSubscriptionShown])
+@area.get("/mqtt/auto_subscribe", answers=list[AutoSubscriptionShown])
 async def get_auto_subscribe(nodes: NodesDep) -> Response:
     """The automatic subscriptions, which clients get when they connect."""
     return json_response(await read_list(nodes.own, "auto_subscribe.topics"))
@@ -70,9 +65,8 @@ async def get_auto_subscribe(nodes: NodesDep) -> Response:
 
 @area.put(
     "/mqtt/auto_subscribe",
-    scope="config:write",
     answers=list[AutoSubscriptionShown],
-    errors={400: ("UPDATE_FAILED", "BAD_REQUEST"), 409: ("EXCEED_LIMIT",)},
+    errors={400: ("UPDATE_FAILED",), 409: ("EXCEED_LIMIT",)},
 )
 async def put_auto_subscribe(body: list[AutoSubscription], nodes: NodesDep) -> Response:
     """Replace the automatic subscriptions."""

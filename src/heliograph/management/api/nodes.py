@@ -11,11 +11,11 @@ from typing_extensions import TypedDict
 from heliograph.control.proto_v1.node import NODE_STATUS
 from heliograph.management.asking.nodes import Node
 from heliograph.management.prometheus.machine import MachineMeter
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.rpc.conversation import UnreachableError
 
-area = Area("Nodes", "The nodes of the cluster.")
+area = Area("Nodes", "The nodes of the cluster.", scope="nodes")
 
 _PROCESSES: Final = Path("/proc")
 _LOG: Final = "the log goes where log.console and log.file say"
@@ -63,13 +63,13 @@ class _OpenFiles(TypedDict):
     process_used: int
 
 
-@area.get("/nodes", scope="nodes:read")
+@area.get("/nodes")
 async def list_nodes(nodes: NodesDep) -> list[NodeObject]:
     """All nodes."""
     return [await _node(node) for node in nodes.all()]
 
 
-@area.get("/nodes/{node}", scope="nodes:read", errors={404: ("NOT_FOUND",)})
+@area.get("/nodes/{node}", errors=MISSING)
 async def get_node(node: str, nodes: NodesDep) -> NodeObject:
     """One node."""
     return await _node(nodes.named(node))

@@ -18,19 +18,19 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Str
 from heliograph.management.web.paging import json_response
 
-area = Area("OpenTelemetry", "Traces, metrics and the log for an OpenTelemetry collector.")
+area = Area("OpenTelemetry", "Traces, metrics and the log for an OpenTelemetry collector.", scope="config")
 
 ROOT = "opentelemetry"
 Kind = Literal["clientid", "topic"]
 
 
-@area.get("/opentelemetry", scope="config:read", answers=SettingsTree)
+@area.get("/opentelemetry", answers=SettingsTree)
 async def get_opentelemetry(nodes: NodesDep) -> Response:
     """The settings."""
     return json_response(await settings_tree(nodes.own, ROOT))
 
 
-@area.put("/opentelemetry", scope="config:write", answers=SettingsTree, errors={400: ("BAD_REQUEST",)})
+@area.put("/opentelemetry", answers=SettingsTree)
 async def put_opentelemetry(nodes: NodesDep, body: Annotated[dict[str, Any], Body()]) -> Response:
     """Replace the settings."""
     with refused_as("BAD_REQUEST"):
@@ -38,20 +38,20 @@ async def put_opentelemetry(nodes: NodesDep, body: Annotated[dict[str, Any], Bod
     return json_response(await settings_tree(nodes.own, ROOT))
 
 
-@area.get("/opentelemetry/whitelist/{type}", scope="config:read", errors={400: ("BAD_REQUEST",)})
+@area.get("/opentelemetry/whitelist/{type}")
 async def get_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> list[str]:
     """The clients, or the topic filters, that are always traced."""
     return await nodes.own.rows(OPENTELEMETRY_WHITELIST(WhitelistArgs(type)))
 
 
-@area.post("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
+@area.post("/opentelemetry/whitelist/{type}")
 async def post_opentelemetry_whitelist(type: Kind, nodes: NodesDep, body: list[Str]) -> list[str]:
     """Replace the list."""
     await _set(nodes, type, body)
     return await nodes.own.rows(OPENTELEMETRY_WHITELIST(WhitelistArgs(type)))
 
 
-@area.delete("/opentelemetry/whitelist/{type}", scope="config:write", errors={400: ("BAD_REQUEST",)})
+@area.delete("/opentelemetry/whitelist/{type}")
 async def delete_opentelemetry_whitelist(type: Kind, nodes: NodesDep) -> None:
     """Clear the list."""
     await _set(nodes, type, [])

@@ -22,17 +22,16 @@ from heliograph.control.proto_v1.pipeline import (
     PipelineStatus,
 )
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Str
 from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.asks import Question
 
-area = Area("Pipeline", "What Spark does with stored messages.")
+area = Area("Pipeline", "What Spark does with stored messages.", scope="pipeline")
 
 _OFF: Final = (404, "NOT_FOUND")
 _REFUSED: Final = (400, "BAD_REQUEST")
-_ERRORS: Final = {400: ("BAD_REQUEST",), 404: ("NOT_FOUND",), 503: ("SERVICE_UNAVAILABLE",)}
 _LETTERS_S: Final = 60.0
 _SPARK_S: Final = 600.0
 
@@ -150,19 +149,19 @@ PipelineLine: TypeAlias = dict[str, Any]
 """What a program of the pipeline says."""
 
 
-@area.get("/heliograph/pipeline", scope="pipeline:read", answers=_PIPELINE.one)
+@area.get("/heliograph/pipeline", answers=_PIPELINE.one)
 async def get_pipeline(nodes: NodesDep) -> dict[str, Any]:
     """The driver and its queries: state, lag, figures."""
     return _PIPELINE(await nodes.own.ask(PIPELINE_STATUS()))
 
 
-@area.get("/heliograph/pipeline/dead_letters", scope="pipeline:read", answers=list[LetterCountObject], errors=_ERRORS)
+@area.get("/heliograph/pipeline/dead_letters", answers=list[LetterCountObject], errors=MISSING)
 async def count_dead_letters(nodes: NodesDep) -> list[PipelineLine]:
     """How many rows of each rule were refused, by cause."""
     return await _lines(nodes, PIPELINE_DEAD_LETTERS(DeadLettersWanted()), _LETTERS_S)
 
 
-@area.get("/heliograph/pipeline/dead_letters/{rule}", scope="pipeline:read", answers=list[DeadLetter], errors=_ERRORS)
+@area.get("/heliograph/pipeline/dead_letters/{rule}", answers=list[DeadLetter], errors=MISSING)
 async def list_dead_letters(
     rule: str,
     nodes: NodesDep,
@@ -173,13 +172,13 @@ async def list_dead_letters(
     return await _lines(nodes, PIPELINE_DEAD_LETTERS(DeadLettersWanted(rule, limit, replayed)), _LETTERS_S)
 
 
-@area.get("/heliograph/pipeline/late_rows", scope="pipeline:read", answers=list[LateCountObject], errors=_ERRORS)
+@area.get("/heliograph/pipeline/late_rows", answers=list[LateCountObject], errors=MISSING)
 async def count_late_rows(nodes: NodesDep) -> list[PipelineLine]:
     """How many late rows of each query and view are kept: rows beyond the watermark."""
     return await _lines(nodes, PIPELINE_LATE_ROWS(LateRowsWanted()), _LETTERS_S)
 
 
-@area.get("/heliograph/pipeline/late_rows/{query}", scope="pipeline:read", answers=list[LateRow], errors=_ERRORS)
+@area.get("/heliograph/pipeline/late_rows/{query}", answers=list[LateRow], errors=MISSING)
 async def list_late_rows(
     query: str,
     nodes: NodesDep,
@@ -190,17 +189,13 @@ async def list_late_rows(
     return await _lines(nodes, PIPELINE_LATE_ROWS(LateRowsWanted(query, limit, with_replayed=replayed)), _LETTERS_S)
 
 
-@area.post(
-    "/heliograph/pipeline/dead_letters/{rule}/replay", scope="pipeline:write", answers=ReplayedLetters, errors=_ERRORS
-)
+@area.post("/heliograph/pipeline/dead_letters/{rule}/replay", answers=ReplayedLetters, errors=MISSING)
 async def replay_dead_letters(rule: str, nodes: NodesDep) -> PipelineLine:
     """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
     return await _last_line(nodes, PIPELINE_REPLAY(PipelineRule(rule)))
 
 
-@area.post(
-    "/heliograph/pipeline/late_rows/{query}/replay", scope="pipeline:write", answers=ReplayedLateRows, errors=_ERRORS
-)
+@area.post("/heliograph/pipeline/late_rows/{query}/replay", answers=ReplayedLateRows, errors=MISSING)
 async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) -> PipelineLine:
     """Bring the late rows of a query, as they arrived, to a table or sink of their own; this starts Spark.
 
@@ -210,7 +205,7 @@ async def replay_late_rows(query: str, body: LateReplayBody, nodes: NodesDep) ->
     return await _last_line(nodes, PIPELINE_REPLAY_LATE_ROWS(wanted))
 
 
-@area.post("/heliograph/pipeline/plan", scope="pipeline:write", answers=list[QueryPlan], errors=_ERRORS)
+@area.post("/heliograph/pipeline/plan", answers=list[QueryPlan], errors=MISSING)
 async def plan_pipeline(
     nodes: NodesDep,
     rule: Annotated[str, Query(description="This rule only")] = "",

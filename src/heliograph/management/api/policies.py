@@ -18,15 +18,12 @@ from heliograph.control.proto_v1.groups import (
 from heliograph.control.proto_v1.messages import PublishProperties
 from heliograph.control.proto_v1.policies import TrialMessage
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.payloads import Encoding, payload_bytes
 
-MISSING: Final = {404: ("NOT_FOUND",)}
-INVALID: Final = {400: ("ALREADY_EXISTS", "BAD_REQUEST")}
-REFUSED: Final = {400: ("BAD_REQUEST",)}
 _ONLY_READ: Final = frozenset({"created_at", "last_modified_at"})
 
 T = TypeVar("T")
@@ -178,16 +175,17 @@ def add_policy_routes(
         shown: The settings that the API answers, defaults included.
     """
     kind, item = root.removesuffix("s"), f"/{root}/{one}/{{name}}"
-    reads, writes = {"scope": "policies:read"}, {"scope": "policies:write"}
-    changes = {**writes, "status": 204, "errors": {**REFUSED, **MISSING}}
+    changes = {"status": 204, "errors": MISSING}
 
     def row(found: GroupShown) -> Settings:
         return shown(json.loads(found.text))
 
+    @area.get(item, name=f"get_{kind}", description=f"One {one}.", answers=answers, errors=MISSING)
     async def get_one(name: str, nodes: NodesDep) -> Settings:
         with answering():
             return row(await nodes.own.ask(asks.show(NamedGroup(name))))
 
+    @area.get(f"/{root}", name=f"list_{root}", description=f"All {one}s in their order.", answers=list[answers])
     async def get_all(nodes: NodesDep) -> list[Settings]:
         return [row(found) for found in await nodes.own.rows(asks.list())]
 
@@ -201,6 +199,14 @@ def add_policy_routes(
             await nodes.own.ask(asks.update(body.settings()))
         return await get_one(body.name, nodes)
 
+    for endpoint in (create, put):  # the body that the document shows, and that a request is held against
+        endpoint.__annotations__["body"] = body_model
+    new = {"status": 201, "answers": answers, "errors": {400: ("ALREADY_EXISTS",)}}
+    area.post(f"/{root}", name=f"create_{kind}", description=f"Add a {one} at the end.", **new)(create)
+    named = f"Change the {one} that the body names."
+    area.put(f"/{root}", name=f"put_{kind}", description=named, answers=answers, errors=MISSING)(put)
+
+    @area.post(f"/{root}/reorder", name=f"reorder_{root}", description=f"Set the order of all {one}s.", status=204)
     async def reorder(body: OrderBody, nodes: NodesDep) -> None:
         there = [found.name for found in await nodes.own.rows(asks.list())]
         faults: dict[str, Any] = {
@@ -212,80 +218,28 @@ def add_policy_routes(
             raise ApiError(400, "BAD_REQUEST", "the order has to name each of them once", **faults)
         await nodes.own.ask(asks.order(GroupOrder(tuple(body.order))))
 
+    @area.delete(item, name=f"delete_{kind}", description=f"Delete a {one}.", errors=MISSING)
     async def delete(name: str, nodes: NodesDep) -> None:
         with answering():
             await nodes.own.ask(asks.delete(NamedGroup(name)))
 
+    counters = f"the counters of a {one}."
+
+    @area.get(f"{item}/metrics", name=f"get_{kind}_metrics", description=counters.capitalize(), errors=MISSING)
     async def get_metrics(name: str, nodes: NodesDep) -> PolicyMetrics:
         with answering():
             counts = (await nodes.own.ask(asks.show(NamedGroup(name)))).counts
         return {"metrics": counts, "node_metrics": [{"node": nodes.own.name, "metrics": counts}]}
 
+    @area.post(f"{item}/metrics/reset", name=f"reset_{kind}_metrics", description=f"Reset {counters}", **changes)
     async def reset_metrics(name: str, nodes: NodesDep) -> None:
         with answering():
             await nodes.own.ask(asks.reset(NamedGroup(name)))
 
+    @area.post(f"{item}/enable/{{enable}}", name=f"enable_{kind}", description=f"Enable or disable a {one}.", **changes)
     async def enable(name: str, enable: Literal["true", "false"], nodes: NodesDep) -> None:
         with answering():
             await nodes.own.ask(asks.switch(GroupSwitch(name, enable == "true")))
-
-    for endpoint in (create, put):  # the body that the document shows, and that a request is held against
-        endpoint.__annotations__["body"] = body_model
-    area.get(
-        f"/{root}",
-        name=f"list_{root}",
-        description=f"All {one}s in their order.",
-        answers=list[answers],
-        **reads,
-    )(get_all)
-    area.post(
-        f"/{root}",
-        name=f"create_{kind}",
-        description=f"Add a {one} at the end.",
-        answers=answers,
-        status=201,
-        errors=INVALID,
-        **writes,
-    )(create)
-    area.put(
-        f"/{root}",
-        name=f"put_{kind}",
-        description=f"Change the {one} that the body names.",
-        answers=answers,
-        errors={**REFUSED, **MISSING},
-        **writes,
-    )(put)
-    area.post(
-        f"/{root}/reorder",
-        name=f"reorder_{root}",
-        description=f"Set the order of all {one}s.",
-        status=204,
-        errors=REFUSED,
-        **writes,
-    )(reorder)
-    area.get(item, name=f"get_{kind}", description=f"One {one}.", answers=answers, errors=MISSING, **reads)(get_one)
-    area.delete(item, name=f"delete_{kind}", description=f"Delete a {one}.", **changes)(delete)
-    area.get(
-        f"{item}/metrics",
-        name=f"get_{kind}_metrics",
-        description=f"The counters of a {one}.",
-        errors=MISSING,
-        **reads,
-    )(get_metrics)
-    area.post(
-        f"{item}/metrics/reset",
-        name=f"reset_{kind}_metrics",
-        description=f"Reset the counters of a {one}.",
-        status=204,
-        errors=MISSING,
-        **writes,
-    )(reset_metrics)
-    area.post(
-        f"{item}/enable/{{enable}}",
-        name=f"enable_{kind}",
-        description=f"Enable or disable a {one}.",
-        **changes,
-    )(enable)
 
 
 def with_defaults(plain: Mapping[str, Any], defaults: Mapping[str, Any]) -> Settings:

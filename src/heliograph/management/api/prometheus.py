@@ -21,7 +21,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.paging import json_response
 from heliograph.rpc.methods import HIDDEN
 
-area = Area("Prometheus", "Metrics for Prometheus, and a push gateway.")
+area = Area("Prometheus", "Metrics for Prometheus, and a push gateway.", scope="config")
 
 _SCOPE = "metrics:read"
 _TOLD_S = 5.0
@@ -123,13 +123,13 @@ async def scrape_message_transformation(scrape: ScrapeDep) -> Response:
     return await scrape.answer("message_transformation")
 
 
-@area.get("/prometheus", scope="config:read")
+@area.get("/prometheus")
 async def get_prometheus(request: Request) -> PrometheusSettings:
     """The settings."""
     return _shown(request.app.state.settings.prometheus)
 
 
-@area.put("/prometheus", scope="config:write", errors=_UPDATE_ERRORS)
+@area.put("/prometheus", errors=_UPDATE_ERRORS)
 async def update_prometheus(body: dict[str, Any], request: Request, nodes: NodesDep) -> PrometheusSettings:
     """Replace the settings; what is left out gets its default. EMQX's older flat form works too."""
     present: PrometheusConfig = request.app.state.settings.prometheus

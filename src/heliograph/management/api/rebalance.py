@@ -10,7 +10,7 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc.conversation import UnreachableError
 
-area = Area("Rebalance", "Connections that move from one node to another.")
+area = Area("Rebalance", "Connections that move from one node to another.", scope="nodes")
 
 
 class Rebalances(TypedDict):
@@ -37,19 +37,19 @@ async def check_availability(nodes: NodesDep) -> dict[str, Any]:
     return {}
 
 
-@area.get("/load_rebalance/status", scope="nodes:read")
+@area.get("/load_rebalance/status")
 async def get_rebalance_status() -> RebalanceStatus:
     """The rebalancing of this node."""
     return {"status": "disabled"}
 
 
-@area.get("/load_rebalance/global_status", scope="nodes:read")
+@area.get("/load_rebalance/global_status")
 async def get_rebalance_global_status() -> Rebalances:
     """The rebalancing of all nodes."""
     return {"evacuations": [], "purges": [], "rebalances": []}
 
 
-@area.get("/node_eviction/status", scope="nodes:read")
+@area.get("/node_eviction/status")
 async def get_eviction_status() -> RebalanceStatus:
     """Whether this node evicts clients."""
     return {"status": "disabled"}

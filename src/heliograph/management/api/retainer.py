@@ -24,7 +24,7 @@ from heliograph.management.web.paging import PageDep, json_response, page_respon
 from heliograph.management.web.payloads import shown_payload
 from heliograph.management.web.rows import ApiRow
 
-area = Area("Retainer", "Retained messages.")
+area = Area("Retainer", "Retained messages.", scope="clients")
 
 _EVERYTHING: Final = ("#", "$SYS/#")
 _SHOWN_BYTES_MAX: Final = 1 << 20
@@ -57,7 +57,7 @@ async def put_retainer(nodes: NodesDep, body: Annotated[dict[str, Any], Body()])
     return json_response(_shown(await read_settings(nodes.own, "retainer")))
 
 
-@area.get("/mqtt/retainer/messages", scope="clients:read", errors={400: ("BAD_REQUEST",)}, answers=_MESSAGE.page)
+@area.get("/mqtt/retainer/messages", answers=_MESSAGE.page)
 async def list_retained_messages(
     nodes: NodesDep, page: PageDep, topic: Annotated[str, Query(description="Those that this filter matches")] = ""
 ) -> Response:
@@ -69,14 +69,14 @@ async def list_retained_messages(
     return page_response([_MESSAGE(row) for row in rows], page, count, has_next)
 
 
-@area.delete("/mqtt/retainer/messages", scope="clients:write")
+@area.delete("/mqtt/retainer/messages")
 async def delete_retained_messages(nodes: NodesDep) -> None:
     """Delete all retained messages."""
     for topic_filter in _EVERYTHING:
         await _delete(nodes, topic_filter)
 
 
-@area.get("/mqtt/retainer/message/{topic}", scope="clients:read", errors={404: ("NOT_FOUND",)}, answers=_MESSAGE.one)
+@area.get("/mqtt/retainer/message/{topic}", errors={404: ("NOT_FOUND",)}, answers=_MESSAGE.one)
 async def get_retained_message(topic: str, nodes: NodesDep) -> dict[str, Any]:
     """The retained message of a topic, with its payload up to 1 MiB."""
     with refused_as("BAD_REQUEST"), answering():
@@ -86,7 +86,7 @@ async def get_retained_message(topic: str, nodes: NodesDep) -> dict[str, Any]:
     )
 
 
-@area.delete("/mqtt/retainer/message/{topic}", scope="clients:write", errors={404: ("NOT_FOUND",)})
+@area.delete("/mqtt/retainer/message/{topic}", errors={404: ("NOT_FOUND",)})
 async def delete_retained_message(topic: str, nodes: NodesDep) -> None:
     """Delete the retained message of a topic, or those that a filter matches."""
     if not await _delete(nodes, topic):

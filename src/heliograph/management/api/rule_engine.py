@@ -11,7 +11,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Bool, Str
 
-area = Area("Rule engine", "Settings of all rules.")
+area = Area("Rule engine", "Settings of all rules.", scope="rules")
 
 _SETTINGS: Final = ("ignore_sys_message", "jq_function_default_timeout")
 _JQ: Final = "jq_port"  # it runs in a process of its own
@@ -35,13 +35,13 @@ class RuleEngineSettings(TypedDict):
     jq_implementation_module: str
 
 
-@area.get("/rule_engine", scope="rules:read")
+@area.get("/rule_engine")
 async def get_rule_engine(nodes: NodesDep) -> RuleEngineSettings:
     """The settings."""
     return await _settings(nodes)
 
 
-@area.put("/rule_engine", scope="rules:write", errors={400: ("BAD_REQUEST",)})
+@area.put("/rule_engine")
 async def put_rule_engine(body: RuleEngineBody, nodes: NodesDep) -> RuleEngineSettings:
     """Change settings."""
     given = body.model_dump(exclude_none=True, include=set(_SETTINGS))

@@ -16,7 +16,7 @@ from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Str
 from heliograph.management.web.rows import ApiRow
 
-area = Area("Rule language", "The functions of rules, and the topics and columns of a rule.")
+area = Area("Rule language", "The functions of rules, and the topics and columns of a rule.", scope="rules")
 
 _EXAMPLE: Final[dict[str, Any]] = {"sql": 'SELECT payload.temp AS temp FROM "rooms/+/climate"'}
 
@@ -33,13 +33,13 @@ _FUNCTION: Final = ApiRow("RuleFunctionShown", RuleFunction)
 _EXPLAINED: Final = ApiRow("RuleExplanation", RuleExplained)
 
 
-@area.get("/heliograph/rule_functions", scope="rules:read", answers=_FUNCTION.rows)
+@area.get("/heliograph/rule_functions", answers=_FUNCTION.rows)
 async def list_rule_functions(nodes: NodesDep) -> list[dict[str, Any]]:
     """The functions that rules can call, family by family."""
     return [_FUNCTION(row) for row in await nodes.own.rows(RULES_FUNCTIONS())]
 
 
-@area.post("/heliograph/rule_explain", scope="rules:write", errors={400: ("BAD_REQUEST",)}, answers=_EXPLAINED.one)
+@area.post("/heliograph/rule_explain", answers=_EXPLAINED.one)
 async def explain_rule(body: RuleTextBody, nodes: NodesDep) -> dict[str, Any]:
     """The topics and columns of a rule, and the engine that evaluates it; `problem` has the place of a syntax error."""
     return _EXPLAINED(await nodes.own.ask(RULES_EXPLAIN(RuleText(body.sql))))

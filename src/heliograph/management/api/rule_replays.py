@@ -194,7 +194,7 @@ _jobs: Final = jobs_of("rule_replay", at_once_max=2, kept_max=8)
     scope="rules:write",
     status=201,
     answers=RuleReplayShown,
-    errors={400: ("BAD_REQUEST", "INVALID_PARAMETER"), 503: ("SERVICE_UNAVAILABLE",)},
+    errors={400: ("INVALID_PARAMETER",)},
 )
 async def begin_rule_replay(body: ReplayBody, request: Request, nodes: NodesDep, now_s: NowDep) -> dict[str, Any]:
     """Begin a replay; it runs in a process of its own, and reads from the storage reader, never from the broker."""

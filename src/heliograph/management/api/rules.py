@@ -24,7 +24,7 @@ from heliograph.control.proto_v1.rules import (
 )
 from heliograph.management.asking.states import NodeMetrics
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Bool, Str
@@ -32,11 +32,9 @@ from heliograph.management.web.paging import PageDep, json_response, page_of, pa
 from heliograph.management.web.rows import ApiRow
 from heliograph.mqtt.topic import topic_filter_fault, topic_matches
 
-area = Area("Rules", "Rules in SQL over messages and events.")
+area = Area("Rules", "Rules in SQL over messages and events.", scope="rules")
 
-_MISSING: Final = {404: ("NOT_FOUND",)}
-_INVALID: Final = {400: ("BAD_REQUEST",)}
-_NEEDS_JSON: Final = {**_INVALID, 415: ("UNSUPPORTED_MEDIA_TYPE",)}
+_NEEDS_JSON: Final = {415: ("UNSUPPORTED_MEDIA_TYPE",)}
 _COUNTS: Final = (
     "matched",
     "passed",
@@ -132,7 +130,7 @@ RuleOutput: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 """The columns of one row, or of the rows that FOREACH makes."""
 
 
-@area.get("/rules", scope="rules:read", answers=_RULE.page, errors=_INVALID)
+@area.get("/rules", answers=_RULE.page)
 async def list_rules(
     nodes: NodesDep,
     page: PageDep,
@@ -169,7 +167,7 @@ async def list_rules(
     return page_of([_RULE(row) for row in found], page)
 
 
-@area.post("/rules", scope="rules:write", status=201, answers=_RULE.one, errors=_NEEDS_JSON)
+@area.post("/rules", status=201, answers=_RULE.one, errors=_NEEDS_JSON)
 async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
     """Make a rule."""
     rule_id = body.id or f"rule_{uuid.uuid4().hex[:8]}"
@@ -178,13 +176,13 @@ async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
     return await _shown(nodes, rule_id)
 
 
-@area.get("/rules/{id}", scope="rules:read", answers=_RULE.one, errors=_MISSING)
+@area.get("/rules/{id}", answers=_RULE.one, errors=MISSING)
 async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
     """One rule."""
     return await _shown(nodes, id)
 
 
-@area.put("/rules/{id}", scope="rules:write", answers=_RULE.one, errors=_NEEDS_JSON)
+@area.put("/rules/{id}", answers=_RULE.one, errors=_NEEDS_JSON)
 async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
     """Replace a rule, or create it if its id is new."""
     with answering():
@@ -192,7 +190,7 @@ async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
     return await _shown(nodes, id)
 
 
-@area.delete("/rules/{id}", scope="rules:write", errors={**_MISSING, **_INVALID})
+@area.delete("/rules/{id}", errors=MISSING)
 async def delete_rule(id: str, nodes: NodesDep) -> None:
     """Delete a rule."""
     with answering():
@@ -200,10 +198,7 @@ async def delete_rule(id: str, nodes: NodesDep) -> None:
 
 
 @area.post(
-    "/rules/{id}/test",
-    scope="rules:write",
-    answers=RuleOutput,
-    errors={404: ("RULE_NOT_FOUND",), 412: ("NOT_MATCH",), **_NEEDS_JSON},
+    "/rules/{id}/test", answers=RuleOutput, errors={404: ("RULE_NOT_FOUND",), 412: ("NOT_MATCH",), **_NEEDS_JSON}
 )
 async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Response:
     """Try a rule of the node on columns, with its actions on request."""
@@ -212,7 +207,7 @@ async def test_rule(id: str, body: RuleTestBody, nodes: NodesDep) -> Response:
         return _output(await nodes.own.ask(ask(RuleTrial(json.dumps(body.context), id=id))))
 
 
-@area.get("/rules/{id}/metrics", scope="rules:read", errors=_MISSING)
+@area.get("/rules/{id}/metrics", errors=MISSING)
 async def get_rule_metrics(id: str, nodes: NodesDep) -> RuleMetrics:
     """The counters of a rule."""
     with answering():
@@ -221,21 +216,21 @@ async def get_rule_metrics(id: str, nodes: NodesDep) -> RuleMetrics:
     return {"id": id, "metrics": metrics, "node_metrics": [{"node": nodes.own.name, "metrics": metrics}]}
 
 
-@area.put("/rules/{id}/metrics/reset", scope="rules:write", status=204, errors=_MISSING)
+@area.put("/rules/{id}/metrics/reset", status=204, errors=MISSING)
 async def reset_rule_metrics(id: str, nodes: NodesDep) -> None:
     """Reset the counters of a rule."""
     with answering():
         await nodes.own.ask(RULES_RESET(RuleId(id)))
 
 
-@area.post("/rule_test", scope="rules:write", answers=RuleOutput, errors={412: ("NOT_MATCH",), **_NEEDS_JSON})
+@area.post("/rule_test", answers=RuleOutput, errors={412: ("NOT_MATCH",), **_NEEDS_JSON})
 async def test_sql(body: SqlTestBody, nodes: NodesDep) -> Response:
     """Try a text as a rule on columns; columns that are left out have sample values."""
     with answering():
         return _output(await nodes.own.ask(RULES_TRY(RuleTrial(json.dumps(body.context), sql=body.sql))))
 
 
-@area.get("/rule_events", scope="rules:read", answers=_EVENT.rows)
+@area.get("/rule_events", answers=_EVENT.rows)
 async def list_rule_events(nodes: NodesDep) -> list[dict[str, Any]]:
     """The events that rules can read."""
     return [_EVENT(row) for row in await nodes.own.rows(RULES_EVENTS())]

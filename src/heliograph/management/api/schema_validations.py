@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 from heliograph.control.proto_v1.groups import VALIDATIONS
 from heliograph.control.proto_v1.policies import VALIDATIONS_DRY_RUN, PolicyTrial
 from heliograph.management.api.policies import (
-    REFUSED,
     MessageBody,
     PolicyBody,
     PolicyObject,
@@ -19,7 +18,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Row, Str
 
-area = Area("Schema validation", "Messages are checked before they are stored and delivered.")
+area = Area("Schema validation", "Messages are checked before they are stored and delivered.", scope="policies")
 
 _DEFAULTS: dict[str, Any] = {"strategy": "all_pass", "failure_action": "drop"}
 _EXAMPLE: dict[str, Any] = {
@@ -114,9 +113,7 @@ add_policy_routes(
 )
 
 
-@area.post(
-    "/heliograph/schema_validations/dryrun", scope="policies:write", response_model=ValidationVerdict, errors=REFUSED
-)
+@area.post("/heliograph/schema_validations/dryrun", response_model=ValidationVerdict)
 async def dry_run_schema_validation(body: ValidationTrialBody, nodes: NodesDep) -> dict[str, Any]:
     """Try a validation on a message; nothing is published, counted or logged."""
     trial = PolicyTrial(body.validation.text(), body.message.tried())

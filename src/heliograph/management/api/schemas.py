@@ -18,17 +18,16 @@ from heliograph.control.proto_v1.rule_language import SCHEMAS_CHECK, PayloadChec
 from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.models import Body, Row, Str
 from heliograph.management.web.payloads import Encoding, payload_bytes
 from heliograph.management.web.rows import ApiRow
 
-area = Area("Schema registry", "Schemas by which payloads are read, written and checked.")
+area = Area("Schema registry", "Schemas by which payloads are read, written and checked.", scope="schemas")
 
-_INVALID: Final = {400: ("ALREADY_EXISTS", "BAD_REQUEST")}
-_MISSING: Final = {404: ("NOT_FOUND",)}
-_REFUSED: Final = {400: ("BAD_REQUEST",), **_MISSING}
+_INVALID: Final = {400: ("ALREADY_EXISTS",)}
+_REFUSED: Final = MISSING
 _SCHEMAS: Final = ("schema_registry", "schemas")
 _REGISTRIES: Final = ("schema_registry", "external")
 _EXAMPLE: Final[dict[str, Any]] = {"name": "text", "type": "avro", "source": '{"type": "string"}', "description": ""}
@@ -123,13 +122,13 @@ class RegistryShown(TypedDict):
     name: NotRequired[str]
 
 
-@area.get("/schema_registry", scope="schemas:read", answers=list[SchemaObject])
+@area.get("/schema_registry", answers=list[SchemaObject])
 async def list_schemas(nodes: NodesDep) -> list[dict[str, Any]]:
     """All schemas."""
     return [_schema(row) for row in await nodes.own.rows(SCHEMAS.list())]
 
 
-@area.post("/schema_registry", scope="schemas:write", status=201, response_model=SchemaObject, errors=_INVALID)
+@area.post("/schema_registry", status=201, response_model=SchemaObject, errors=_INVALID)
 async def create_schema(body: NewSchema, nodes: NodesDep) -> dict[str, Any]:
     """Make a schema."""
     with answering():
@@ -137,18 +136,13 @@ async def create_schema(body: NewSchema, nodes: NodesDep) -> dict[str, Any]:
     return await _shown(nodes, body.name)
 
 
-@area.get("/schema_registry/{name}", scope="schemas:read", response_model=SchemaObject, errors=_MISSING)
+@area.get("/schema_registry/{name}", response_model=SchemaObject, errors=MISSING)
 async def get_schema(name: str, nodes: NodesDep) -> dict[str, Any]:
     """One schema."""
     return await _shown(nodes, name)
 
 
-@area.put(
-    "/schema_registry/{name}",
-    scope="schemas:write",
-    response_model=SchemaObject,
-    errors=_REFUSED,
-)
+@area.put("/schema_registry/{name}", response_model=SchemaObject, errors=_REFUSED)
 async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Change a schema."""
     await _shown(nodes, name)
@@ -157,14 +151,14 @@ async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: Calle
     return await _shown(nodes, name)
 
 
-@area.delete("/schema_registry/{name}", scope="schemas:write", errors=_REFUSED)
+@area.delete("/schema_registry/{name}", errors=_REFUSED)
 async def delete_schema(name: str, nodes: NodesDep) -> None:
     """Delete a schema; refused while a validation or transformation uses it."""
     with answering():
         await nodes.own.ask(SCHEMAS.delete(GroupRemoval(name)))
 
 
-@area.post("/heliograph/schemas/{name}/check", scope="schemas:write", errors=_REFUSED, answers=_CHECKED.one)
+@area.post("/heliograph/schemas/{name}/check", errors=_REFUSED, answers=_CHECKED.one)
 async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[str, Any]:
     """Decode a payload with a schema, or say why it does not fit."""
     await _shown(nodes, name)
@@ -173,13 +167,13 @@ async def check_payload(name: str, body: PayloadBody, nodes: NodesDep) -> dict[s
     return _CHECKED(checked, fits=not checked.fault)
 
 
-@area.get("/schema_registry_external", scope="schemas:read", answers=dict[str, RegistryShown])
+@area.get("/schema_registry_external", answers=dict[str, RegistryShown])
 async def list_external_registries(nodes: NodesDep) -> dict[str, Any]:
     """All external registries, by name."""
     return {row.name: _registry(row) for row in await nodes.own.rows(SCHEMA_REGISTRIES.list())}
 
 
-@area.post("/schema_registry_external", scope="schemas:write", status=201, answers=RegistryShown, errors=_INVALID)
+@area.post("/schema_registry_external", status=201, answers=RegistryShown, errors=_INVALID)
 async def create_external_registry(body: NewRegistry, nodes: NodesDep) -> dict[str, Any]:
     """Add an external registry."""
     settings = GroupSettings(body.name, body.settings(), is_new=True)
@@ -188,18 +182,13 @@ async def create_external_registry(body: NewRegistry, nodes: NodesDep) -> dict[s
     return {"name": body.name, **await _external(nodes, body.name)}
 
 
-@area.get("/schema_registry_external/registry/{name}", scope="schemas:read", answers=RegistryShown, errors=_MISSING)
+@area.get("/schema_registry_external/registry/{name}", answers=RegistryShown, errors=MISSING)
 async def get_external_registry(name: str, nodes: NodesDep) -> dict[str, Any]:
     """One external registry."""
     return await _external(nodes, name)
 
 
-@area.put(
-    "/schema_registry_external/registry/{name}",
-    scope="schemas:write",
-    answers=RegistryShown,
-    errors=_REFUSED,
-)
+@area.put("/schema_registry_external/registry/{name}", answers=RegistryShown, errors=_REFUSED)
 async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Change an external registry."""
     await _external(nodes, name)
@@ -208,7 +197,7 @@ async def put_external_registry(name: str, body: RegistryBody, nodes: NodesDep, 
     return await _external(nodes, name)
 
 
-@area.delete("/schema_registry_external/registry/{name}", scope="schemas:write", errors=_REFUSED)
+@area.delete("/schema_registry_external/registry/{name}", errors=_REFUSED)
 async def delete_external_registry(name: str, nodes: NodesDep) -> None:
     """Delete an external registry."""
     with answering():

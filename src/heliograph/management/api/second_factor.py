@@ -59,12 +59,7 @@ class RecoveryAnswer(Row):
     recovery_codes: list[str]
 
 
-@area.post(
-    "/heliograph/second_factor",
-    scope=OWN,
-    errors={400: ("BAD_REQUEST",), 429: ("TOO_MANY_REQUESTS",), 503: ("SERVICE_UNAVAILABLE",)},
-    response_model=EnrolmentAnswer,
-)
+@area.post("/heliograph/second_factor", scope=OWN, errors={429: ("TOO_MANY_REQUESTS",)}, response_model=EnrolmentAnswer)
 async def begin_second_factor(body: PasswordBody, request: Request, people: PeopleDep, caller: CallerDep) -> Response:
     """Get the secret of a second factor, also as a QR code. The factor is on when its first code is confirmed."""
     _check_user(caller)
@@ -79,10 +74,7 @@ async def begin_second_factor(body: PasswordBody, request: Request, people: Peop
 
 
 @area.post(
-    "/heliograph/second_factor/confirm",
-    scope=OWN,
-    errors={400: ("BAD_REQUEST",), 429: ("TOO_MANY_REQUESTS",)},
-    response_model=RecoveryAnswer,
+    "/heliograph/second_factor/confirm", scope=OWN, errors={429: ("TOO_MANY_REQUESTS",)}, response_model=RecoveryAnswer
 )
 async def confirm_second_factor(body: CodeBody, nodes: NodesDep, people: PeopleDep, caller: CallerDep) -> Response:
     """Turn the second factor on; all logins end. The answer has the recovery codes, only this time."""
@@ -93,12 +85,7 @@ async def confirm_second_factor(body: CodeBody, nodes: NodesDep, people: PeopleD
     return response
 
 
-@area.post(
-    "/heliograph/second_factor/remove",
-    scope=OWN,
-    status=204,
-    errors={400: ("BAD_REQUEST",), 429: ("TOO_MANY_REQUESTS",), 503: ("SERVICE_UNAVAILABLE",)},
-)
+@area.post("/heliograph/second_factor/remove", scope=OWN, status=204, errors={429: ("TOO_MANY_REQUESTS",)})
 async def remove_second_factor(
     body: PasswordAndCodeBody, request: Request, nodes: NodesDep, people: PeopleDep, caller: CallerDep
 ) -> None:

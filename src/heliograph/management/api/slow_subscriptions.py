@@ -19,7 +19,7 @@ from heliograph.management.web.models import Body, Bool, Str, Whole
 from heliograph.management.web.rows import ApiRow
 from heliograph.settings.units import parse_duration
 
-area = Area("Slow subscriptions", "The receivers and topics whose messages take longest.")
+area = Area("Slow subscriptions", "The receivers and topics whose messages take longest.", scope="metrics")
 
 _ROOT = "slow_subs"
 _UPDATE_ERRORS = {400: ("BAD_REQUEST",)}
@@ -38,7 +38,7 @@ class SlowSubscriptionSettings(Body):
     stats_type: Literal["whole", "internal", "response"] = "whole"
 
 
-@area.get("/slow_subscriptions", scope="metrics:read", answers=_SLOW.listed("SlowSubscriptionList", {}))
+@area.get("/slow_subscriptions", answers=_SLOW.listed("SlowSubscriptionList", {}))
 async def list_slow_subscriptions(nodes: NodesDep) -> dict[str, Any]:
     """The slow subscriptions of all nodes."""
     found = [_SLOW(row, node=node.name) for node in nodes.all() for row in await node.rows(SLOW_SUBSCRIPTIONS_LIST())]
@@ -46,7 +46,7 @@ async def list_slow_subscriptions(nodes: NodesDep) -> dict[str, Any]:
     return {"data": found}
 
 
-@area.delete("/slow_subscriptions", scope="metrics:write")
+@area.delete("/slow_subscriptions")
 async def clear_slow_subscriptions(nodes: NodesDep) -> None:
     """Clear the list of slow subscriptions."""
     for node in nodes.all():

@@ -10,7 +10,7 @@ from heliograph.management.api.people import PeopleDep
 from heliograph.management.people.callers import address_of
 from heliograph.management.people.same_origin import is_over_tls, set_cookie
 from heliograph.management.people.sso import CALLBACK, LIFE_S, SingleSignOn
-from heliograph.management.web.area import BASE, OPEN, Area
+from heliograph.management.web.area import BASE, MISSING, OPEN, Area
 from heliograph.management.web.asked_nodes import asked_for
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
@@ -19,7 +19,6 @@ from heliograph.management.web.models import Body, Str
 area = Area("Single sign-on", "Logins at a provider of OpenID Connect, where `dashboard.sso.oidc` is enabled.")
 
 _COOKIE: Final = "heliograph_sso"
-_ERRORS: Final = {404: ("NOT_FOUND",), 503: ("SERVICE_UNAVAILABLE",)}
 _REDIRECT: Final = {
     302: {"description": "Where the browser goes.", "headers": {"location": {"schema": {"type": "string"}}}}
 }
@@ -37,13 +36,13 @@ async def list_running_sso(people: PeopleDep) -> list[str]:
     return ["oidc"] if people.sso is not None else []
 
 
-@area.get("/sso/login/oidc", scope=OPEN, status=302, errors=_ERRORS, responses=_REDIRECT, response_class=Response)
+@area.get("/sso/login/oidc", scope=OPEN, status=302, errors=MISSING, responses=_REDIRECT, response_class=Response)
 async def begin_sso(request: Request, people: PeopleDep) -> Response:
     """Send a browser to the provider."""
     return await _begun(request, people)
 
 
-@area.post("/sso/login/oidc", scope=OPEN, status=302, errors=_ERRORS, responses=_REDIRECT, response_class=Response)
+@area.post("/sso/login/oidc", scope=OPEN, status=302, errors=MISSING, responses=_REDIRECT, response_class=Response)
 async def post_sso(request: Request, people: PeopleDep, body: SsoLoginBody | None = None) -> Response:
     """Send a browser to the provider, as EMQX has it."""
     return await _begun(request, people)
@@ -53,7 +52,7 @@ async def post_sso(request: Request, people: PeopleDep, body: SsoLoginBody | Non
     CALLBACK,
     scope=OPEN,
     status=302,
-    errors={400: ("BAD_REQUEST",), 401: ("BAD_TOKEN",), 403: ("UNAUTHORIZED_ROLE",), **_ERRORS},
+    errors={401: ("BAD_TOKEN",), 403: ("UNAUTHORIZED_ROLE",), **MISSING},
     responses=_REDIRECT,
     response_class=Response,
 )

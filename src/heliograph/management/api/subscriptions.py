@@ -28,7 +28,7 @@ from heliograph.management.web.paging import PageDep, page_response, take_whole_
 from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 
-area = Area("Subscriptions", "What clients are subscribed to.")
+area = Area("Subscriptions", "What clients are subscribed to.", scope="clients")
 
 _SHARE: Final = "$share/"
 _INVALID: Final = (400, "INVALID_PARAMETER")
@@ -57,12 +57,7 @@ _SUBSCRIPTION: Final = ApiRow("ListedSubscription", SubscriptionRow, node=str)
 _MADE: Final = ApiRow("MadeSubscription", SubscriptionRow, without=("durable",), node=str)
 
 
-@area.get(
-    "/subscriptions",
-    scope="clients:read",
-    errors={400: ("INVALID_PARAMETER", "BAD_REQUEST"), 500: ("NODE_DOWN",)},
-    answers=_SUBSCRIPTION.page,
-)
+@area.get("/subscriptions", errors={400: ("INVALID_PARAMETER",)}, answers=_SUBSCRIPTION.page)
 async def list_subscriptions(
     nodes: NodesDep,
     page: PageDep,
@@ -94,12 +89,7 @@ async def list_subscriptions(
     return page_response([_SUBSCRIPTION(row, node=asked.name) for row in rows], page, count, has_next)
 
 
-@area.get(
-    "/heliograph/subscriptions",
-    scope="clients:read",
-    errors={400: ("INVALID_PARAMETER", "BAD_REQUEST")},
-    answers=_SUBSCRIPTION.page,
-)
+@area.get("/heliograph/subscriptions", errors={400: ("INVALID_PARAMETER",)}, answers=_SUBSCRIPTION.page)
 async def list_receiving_subscriptions(
     nodes: NodesDep,
     page: PageDep,
@@ -122,7 +112,7 @@ async def list_receiving_subscriptions(
     return page_response([_SUBSCRIPTION(row, node=nodes.own.name) for row in rows], page, None, has_next)
 
 
-@area.get("/clients/{clientid}/subscriptions", scope="clients:read", errors=NOT_FOUND, answers=_SUBSCRIPTION.rows)
+@area.get("/clients/{clientid}/subscriptions", errors=NOT_FOUND, answers=_SUBSCRIPTION.rows)
 async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[dict[str, Any]]:
     """All subscriptions of a client."""
     async with about_client(clientid):
@@ -130,25 +120,25 @@ async def list_subscriptions_of_client(clientid: str, nodes: NodesDep) -> list[d
     return [_SUBSCRIPTION(row, node=nodes.own.name) for row in rows]
 
 
-@area.post("/clients/{clientid}/subscribe", scope="clients:write", errors=_BAD, answers=_MADE.one)
+@area.post("/clients/{clientid}/subscribe", errors=_BAD, answers=_MADE.one)
 async def subscribe(clientid: str, body: WantedSubscription, nodes: NodesDep) -> dict[str, Any]:
     """Subscribe a connected client to a filter, as its SUBSCRIBE would, but without authorization."""
     return await _subscribed(nodes.own, clientid, body)
 
 
-@area.post("/clients/{clientid}/subscribe/bulk", scope="clients:write", errors=_BAD, answers=_MADE.rows)
+@area.post("/clients/{clientid}/subscribe/bulk", errors=_BAD, answers=_MADE.rows)
 async def subscribe_bulk(clientid: str, body: list[WantedSubscription], nodes: NodesDep) -> list[dict[str, Any]]:
     """Subscribe a client to several filters in order; those before a refused one stay."""
     return [await _subscribed(nodes.own, clientid, one) for one in body]
 
 
-@area.post("/clients/{clientid}/unsubscribe", scope="clients:write", status=204, errors=NOT_FOUND)
+@area.post("/clients/{clientid}/unsubscribe", status=204, errors=NOT_FOUND)
 async def unsubscribe(clientid: str, body: SubscriptionTopic, nodes: NodesDep) -> None:
     """Unsubscribe a client from a filter; it is no error if it has no such subscription."""
     await _unsubscribed(nodes.own, clientid, body.topic)
 
 
-@area.post("/clients/{clientid}/unsubscribe/bulk", scope="clients:write", status=204, errors=NOT_FOUND)
+@area.post("/clients/{clientid}/unsubscribe/bulk", status=204, errors=NOT_FOUND)
 async def unsubscribe_bulk(clientid: str, body: list[SubscriptionTopic], nodes: NodesDep) -> None:
     """Unsubscribe a client from several filters."""
     for one in body:

@@ -11,21 +11,20 @@ from heliograph.control.proto_v1.topic_metrics import (
     TOPIC_METRICS_LIST,
     TOPIC_METRICS_RESET,
     CountedTopicRow,
-    TopicCounted,
     TopicToCount,
 )
+from heliograph.management.web.answering import answering
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str
 from heliograph.management.web.times import rfc3339
-from heliograph.rpc.asks import Ask
-from heliograph.rpc.methods import RpcError
 
-area = Area("Topic metrics", "Topics whose messages are counted.")
+area = Area("Topic metrics", "Topics whose messages are counted.", scope="metrics")
 
 _MISSING: Final = {404: ("TOPIC_NOT_FOUND",)}
-_REFUSED: Final = {400: ("BAD_REQUEST", "BAD_TOPIC"), 409: ("EXCEED_LIMIT",)}
+_NONE: Final = (404, "TOPIC_NOT_FOUND", "Topic not found")
+_REFUSED: Final = {400: ("BAD_TOPIC",), 409: ("EXCEED_LIMIT",)}
 
 
 class TopicToAdd(Body):
@@ -55,62 +54,50 @@ class CountedTopicObject(TypedDict):
     reset_time: NotRequired[str]
 
 
-@area.get("/mqtt/topic_metrics", scope="metrics:read")
+@area.get("/mqtt/topic_metrics")
 async def list_topic_metrics(nodes: NodesDep) -> list[CountedTopicObject]:
     """The counters of all counted topics, summed over nodes."""
     return list((await _all(nodes)).values())
 
 
-@area.post("/mqtt/topic_metrics", scope="metrics:write", errors=_REFUSED)
+@area.post("/mqtt/topic_metrics", errors=_REFUSED)
 async def create_topic_metrics(body: TopicToAdd, nodes: NodesDep) -> CountedTopicObject:
     """Count another topic."""
     topic = body.topic
     if "+" in topic or "#" in topic:
         raise ApiError(400, "BAD_TOPIC", "Wildcard topic is not supported")
-    try:
+    twice = (400, "BAD_TOPIC", "Topic already registered")
+    with answering(already_exists=twice, topics_full=(409, "EXCEED_LIMIT")):
         await nodes.own.ask(TOPIC_METRICS_ADD(TopicToCount(topic)))
-    except RpcError as error:
-        if error.code == "already_exists":
-            raise ApiError(400, "BAD_TOPIC", "Topic already registered") from error
-        if error.code == "topics_full":
-            raise ApiError(409, "EXCEED_LIMIT", error.message) from error
-        raise
     return await _one(nodes, topic)
 
 
-@area.put("/mqtt/topic_metrics", scope="metrics:write", errors=_MISSING)
+@area.put("/mqtt/topic_metrics", errors=_MISSING)
 async def reset_topic_metrics(body: TopicReset, nodes: NodesDep) -> list[CountedTopicObject] | CountedTopicObject:
     """Reset the counters of one topic, or of all."""
     for node in nodes.all():
-        await _known(nodes, TOPIC_METRICS_RESET, body.topic or "", node.name)
+        with answering(not_found=_NONE):
+            await node.ask(TOPIC_METRICS_RESET(TopicToCount(body.topic or "")))
     return await _one(nodes, body.topic) if body.topic else list((await _all(nodes)).values())
 
 
-@area.get("/mqtt/topic_metrics/{topic}", scope="metrics:read", errors=_MISSING)
+@area.get("/mqtt/topic_metrics/{topic}", errors=_MISSING)
 async def get_topic_metrics(topic: str, nodes: NodesDep) -> CountedTopicObject:
     """The counters of one topic."""
     return await _one(nodes, topic)
 
 
-@area.delete("/mqtt/topic_metrics/{topic}", scope="metrics:write", errors=_MISSING)
+@area.delete("/mqtt/topic_metrics/{topic}", errors=_MISSING)
 async def delete_topic_metrics(topic: str, nodes: NodesDep) -> None:
     """Stop counting a topic."""
-    await _known(nodes, TOPIC_METRICS_DELETE, topic, nodes.own.name)
-
-
-async def _known(nodes: AskedNodes, ask: Ask[TopicToCount, TopicCounted], topic: str, node: str) -> None:
-    try:
-        await nodes.named(node).ask(ask(TopicToCount(topic)))
-    except RpcError as error:
-        if error.code == "not_found":
-            raise _missing() from error
-        raise
+    with answering(not_found=_NONE):
+        await nodes.own.ask(TOPIC_METRICS_DELETE(TopicToCount(topic)))
 
 
 async def _one(nodes: AskedNodes, topic: str) -> CountedTopicObject:
     found = (await _all(nodes)).get(topic)
     if found is None:
-        raise _missing()
+        raise ApiError(*_NONE)
     return found
 
 
@@ -133,7 +120,3 @@ def _add(metrics: dict[str, float], row: CountedTopicRow) -> None:
             for name, value in values.items():
                 key = f"{prefix}.{name}.{kind}"
                 metrics[key] = metrics.get(key, 0) + value
-
-
-def _missing() -> ApiError:
-    return ApiError(404, "TOPIC_NOT_FOUND", "Topic not found")

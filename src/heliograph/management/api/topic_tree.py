@@ -144,11 +144,7 @@ class TopicLevels(TypedDict):
     meta: TopicLevelMeta
 
 
-@area.get(
-    "/heliograph/topic_tree",
-    scope="messages:read",
-    errors={400: ("BAD_REQUEST",), 404: ("NOT_FOUND",), 503: ("SERVICE_UNAVAILABLE",)},
-)
+@area.get("/heliograph/topic_tree", scope="messages:read", errors={404: ("NOT_FOUND",)})
 async def list_topic_level(
     request: Request,
     nodes: NodesDep,

@@ -26,7 +26,7 @@ from heliograph.management.web.paging import PageDep, PageOf, page_response, tak
 from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.methods import RpcError
 
-area = Area("Topics", "What messages are routed to.")
+area = Area("Topics", "What messages are routed to.", scope="clients")
 
 
 class RouteObject(TypedDict):
@@ -39,9 +39,7 @@ class RouteObject(TypedDict):
 _HELD: Final = ApiRow("HeldTopic", ExclusiveRow, node=str)
 
 
-@area.get(
-    "/topics", scope="clients:read", errors={400: ("BAD_REQUEST",), 500: ("NODE_DOWN",)}, answers=PageOf[RouteObject]
-)
+@area.get("/topics", answers=PageOf[RouteObject])
 async def list_topics(
     nodes: NodesDep,
     page: PageDep,
@@ -59,7 +57,7 @@ async def list_topics(
     return page_response(rows, page, None, has_next)
 
 
-@area.get("/topics/{topic}", scope="clients:read", errors={404: ("TOPIC_NOT_FOUND",)})
+@area.get("/topics/{topic}", errors={404: ("TOPIC_NOT_FOUND",)})
 async def get_topic(topic: str, nodes: NodesDep) -> list[RouteObject]:
     """The routes of one filter."""
     found = await _routes(nodes.own, topic)
@@ -68,7 +66,7 @@ async def get_topic(topic: str, nodes: NodesDep) -> list[RouteObject]:
     return found
 
 
-@area.get("/heliograph/exclusive_topics", scope="clients:read", answers=_HELD.page)
+@area.get("/heliograph/exclusive_topics", answers=_HELD.page)
 async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> Response:
     """A page of the exclusive topics that clients hold."""
     wanted = TopicsWanted(page.limit + 1, page.skip)
@@ -76,7 +74,7 @@ async def list_exclusive_topics(nodes: NodesDep, page: PageDep) -> Response:
     return page_response([_HELD(row, node=nodes.own.name) for row in rows], page, None, has_next)
 
 
-@area.delete("/heliograph/exclusive_topics/{topic}", scope="clients:write", errors={404: ("TOPIC_NOT_FOUND",)})
+@area.delete("/heliograph/exclusive_topics/{topic}", errors={404: ("TOPIC_NOT_FOUND",)})
 async def delete_exclusive_topic(topic: str, nodes: NodesDep) -> None:
     """Drop the subscription that holds an exclusive topic."""
     with answering(not_found=(404, "TOPIC_NOT_FOUND")):

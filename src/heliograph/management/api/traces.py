@@ -26,20 +26,19 @@ from heliograph.control.proto_v1.trace import (
 )
 from heliograph.management.asking.nodes import Node
 from heliograph.management.web.answering import answering
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import MISSING, Area
 from heliograph.management.web.asked_nodes import AskedNodes, NodesDep
 from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Str, Whole
 from heliograph.management.web.times import NowDep, rfc3339
 
-area = Area("Trace", "Records of what happens to one client, topic, address or rule.")
+area = Area("Trace", "Records of what happens to one client, topic, address or rule.", scope="traces")
 
 KINDS: Final = {"clientid": "client", "topic": "topic", "ip_address": "ip_address", "ruleid": "rule"}
 _TYPES: Final = {kind: name for name, kind in KINDS.items()}
 _DURATION_S: Final = 600
 _PIECE_BYTES: Final = 262_144
 _IN_MEMORY: Final = 1 << 20
-_MISSING: Final = {404: ("NOT_FOUND",)}
 _MISSING_NODE: Final = {404: ("NOT_FOUND", "NODE_ERROR")}
 
 TraceType = Literal["clientid", "topic", "ip_address", "ruleid"]
@@ -143,18 +142,14 @@ class TraceFileObject(TypedDict):
     mtime: int
 
 
-@area.get("/trace", scope="traces:read")
+@area.get("/trace")
 async def list_traces(nodes: NodesDep) -> list[TraceShown]:
     """All traces, the newest first."""
     rows = await nodes.own.rows(TRACE_LIST())
     return [_trace(nodes.own, row) for row in sorted(rows, key=lambda row: row.started_at, reverse=True)]
 
 
-@area.post(
-    "/trace",
-    scope="traces:write",
-    errors={400: ("INVALID_PARAMS", "BAD_REQUEST"), 409: ("ALREADY_EXISTS", "DUPLICATE_CONDITION")},
-)
+@area.post("/trace", errors={400: ("INVALID_PARAMS",), 409: ("ALREADY_EXISTS", "DUPLICATE_CONDITION")})
 async def create_trace(body: TraceBody, nodes: NodesDep, now_s: NowDep) -> TraceShown:
     """Begin a trace, now or at its time."""
     with answering(
@@ -166,20 +161,20 @@ async def create_trace(body: TraceBody, nodes: NodesDep, now_s: NowDep) -> Trace
     return _trace(nodes.own, row)
 
 
-@area.delete("/trace", scope="traces:write")
+@area.delete("/trace")
 async def delete_traces(nodes: NodesDep) -> None:
     """End and delete all traces."""
     for row in await nodes.own.rows(TRACE_LIST()):
         await _delete(nodes.own, row.name, is_missing_ok=True)
 
 
-@area.delete("/trace/{name}", scope="traces:write", errors=_MISSING)
+@area.delete("/trace/{name}", errors=MISSING)
 async def delete_trace(name: str, nodes: NodesDep) -> None:
     """End a trace, and delete what it has recorded."""
     await _delete(nodes.own, name, is_missing_ok=False)
 
 
-@area.put("/trace/{name}/stop", scope="traces:write", errors=_MISSING)
+@area.put("/trace/{name}/stop", errors=MISSING)
 async def stop_trace(name: str, nodes: NodesDep) -> StoppedTrace:
     """End a trace; what it has recorded stays."""
     row = await _found(nodes.own, name)
@@ -189,7 +184,7 @@ async def stop_trace(name: str, nodes: NodesDep) -> StoppedTrace:
     return {"name": name, "enable": False}
 
 
-@area.get("/trace/{name}/download", scope="traces:read", response_class=StreamingResponse, errors=_MISSING_NODE)
+@area.get("/trace/{name}/download", response_class=StreamingResponse, errors=_MISSING_NODE)
 async def download_trace(name: str, nodes: NodesDep, node: NodeQuery = None) -> StreamingResponse:
     """What a trace has recorded, as a zip archive."""
     asked = _chosen(nodes, node)
@@ -205,7 +200,7 @@ async def download_trace(name: str, nodes: NodesDep, node: NodeQuery = None) -> 
     return StreamingResponse(_chunks(archive), headers=headers, media_type="application/octet-stream")
 
 
-@area.get("/trace/{name}/log", scope="traces:read", errors={**_MISSING_NODE, 503: ("SERVICE_UNAVAILABLE",)})
+@area.get("/trace/{name}/log", errors=_MISSING_NODE)
 async def get_trace_log(
     name: str,
     nodes: NodesDep,
@@ -218,7 +213,7 @@ async def get_trace_log(
     return {"items": found.text, "meta": {"bytes": size, "position": found.position}}
 
 
-@area.get("/trace/{name}/log_detail", scope="traces:read", errors=_MISSING)
+@area.get("/trace/{name}/log_detail", errors=MISSING)
 async def get_trace_log_detail(name: str, nodes: NodesDep, now_s: NowDep) -> list[TraceFileObject]:
     """How much a trace has recorded, and when last, in milliseconds since the epoch."""
     row = await _found(nodes.own, name)

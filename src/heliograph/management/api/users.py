@@ -26,7 +26,9 @@ from heliograph.management.web.models import Body, Str
 from heliograph.management.web.roles import OWN
 from heliograph.management.web.rows import ApiRow
 
-area = Area("Users", "Users who log in; those of MQTT clients are under Authentication. Not for API keys.")
+area = Area(
+    "Users", "Users who log in; those of MQTT clients are under Authentication. Not for API keys.", scope="users"
+)
 
 _LOCAL: Final = "local"
 _SECRET = {"format": "password", "writeOnly": True}
@@ -59,13 +61,13 @@ class PasswordChangeBody(Body):
 _USER: Final = ApiRow("UserAnswer", ManagementUserRow, backend=str)
 
 
-@area.get("/users", scope="users:read", answers=_USER.rows)
+@area.get("/users", answers=_USER.rows)
 async def list_users(nodes: NodesDep) -> list[dict[str, Any]]:
     """All users."""
     return [_USER(row, backend=_LOCAL) for row in await nodes.own.rows(PEOPLE_USERS())]
 
 
-@area.post("/users", scope="users:write", errors={400: ("BAD_REQUEST",)}, answers=_USER.one)
+@area.post("/users", answers=_USER.one)
 async def add_user(body: NewManagementUserBody, nodes: NodesDep, people: PeopleDep) -> dict[str, Any]:
     """Add a user."""
     check_new_user(body.username, body.password)
@@ -74,12 +76,7 @@ async def add_user(body: NewManagementUserBody, nodes: NodesDep, people: PeopleD
     return _USER(await kept(nodes.own.ask(PEOPLE_USER_ADD(wanted))), backend=_LOCAL)
 
 
-@area.put(
-    "/users/{username}",
-    scope="users:write",
-    errors={400: ("BAD_REQUEST", "NOT_ALLOWED"), 404: ("USER_NOT_FOUND",)},
-    answers=_USER.one,
-)
+@area.put("/users/{username}", errors={400: ("NOT_ALLOWED",), 404: ("USER_NOT_FOUND",)}, answers=_USER.one)
 async def change_user(
     username: str, body: ManagementUserChangeBody, nodes: NodesDep, people: PeopleDep
 ) -> dict[str, Any]:
@@ -91,7 +88,7 @@ async def change_user(
     return _USER(row, backend=_LOCAL)
 
 
-@area.delete("/users/{username}", scope="users:write", errors={400: ("NOT_ALLOWED",), 404: ("USER_NOT_FOUND",)})
+@area.delete("/users/{username}", errors={400: ("NOT_ALLOWED",), 404: ("USER_NOT_FOUND",)})
 async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller: CallerDep) -> None:
     """Delete a user; its logins end. Neither the default user, nor the caller."""
     found = (await people.known.fresh()).users.get(username)
@@ -109,12 +106,7 @@ async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller:
     "/users/{username}/change_pwd",
     scope=OWN,
     status=204,
-    errors={
-        400: ("BAD_REQUEST", "ERROR_PWD_NOT_MATCH"),
-        404: ("USER_NOT_FOUND",),
-        429: ("TOO_MANY_REQUESTS",),
-        503: ("SERVICE_UNAVAILABLE",),
-    },
+    errors={400: ("ERROR_PWD_NOT_MATCH",), 404: ("USER_NOT_FOUND",), 429: ("TOO_MANY_REQUESTS",)},
 )
 async def change_password(
     username: str, body: PasswordChangeBody, request: Request, nodes: NodesDep, people: PeopleDep, caller: CallerDep

@@ -7,25 +7,26 @@ from typing import Any, Final
 from heliograph.management.web.errors import ApiError
 from heliograph.rpc.methods import RpcError
 
-MISSING: Final = (404, "NOT_FOUND")
-EXISTS: Final = (400, "ALREADY_EXISTS")
+_MISSING: Final = (404, "NOT_FOUND")
+_EXISTS: Final = (400, "ALREADY_EXISTS")
 
 
 @contextmanager
-def answering(**by_code: tuple[int, str]) -> Iterator[None]:
+def answering(**by_code: tuple[int, str] | tuple[int, str, str]) -> Iterator[None]:
     """Answer what nodes refuse within the block; `not_found` is 404, unless it is said otherwise.
 
     Args:
-        by_code: Status and code of the API by the code of the node.
+        by_code: Status and code of the API by the code of the node, and a message in the place of that of the node.
     """
     try:
         yield
     except RpcError as error:
-        answer = {"not_found": MISSING, "already_exists": EXISTS, **by_code}.get(error.code)
+        answer = {"not_found": _MISSING, "already_exists": _EXISTS, **by_code}.get(error.code)
         if answer is None:
             raise
+        status, code, *message = answer
         details: dict[str, Any] = dict(error.details)
-        raise ApiError(*answer, error.message, **details) from error
+        raise ApiError(status, code, *(message or [error.message]), **details) from error
 
 
 @contextmanager

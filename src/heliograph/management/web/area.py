@@ -101,6 +101,7 @@ OPEN_BODY_S: Final = 5.0  # such requests take the places of others
 # Whose settings have secrets, and which scope lets those be in files of the node.
 _WITH_SECRETS: Final = frozenset({"actions:write", "connectors:write", "schemas:write", "sources:write"})
 _ANY_FILE: Final = "config:write"
+MISSING: Final = {404: ("NOT_FOUND",)}  # the errors of most routes about one thing
 # What every route may answer, and those that only some may call.
 _ALWAYS: Final = {
     400: {"BAD_REQUEST"},
@@ -223,15 +224,18 @@ class Area:
 
     Args:
         description: What they are for, for the document.
+        scope: What their callers must be allowed to do, where a route names no other: to read it for GET, to write it
+            for the other methods.
 
     Attributes:
         routes: The routes, in the order in which they are looked through.
         scopes: What their callers must be allowed to do.
     """
 
-    def __init__(self, name: str, description: str = "") -> None:
+    def __init__(self, name: str, description: str = "", scope: str = "") -> None:
         self.name = name
         self.description = description
+        self._scope = scope
         self.routes: list[LaterRoute] = []
         self.scopes: set[str] = set()
 
@@ -240,7 +244,7 @@ class Area:
         method: str,
         path: str,
         *,
-        scope: str,
+        scope: str | None = None,
         errors: Mapping[int, Sequence[str]] | None = None,
         status: int = 200,
         name: str = "",
@@ -253,14 +257,18 @@ class Area:
         An answer that is a `TypedDict` is written as it is: its type is for the document and for mypy.
 
         Args:
-            scope: What its caller must be allowed to do, as `clients:read`; `OPEN` for everybody.
-            errors: The codes that it may answer with, by status.
+            scope: What its caller must be allowed to do, as `clients:read`; `OPEN` for everybody; None for the scope of
+                the area.
+            errors: The codes that it may answer with, by status, beside those that every route may.
             status: The status of success.
             answers: The type of the answer, or what makes it, as methods of `ApiRow` do, for the document: where the
                 endpoint makes a `Response`, or a plain dict.
             events: What the server-sent events of the answer have, by their names.
             more: What `APIRouter.add_api_route` takes: `response_model`, `responses`, `description` and others.
         """
+        if scope is None:
+            assert self._scope, f"the area {self.name} has no scope, and {method} {path} names none"
+            scope = f"{self._scope}:{'read' if method == 'GET' else 'write'}"
         declared = {code: set(names) for code, names in (errors or {}).items()}
         for code, names in (_ALWAYS | (_OF_CALLERS if scope else {})).items():
             declared[code] = declared.get(code, set()) | names
