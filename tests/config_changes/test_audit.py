@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config_changes.audit import ALARM, AuditFilter, AuditRecord, newest_first
+from heliograph.config_changes.audit import ALARM, AuditRecord, newest_first
 from heliograph.config_changes.edits import Edit
 from heliograph.node.kernel import KernelPart
 from heliograph.rpc.methods import Action
@@ -64,7 +64,7 @@ class PutAside(PosixPath):
 def test_a_line_is_read_once_also_where_its_file_is_put_aside(tmp_path: Path) -> None:
     record = AuditRecord("2026-01-01T00:00:00.000+00:00", "alice", "a test", "clients.kick", "done")
     (tmp_path / "audit.log").write_bytes(msgspec.json.encode(record) + b"\n")
-    found = newest_first(PutAside(tmp_path / "audit.log"), AuditFilter())
+    found = newest_first(PutAside(tmp_path / "audit.log"))
     assert [one for records in found for one in records] == [record]
 
 

@@ -10,13 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from heliograph.pipeline.side_outputs.retention import (
-    Retention,
-    SideTables,
-    TableSize,
-    count_table,
-    keep_within,
-)
+from heliograph.pipeline.side_outputs.retention import Retention, SideTables, TableSize, count_table, keep_within
 from heliograph.pipeline.side_outputs.side_tables import rows_in
 
 _HOUR_S = 3600.0

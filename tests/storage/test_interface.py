@@ -3,13 +3,7 @@
 import pytest
 
 from heliograph.storage.errors import UnknownStreamError
-from heliograph.storage.interface import (
-    BEGINNING,
-    ROW_MAX,
-    SEQUENCE_MAX,
-    Position,
-    StreamId,
-)
+from heliograph.storage.interface import BEGINNING, ROW_MAX, SEQUENCE_MAX, Position, StreamId
 from support.cases import cases
 
 STREAM = StreamId("messages", 0, 1, 5)

@@ -14,14 +14,7 @@ from heliograph.storage.columnar.extent import Extent
 from heliograph.storage.columnar.plan import NewestPlan, ReadLimits, StreamPlan, plan_newest, plan_read, split_range
 from heliograph.storage.columnar.replay import BlockSlice, Selection, block_slices, select
 from heliograph.storage.engine import Rdict, open_secondary
-from heliograph.storage.interface import (
-    ROW_MAX,
-    ColumnarOptions,
-    DatabaseOptions,
-    Position,
-    StoredMessage,
-    StreamId,
-)
+from heliograph.storage.interface import ROW_MAX, ColumnarOptions, DatabaseOptions, Position, StoredMessage, StreamId
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
 from support.cases import cases

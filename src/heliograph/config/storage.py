@@ -4,15 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.kinds import Bind
-from heliograph.settings.fields import (
-    How,
-    ListOf,
-    list_setting,
-    named_sections,
-    section,
-    section_list,
-    setting,
-)
+from heliograph.settings.fields import How, ListOf, list_setting, named_sections, section, section_list, setting
 from heliograph.settings.kinds import (
     AnyText,
     Boolean,

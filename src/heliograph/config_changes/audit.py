@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -151,36 +150,11 @@ def _open_closed_to_others(path: str, flags: int) -> int:
 _decoder: Final = msgspec.json.Decoder(AuditRecord)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Which lines are wanted; what is empty or None allows all.
+def newest_first(file: Path, since: str = "") -> Iterator[list[AuditRecord]]:
+    """The lines, from the newest on: one list for each piece that was read, which may be empty.
 
-    Attributes:
-        method: What the method begins with.
-        is_done: Those that were carried out, or those that were not.
-        since: The first time, as ISO 8601 in UTC with milliseconds.
-        until: The last one.
-    """
-
-    who: str = ""
-    method: str = ""
-    is_done: bool | None = None
-    since: str = ""
-    until: str = ""
-
-    def takes(self, record: AuditRecord) -> bool:
-        return (
-            self.who in record.who
-            and record.method.startswith(self.method)
-            and self.is_done in (None, record.outcome == "done")
-            and (not self.until or record.at <= self.until)
-        )
-
-
-def newest_first(file: Path, wanted: AuditFilter) -> Iterator[list[AuditRecord]]:
-    """The lines that are wanted, from the newest on: one list for each piece that was read, which may be empty.
-
-    It ends at the first line before `since`. A line that cannot be read is passed over. Each step reads the disk.
+    It ends at the first line before `since`, a time as lines have it. A line that cannot be read is passed over. Each
+    step reads the disk.
     """
     seen: set[int] = set()
     number = 0
@@ -200,9 +174,8 @@ def newest_first(file: Path, wanted: AuditFilter) -> Iterator[list[AuditRecord]]
             seen.add(inode)
             for lines in _blocks(opened):
                 records = [record for line in lines if (record := _record(line)) is not None]
-                is_past = wanted.since and any(record.at < wanted.since for record in records)
-                yield [one for one in records if wanted.takes(one) and one.at >= wanted.since]
-                if is_past:
+                yield [one for one in records if one.at >= since]
+                if any(record.at < since for record in records):
                     return
 
 

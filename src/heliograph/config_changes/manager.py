@@ -12,12 +12,7 @@ from typing import Any, Final, TypeVar
 
 from heliograph.config.layers import Layers
 from heliograph.config_changes.edits import WHOLE, Edit
-from heliograph.config_changes.errors import (
-    ChangeConflictError,
-    ConfigWriteError,
-    NoRevisionError,
-    reasons,
-)
+from heliograph.config_changes.errors import ChangeConflictError, ConfigWriteError, NoRevisionError, reasons
 from heliograph.config_changes.files import ConfigFiles
 from heliograph.config_changes.held import HeldConfig
 from heliograph.config_changes.planning import HIDDEN

@@ -33,16 +33,7 @@ from heliograph.hocon.definitions import (
 from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.merging import edits_list, merge_nodes
-from heliograph.hocon.syntax import (
-    Array,
-    Concatenation,
-    Definition,
-    Expression,
-    Object,
-    Reference,
-    Scalar,
-    Scope,
-)
+from heliograph.hocon.syntax import Array, Concatenation, Definition, Expression, Object, Reference, Scalar, Scope
 from heliograph.hocon.values import Node
 from heliograph.hocon.walking import Walk, run_walk
 

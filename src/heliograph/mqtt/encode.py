@@ -5,13 +5,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.mqtt import packets as p
-from heliograph.mqtt.properties import (
-    Properties,
-    encode_binary,
-    encode_properties,
-    encode_string,
-    encode_varint,
-)
+from heliograph.mqtt.properties import Properties, encode_binary, encode_properties, encode_string, encode_varint
 from heliograph.mqtt.reason_codes import SUCCESS, connack_return_code
 
 # Every two-byte number as bytes, so that a packet identifier costs a list access (2.6 MB, built in 3 ms).

@@ -14,14 +14,7 @@ from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.operators import CALCULATIONS, RELATIONS, SIMPLE_KINDS, matches, refuse_comparison
 from heliograph.rules.paths import range_values, read_slice, read_steps, written_path
-from heliograph.rules.values import (
-    UNDEFINED,
-    Value,
-    compare,
-    describe,
-    equal_exactly,
-    is_number,
-)
+from heliograph.rules.values import UNDEFINED, Value, compare, describe, equal_exactly, is_number
 
 Output: TypeAlias = dict[str, Value]
 Evaluate: TypeAlias = Callable[[Columns, Output], Value]

@@ -11,14 +11,7 @@ import redis
 
 from heliograph.mqtt import reason_codes as rc
 from support.access import WatchedNode
-from support.redis import (
-    RedisCluster,
-    RedisSentinel,
-    RedisServer,
-    redis_cluster,
-    redis_sentinel,
-    stoppable_redis,
-)
+from support.redis import RedisCluster, RedisSentinel, RedisServer, redis_cluster, redis_sentinel, stoppable_redis
 
 BACKEND = "authentication:password_based:redis"
 USERS = {

@@ -16,13 +16,7 @@ from pathlib import Path
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import databases_path
-from heliograph.storage.interface import (
-    Batch,
-    ColumnarOptions,
-    DatabaseOptions,
-    StorableMessage,
-    StoredMessage,
-)
+from heliograph.storage.interface import Batch, ColumnarOptions, DatabaseOptions, StorableMessage, StoredMessage
 from storage.offloading import offload
 from support.databases import open_database, store_batch
 

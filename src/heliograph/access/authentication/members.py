@@ -6,10 +6,7 @@ from typing import Any, ClassVar, Final
 
 from heliograph.access.authentication.chain import ChainMember
 from heliograph.access.authentication.interface import Authenticator, Surroundings
-from heliograph.config.authentication import (
-    AuthenticatorConfig,
-    JwtConfig,
-)
+from heliograph.config.authentication import AuthenticatorConfig, JwtConfig
 from heliograph.config.listeners import enabled, every_listener
 from heliograph.config.settings import Config
 from heliograph.parts import each

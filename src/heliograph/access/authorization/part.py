@@ -9,21 +9,12 @@ from typing import Any, ClassVar, Final
 
 from heliograph.access.authorization.chain import SourceChain
 from heliograph.access.authorization.entries import ChainEntry
-from heliograph.access.authorization.interface import (
-    AskedSource,
-    AuthorizationSource,
-    RulesSource,
-    SourceSurroundings,
-)
+from heliograph.access.authorization.interface import AskedSource, AuthorizationSource, RulesSource, SourceSurroundings
 from heliograph.access.authorization.waiting import WaitingChain
 from heliograph.access.backends.node_cache import NodeCache, node_cache_metrics
 from heliograph.broker.actions import ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT
 from heliograph.broker.pubsub import Broker
-from heliograph.config.authorization import (
-    Authorization,
-    SourceConfig,
-    source_type,
-)
+from heliograph.config.authorization import Authorization, SourceConfig, source_type
 from heliograph.config.listeners import enabled
 from heliograph.config.settings import Config
 from heliograph.observe.metric import Metric, Sample, counter, histogram, labelled

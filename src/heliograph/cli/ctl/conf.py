@@ -157,7 +157,7 @@ def _reload(args: argparse.Namespace) -> int:
 
 
 def _confirm(args: argparse.Namespace) -> int:
-    """Have a change stay that was made with --confirm."""
+    """Keep a change that was made with --confirm."""
     outcome = answer_of(args, proto.CONF_CONFIRM())
     if args.json:
         return _print_outcome(outcome, as_json=True)

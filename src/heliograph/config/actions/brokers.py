@@ -20,18 +20,7 @@ from heliograph.settings.fields import (
     section_list,
     setting,
 )
-from heliograph.settings.kinds import (
-    AnyText,
-    Boolean,
-    Choice,
-    Duration,
-    Integer,
-    SecretText,
-    Size,
-    Text,
-    Unless,
-    Words,
-)
+from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, SecretText, Size, Text, Unless, Words
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ClientTls
 from heliograph.settings.units import Address

@@ -8,16 +8,7 @@ from typing import Final
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.hocon.values import Content
 from heliograph.settings.fields import ListOf, list_setting, optional, required, required_section, section, setting
-from heliograph.settings.kinds import (
-    AnyText,
-    Boolean,
-    Choice,
-    Integer,
-    RefusedError,
-    SecretText,
-    Text,
-    Texts,
-)
+from heliograph.settings.kinds import AnyText, Boolean, Choice, Integer, RefusedError, SecretText, Text, Texts
 from heliograph.settings.secrets import Secret
 
 _COLUMN: Final = r"[A-Za-z_][A-Za-z0-9_]*"

@@ -9,13 +9,7 @@ from typing import Annotated, Any, Final, Literal
 import orjson
 from fastapi import Body, Query, Request, Response
 
-from heliograph.control.proto_v1.conf import (
-    CONF_CHANGE,
-    CONF_SHOW,
-    ConfChangeArgs,
-    ConfSetting,
-    ConfShowArgs,
-)
+from heliograph.control.proto_v1.conf import CONF_CHANGE, CONF_SHOW, ConfChangeArgs, ConfSetting, ConfShowArgs
 from heliograph.hocon.errors import HoconError
 from heliograph.hocon.values import Node as Tree
 from heliograph.hocon.values import to_json

@@ -8,13 +8,7 @@ from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.groups import TRANSFORMATIONS
 from heliograph.control.proto_v1.policies import TRANSFORMATIONS_DRY_RUN, PolicyTrial
-from heliograph.management.api.policies import (
-    MessageBody,
-    PolicyBody,
-    PolicyObject,
-    add_policy_routes,
-    with_defaults,
-)
+from heliograph.management.api.policies import MessageBody, PolicyBody, PolicyObject, add_policy_routes, with_defaults
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.models import Body, Str

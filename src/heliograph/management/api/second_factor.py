@@ -5,11 +5,7 @@ from typing import Annotated
 from fastapi import Request, Response
 from pydantic import Field
 
-from heliograph.control.proto_v1.people import (
-    PEOPLE_USER_SECOND_FACTOR,
-    ManagementUserSecrets,
-    SecondFactor,
-)
+from heliograph.control.proto_v1.people import PEOPLE_USER_SECOND_FACTOR, ManagementUserSecrets, SecondFactor
 from heliograph.management.api.people import CallerDep, PeopleDep, kept
 from heliograph.management.people import totp
 from heliograph.management.people.callers import address_of

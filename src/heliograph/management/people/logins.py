@@ -11,11 +11,7 @@ from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from heliograph.access.people.passwords import NO_PASSWORD, hash_of, is_password
-from heliograph.control.proto_v1.people import (
-    PEOPLE_USER_LOGGED_IN,
-    ManagementLogin,
-    ManagementUserSecrets,
-)
+from heliograph.control.proto_v1.people import PEOPLE_USER_LOGGED_IN, ManagementLogin, ManagementUserSecrets
 from heliograph.management.asking.nodes import Node
 from heliograph.management.people import refusals, totp
 from heliograph.management.people.back_off import CODES, EVERYWHERE, LOGINS, BackOff

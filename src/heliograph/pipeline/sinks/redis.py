@@ -18,12 +18,7 @@ from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.redis_cluster import ClusterBatch
 from heliograph.pipeline.sinks.redis_commands import Command, CommandKind, PreparedCommands, RowCommand
 from heliograph.pipeline.sinks.redis_servers import RedisServers
-from heliograph.pipeline.sinks.redis_transaction import (
-    RedisTransaction,
-    argument_bytes_max,
-    await_replicas,
-    oversized,
-)
+from heliograph.pipeline.sinks.redis_transaction import RedisTransaction, argument_bytes_max, await_replicas, oversized
 from heliograph.pipeline.sinks.retry import Attempts
 from heliograph.pipeline.sinks.template import bytes_column
 from heliograph.settings.fields import ListOf, list_setting, optional, setting

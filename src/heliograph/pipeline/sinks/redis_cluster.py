@@ -16,12 +16,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import MicroBatch
 from heliograph.pipeline.sinks.redis_commands import Arguments, Command, PreparedCommands, RowCommand
 from heliograph.pipeline.sinks.redis_servers import RedisServers
-from heliograph.pipeline.sinks.redis_transaction import (
-    RedisTransaction,
-    argument_bytes_max,
-    await_replicas,
-    oversized,
-)
+from heliograph.pipeline.sinks.redis_transaction import RedisTransaction, argument_bytes_max, await_replicas, oversized
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.template import placeholders
 from heliograph.settings.units import Address

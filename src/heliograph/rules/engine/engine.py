@@ -26,11 +26,7 @@ from heliograph.parts.threads import Threads
 from heliograph.rules.engine.actions import PIPELINE_PREFIX, StoredRows
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
-from heliograph.rules.engine.errors import (
-    ActionError,
-    PipelineStorageError,
-    RuleActionError,
-)
+from heliograph.rules.engine.errors import ActionError, PipelineStorageError, RuleActionError
 from heliograph.rules.engine.event_sources import EventSources
 from heliograph.rules.engine.strands import Strand
 from heliograph.rules.engine.watching import RuleWatcher, Watching

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 from heliograph.config.schemas import ExternalRegistry, SchemaConfig, SchemaRegistryConfig
 from heliograph.rules.schemas.interface import SPARKPLUG_B
 from heliograph.rules.schemas.registry import build_schema
-from heliograph.rules.schemas.settings import (
-    CONFLUENT,
-    EXTERNAL_HTTP,
-    HttpService,
-    SchemaSettings,
-    SchemaSourceError,
-)
+from heliograph.rules.schemas.settings import CONFLUENT, EXTERNAL_HTTP, HttpService, SchemaSettings, SchemaSourceError
 
 if TYPE_CHECKING:  # Spark's workers read schemas, and no other settings of a node
     from heliograph.config.settings import Config

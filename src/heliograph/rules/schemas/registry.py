@@ -3,15 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from heliograph.rules.schemas.interface import SPARKPLUG_B, Connected, Schema, SchemaError
-from heliograph.rules.schemas.settings import (
-    AVRO,
-    CONFLUENT,
-    JSON,
-    PROTOBUF,
-    TYPES,
-    SchemaSettings,
-    SchemaSourceError,
-)
+from heliograph.rules.schemas.settings import AVRO, CONFLUENT, JSON, PROTOBUF, TYPES, SchemaSettings, SchemaSourceError
 
 
 class SchemaRegistry:

@@ -11,14 +11,7 @@ from typing import Final, NamedTuple
 
 from heliograph.storage.engine import Rdict, RdictIter
 from heliograph.storage.keyed.changes import PendingChanges, place_of
-from heliograph.storage.keyed.records import (
-    BEHIND_SEPARATOR,
-    SEPARATOR,
-    end_of,
-    levels_in,
-    message_key,
-    stream_of,
-)
+from heliograph.storage.keyed.records import BEHIND_SEPARATOR, SEPARATOR, end_of, levels_in, message_key, stream_of
 from heliograph.storage.keyed.topics import KeyedTopics
 from heliograph.storage.topic_structure import ANY, REST
 

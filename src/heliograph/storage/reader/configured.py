@@ -5,13 +5,7 @@ from pathlib import Path
 from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsConfig, FlightTokenConfig
 from heliograph.settings.secrets import SecretError
 from heliograph.storage.reader.local_token import read_or_make_token
-from heliograph.storage.reader.security import (
-    ReaderSecurity,
-    ReaderSettingsError,
-    ReaderToken,
-    digest_of,
-    unusable,
-)
+from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError, ReaderToken, digest_of, unusable
 
 
 def reader_security(config: FlightConfig, data_dir: Path | None = None) -> ReaderSecurity:
