@@ -128,9 +128,9 @@ def test_another_authorization_takes_the_place_of_the_one_before() -> None:
 
 def test_remembered_decisions_are_told_to_callbacks_that_want_them() -> None:
     points, rights = rights_with()
-    told = [rights.wants_cached]
+    seen = [rights.wants_cached]
     points.client_check_authz_complete.add(lambda *_: None, wants=lambda what: what == "deny")
     assert (rights.wants_allowed, rights.wants_denied) == (False, True)
-    told.append(rights.wants_cached)
+    seen.append(rights.wants_cached)
     points.client_check_authz_complete.add(lambda *_: None)
-    assert [*told, rights.wants_cached] == [False, False, True]
+    assert [*seen, rights.wants_cached] == [False, False, True]

@@ -101,6 +101,7 @@ OPEN_BODY_S: Final = 5.0  # such requests take the places of others
 # Whose settings have secrets, and which scope lets those be in files of the node.
 _WITH_SECRETS: Final = frozenset({"actions:write", "connectors:write", "schemas:write", "sources:write"})
 _ANY_FILE: Final = "config:write"
+_NO_CONTENT: Final = 204
 MISSING: Final = {404: ("NOT_FOUND",)}  # the errors of most routes about one thing
 # What every route may answer, and those that only some may call.
 _ALWAYS: Final = {
@@ -281,13 +282,13 @@ class Area:
 
         def make(endpoint: Callable[..., Any], is_documented: bool) -> BaseRoute:
             router = APIRouter(prefix=BASE, tags=[self.name], route_class=ScopedRoute)
-            model: dict[str, Any] = {}
+            model: dict[str, Any] = {"response_class": Response} if status == _NO_CONTENT else {}  # it has no type
             operation = _operation_id(name or endpoint.__name__)
             streamed = {} if events is None or not is_documented else _streamed(operation, events)
             if answers is not None:
-                model = {"response_model": answers() if _is_made(answers) else answers} if is_documented else {}
+                model |= {"response_model": answers() if _is_made(answers) else answers} if is_documented else {}
             elif not is_documented and _has_typed_dict(endpoint.__annotations__.get("return")):
-                model = {"response_model": Any}
+                model |= {"response_model": Any}
             router.add_api_route(
                 path,
                 endpoint,
@@ -320,7 +321,7 @@ class Area:
 
     def delete(self, path: str, **more: Any) -> Callable[[Endpoint], Endpoint]:
         """Add a route for DELETE; see `route`. Without another `status` it answers 204."""
-        return self.route("DELETE", path, **{"status": 204, **more})
+        return self.route("DELETE", path, **{"status": _NO_CONTENT, **more})
 
     def __repr__(self) -> str:
         return f"Area({self.name}, {len(self.routes)} routes)"
