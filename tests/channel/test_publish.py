@@ -76,6 +76,45 @@ def test_a_qos_1_publish_that_is_repeated_is_published_again() -> None:
     assert sub.heard() == ["PUBLISH t 'x' q1 #1", "PUBLISH t 'x' q1 #2"]  # DUP is each hop's own [MQTT-3.3.1-3]
 
 
+@cases(("version", "answer"), [(p.V5, ["DISCONNECT 0x82"]), (V3, [])])
+@cases(
+    ("qos", "kinds", "counted"),
+    [
+        (1, [p.PUBREC], "packets.pubrec.inuse"),
+        (1, [p.PUBCOMP], "packets.pubcomp.inuse"),
+        (2, [p.PUBACK], "packets.puback.inuse"),
+        (2, [p.PUBCOMP], "packets.pubcomp.inuse"),
+        (2, [p.PUBREC, p.PUBACK], "packets.puback.inuse"),
+    ],
+)
+def test_an_acknowledgement_of_another_kind_ends_the_connection(
+    version: int, answer: list[str], qos: int, kinds: list[int], counted: str
+) -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub", version=version)
+    sub.subscribe("t", qos)
+    kernel.connect("pub").publish("t", b"x", qos, 1)
+    sub.heard()
+    *right, wrong = kinds
+    for kind in right:
+        sub.ack(kind, 1)
+    sub.heard()
+    sub.ack(wrong, 1)
+    assert sub.heard() == answer
+    assert sub.closed()
+    assert kernel.broker.counters.snapshot()[counted] == 1
+
+
+def test_a_pubrec_that_is_repeated_is_answered() -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub")
+    sub.subscribe("t", 2)
+    kernel.connect("pub").publish("t", b"x", 2, 1)
+    sub.ack(p.PUBREC, 1)
+    sub.ack(p.PUBREC, 1)
+    assert sub.heard() == ["PUBLISH t 'x' q2 #1", "PUBREL #1", "PUBREL #1"]
+
+
 def test_a_pubrel_for_nothing() -> None:
     kernel = Kernel()
     peer, old = kernel.connect("c"), kernel.connect("old", version=V3)

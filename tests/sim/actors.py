@@ -446,6 +446,7 @@ class Subscriber(Actor):
         if not present:
             self._begin_anew()
         self._asked.clear()
+        self._unsent.clear()  # what was not acknowledged on the connection before is sent again on this one
         for line in list(self._lines.values()):
             if line.ending_at is not None:
                 self._unsubscribe(line)

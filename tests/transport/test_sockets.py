@@ -22,6 +22,7 @@ class Recorder(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: ProtocolTransport
+        self.poller: Poller
         self.data = b""
         self.pieces = 0
         self.told: list[str] = []
@@ -65,12 +66,15 @@ class Recorder(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Recorder, socket.socket]]:
+async def connected(
+    pair: tuple[socket.socket, socket.socket] | None = None,
+) -> AsyncIterator[tuple[Recorder, socket.socket]]:
     """A connection of a poller, and the other end of it; both are gone behind it."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = pair or socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
     poller, protocol = Poller(lambda: None, Pressure()), Recorder()
+    protocol.poller = poller
     poller.connect(ProtocolTransport(poller, ours, protocol))
     assert protocol.told == ["made"]
     with theirs:
@@ -194,10 +198,7 @@ async def test_closing_sends_what_waits_and_aborting_does_not() -> None:
 @cases(("sent_before", "sent_while_closing"), [(bytes(100_000), b""), (b"x", b"more")])
 async def test_last_words_arrive_though_not_all_was_read(sent_before: bytes, sent_while_closing: bytes) -> None:
     words = b"enough" + bytes(8_000_000 if sent_while_closing else 0)
-    listening = socket.create_server(("127.0.0.1", 0))
-    theirs = socket.create_connection(listening.getsockname())
-    ours, _ = listening.accept()
-    listening.close()
+    ours, theirs = tcp_pair()
     ours.setblocking(False)
     theirs.setblocking(False)
     poller, protocol = Poller(lambda: None, Pressure()), Recorder()
@@ -216,6 +217,43 @@ async def test_last_words_arrive_though_not_all_was_read(sent_before: bytes, sen
         await protocol.until(lambda: "lost" in protocol.told)
         assert protocol.pieces == 1
     poller.close()
+
+
+async def test_last_words_arrive_though_the_peer_goes_on_sending() -> None:
+    async with connected(tcp_pair()) as (protocol, theirs):
+
+        def refuse(data: bytes) -> None:
+            protocol.transport.write(b"enough")
+            protocol.transport.close()
+
+        protocol.on_data = refuse
+        theirs.send(b"x")
+        await protocol.until(lambda: "lost" in protocol.told)  # its place is free at once
+        for _ in range(3):  # of a socket that is closed, the first would bring a reset
+            await asyncio.get_running_loop().sock_sendall(theirs, bytes(100_000))
+        assert await asyncio.wait_for(read_until_end(theirs), TIMEOUT_S) == b"enough"
+        theirs.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(TIMEOUT_S):
+            while protocol.transport.connection.fileno() >= 0:
+                await asyncio.sleep(0)
+        assert protocol.data == b"x"
+
+
+async def test_a_peer_that_never_ends_is_left() -> None:
+    async with connected(tcp_pair()) as (protocol, theirs):
+        protocol.transport.close()
+        await protocol.until(lambda: "lost" in protocol.told)
+        assert protocol.transport.connection.fileno() >= 0
+        protocol.poller.close()
+        assert protocol.transport.connection.fileno() == -1
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection over TCP, the one that accepted it first."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        theirs = socket.create_connection(listening.getsockname())
+        ours, _ = listening.accept()
+    return ours, theirs
 
 
 async def read_until_end(theirs: socket.socket) -> bytes:

@@ -282,7 +282,7 @@ class Channel(Conversation):
             decide.check_disconnect(packet, session)
             # [MQTT-3.14.4-3] [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10] 3.1.1 [MQTT-3.14.4-3]
             self._leave("normal", packet.code != rc.SUCCESS, packet.properties)
-            self.reader.close()
+            self.reader.close(by_peer=True)
         elif isinstance(packet, p.Auth):
             if self._flow is None:  # [MQTT-4.12.0-7]
                 counters.auth_received += 1

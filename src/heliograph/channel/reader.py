@@ -187,8 +187,14 @@ class Reader(ReaderHandle):
         self._inbox = None
         self._rate = None
 
-    def close(self) -> None:
-        """The conversation has ended: close the connection behind what the peer has yet to be sent."""
+    def close(self, by_peer: bool = False) -> None:
+        """The conversation has ended: close the connection behind what the peer has yet to be sent.
+
+        Args:
+            by_peer: Whether the peer said so, and closes it too.
+        """
+        if by_peer:
+            self._wire.expect_end()
         self.heard_at_us = self._broker.uptime_us
         self.outbox.close_after_flush()  # [MQTT-3.2.2-7] [MQTT-3.14.4-1] [MQTT-3.14.4-2] 3.1.1 [MQTT-3.2.2-5]
 

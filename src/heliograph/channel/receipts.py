@@ -6,6 +6,7 @@ from heliograph.broker.counters import Counters
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
+from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
@@ -15,6 +16,9 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
 
     One that answers nothing known is answered as the specification says, and counted: after a connection was lost the
     two sides may remember different things.
+
+    Raises:
+        ProtocolError: A message waits for another acknowledgement under that identifier.
     """
     counters = session.broker.counters
     if kind == p.PUBACK:
@@ -23,16 +27,16 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
         if not known:
             if packet_id in session.sender.window.deliveries:
                 counters.puback_inuse += 1
-            else:
-                counters.puback_missed += 1
+                raise _wrong_kind(kind, packet_id)
+            counters.puback_missed += 1
     elif kind == p.PUBREC:
         counters.pubrec_received += 1
         known = session.on_pubrec(packet_id, code >= rc.UNSPECIFIED_ERROR)
         if not known:
             if packet_id in session.sender.window.deliveries:
                 counters.pubrec_inuse += 1
-            else:
-                counters.pubrec_missed += 1
+                raise _wrong_kind(kind, packet_id)
+            counters.pubrec_missed += 1
             _answer(outbox, counters, p.PUBREL, packet_id, rc.PACKET_IDENTIFIER_NOT_FOUND, version)
         elif code < rc.UNSPECIFIED_ERROR:
             # [MQTT-4.3.3-4] 3.1.1 [MQTT-4.3.3-1] 3.1.1 [MQTT-4.6.0-4]
@@ -52,8 +56,14 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
         if not session.on_pubcomp(packet_id):
             if packet_id in session.sender.window.deliveries:
                 counters.pubcomp_inuse += 1
-            else:
-                counters.pubcomp_missed += 1
+                raise _wrong_kind(kind, packet_id)
+            counters.pubcomp_missed += 1
+
+
+# [MQTT-4.3.2-3] [MQTT-4.3.3-4] 3.1.1 [MQTT-4.8.0-1]: of the other kind it is no acknowledgement, and the client would
+# wait for the message for ever.
+def _wrong_kind(kind: i64, packet_id: int) -> ProtocolError:
+    return ProtocolError(f"{p.NAMES[kind]} for the packet identifier {packet_id}, whose message waits for another packet")
 
 
 # Under the identifier of what it answers: 3.1.1 [MQTT-2.3.1-6]

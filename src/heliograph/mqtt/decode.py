@@ -257,6 +257,8 @@ def decode_entries(packet: p.Subscribe, data: bytes, stop: i64, version: i64, co
     while at < stop and count_max > 0:
         count_max -= 1
         topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.8.3-1] 3.1.1 [MQTT-3.8.3-1]
+        if not topic_filter:
+            raise ProtocolError("SUBSCRIBE with an empty topic filter")  # [MQTT-4.7.3-1] 3.1.1 [MQTT-4.8.0-1]
         if at >= stop:
             raise MalformedPacketError("SUBSCRIBE without options behind a topic filter")
         options: int = data[at]
@@ -294,6 +296,8 @@ def decode_topic_filters(packet: p.Unsubscribe, data: bytes, stop: i64, count_ma
     while at < stop and count_max > 0:
         count_max -= 1
         topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.10.3-1] 3.1.1 [MQTT-3.10.3-1]
+        if not topic_filter:
+            raise ProtocolError("UNSUBSCRIBE with an empty topic filter")  # [MQTT-4.7.3-1] 3.1.1 [MQTT-4.8.0-1]
         packet.topic_filters.append(topic_filter)
     packet.rest_at = at
 

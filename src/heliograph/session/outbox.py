@@ -160,6 +160,9 @@ class Wire:
         """Close the connection at once; what the peer did not read is lost."""
         raise NotImplementedError(type(self).__name__)
 
+    def expect_end(self) -> None:
+        """The peer has said that it ends: it sends nothing after this."""
+
     def pause_reading(self) -> None:
         """Stop taking bytes from the peer."""
         raise NotImplementedError(type(self).__name__)

@@ -32,6 +32,7 @@ _READS_BEFORE_CLOSE_MAX: Final = 16
 _SHARED_BYTES_MIN: Final = 4096
 _PIECES_MAX: Final = 64  # written at once
 _HIGH_WATERMARK: Final = 65_536
+_LINGER_S: Final = 2.0
 
 # Descriptors stay Python's own objects: to make one for each call costs more than calling.
 _read: Final[Callable[[object, int], bytes]] = cast("Callable[[object, int], bytes]", os.read)
@@ -62,6 +63,7 @@ class Poller:
         self._transports: list[SocketTransport | None] = []  # by descriptor
         self._count: i64 = 0
         self._again: list[SocketTransport] = []  # have more to read
+        self._lingering: dict[SocketTransport, float] = {}  # until when, the first that is over first
         self._is_closing = False
         self.loop.add_reader(self._epoll.fileno(), self._poll)
 
@@ -94,9 +96,26 @@ class Poller:
         if self._is_closing:
             self.close()
 
+    def linger(self, transport: "SocketTransport") -> None:
+        """Throw away what a peer still sends, for a while or until it ends."""
+        if self._is_closing:
+            transport.let_go()
+            return
+        self._lingering[transport] = self.loop.time() + _LINGER_S
+        if len(self._lingering) == 1:
+            self.loop.call_later(_LINGER_S, self._end_lingering)
+        self.again(transport)
+
+    def has_ended(self, transport: "SocketTransport") -> None:
+        """The peer of one that lingers has ended."""
+        if self._lingering.pop(transport, None) is not None:
+            transport.let_go()
+
     def close(self) -> None:
         """Stop watching, once the last connection is gone."""
         self._is_closing = True
+        for transport in list(self._lingering):
+            self.has_ended(transport)
         if self._count == 0 and not self._epoll.closed:
             self.loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
@@ -112,6 +131,14 @@ class Poller:
                     transport.on_event(event[1])
                 except Exception as error:  # noqa: BLE001 - an edge that is lost for the others comes never again
                     transport.fail(error)
+
+    def _end_lingering(self) -> None:
+        now_s = self.loop.time()
+        for transport, until_s in list(self._lingering.items()):
+            if until_s > now_s:
+                self.loop.call_later(until_s - now_s, self._end_lingering)
+                return
+            self.has_ended(transport)
 
     def _read_again(self) -> None:
         again, self._again = self._again, []
@@ -153,6 +180,9 @@ class SocketTransport(Wire):
         self._is_closing = False
         self._is_lost = False
         self._is_gone = False  # and the reader knows it
+        self._has_left = False  # the peer said that it closes the connection
+        self._has_ended = False  # and it has
+        self._lingers = False  # what comes is thrown away
 
     # --- what subclasses make of it
 
@@ -200,6 +230,10 @@ class SocketTransport(Wire):
 
     def abort(self) -> None:
         self._lose(None)
+        self._end_lingering()
+
+    def expect_end(self) -> None:
+        self._has_left = True
 
     def pause_reading(self) -> None:
         self._is_paused = True
@@ -237,6 +271,8 @@ class SocketTransport(Wire):
     def read(self) -> None:
         """Hand on what is there, as much as is read at once."""
         if self._is_closing:
+            if self._lingers:
+                self._throw_away()
             return
         if self._is_paused:
             self._is_readable = True
@@ -253,6 +289,7 @@ class SocketTransport(Wire):
             return
         size: i64 = len(data)
         if size == 0:
+            self._has_ended = True
             self._end_reading()
             return
         self._is_readable = size == wanted
@@ -323,7 +360,9 @@ class SocketTransport(Wire):
     def _take_leave(self) -> None:
         """Everything was sent: close, and let the peer have it.
 
-        The system resets a connection that is closed with bytes unread, and the peer's forgets what it got last.
+        The system resets a connection that is closed with bytes unread, or to which bytes come afterwards, and the
+        peer's forgets what it got last. So what is there is read, and a peer that did not say that it ends has a while
+        to do so.
         """
         count: i64 = 0
         while self._is_readable and count < _READS_BEFORE_CLOSE_MAX:
@@ -332,7 +371,29 @@ class SocketTransport(Wire):
                 self._is_readable = len(_read(self._file, _READ_BYTES_MAX)) == _READ_BYTES_MAX
             except OSError:
                 break
+        if not self._has_left and not self._has_ended:
+            try:
+                self.connection.shutdown(socket.SHUT_WR)
+                self._lingers = True
+            except OSError:  # the peer is gone
+                pass
         self._lose(None)
+
+    def _throw_away(self) -> None:
+        try:
+            size: i64 = len(_read(self._file, _READ_BYTES_MAX))
+        except BlockingIOError:
+            return
+        except OSError:
+            size = 0
+        if size == 0:
+            self._end_lingering()
+        elif size == _READ_BYTES_MAX or self._ends:
+            self._poller.again(self)
+
+    def _end_lingering(self) -> None:
+        self._has_ended = True
+        self._poller.has_ended(self)
 
     def _lose(self, error: Exception | None) -> None:
         """The connection is gone; the reader is called in another turn."""
@@ -348,8 +409,15 @@ class SocketTransport(Wire):
         try:
             self.on_lost(error)
         finally:
-            self._poller.forget(self.descriptor)
-            self.connection.close()  # which takes it out of the epoll, too
+            if self._lingers and not self._has_ended:
+                self._poller.linger(self)
+            else:
+                self.let_go()
+
+    def let_go(self) -> None:
+        """Close the socket; the last that a poller does with it."""
+        self._poller.forget(self.descriptor)
+        self.connection.close()  # which takes it out of the epoll, too
 
     def __repr__(self) -> str:
         state = "closing, " if self._is_closing else ""
