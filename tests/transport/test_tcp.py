@@ -16,7 +16,7 @@ from heliograph.settings.units import Address, Rate, UnixAddress
 from heliograph.transport.errors import ListenerError
 from heliograph.transport.open_files import OpenFiles
 from support.cases import cases
-from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
+from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, WAIT_S, Rig, Socket, listening
 from support.options import CHANNEL
 from support.wire import wire
 
@@ -106,6 +106,19 @@ async def test_more_than_max_connections_are_refused() -> None:
         await first.say(DISCONNECT)
         await rig.until("current_connections", 1)
         await rig.client()
+
+
+async def test_a_place_is_free_as_soon_as_its_client_has_closed() -> None:
+    async with listening(settings=TcpListener(bind=ANY_PORT, max_connections=1)) as rig:
+        loop = asyncio.get_running_loop()
+        for _ in range(5):
+            # No turn of the event loop lies between the end of one and the beginning of the next.
+            with socket.create_connection(("127.0.0.1", rig.port)) as theirs:
+                theirs.setblocking(False)
+                await loop.sock_sendall(theirs, CONNECT)
+                async with asyncio.timeout(WAIT_S):
+                    assert await loop.sock_recv(theirs, 10) == CONNACK
+        assert rig.count("refused_connections") == 0
 
 
 @cases(

@@ -60,10 +60,11 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
             counters.pubcomp_missed += 1
 
 
-# [MQTT-4.3.2-3] [MQTT-4.3.3-4] 3.1.1 [MQTT-4.8.0-1]: of the other kind it is no acknowledgement, and the client would
-# wait for the message for ever.
+# [MQTT-4.13.1-1] 3.1.1 [MQTT-4.8.0-1]
 def _wrong_kind(kind: i64, packet_id: int) -> ProtocolError:
-    return ProtocolError(f"{p.NAMES[kind]} for the packet identifier {packet_id}, whose message waits for another packet")
+    return ProtocolError(
+        f"{p.NAMES[kind]} for the packet identifier {packet_id}, whose message waits for another packet"
+    )
 
 
 # Under the identifier of what it answers: 3.1.1 [MQTT-2.3.1-6]

@@ -6,7 +6,7 @@ How long a connection may stay on that way, and how many there are, `connections
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from heliograph.channel.context import ChannelContext
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _CERTIFICATE_CHECK_US: Final = 5_000_000
 _TLS_GOODBYE_S: Final = 5.0
+_TURNS_OF_AN_END: Final = 8  # of the event loop, from a client's last bytes until its connection is forgotten
 
 
 class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
@@ -233,11 +234,32 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
                 self._counters.denied += 1
                 connection.close()
                 return
+        if self._is_full:
+            self._do(self._look_again(connection, address))
+        else:
+            self._take(connection, address)
+
+    @property
+    def _is_full(self) -> bool:
         most = self.settings.max_connections
-        if most is not None and len(self.connections) >= most:
+        return most is not None and len(self.connections) >= most
+
+    async def _look_again(self, connection: socket.socket, address: object) -> None:
+        """Connections that their clients have closed keep their places until the event loop has read so."""
+        try:
+            for _ in range(_TURNS_OF_AN_END):
+                if self._is_full:
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+        if self._is_full or not self.is_listening:
             self._counters.refused += 1
             connection.close()
-            return
+        else:
+            self._take(connection, address)
+
+    def _take(self, connection: socket.socket, address: object) -> None:
         pending = PendingConnection(
             connection, address_text(address if isinstance(address, tuple) else connection.getsockname())
         )
@@ -270,7 +292,10 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             finally:
                 self.connections.pending.discard(pending)
             return
-        task = asyncio.get_running_loop().create_task(self._connect(pending))
+        self._do(self._connect(pending))
+
+    def _do(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
