@@ -1,8 +1,16 @@
 """Automatic subscriptions, as clients see them."""
 
+from dataclasses import replace
+
 import pytest
 
+from heliograph.broker import hooks
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.pending import Pending
+from heliograph.broker.actions import Action
+from heliograph.mqtt import packets as p
 from support.cases import cases
+from support.options import CHANNEL
 from support.services import Node
 
 TOPICS = """
@@ -35,6 +43,54 @@ def test_options_hold() -> None:
     peer.publish("u/joe", b"mine")
     node.connect("sender", username="x").publish("u/joe", b"x", retain=True)
     assert peer.heard() == ["PUBLISH u/joe 'x' q0 retain"]
+
+
+class Denied:
+    """An authorizer that denies a filter, at once or later."""
+
+    def __init__(self, topic: str, is_later: bool = False) -> None:
+        self._topic = topic
+        self._is_later = is_later
+        self.awaited: Pending[object] | None = None
+
+    def __call__(self, client: ClientInfo, action: Action, topic: str, verdict: object) -> object:
+        if action.kind != "subscribe" or topic != self._topic:
+            return None
+        if self._is_later:
+            self.awaited = Pending()
+            return self.awaited
+        return hooks.STOP, "deny"
+
+
+@cases("version", [p.V3_1_1, p.V5])
+@cases("deny_action", [False, True])
+def test_a_client_is_not_subscribed_to_what_it_may_not(
+    version: int, deny_action: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(TOPICS, replace(CHANNEL, authz_disconnects=deny_action))
+    node.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(Denied("c/dev"))
+    peer = node.connect("dev", version=version, username="joe")
+    sender = node.connect("sender", username="x")
+    sender.publish("c/dev", b"secret", 1)
+    sender.publish("u/joe", b"x")
+    assert peer.heard() == ["PUBLISH u/joe 'x' q0"]
+    assert node.statistics() | {"auto_subscribe.subscribed": 5, "auto_subscribe.skipped": 1} == node.statistics()
+    assert "client 'dev' is not subscribed to 'c/dev': not_authorized" in caplog.text
+
+
+def test_a_right_that_is_asked_elsewhere_is_waited_for() -> None:
+    node = Node('auto_subscribe.topics = [{ topic = "c/${clientid}" }, { topic = "fine" }]')
+    denied = Denied("c/dev", is_later=True)
+    node.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(denied)
+    peer, sender = node.connect("dev"), node.connect("sender")
+    peer.publish("fine", b"mine", 1, 7)
+    assert peer.heard() == []  # its packets stand behind what it was not subscribed to yet
+    assert denied.awaited is not None
+    denied.awaited.resolve((hooks.STOP, "deny"))
+    node.run()
+    assert peer.heard() == ["PUBLISH fine 'mine' q0", "PUBACK #7"]
+    sender.publish("c/dev", b"secret", 1)
+    assert peer.heard() == []
 
 
 def test_a_client_may_unsubscribe() -> None:

@@ -4,6 +4,7 @@ How bytes become packets is the `reader`'s, and how the client gets in the `conn
 `publishing`, a SUBSCRIBE in `filter_request`. Answers go into the outbox, which is written at the end of the turn.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
@@ -186,6 +187,13 @@ class Channel(Conversation):
         subscribing.deliver_retained()
         return codes
 
+    def subscribe_unasked(self, entries: list[p.SubscribeEntry], done: Callable[[list[int]], None]) -> None:
+        subscribing = self._subscriber()
+        if subscribing is not None and self._request is None:
+            packet = p.Subscribe(0, entries, Properties())
+            self._request = FilterRequest(self._context, self.reader, self._outbox, subscribing, packet, b"", 0, done)
+            self._go_on_with_request()
+
     def unsubscribe(self, topic_filters: list[str]) -> list[int]:
         subscribing = self._subscriber()
         return [] if subscribing is None else unsubscribe_now(subscribing, topic_filters)
@@ -294,6 +302,9 @@ class Channel(Conversation):
     def go_on(self) -> None:
         if self._flow is not None:
             self._flow.go_on()
+        self._go_on_with_request()
+
+    def _go_on_with_request(self) -> None:
         request = self._request
         try:
             if request is not None and self.reader.awaited is None and request.go_on():

@@ -1,5 +1,6 @@
 """SUBSCRIBE and UNSUBSCRIBE, from the packet to its answer."""
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
@@ -21,7 +22,11 @@ _DECODE_WORK: Final = 8
 
 
 class FilterRequest:
-    """One SUBSCRIBE or UNSUBSCRIBE; held by the channel until it is answered, and nothing overtakes it."""
+    """One SUBSCRIBE or UNSUBSCRIBE; held by the channel until it is answered, and nothing overtakes it.
+
+    Args:
+        done: Gets the reason codes of a SUBSCRIBE that the client did not send, in the place of a SUBACK.
+    """
 
     def __init__(
         self,
@@ -32,6 +37,7 @@ class FilterRequest:
         packet: p.Subscribe | p.Unsubscribe,
         data: bytes,
         stop: i64,
+        done: Callable[[list[int]], None] | None = None,
     ) -> None:
         self._context = context
         self._reader = reader
@@ -40,8 +46,11 @@ class FilterRequest:
         self._packet = packet
         self._data = data
         self._stop: i64 = stop
+        self._done = done
         self._work: FilterWork | None = None  # when all filters are decoded
-        if isinstance(packet, p.Subscribe):
+        if done is not None:
+            pass
+        elif isinstance(packet, p.Subscribe):
             subscribing.broker.counters.subscribe_received += 1
         else:
             subscribing.broker.counters.unsubscribe_received += 1
@@ -73,7 +82,7 @@ class FilterRequest:
             else:
                 self._reader.wait_for(work.awaited, self._on_decided)
             return False
-        if self._subscribing.options.authz_disconnects and work.kind == p.SUBACK and rc.NOT_AUTHORIZED in work.codes:
+        if work.ends_if_denied and rc.NOT_AUTHORIZED in work.codes:
             raise ProtocolError(work.fault, rc.NOT_AUTHORIZED)
         # The answer, under the identifier of its request: [MQTT-2.2.1-6] [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.10.4-4]
         # [MQTT-3.10.4-5] 3.1.1 [MQTT-2.3.1-7] 3.1.1 [MQTT-3.8.4-1] 3.1.1 [MQTT-3.8.4-2] 3.1.1 [MQTT-3.10.4-4]
@@ -90,7 +99,7 @@ class FilterRequest:
         packet = self._packet
         self._data = b""
         if isinstance(packet, p.Subscribe):
-            return subscribe_work(self._subscribing, packet)
+            return subscribe_work(self._subscribing, packet, is_asked=self._done is None)
         return unsubscribe_work(self._subscribing, packet)
 
     def _decode_some(self) -> bool:
@@ -116,6 +125,9 @@ class FilterRequest:
         tracer = self._subscribing.broker.tracer
         if tracer is not None:
             tracer.on_filters_done(connected.client, self._packet, codes)
+        if self._done is not None:
+            self._done(codes)
+            return
         if work.kind == p.SUBACK:
             counters.suback_sent += 1
         else:

@@ -29,6 +29,7 @@ class FilterWork:
         fault: Why the first refused filter of a SUBSCRIBE was refused.
         rights: Asks what the client may subscribe to; None where that need not be asked any more.
         awaited: What must be known of that before this goes on; None where another turn is enough.
+        ends_if_denied: Whether the connection ends where a filter is denied.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class FilterWork:
         self.fault = ""
         self.rights: RightsCheck | None = None
         self.awaited: Pending[bool] | None = None
+        self.ends_if_denied = False
         self._asked_count: i64 = 0
         self._is_hooked = kind != p.SUBACK
         self._subscribing = subscribing
@@ -75,7 +77,7 @@ class FilterWork:
         for number in rights.denied:
             subscribing.deny(entries[number])
         self.rights = None
-        if rights.denied and subscribing.options.authz_disconnects:
+        if rights.denied and self.ends_if_denied:
             name = entries[rights.denied[0]].topic_filter
             raise ProtocolError(f"{name[:200]!r} is refused: not_authorized", rc.NOT_AUTHORIZED)
         return True
@@ -111,11 +113,13 @@ class FilterWork:
         return at == count
 
 
-def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:
+def subscribe_work(subscribing: Subscribing, packet: p.Subscribe, is_asked: bool) -> FilterWork:
+    """The filters of a SUBSCRIBE, or those that a client is subscribed to without having asked."""
     work = FilterWork(subscribing, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
     if subscribing.broker.rights.is_checked:
         due_us = subscribing.options.due_us(subscribing.broker.uptime_us)
         work.rights = RightsCheck(subscribing.connected.authorizer, due_us)
+    work.ends_if_denied = is_asked and subscribing.options.authz_disconnects
     return work
 
 

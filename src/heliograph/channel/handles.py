@@ -1,5 +1,7 @@
 """What a node calls on its channels: one small interface for each thing that a channel waits for."""
 
+from collections.abc import Callable
+
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.client import ClientInfo
@@ -63,6 +65,10 @@ class ChannelHandle:
 
     def subscribe(self, entries: list[SubscribeEntry]) -> list[int]:
         """Subscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
+        raise NotImplementedError
+
+    def subscribe_unasked(self, entries: list[SubscribeEntry], done: Callable[[list[int]], None]) -> None:
+        """Subscribe as if the client had sent a SUBSCRIBE, which may be denied; `done` gets the reason codes."""
         raise NotImplementedError
 
     def unsubscribe(self, topic_filters: list[str]) -> list[int]:

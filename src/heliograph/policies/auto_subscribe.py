@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from heliograph.broker.client import ClientInfo
 from heliograph.config.services import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.topic import subscription_fault
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.policies.template import TopicTemplate, topic_fault
@@ -18,7 +19,7 @@ _NAMES: Final = ("clientid", "username", "host", "port", "client_attrs")
 
 
 class SubscribingChannel(Protocol):
-    def subscribe(self, entries: list[p.SubscribeEntry]) -> object: ...
+    def subscribe_unasked(self, entries: list[p.SubscribeEntry], done: Callable[[list[int]], None]) -> None: ...
 
 
 class AutomaticSubscriptions:
@@ -56,8 +57,18 @@ class AutomaticSubscriptions:
         channel = self._find(client.clientid)
         entries = self.entries_for(client)
         if channel is not None and entries:
-            channel.subscribe(entries)
-            self._subscribed += len(entries)
+            channel.subscribe_unasked(entries, lambda codes: self._on_subscribed(client.clientid, entries, codes))
+
+    def _on_subscribed(self, clientid: str, entries: list[p.SubscribeEntry], codes: list[int]) -> None:
+        for entry, code in zip(entries, codes, strict=True):
+            if code < rc.UNSPECIFIED_ERROR:
+                self._subscribed += 1
+            else:
+                self._skip(clientid, entry.topic_filter, rc.name_of(code))
+
+    def _skip(self, clientid: str, topic: str, why: str) -> None:
+        self._skipped += 1
+        self._log.warn("client %.200r is not subscribed to %.200r: %s", clientid, topic, why)
 
     def entries_for(self, client: ClientInfo) -> list[p.SubscribeEntry]:
         """The subscriptions of a client; those without valid values are left out, logged and counted."""
@@ -72,8 +83,7 @@ class AutomaticSubscriptions:
             else:
                 fault = topic_fault(topic_filter, subscription_fault(topic_filter, self._levels_max()))
             if topic_filter is None or fault is not None:
-                self._skipped += 1
-                self._log.warn("client %.200r is not subscribed to %r: %s", client.clientid, topic.topic, fault)
+                self._skip(client.clientid, topic.topic, str(fault))
                 continue
             entries.append(p.SubscribeEntry(topic_filter, topic.qos, topic.nl == 1, topic.rap == 1, topic.rh))
         return entries
