@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.actions import Action
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.pending import Pending
-from heliograph.broker.actions import Action
 from heliograph.mqtt import packets as p
 from support.cases import cases
 from support.options import CHANNEL

@@ -184,13 +184,21 @@ class DurableKernel(Kernel):
         self.durable.tick(self.now_us)
         self.run()
 
-    def come(self, clientid: str = "sub", *, version: int = 5, clean_start: bool = False, expiry_s: int = 600) -> Peer:
+    def come(
+        self,
+        clientid: str = "sub",
+        *,
+        version: int = 5,
+        clean_start: bool = False,
+        expiry_s: int = 600,
+        username: str | None = None,
+    ) -> Peer:
         """A client that has sent its CONNECT; what it hears is not read yet."""
         peer = self.peer(version)
         if version == 5:
-            peer.connect(clientid, clean_start=clean_start, session_expiry_interval=expiry_s)
+            peer.connect(clientid, clean_start=clean_start, session_expiry_interval=expiry_s, username=username)
         else:
-            peer.connect(clientid, clean_start=clean_start)
+            peer.connect(clientid, clean_start=clean_start, username=username)
         return peer
 
 

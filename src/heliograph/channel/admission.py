@@ -24,6 +24,7 @@ class Admission:
 
     Args:
         step: What its authenticator answered last.
+        user: The user name that an authenticator has checked, empty for none; None if none has checked the client.
 
     Attributes:
         denied: The subscriptions of its session that it may not have any more.
@@ -31,11 +32,18 @@ class Admission:
     """
 
     def __init__(
-        self, context: ChannelContext, options: ChannelOptions, client: ClientInfo, connect: p.Connect, step: AuthStep
+        self,
+        context: ChannelContext,
+        options: ChannelOptions,
+        client: ClientInfo,
+        connect: p.Connect,
+        step: AuthStep,
+        user: str | None,
     ) -> None:
         self.client = client
         self.connect = connect
         self.step = step
+        self._user = user
         self.authorizer = Authorizer(context.broker, client, options)
         self.denied: list[str] = []
         self.turn: Pending[bool] | None = None
@@ -60,6 +68,9 @@ class Admission:
             if lookup is not None:
                 return lookup
         known = sessions.find(client.clientid)
+        if known is not None and known.owner not in (None, self._user) and self._options.bind_session_to_user:
+            detail = f"the session of {client.clientid[:200]!r} belongs to another user (mqtt.bind_session_to_user)"
+            raise ProtocolError(detail, rc.NOT_AUTHORIZED)
         # Subscriptions of another mountpoint are not this client's.
         self._clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
         if known is not None and not self._clean_start and self._context.broker.rights.is_checked:
@@ -105,6 +116,7 @@ class Admission:
         )
         client.expiry_interval_s = session.expiry_interval_s
         session.mountpoint = client.mountpoint
+        session.owner = self._user
         return session, present
 
     def _take_over(self) -> Pending[bool] | None:

@@ -44,7 +44,11 @@ class PendingStep(Pending[bool]):
 
 
 class Handshake:
-    """One client's authentication; made at its CONNECT, kept by its connect flow while AUTH packets may come."""
+    """One client's authentication; made at its CONNECT, kept by its connect flow while AUTH packets may come.
+
+    Attributes:
+        is_anonymous: Whether no authenticator has checked the client.
+    """
 
     def __init__(self, broker: Broker, client: ClientInfo, connect: p.Connect) -> None:
         self._broker = broker
@@ -57,7 +61,7 @@ class Handshake:
         self._has_granted = False
         self._attrs = client.client_attrs  # those that nothing granted
         self._named = client.username  # as bans were asked
-        self._is_anonymous = True  # no authenticator checked it
+        self.is_anonymous = True
         self._awaited: PendingStep | None = None
         self._began_us: i64 = broker.uptime_us
 
@@ -71,7 +75,7 @@ class Handshake:
             return AuthStep(code)
         self._broker.counters.authentications += 1
         if deny_anonymous and self.method is None and not self._client.username:
-            self._is_anonymous = False
+            self.is_anonymous = False
             return AuthStep(rc.NOT_AUTHORIZED)
         if not enable_authn and self.method is None:
             return AuthStep(rc.SUCCESS)
@@ -115,11 +119,11 @@ class Handshake:
             self._grant(step.grants)
             self._named = client.username
             counters.authentications_succeeded += 1
-            if self._is_anonymous:
+            if self.is_anonymous:
                 counters.authentications_anonymous += 1
         else:
             counters.authentications_failed += 1
-        arguments = (client, code, client.is_superuser, self._is_anonymous)
+        arguments = (client, code, client.is_superuser, self.is_anonymous)
         self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, arguments)
 
     def _grant(self, grants: Grants | None) -> None:
@@ -161,5 +165,5 @@ class Handshake:
         return self._step(awaited.outcome[0], awaited.outcome[1])
 
     def _step(self, verdict: str, outcome: object) -> AuthStep:
-        self._is_anonymous = verdict == hooks.OK and isinstance(outcome, int)
+        self.is_anonymous = verdict == hooks.OK and isinstance(outcome, int)
         return AuthStep(rc.SERVER_UNAVAILABLE) if verdict == hooks.FAILED else as_step(outcome)

@@ -182,7 +182,8 @@ class ConnectFlow:
             self._context.rechecks.check(client.clientid, is_another=True)
         elif connect is not None:
             decide.mount(client, connect, self._options)
-            self._admission = Admission(self._context, self._options, client, connect, step)
+            user = None if handshake.is_anonymous else client.username or ""
+            self._admission = Admission(self._context, self._options, client, connect, step, user)
             self._admit(self._admission)
 
     def _is_banned(self, client: ClientInfo) -> bool:

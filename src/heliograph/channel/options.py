@@ -81,6 +81,7 @@ class ChannelOptions:
     strict_mode: bool
     response_information: str
     use_username_as_clientid: bool
+    bind_session_to_user: bool
     unsent_bytes_max: i64
     unsent_packets_max: i64
     authz_cache_size: i64

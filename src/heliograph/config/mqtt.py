@@ -166,6 +166,12 @@ class MqttConfig:
     use_username_as_clientid: bool = setting(
         Boolean(), False, "Whether the user name replaces the client id.", how=How.NEW_CONNECTIONS
     )
+    bind_session_to_user: bool = setting(
+        Boolean(),
+        True,
+        "Whether a session belongs to the user that an authenticator let in with it: others are refused with 0x87.",
+        how=How.NEW_CONNECTIONS,
+    )
     peer_cert_as_username: str = setting(
         Choice("disabled", "cn", "dn", "crt", "pem", "md5"),
         "disabled",

@@ -126,6 +126,7 @@ class SessionLoader:
         session = DurableSession(clientid, self._broker, self.options, saved.created_at_us, self._durability)
         session.expiry_interval_s = saved.expiry_s
         session.mountpoint = saved.mountpoint
+        session.owner = saved.owner
         session.left_us = saved.left_us
         session.backlog.qos0_after_us = saved.qos0_after_us
         session.backlog.cursor.at_us = saved.cursor_us

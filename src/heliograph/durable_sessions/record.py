@@ -56,6 +56,7 @@ class SessionRecord(NamedTuple):
     last_packet_id: int
     assigned: list[tuple[int, int, int]]  # id and QoS
     inflight: list[Inflight]
+    owner: str | None
 
 
 class SubscriptionRecord(NamedTuple):
@@ -214,16 +215,19 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
         int(session.sender.window.last_id),
         assigned,
     )
-    return f"{_text(record)[:-1]},[{','.join(inflight)}]]".encode()
+    return f"{_text(record)[:-1]},[{','.join(inflight)}],{_text(session.owner)}]".encode()
 
 
 def decode_session(value: bytes) -> SessionRecord:
-    version, expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, assigned, inflight = _read(value)
+    version, *rest = _read(value)
     if version != FORMAT:
         raise ValueError(f"a session of format {version}; this version knows {FORMAT}")
+    expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, assigned, inflight, *owner = rest
     ids = [(high, low, qos) for high, low, qos in assigned]
     sent = [Inflight(*one) for one in inflight]
-    return SessionRecord(expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, ids, sent)
+    return SessionRecord(
+        expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, ids, sent, owner[0] if owner else None
+    )
 
 
 def with_left(value: bytes, left_us: int) -> bytes:

@@ -29,6 +29,8 @@ class Session(Subscriber):
     Attributes:
         dispatcher: Gives messages of the durable groups that the session is a member of.
         mountpoint: The one that its subscriptions were made with, and that its topics stand behind.
+        owner: The user name of the client that an authenticator let in with it, empty if it had none; None if no
+            authenticator did.
         shared_count: How many of these are shared.
         left_us: When its client left, on the wall clock; 0 while it is connected.
         unreleased: See `awaiting_rel`; made when first needed.
@@ -44,6 +46,7 @@ class Session(Subscriber):
         self.expiry_interval_s: i64 = 0
         self.left_us: i64 = 0
         self.mountpoint = ""
+        self.owner: str | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.unreleased: AwaitingRel | None = None
 
