@@ -35,6 +35,7 @@ class Machine:
             self.clock.begin_turn()
 
     def active(self) -> list[str]:
+        assert not any(alarm.degrades for alarm in self.alarms.active())  # no start sets a clock right
         return [alarm.name for alarm in self.alarms.active()]
 
 

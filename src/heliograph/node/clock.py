@@ -99,7 +99,8 @@ class NodeClock:
 
     def _begin(self, name: str, text: str) -> None:
         self._active.add(name)
-        self._alarms.activate(name, text, {"error_s": _s(int(self._broker.clock.error_us))})
+        details = {"error_s": _s(int(self._broker.clock.error_us))}
+        self._alarms.activate(name, text, details, degrades=False)  # to start again would not help
 
     def _end(self, name: str) -> None:
         if name in self._active:

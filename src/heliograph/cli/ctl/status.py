@@ -1,4 +1,4 @@
-"""`ctl status`: whether a node is ready; its exit code says so to machines."""
+"""`ctl status`: whether a node lives, and whether it is ready; its exit code says so to machines."""
 
 import argparse
 from typing import Final
@@ -14,19 +14,21 @@ _TIMEOUT_S: Final = 10.0
 
 def add_parser(actions: Actions) -> None:
     """Add `status`."""
-    add_command(
+    parser = add_command(
         actions,
         _status,
         "status",
         "say whether the node is ready, and if not, why",
         "heliograph ctl status --data-dir /var/lib/heliograph || systemctl restart heliograph",
+        "heliograph ctl status --ready",
     )
+    parser.add_argument("--ready", action="store_true", help="end with 1 if the node is degraded")
 
 
 def _status(args: argparse.Namespace) -> int:
-    """Say whether the node is ready. Exit code 0: it is; 1: it is degraded, for the reasons that are printed (parts
-    that cannot do their work, and alarms of that, but not being busy); 3: no node answers. Settings that were changed
-    and hold from the next start on are listed; a node that has some is ready.
+    """Say whether the node is ready. Exit code 0: it answers; 3: no node answers. With --ready 1: it is degraded, for
+    the reasons that are printed: parts that cannot do their work, and alarms of that, but not being busy. Settings that
+    were changed and hold from the next start on are listed; a node that has some is ready.
     """
     status = answer_of(args, NODE_STATUS(), timeout_s=_TIMEOUT_S)
     if args.json:
@@ -42,7 +44,7 @@ def _status(args: argparse.Namespace) -> int:
             print(f"with the next start: {', '.join(map(text_of, status.waiting))}")
         for reason in status.reasons:
             print(f"degraded: {text_of(reason.what)}: {text_of(reason.message)}")
-    return 0 if status.state == _READY else 1
+    return 1 if args.ready and status.state != _READY else 0
 
 
 def duration(seconds: int) -> str:
