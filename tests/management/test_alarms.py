@@ -29,7 +29,8 @@ def test_an_alarm_is_listed_while_it_goes_on_and_after_its_end(managed: Served) 
     has_thresholds(managed, "1%")
     wait_until(lambda: named(managed, activated=True), "the alarm begins")
     (alarm,) = named(managed, activated=True)
-    assert set(alarm) == {"node", "name", "message", "details", "duration", "activate_at"}
+    assert set(alarm) == {"node", "name", "message", "details", "duration", "activate_at", "severity"}
+    assert alarm["severity"] == "warning"
     assert alarm["node"] == "heliograph@127.0.0.1"
     assert alarm["details"]["high_watermark"] == 1
     assert alarm["duration"] >= 0

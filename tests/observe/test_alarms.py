@@ -26,7 +26,7 @@ def test_an_alarm_is_told_once_until_it_ends() -> None:
     ((event, alarm),) = told(watcher)
     assert event == "activate"
     assert (alarm["name"], alarm["message"], alarm["details"]) == ("disk", "the disk is full", {"path": "/d"})
-    assert (alarm["activated"], alarm["deactivate_at"]) == (True, "infinity")
+    assert (alarm["activated"], alarm["deactivate_at"], alarm["severity"]) == (True, "infinity", "critical")
     assert [one.name for one in alarms.active()] == ["disk"]
     assert alarms.deactivate("disk")
     assert not alarms.deactivate("disk")
@@ -43,6 +43,9 @@ def test_not_more_than_a_thousand_at_a_time() -> None:
     alarms = node.alarms
     assert [alarms.activate(f"a{n}", "", {}) for n in range(1001)] == [True] * 1000 + [False]
     assert alarms.statistics() == {"alarms.active": 1000, "alarms.dropped": 1}
+    assert alarms.deactivate("a0")
+    assert alarms.activate("busy", "", {}, degrades=False)
+    assert alarms.by_severity() == {"critical": 999, "warning": 1}
 
 
 def test_alarms_and_their_history_keep_no_more_than_the_beginning_of_long_texts() -> None:

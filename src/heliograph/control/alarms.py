@@ -39,4 +39,5 @@ class AlarmsAnswers:
 
 
 def _row(alarm: Alarm) -> proto.AlarmRow:
-    return proto.AlarmRow(alarm.name, alarm.message, dict(alarm.details), alarm.activate_at, alarm.deactivate_at)
+    times = alarm.activate_at, alarm.deactivate_at
+    return proto.AlarmRow(alarm.name, alarm.message, dict(alarm.details), *times, alarm.severity)

@@ -111,6 +111,7 @@ class AlarmWebhookPart(HookedPart):
             "event": event,
             "node": self._node,
             "name": alarm.name,
+            "severity": alarm.severity,
             "message": alarm.message,
             "details": dict(alarm.details),
             "activate_at": alarm.activate_at,

@@ -154,6 +154,7 @@ class KernelPart(Part):
             ),
             *by_label("hooks.failed", failed),
             *by_label("faults.contained.at", broker.faults.by_boundary()),
+            *by_label("alarms.by_severity", self.alarms.by_severity()),
         ]
 
     def _tick_channels(self) -> None:

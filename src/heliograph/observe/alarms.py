@@ -22,6 +22,8 @@ from heliograph.observe.outgoing import SystemMessageQueue
 _log = logging.getLogger(__name__)
 
 ACTIVE_MAX: Final = 1000
+CRITICAL: Final = "critical"
+WARNING: Final = "warning"
 # The last sentence of an alarm that nothing but a start can prove to be over.
 UNTIL_START: Final = "The alarm ends when the node starts again"
 _TEXT_MAX: Final = 1000
@@ -49,9 +51,15 @@ class Alarm:
     deactivate_at: int | None = None
     degrades: bool = True
 
+    @property
+    def severity(self) -> str:
+        """`critical` if it degrades the node, `warning` if not."""
+        return CRITICAL if self.degrades else WARNING
+
     def to_json(self) -> bytes:
         fields = {
             "name": self.name,
+            "severity": self.severity,
             "message": self.message,
             "details": dict(self.details),
             "activated": self.deactivate_at is None,
@@ -218,6 +226,11 @@ class Alarms:
 
     def statistics(self) -> dict[str, int]:
         return {"alarms.active": len(self._active), "alarms.dropped": self._dropped}
+
+    def by_severity(self) -> dict[str, int]:
+        """How many go on, by severity."""
+        critical = sum(alarm.degrades for alarm in self._active.values())
+        return {CRITICAL: critical, WARNING: len(self._active) - critical}
 
     def __repr__(self) -> str:
         return f"Alarms({', '.join(self._active) or 'none active'})"

@@ -11,11 +11,12 @@ from heliograph.control.proto_v1 import alarms as proto
 _MILLISECOND_US = 1000
 _ACTIVE = (
     "name",
+    "severity",
     TableColumn("since", lambda row: time_of(row.activate_at * _MILLISECOND_US)),
     "message",
 )
 _ENDED = (
-    *_ACTIVE[:2],
+    *_ACTIVE[:3],
     TableColumn("until", lambda row: time_of(row.deactivate_at * _MILLISECOND_US)),
     "message",
 )

@@ -20,6 +20,7 @@ class AlarmRow(msgspec.Struct, frozen=True):
 
     Attributes:
         deactivate_at: None while it is active.
+        severity: `critical` if it degrades the node, `warning` if not.
     """
 
     name: str
@@ -27,6 +28,7 @@ class AlarmRow(msgspec.Struct, frozen=True):
     details: dict[str, object]
     activate_at: Annotated[int, Fact(time_us=1000)]
     deactivate_at: Annotated[int | None, Fact(time_us=1000, is_left_out=True)]
+    severity: str = "critical"
 
 
 class AlarmName(Args, frozen=True):

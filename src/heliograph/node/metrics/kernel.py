@@ -147,5 +147,7 @@ KERNEL: Final[tuple[Metric, ...]] = (
     gauge("system_messages.waiting", "Messages of the broker's own that wait to be published."),
     counter("system_messages.dropped", "Messages of the broker's own that found no room to wait."),
     gauge("alarms.active", "Alarms that go on."),
+    gauge("alarms.by_severity", "The same by severity: `critical` if they degrade the node, or `warning`.", "",
+          ("severity",)),
     counter("alarms.dropped", "Alarms that found no room."),
 )  # fmt: skip

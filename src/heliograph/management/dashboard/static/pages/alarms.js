@@ -61,6 +61,7 @@ const Asked = ({ name, onClose }) => name
 /** @type {import("../parts/table.js").Column<Api.AlarmShown>[]} */
 const COLUMNS = [
   { key: "name", title: texts.name, isHead: true, kind: "code" },
+  { key: "severity", title: texts.severity, show: (row) => texts.severities[row.severity] ?? row.severity },
   { key: "message", title: texts.message },
   { key: "activate_at", title: texts.began, show: (row) => html`<span class="nowrap">${time(row.activate_at)}</span>` },
   { key: "deactivate_at", title: texts.endedAt, show: (row) =>

@@ -11,7 +11,8 @@ import texts from "../texts/en/alarms.js";
 export const AlarmList = ({ alarms, act }) => alarms.length === 0 ? html`<p class="quiet">${texts.none}</p>` : html`
   <ul class="alarms">${alarms.map((alarm) => html`
     <li key=${`${alarm.node} ${alarm.name}`}>
-      <span class="badge bad">${texts.active}</span>
+      <span class="badge ${alarm.severity === "critical" ? "bad" : "warn"}">
+        ${texts.severities[alarm.severity] ?? alarm.severity}</span>
       <div><strong class="code">${alarm.name}</strong>
         <p>${alarm.message}</p>
         <p class="quiet"><span title=${time(alarm.activate_at)}>

@@ -3,7 +3,6 @@
 export default {
   title: "Alarms",
   none: "No alarm is open.",
-  active: "open",
   /** @param {string} value */
   since: (value) => `for ${value}`,
   details: "Details",
@@ -23,6 +22,9 @@ export default {
   cleared: "The alarms that ended are forgotten.",
   noHistory: "No alarm has ended since the history was cleared, or the node started.",
   name: "Alarm",
+  severity: "Severity",
+  /** @type {Record<string, string>} */
+  severities: { critical: "critical", warning: "warning" },
   message: "What was wrong",
   began: "Began",
   endedAt: "Ended",
