@@ -22,7 +22,7 @@ def verified(unit: Path, *options: str) -> str:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     done = subprocess.run(
-        ["systemd-analyze", *options, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+        ["systemd-analyze", *options, "verify", str(unit)], capture_output=True, text=True, check=False
     )
     return "\n".join(line for line in (done.stdout + done.stderr).splitlines() if unit.name in line)
 
@@ -45,6 +45,25 @@ def test_systemd_accepts_the_unit(tmp_path: Path, options: list[str], capsys: py
         assert "ProtectSystem=strict" in text
         assert f"ReadWritePaths={tmp_path}/100%%" in text
         assert f"User={_ME}" in text
+
+
+def test_the_data_directory_is_that_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "n1.conf"
+    config.write_text(f'node.data_dir = "{tmp_path}/store"')
+    words = ["service", "install", "--run-as", _ME, "--print", "--config", str(config)]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert f"ReadWritePaths={tmp_path}/store\n" in text
+    assert "--data-dir" not in text
+    assert main([*words, "--data-dir", "/srv/other"]) == 0
+    assert "--data-dir /srv/other\n" in capsys.readouterr().out
+    for mistake, fault in (
+        ('node.data_dir = "store"', "an absolute path is expected"),
+        ("nothing = 1", "nothing"),
+    ):
+        config.write_text(mistake)
+        assert main(words) == 2
+        assert fault in capsys.readouterr().err
 
 
 def test_a_user_installs_and_removes_a_service(

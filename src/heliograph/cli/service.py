@@ -73,7 +73,8 @@ def add_parser(subparsers: Actions) -> None:
         "--data-dir",
         metavar="DIR",
         type=Path,
-        help=f"where it keeps data (default: {_SYSTEM_DATA}, with --user ~/.local/share/heliograph)",
+        help=f"where it keeps data (default: node.data_dir of FILE, or {_SYSTEM_DATA}, with --user "
+        "~/.local/share/heliograph)",
     )
     install.add_argument("--run-as", metavar="USER", help=f"user of a system service (default: {_USER})")
     install.add_argument("--print", action="store_true", help="print the unit instead of writing it")
@@ -146,22 +147,24 @@ class ServiceUnit:
 
     Attributes:
         data_dir: The data directory, an absolute path.
+        is_configured: Whether the configuration says so.
         config: The configuration file, an absolute path; None for the defaults.
         run_as: The user of a system service; None for a service of the user who installs it.
     """
 
     data_dir: Path
+    is_configured: bool
     config: Path | None
     run_as: str | None
 
     def text(self) -> str:
         config = [] if self.config is None else ["--config", str(self.config)]
-        command = [*program(), "start", *config, "--data-dir", str(self.data_dir)]
+        data_dir = [] if self.is_configured else ["--data-dir", str(self.data_dir)]
+        command = [*program(), "start", *config, *data_dir]
         is_system = self.run_as is not None
         return (
             "[Unit]\n"
             "Description=Heliograph, an MQTT platform\n"
-            "Documentation=man:heliograph(1)\n"
             + ("Wants=network-online.target\nAfter=network-online.target\n" if is_system else "")
             + "\n[Service]\n"
             "Type=notify\n"
@@ -189,9 +192,30 @@ def _unit(args: argparse.Namespace) -> ServiceUnit:
     config = None if args.config is None else args.config.expanduser().absolute()
     if config is not None and not config.is_file():
         raise UsageError(f"the configuration file {config} is not there")
+    configured = None if config is None or args.data_dir is not None else _configured_data_dir(config)
     default = Path("~/.local/share/heliograph") if args.user else _SYSTEM_DATA
-    data_dir = (args.data_dir or default).expanduser().absolute()
-    return ServiceUnit(data_dir, config, None if args.user else args.run_as or _USER)
+    data_dir = configured or (args.data_dir or default).expanduser().absolute()
+    return ServiceUnit(data_dir, configured is not None, config, None if args.user else args.run_as or _USER)
+
+
+def _configured_data_dir(file: Path) -> Path | None:
+    """The `node.data_dir` of a configuration; None if it leaves that to its default."""
+    from heliograph.config.loading import load_config
+    from heliograph.config.settings import Config
+    from heliograph.settings.errors import ConfigError
+
+    try:
+        text = load_config(file, {}).node.data_dir
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    if text == Config().node.data_dir:
+        return None
+    if not Path(text).is_absolute():
+        raise UsageError(
+            f"node.data_dir of {file} is {text!r}, which is not the same directory for a service: an absolute path is "
+            "expected there, or --data-dir DIR"
+        )
+    return Path(text)
 
 
 def _account(name: str, data_dir: Path) -> pwd.struct_passwd:
