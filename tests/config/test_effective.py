@@ -70,7 +70,8 @@ def test_values_are_told_as_json_and_secrets_by_declaration(tmp_path: Path) -> N
         tmp_path,
         """
         mqtt.max_inflight = 7
-        connectors.http.web { url = "http://u:hunter2@here/", headers { x-plain = "hunter2" }, description = "******" }
+        connectors.http.web {
+          url = "http://u:hunter2@here/", headers { x-plain = "hunter2", Content-Type = "text/plain" }, description = "******" }
         connectors.pgsql.db { server = "here", password = "hunter2", database = d, username = u }
         connectors.pgsql.of_file { server = "here", password = "file:///run/key", database = d, username = u }
         connectors.pgsql.without { server = "here", database = d, username = u }
@@ -88,7 +89,7 @@ def test_values_are_told_as_json_and_secrets_by_declaration(tmp_path: Path) -> N
     )
     assert "hunter2" not in repr(found)
     assert (found["mqtt.max_inflight"].plain, found["mqtt.max_packet_size"].plain) == ("7", '"1MB"')
-    assert json.loads(found["connectors.http.web.headers"].plain) == {"x-plain": "******"}
+    assert json.loads(found["connectors.http.web.headers"].plain) == {"x-plain": "******", "Content-Type": "text/plain"}
     secrets = {path: one.secrets for path, one in found.items() if one.secrets}
     assert secrets == {
         "connectors.http.web.url": ((),),

@@ -24,8 +24,8 @@ def server() -> Iterator[str]:
 @pytest.fixture
 def api(managed: Served, server: str) -> Iterator[Any]:
     """The API of a node with a connector and an action, which are gone afterwards."""
-    secret = {"authorization": "Bearer hunter2"}
-    body = {**HTTP, "url": server, "headers": secret, "description": "d", "pool_size": 3, "ssl": {"enable": False}}
+    headers = {"authorization": "Bearer hunter2", "content-type": "application/json"}
+    body = {**HTTP, "url": server, "headers": headers, "description": "d", "pool_size": 3, "ssl": {"enable": False}}
     assert managed.api.post("/connectors", json=body).status_code == 201
     assert managed.api.post("/actions", json=ACTION).status_code == 201
     yield managed.api
@@ -41,7 +41,7 @@ def test_a_connector_is_shown_with_its_settings_and_without_its_secrets(api: Any
     shown = api.get("/connectors/http:web").json()
     assert (shown["type"], shown["name"], shown["enable"], shown["description"]) == ("http", "web", True, "d")
     assert (shown["url"], shown["pool_size"], shown["connect_timeout"]) == (server, 3, "15s")
-    assert shown["headers"] == {"authorization": "******"}
+    assert shown["headers"] == {"authorization": "******", "content-type": "application/json"}
     assert shown["ssl"]["enable"] is False
     assert shown["resource_opts"]["health_check_interval"] == "15s"
     assert (shown["actions"], shown["sources"], shown["status_reason"]) == (["tell"], [], "")

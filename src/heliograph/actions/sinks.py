@@ -13,7 +13,7 @@ from heliograph.config.actions.databases import (
     RedisAction,
     RedisConnectorConfig,
 )
-from heliograph.config.actions.http import HttpAction, HttpConnectorConfig
+from heliograph.config.actions.http import REQUESTS_MAX, HttpAction, HttpConnectorConfig
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.tables import (
     DeltaAction,
@@ -53,7 +53,7 @@ def _http(connector: HttpConnectorConfig, action: HttpAction) -> SinkSection:
         "headers": {name: of_row(text) for name, text in headers.items()} or None,
         "body": of_row(given.body) if given.body else WHOLE,
         "batch_rows": 1,
-        "concurrency": connector.pool_size,
+        "concurrency": min(connector.pool_size, REQUESTS_MAX),
         "timeout": _time(given.request_timeout),
         "retry": {"attempts": given.max_retries + 1},
         "ssl": _tls(connector.tls),

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from heliograph.config.emqx_forms import in_our_form, is_of_mosquitto, our_path
 from heliograph.config.reading import knows_path
 from heliograph.config.settings import NodeConfig
 from heliograph.hocon.document import parse_file
@@ -160,15 +162,25 @@ class Sources:
 
 def known_overrides(environ: Mapping[str, str]) -> list[Override]:
     """The environment variables that set something the schema has a place for, in the order in which they apply."""
-    return [variable for variable in environment_overrides(environ) if knows_path(variable.path)]
+    ours = (replace(variable, path=our_path(variable.path)) for variable in environment_overrides(environ))
+    return [variable for variable in ours if knows_path(variable.path)]
 
 
 def parse(file: str | os.PathLike[str]) -> Node:
     """One file with what it includes; raises `ConfigSyntaxError`."""
     try:
-        return parse_file(file)
+        return in_our_form(parse_file(file))
     except HoconError as error:
-        raise ConfigSyntaxError.of(error) from None
+        raise ConfigSyntaxError.of(_of_mosquitto(file) or error) from None
+
+
+def _of_mosquitto(file: str | os.PathLike[str]) -> HoconError | None:
+    """What is wrong with a file that is no HOCON, but a mosquitto.conf."""
+    with suppress(OSError, UnicodeDecodeError):
+        if is_of_mosquitto(Path(file).read_text(encoding="utf-8")):
+            text = "this is a mosquitto.conf: docs/from_mosquitto.md says what stands for each of its lines here"
+            return HoconError.at(SourcePosition(os.fspath(file)), text)
+    return None
 
 
 def refuse_data_dir(tree: Node) -> None:

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 
+from heliograph.config.emqx_forms import our_path
 from heliograph.config.layers import Layers, Sources
 from heliograph.config.reading import Check, ConfigReader, knows_path
 from heliograph.config.settings import Config
@@ -54,7 +55,7 @@ def _warn_of_ignored(environ: Mapping[str, str], ignored: list[str]) -> None:
     unknown = [
         variable.name
         for variable in environment_overrides(environ)
-        if knows_path(variable.path[:1]) and not knows_path(variable.path)
+        if knows_path(variable.path[:1]) and not knows_path(our_path(variable.path))
     ]
     names = sorted([*unknown, *ignored])
     if names:

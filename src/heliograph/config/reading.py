@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from heliograph.config import emqx_forms
 from heliograph.config.contradictions import contradictions
 from heliograph.config.settings import Config
 from heliograph.hocon.merging import list_index
@@ -31,7 +32,7 @@ class ConfigReader(GroupReader):
     """Reads one document; used once. `checks` also look at the configuration, if its settings are valid."""
 
     def __init__(self, variables: frozenset[str] = frozenset(), checks: Iterable[Check] = ()) -> None:
-        super().__init__(variables)
+        super().__init__(variables, emqx_forms.hint)
         self._checks = tuple(checks)
         self._bases: dict[type[Any], Any] = {}  # what a group that is left out, or a part of it, has instead
 

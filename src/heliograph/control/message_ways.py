@@ -1,5 +1,6 @@
 """What became of messages: found by id, topic, time and client, as far as it was recorded."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
@@ -19,9 +20,10 @@ from heliograph.control.proto_v1.message_ways import (
     WayWanted,
 )
 from heliograph.control.slices import in_slices
-from heliograph.mqtt.topic import topic_matches
+from heliograph.mqtt.topic import bare_filter, topic_matches
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+from heliograph.session.durable import DurableSession
 from heliograph.session.session import Session
 from heliograph.settings.units import check_topic_filter
 from heliograph.storage.errors import StorageError
@@ -99,7 +101,7 @@ class WaysAnswers:
         if not pieces:
             raise RpcError("not_found", self._why_absent(args.message_id))
         way = _way(pieces)
-        asked = self._asked(way, args.clientid) if args.clientid else ""
+        asked = await self._asked(way, args.clientid) if args.clientid else ""
         return way.whole(asked, self._retained(way) if way.was_retained else "")
 
     # --- inside
@@ -157,29 +159,53 @@ class WaysAnswers:
             return "it is the retained message of its topic now"
         return f"message {now.guid.hex()} has taken its place as the retained message of its topic"
 
-    def _asked(self, way: "WayText", clientid: str) -> str:
+    async def _asked(self, way: "WayText", clientid: str) -> str:
         """Why a client did not get a message, or that it did."""
         for one in way.receivers:
             if one.clientid == clientid:
                 return f"{clientid}: {one.state.replace('_', ' ')}" + (f": {one.why}" if one.why else "")
-        session = self._context.sessions.held(clientid)
-        filters = [] if session is None else _matching(session, way.record.topic)
-        if not self._context.sessions.knows(clientid):
+        if not way.is_routed_or_stored:
+            return f"{clientid} does not get it, nor does anybody: {way.why}"
+        sessions = self._context.sessions
+        session = sessions.held(clientid)
+        if not sessions.knows(clientid):
             return f"{clientid} was not among its receivers, and has no session now"
-        if filters:
+        *_, topic = way.record.topics()
+        is_durable = session is None or isinstance(session, DurableSession)
+        matching = await self._saved(clientid, topic) if session is None else _matching(session, topic)
+        if not matching:
+            return f"{clientid} was not among its receivers: it has no subscription that matches {topic}"
+        before = [name for name, made_us in matching.items() if is_durable and made_us <= way.record.at_us]
+        if not before:
+            name = next(iter(matching))
+            return f"{clientid} was not among its receivers: its subscription {name} matches, but was made later"
+        if not way.is_stored:
             return (
-                f"{clientid} was not among its receivers when it was routed; its subscription {filters[0]} matches the "
-                "topic now: it was made later, or its durable session gets the message from storage"
+                f"{clientid} was not among its receivers: its subscription {before[0]} matches, but its session was on "
+                "the disk only, and the message is not stored (durable_storage.messages.topics)"
             )
-        return f"{clientid} was not among its receivers: it has no subscription that matches {way.record.topic}"
+        when = "when it is back" if session is None or not session.attached else "behind what waits before it"
+        return f"{clientid} gets it {when}: it waits in storage, and the subscription {before[0]} matches"
+
+    async def _saved(self, clientid: str, topic: str) -> dict[str, int]:
+        """The subscriptions that match of a session that is on the disk only, with when they were made."""
+        durability, found = self._context.sessions.durability, {}
+        for page in () if durability is None else durability.saved_subscriptions(clientid):
+            for one in page:
+                if topic_matches(topic, one.mountpoint + bare_filter(one.name)):
+                    found[one.name] = int(one.made_us)
+            await asyncio.sleep(0)
+        return found
 
 
-def _matching(session: Session, topic: str) -> list[str]:
-    found = []
-    for name, one in session.subscriptions.items():
-        if topic_matches(topic, one.topic_filter):
-            found.append(name)
-    return found
+def _matching(session: Session, topic: str) -> dict[str, int]:
+    """The subscriptions that match, with when they were made; 0 where that is too long ago to matter."""
+    beginnings = session.backlog.beginnings if isinstance(session, DurableSession) else {}
+    return {
+        name: int(beginnings[name].stored_us) if name in beginnings else 0
+        for name, one in session.subscriptions.items()
+        if topic_matches(topic, one.topic_filter)
+    }
 
 
 def _length(row: WayRow) -> int:

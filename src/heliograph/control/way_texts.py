@@ -87,7 +87,8 @@ class WayText:
         receivers: dict[str, ToldReceiver] = {}
         self._gone = ""
         self._failed: WayStep | None = None  # of the callback whose verdict comes next
-        self._is_refused = self._is_stored = self._is_routed = self._is_taken = False
+        self.is_stored = False
+        self._is_refused = self._is_routed = self._is_taken = False
         for after_us, what, who, text, number in record.steps:
             if what >= steps.SENT:
                 receivers.setdefault(who, ToldReceiver(who)).take(after_us, what, text, number)
@@ -100,6 +101,11 @@ class WayText:
     def message_id(self) -> str:
         """The message id in hexadecimal digits."""
         return f"{self.record.id_high:016x}{self.record.id_low:016x}"
+
+    @property
+    def is_routed_or_stored(self) -> bool:
+        """Whether it could reach somebody, as far as it went."""
+        return self.outcome not in (REFUSED, TAKEN)
 
     @property
     def was_retained(self) -> bool:
@@ -191,7 +197,7 @@ class WayText:
         if what == steps.RETAINED:
             return WayStep(after_us, "store", "retained", "", "given to the store of retained messages")
         if what == steps.STORED:
-            self._is_stored = True
+            self.is_stored = True
             return WayStep(after_us, "store", "stored", "", "given to storage")
         if what == steps.COMMITTED:
             message = f"the disk refused it: {_code(number)}" if number else "it is on the disk"
@@ -223,11 +229,11 @@ class WayText:
             return REFUSED, self._gone, self._first_bad()
         if self._gone == "clears_retained":
             return KEPT, self._gone, why_gone(self._gone)
-        if self._gone == "no_subscribers" or (self._is_routed and not self._is_stored):
+        if self._gone == "no_subscribers" or (self._is_routed and not self.is_stored):
             return KEPT if self.was_retained else NO_RECEIVER, "no_subscribers", why_gone("no_subscribers")
         if self._gone:
             return REFUSED, self._gone, self._first_bad()
-        if self._is_stored:
+        if self.is_stored:
             return STORED, "", _STORED
         if self._is_taken:
             return TAKEN, "", "a callback has taken it"

@@ -167,5 +167,5 @@ def _decoded(found: Mapping[bytes, bytes]) -> list[SavedSubscription]:
         with suppress(ValueError, TypeError):
             saved = record.decode_subscription(value)
             options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
-            decoded.append(SavedSubscription(record.owner(key)[1].decode(), saved.mountpoint, *options))
+            decoded.append(SavedSubscription(record.owner(key)[1].decode(), saved.mountpoint, *options, saved.made_us))
     return decoded

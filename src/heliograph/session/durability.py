@@ -15,7 +15,12 @@ from heliograph.session.will import Will
 
 
 class SavedSubscription:
-    """A subscription of a session that is on the disk only; `name` is the filter as its client wrote it."""
+    """A subscription of a session that is on the disk only.
+
+    Attributes:
+        name: The filter as its client wrote it.
+        made_us: When it was made, in commit time.
+    """
 
     def __init__(
         self,
@@ -26,6 +31,7 @@ class SavedSubscription:
         retain_as_published: bool,
         retain_handling: i64,
         subscription_id: i64,
+        made_us: i64,
     ) -> None:
         self.name = name
         self.mountpoint = mountpoint
@@ -34,6 +40,7 @@ class SavedSubscription:
         self.retain_as_published = retain_as_published
         self.retain_handling = retain_handling
         self.subscription_id = subscription_id
+        self.made_us = made_us
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -22,12 +22,26 @@ from heliograph.settings.fields import (
     Section,
     settings_of,
 )
+from heliograph.settings.kinds import Texts
 from heliograph.settings.reading import list_items, model_of
 from heliograph.settings.secrets import FILE_PREFIX, STARS
 
 _SECRET_NAME: Final = re.compile(
     r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|authorization|jwt|headers|"
     r"(secret|secret[_.-]?access|access|account|private|api)[_.-]?key([_.-]?(secret|id))?)"
+)
+# What the headers of a request say that is no secret: what is sent, and not who sends it.
+_OPEN_HEADERS: Final = frozenset(
+    [
+        "accept",
+        "accept-charset",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "content-encoding",
+        "content-type",
+        "user-agent",
+    ]
 )
 # A header by this name is a secret; a group by this name has the rules of access.
 _ACCESS_RULES: Final = "authorization"
@@ -75,7 +89,8 @@ def secrets_in(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Iterator
             inner = value if isinstance(value, dict) else {str(at): item for at, item in enumerate(value, 1)}
             for name, child in reversed(inner.items()):
                 below, hidden = _below(kind, name, child)
-                pending.append(((*path, name), child, below, is_secret or _is_hidden(name, child, hidden)))
+                hidden = _is_secret(kind, name, is_secret) or _is_hidden(name, child, hidden)
+                pending.append(((*path, name), child, below, hidden))
         elif (is_secret and value not in (None, "")) or (isinstance(value, str) and _USERINFO.search(value)):
             yield path
 
@@ -103,7 +118,8 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
         fields = {}
         for name, child in value.items():
             below, hidden = _below(kind, name, child)
-            fields[name] = yield _masked(child, below, is_secret=is_secret or _is_hidden(name, child, hidden))
+            hidden = _is_secret(kind, name, is_secret) or _is_hidden(name, child, hidden)
+            fields[name] = yield _masked(child, below, is_secret=hidden)
         return Node(fields, node.position, node.source)
     if isinstance(value, list):
         items = []
@@ -114,6 +130,11 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
     if is_secret:
         return node if _is_open(value) else Node(STARS, node.position, node.source)
     return Node(_USERINFO.sub(STARS, value), node.position, node.source) if isinstance(value, str) else node
+
+
+def _is_secret(kind: AnyKind | None, name: str, is_secret: bool) -> bool:
+    """Whether what stands under a name is a secret because all around it is."""
+    return is_secret and not (isinstance(kind, Texts) and name.lower() in _OPEN_HEADERS)
 
 
 def _is_hidden(name: str, child: Node, hidden: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from heliograph.hocon.document import parse_text
@@ -40,16 +40,21 @@ class GroupReader:
 
     Args:
         variables: Names of the environment variables: an unknown key that comes from one is ignored, not refused.
+        hint: What to write in the place of an unknown key, by its path, where that is known.
 
+    Attributes:
         unknown_count: How many of the problems are unknown keys, without which everything has its value.
         ignored: The variables that set something unknown, with the path.
     """
 
-    def __init__(self, variables: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, variables: frozenset[str] = frozenset(), hint: Callable[[Path], str | None] = lambda path: None
+    ) -> None:
         self.problems: list[Problem] = []
         self.unknown_count = 0
         self.ignored: list[str] = []
         self._variables = variables
+        self._hint = hint
 
     def section(
         self,
@@ -222,7 +227,8 @@ class GroupReader:
             self.ignored.append(f"{node.position.source} ({'.'.join(path)})")
             return
         self.unknown_count += 1
-        self.refuse(node, path, f"unknown key{_suggestion(path[-1], valid)}")
+        hint = self._hint(path)
+        self.refuse(node, path, f"unknown key; {hint or _suggestion(path[-1], valid)}")
 
 
 def read_group(
@@ -300,7 +306,7 @@ def _has_secret(kind: AnyKind) -> bool:
 
 def _suggestion(name: str, valid: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, valid, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; valid here: {', '.join(sorted(valid))}"
+    return f"did you mean {close[0]}?" if close else f"valid here: {', '.join(sorted(valid))}"
 
 
 def list_items(node: Node) -> list[Node] | None:

@@ -121,7 +121,7 @@ class MqttConnectorConfig(ServerConnectorConfig):
     retry_interval: float = ignored(Duration(), 15.0)
     reconnect_interval: float = ignored(Duration(), 15.0)
     mode: str = ignored(Choice("cluster_shareload"), "cluster_shareload")
-    pool_size: int = ignored(Integer(1, 1000), 8)
+    pool_size: int = ignored(Integer(1), 8)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)

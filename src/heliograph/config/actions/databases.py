@@ -33,7 +33,7 @@ def _sql() -> Any:
 class PgsqlConnectorConfig(ServerConnectorConfig):
     server: Address = required(ServerAddress(5432), "Where PostgreSQL is.")
     database: str = required(_DATABASE, "The database.")
-    pool_size: int = ignored(Integer(1, 1000), 8)
+    pool_size: int = ignored(Integer(1), 8)
     disable_prepared_statements: bool = ignored(Boolean(), False)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -45,7 +45,7 @@ class MysqlConnectorConfig(ServerConnectorConfig):
     server: Address = required(ServerAddress(3306), "Where MySQL or MariaDB is.")
     database: str = required(_DATABASE, "The database.")
     username: str | None = setting(Text("a user name"), "root", "Who connects.")
-    pool_size: int = ignored(Integer(1, 1000), 8)
+    pool_size: int = ignored(Integer(1), 8)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)
@@ -75,7 +75,7 @@ class MysqlAction(ActionConfig):
 class RedisParameters(RedisPlace):
     username: str | None = optional(Text("a user name"), "Who connects.")
     password: Secret | None = optional(SecretText(), "The password for it, or `file://PATH` with it.")
-    pool_size: int = ignored(Integer(1, 1000), 8)
+    pool_size: int = ignored(Integer(1), 8)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig, RowTemplate, ignored
@@ -41,11 +42,15 @@ class LowerMethod(Choice):
         return super().convert(value.lower() if isinstance(value, str) else value)
 
 
+REQUESTS_MAX: Final = 64
+"""Requests of one connector at a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HttpConnectorConfig(ConnectorConfig):
     url: str = required(BaseUrl(), "Where it is; the path of an action follows it.")
     headers: Mapping[str, str] = setting(Texts(), {}, "Headers of every request, by name.", is_secret=True)
-    pool_size: int = setting(Integer(1, 64), 8, "Requests at a time.")
+    pool_size: int = setting(Integer(1), 8, f"Requests at a time; more than {REQUESTS_MAX} count as {REQUESTS_MAX}.")
     tls: ClientTls | None = optional_section(
         ClientTls, "TLS, where the URL begins with https.", name="ssl", has_switch=True
     )

@@ -65,7 +65,7 @@ class ActionResourceOpts(ResourceOpts):
         Integer(1, 1_000_000), 1000, "Rows that a statement or a transaction of a database takes at a time."
     )
     batch_time: float = ignored(Duration(), 0.0)
-    worker_pool_size: int = ignored(Integer(1, 1024), 16)
+    worker_pool_size: int = ignored(Integer(1), 16)
     query_mode: str = ignored(Choice("async", "sync"), "async")
     request_ttl: float | None = ignored(Unless(Duration(), "infinity"), 45.0)
     inflight_window: int = ignored(Integer(1), 100)
