@@ -71,7 +71,8 @@ def test_values_are_told_as_json_and_secrets_by_declaration(tmp_path: Path) -> N
         """
         mqtt.max_inflight = 7
         connectors.http.web {
-          url = "http://u:hunter2@here/", headers { x-plain = "hunter2", Content-Type = "text/plain" }, description = "******" }
+          url = "http://u:hunter2@here/", description = "******"
+          headers { x-plain = "hunter2", Content-Type = "text/plain" } }
         connectors.pgsql.db { server = "here", password = "hunter2", database = d, username = u }
         connectors.pgsql.of_file { server = "here", password = "file:///run/key", database = d, username = u }
         connectors.pgsql.without { server = "here", database = d, username = u }

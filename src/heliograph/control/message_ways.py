@@ -165,7 +165,7 @@ class WaysAnswers:
             if one.clientid == clientid:
                 return f"{clientid}: {one.state.replace('_', ' ')}" + (f": {one.why}" if one.why else "")
         if not way.is_routed_or_stored:
-            return f"{clientid} does not get it, nor does anybody: {way.why}"
+            return f"{clientid} does not get it, nor does any other client: {way.why}"
         sessions = self._context.sessions
         session = sessions.held(clientid)
         if not sessions.knows(clientid):

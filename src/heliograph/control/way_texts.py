@@ -104,7 +104,7 @@ class WayText:
 
     @property
     def is_routed_or_stored(self) -> bool:
-        """Whether it could reach somebody, as far as it went."""
+        """Whether it could reach a client, as far as it went."""
         return self.outcome not in (REFUSED, TAKEN)
 
     @property
