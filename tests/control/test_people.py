@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,27 @@ def test_two_first_users_at_once_are_one(tmp_path: Path) -> None:
         both = [world.ask("user_add", proto.NewManagementUser(name, HASH, is_first=True)) for name in ("ann", "bob")]
         ended = await asyncio.gather(*both, return_exceptions=True)
         assert [isinstance(one, RpcError) for one in ended] == [False, True]
+
+    in_world(tmp_path, test)
+
+
+def test_of_two_administrators_at_once_one_stays(tmp_path: Path) -> None:
+    def gone(name: str, how: str) -> tuple[str, msgspec.Struct]:
+        if how == "delete":
+            return "user_delete", proto.ManagementUserName(name, keeps_administrator=True)
+        return "user_set", proto.ManagementUserChange(name, role="viewer", keeps_administrator=True)
+
+    async def test(world: World) -> None:
+        for first, second in (("delete", "delete"), ("set", "set"), ("delete", "set")):
+            for name in ("ann", "bob"):
+                with suppress(RpcError):
+                    await world.ask("user_add", proto.NewManagementUser(name, HASH))
+                await world.ask("user_set", proto.ManagementUserChange(name, role="administrator"))
+            both = [world.ask(*gone("ann", first)), world.ask(*gone("bob", second))]
+            ended = await asyncio.gather(*both, return_exceptions=True)
+            assert [getattr(one, "code", "done") for one in ended] == ["done", "last_administrator"]
+        assert await world.refused(*gone("bob", "delete")) == "last_administrator"
+        await world.ask("user_delete", proto.ManagementUserName("bob"))  # by the owner of the machine
 
     in_world(tmp_path, test)
 

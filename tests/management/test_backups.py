@@ -1,5 +1,6 @@
 """Export of one installation, import into another: what was told to the one holds in the other."""
 
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -108,20 +109,46 @@ def test_keys_do_not_get_who_may_log_in(managed: Served) -> None:
     with _user(managed, "cleo") as user:
         name = user.post("/data/export").json()["filename"]
         assert user.get(f"/data/files/{name}").status_code == 200
+        archive = user.get(f"/data/files/{name}").content
+        assert "api_keys" in _refused(keys.post("/data/files", files={"filename": ("brought.tar.gz", archive)}))
+        assert user.post("/data/files", files={"filename": ("brought.tar.gz", archive)}).status_code == 204
     assert "api_keys, dashboard_users" in _refused(keys.get(f"/data/files/{name}"))
+    assert "api_keys" in _refused(keys.post("/data/import", json={"filename": "brought.tar.gz"}))
     assert "api_keys" in _refused(keys.post("/data/import", json={"filename": name}))
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("x.tar.gz", b"no archive"), ("../x.tar.gz", b""), ("x.zip", b"")],
+    [
+        ("x.tar.gz", b"no archive"),
+        ("keys.tar.gz", b"evil:secret:administrator\n"),
+        ("empty.tar.gz", gzip.compress(bytes(10_240))),
+        ("../x.tar.gz", b""),
+        (".x.tar.gz", b""),
+        ("x.zip", b""),
+    ],
 )
-def test_what_is_no_archive_is_refused(managed: Served, name: str, content: bytes) -> None:
+def test_what_is_no_archive_is_not_kept(managed: Served, name: str, content: bytes) -> None:
+    before = managed.api.get("/data/files").json()["data"]
     sent = managed.api.post("/data/files", files={"filename": (name, content)})
-    if sent.status_code == 204:
-        sent = managed.api.post("/data/import", json={"filename": name})
-        managed.api.delete(f"/data/files/{name}")
     assert (sent.status_code, sent.json()["code"]) == (400, "BAD_REQUEST")
+    assert managed.api.get("/data/files").json()["data"] == before
+
+
+def test_an_archive_with_a_bootstrap_file_is_not_taken_from_a_key(managed: Served) -> None:
+    name = managed.api.post("/data/export", json={"table_sets": [], "root_keys": []}).json()["filename"]
+    backups = managed.data_dir / "backup"
+    with tarfile.open(backups / name) as tar, tarfile.open(backups / "own.tar.gz", "w:gz") as out:
+        for member in tar:
+            content = tar.extractfile(member)
+            assert content is not None
+            text = content.read()
+            if member.name.endswith("cluster.hocon"):
+                text = b'{"api_key": {"bootstrap_file": "@DATA_DIR@/certs/keys"}}'
+                member.size = len(text)
+            out.addfile(member, io.BytesIO(text))
+    answer = managed.api.post("/data/import", json={"filename": "own.tar.gz"})
+    assert (answer.status_code, "API keys do not change api_key" in answer.text) == (400, True)
 
 
 def test_the_command_does_the_same(managed: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

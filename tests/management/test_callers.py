@@ -120,11 +120,43 @@ def test_guesses_at_a_key_are_refused_unseen_after_a_hundred(managed: Served) ->
         ("GET", "/api_key/x"),
         ("PUT", "/api_key/x"),
         ("DELETE", "/api_key/x"),
+        ("POST", "/users/ann/change_pwd"),
+        ("POST", "/users/nobody/change_pwd"),
         ("DELETE", "/heliograph/users/ann/second_factor"),
     ],
 )
 def test_keys_never_reach_users_and_keys(managed: Served, method: str, path: str) -> None:
     assert code_of(managed.api.request(method, path, json={})) == (401, "API_KEY_NOT_ALLOW")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'api_key.bootstrap_file = "/tmp/keys"',
+        "api_key = {bootstrap_file = x}",
+        'dashboard.sso.oidc {enable = true, issuer = "https://evil.example", clientid = x}',
+        "dashboard.default_username = mallory",
+        "dashboard.default_password = Tr0ub4dor",
+        "dashboard {cors = true, default_username = mallory}",
+    ],
+)
+def test_keys_change_no_setting_that_makes_users_or_keys(managed: Served, ann: httpx.Client, change: str) -> None:
+    before = managed.api.get("/configs").text
+    for mode in ("merge", "replace"):
+        answer = managed.api.put(f"/configs?mode={mode}", content=change)
+        assert (answer.status_code, "API keys do not change" in answer.text) == (400, True), answer.text
+    assert managed.api.get("/configs").text == before
+
+
+def test_keys_go_back_to_no_revision_that_makes_users(managed: Served, ann: httpx.Client) -> None:
+    assert managed.api.put("/configs", content="dashboard.cors = false").status_code == 200
+    root = ann.get("/configs/dashboard").json()
+    assert ann.put("/configs/dashboard", json={**root, "default_username": "mallory"}).status_code == 200
+    taken = managed.api.put("/configs/dashboard", json={**root, "default_username": "eve"})
+    assert code_of(taken)[0] in (400, 401)
+    assert managed.api.post("/configs_reset/dashboard").status_code == 400
+    assert ann.get("/configs/dashboard").json()["default_username"] == "mallory"
+    assert ann.put("/configs/dashboard", json=root).status_code == 200
 
 
 def test_a_login_gives_a_token_that_ends_with_logout(managed: Served) -> None:

@@ -47,6 +47,12 @@ class ChangeConflictError(ConfigChangeError):
     code = "config_change_conflict"
 
 
+class NotForKeysError(ConfigChangeError):
+    """An API key changes who may manage the node."""
+
+    code = "not_for_api_keys"
+
+
 class NoRevisionError(ConfigChangeError):
     code = "config_no_revision"
 

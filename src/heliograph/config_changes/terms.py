@@ -19,6 +19,11 @@ class Author:
     who: str
     origin: str
 
+    @property
+    def is_api_key(self) -> bool:
+        """Whether the caller of the HTTP API is a key: the management process says so with the first word."""
+        return self.who.startswith("api_key ")
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:

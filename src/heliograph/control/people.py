@@ -101,6 +101,8 @@ class UserAnswers:
         if args.role is not None:
             changes["role"] = role = args.role
             _checked(lambda: names.check_role(role, names.USER_ROLES))
+            if args.keeps_administrator and role != names.ADMINISTRATOR:
+                self._refuse_without_administrator(args.username)
         if args.description is not None:
             changes["description"] = text = args.description
             _checked(lambda: names.check_description(text))
@@ -114,6 +116,8 @@ class UserAnswers:
 
     async def delete(self, args: proto.ManagementUserName, call: Call) -> proto.ManagementUserRow:
         record = self._found(args.username)
+        if args.keeps_administrator:
+            self._refuse_without_administrator(args.username)
         await written(self._store.delete(USER, args.username))
         return _user_row(args.username, record)
 
@@ -144,6 +148,12 @@ class UserAnswers:
 
     def sso_logged_in(self, args: proto.SsoLogin, call: Call) -> proto.PeopleRevision:
         return self.revision(NoArgs(), call)
+
+    def _refuse_without_administrator(self, username: str) -> None:
+        """Nothing is awaited between this and the change: of two at once the second one finds what the first left."""
+        users = _read(lambda: dict(self._store.users()))
+        if {name for name, one in users.items() if one.role == names.ADMINISTRATOR} == {username}:
+            raise RpcError("last_administrator", f"{username!r} is the only administrator; make another one first")
 
     def _found(self, username: str) -> ManagementUser:
         record = _read(lambda: self._store.find_user(username))

@@ -10,9 +10,14 @@ from heliograph.rpc.methods import Args, NoArgs
 
 
 class ManagementUserName(Args, frozen=True):
-    """One user."""
+    """One user.
+
+    Attributes:
+        keeps_administrator: Refuse to delete the only administrator.
+    """
 
     username: str
+    keeps_administrator: bool = False
 
 
 class NewManagementUser(Args, frozen=True):
@@ -37,12 +42,14 @@ class ManagementUserChange(Args, frozen=True):
 
     Attributes:
         password_hash: As in `NewManagementUser`.
+        keeps_administrator: Refuse another role for the only administrator.
     """
 
     username: str
     password_hash: str | None = None
     role: str | None = None
     description: str | None = None
+    keeps_administrator: bool = False
 
 
 class SecondFactor(Args, frozen=True):

@@ -113,14 +113,14 @@ async def list_data_files(backups: BackupsDep, nodes: NodesDep, page: PageDep) -
 
 
 @area.post("/data/files", status=204, openapi_extra={"requestBody": _UPLOAD})
-async def upload_data_file(request: Request, backups: BackupsDep) -> None:
+async def upload_data_file(request: Request, backups: BackupsDep, caller: CallerDep) -> None:
     """Upload an archive: the part `filename` of a form."""
     async with request.form() as form:
         part = form.get("filename")
         if not isinstance(part, UploadFile) or not part.filename:
             raise ApiError(400, "BAD_REQUEST", "the form has no file in the part filename")
         with _translated():
-            await asyncio.to_thread(_keep, backups, part)
+            await asyncio.to_thread(_keep, backups, part, _refused_to(caller))
 
 
 @area.get(
@@ -189,8 +189,8 @@ def _translated() -> Iterator[None]:
         raise ApiError(503, "SERVICE_UNAVAILABLE", f"the disk refuses: {error.strerror}") from error
 
 
-def _keep(backups: Backups, part: UploadFile) -> None:
-    """Write an archive that was sent."""
+def _keep(backups: Backups, part: UploadFile, refused: frozenset[str]) -> None:
+    """Write an archive that was sent, and look into it before it has its name."""
     from heliograph.management.backups.archive import checked_name
 
     name = checked_name(part.filename or "")
@@ -203,6 +203,8 @@ def _keep(backups: Backups, part: UploadFile) -> None:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
             while chunk := part.file.read(1 << 20):
                 out.write(chunk)
+        if found := sorted(refused.intersection(backups.tables_now(temporary))):
+            raise RefusedTableError(found[0])
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ _REFUSED: Mapping[str, tuple[int, str]] = {
     "people_invalid": (400, "BAD_REQUEST"),
     "people_full": (400, "BAD_REQUEST"),
     "already_exists": (400, "BAD_REQUEST"),
+    "last_administrator": (400, "NOT_ALLOWED"),
 }
 
 

@@ -77,20 +77,16 @@ async def add_user(body: NewManagementUserBody, nodes: NodesDep, people: PeopleD
 
 
 @area.put("/users/{username}", errors={400: ("NOT_ALLOWED",), 404: ("USER_NOT_FOUND",)}, answers=_USER.one)
-async def change_user(
-    username: str, body: ManagementUserChangeBody, nodes: NodesDep, people: PeopleDep
-) -> dict[str, Any]:
+async def change_user(username: str, body: ManagementUserChangeBody, nodes: NodesDep) -> dict[str, Any]:
     """Change a user's description or role; its logins end."""
-    if body.role is not None and body.role != ADMINISTRATOR:
-        await _check_not_last(username, people)
-    wanted = ManagementUserChange(username, role=body.role, description=body.description)
+    wanted = ManagementUserChange(username, role=body.role, description=body.description, keeps_administrator=True)
     row = await kept(nodes.own.ask(PEOPLE_USER_SET(wanted)), "USER_NOT_FOUND")
     return _USER(row, backend=_LOCAL)
 
 
 @area.delete("/users/{username}", errors={400: ("NOT_ALLOWED",), 404: ("USER_NOT_FOUND",)})
 async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller: CallerDep) -> None:
-    """Delete a user; its logins end. Neither the default user, nor the caller."""
+    """Delete a user; its logins end. Neither the default user, nor the caller, nor the only administrator."""
     found = (await people.known.fresh()).users.get(username)
     if found is None:
         raise ApiError(404, "USER_NOT_FOUND", f"there is no user {username[:100]!r}")
@@ -98,7 +94,8 @@ async def delete_user(username: str, nodes: NodesDep, people: PeopleDep, caller:
         raise ApiError(400, "NOT_ALLOWED", f"Cannot delete the default user {username!r}")
     if caller.kind == "user" and caller.name == username:
         raise ApiError(400, "NOT_ALLOWED", "Cannot delete yourself")
-    await kept(nodes.own.ask(PEOPLE_USER_DELETE(ManagementUserName(username))), "USER_NOT_FOUND")
+    wanted = ManagementUserName(username, keeps_administrator=True)
+    await kept(nodes.own.ask(PEOPLE_USER_DELETE(wanted)), "USER_NOT_FOUND")
     people.logins.tokens.end_all(username)
 
 
@@ -128,9 +125,3 @@ async def change_password(
     wanted = ManagementUserChange(username, await people.logins.hashed(body.new_pwd))
     await kept(nodes.own.ask(PEOPLE_USER_SET(wanted)), "USER_NOT_FOUND")
     people.logins.tokens.end_all(username)
-
-
-async def _check_not_last(username: str, people: PeopleDep) -> None:
-    users = (await people.known.fresh()).users.values()
-    if {one.user.username for one in users if one.user.role == ADMINISTRATOR} == {username}:
-        raise ApiError(400, "NOT_ALLOWED", f"{username!r} is the only administrator; make another one first")

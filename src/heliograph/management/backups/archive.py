@@ -63,9 +63,16 @@ def checked_name(name: str) -> str:
         BackupError: It is another one.
     """
     plain = name.replace("-", "").replace(".", "").replace("_", "")
-    if not name.endswith(SUFFIX) or not plain.isalnum() or not name.isascii() or len(name) > _NAME_MAX:
+    if (
+        not name.endswith(SUFFIX)
+        or name.startswith(".")
+        or not plain.isalnum()
+        or not name.isascii()
+        or len(name) > _NAME_MAX
+    ):
         raise BackupError(
-            f"found {name[:_NAME_MAX]!r}, expected the name of an archive: letters, digits, -._ and {SUFFIX}"
+            f"found {name[:_NAME_MAX]!r}, expected the name of an archive: letters, digits, -._ and {SUFFIX}, "
+            "and no dot at the front"
         )
     return name
 
@@ -127,6 +134,8 @@ def tables_of(archive: Path) -> list[str]:
             parts = [Path(member.name).parts for _, member in zip(range(_FILES_MAX), tar, strict=False)]
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         raise BackupError(f"this is no archive of an export: {error}") from None
+    if not any(part[1:] == (META,) for part in parts):
+        raise BackupError(f"this is no archive of an export: it has no {META}")
     return [part[2] for part in parts if part[1:2] == (TABLES,) and len(part) == 3]
 
 

@@ -96,7 +96,11 @@ class Backups:
         Raises:
             BackupError: It is no archive.
         """
-        return await asyncio.to_thread(self._tables, file)
+        return await asyncio.to_thread(self.tables_now, file)
+
+    def tables_now(self, file: Path) -> list[str]:
+        """The same; it waits for the disk."""
+        return [] if is_sealed(file) else archive.tables_of(file)
 
     def file(self, name: str) -> Path:
         """An archive that is there.
@@ -156,9 +160,6 @@ class Backups:
             archive.unpack(plain, directory)
         else:
             archive.unpack(file, directory)
-
-    def _tables(self, file: Path) -> list[str]:
-        return [] if is_sealed(file) else archive.tables_of(file)
 
     async def _take_config(self, directory: Path) -> None:
         file = directory / archive.CLUSTER

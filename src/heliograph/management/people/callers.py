@@ -144,7 +144,7 @@ def _decoded(encoded: str) -> tuple[str, str]:
 _TOKENS: Final = Path("management", "logins.sqlite3")
 _NOT_FOR_KEYS: Final = frozenset(
     {
-        *("/users", "/users/{username}", "/logout", "/api_key", "/api_key/{name}"),
+        *("/users", "/users/{username}", "/users/{username}/change_pwd", "/logout", "/api_key", "/api_key/{name}"),
         "/heliograph/users/{username}/second_factor",
     }
 )

@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 # What nodes say that a route does not answer itself, by the code of docs/errors.md: status and code of the API.
 OF_NODES: Final[dict[str, tuple[int, str]]] = {
     codes.BAD_ARGUMENTS: (400, "BAD_REQUEST"),
+    "not_for_api_keys": (401, "API_KEY_NOT_ALLOW"),
     codes.OVERLOADED: (503, "SERVICE_UNAVAILABLE"),
     codes.TOO_MANY_REQUESTS: (503, "SERVICE_UNAVAILABLE"),
     codes.DEADLINE_EXCEEDED: (503, "SERVICE_UNAVAILABLE"),
