@@ -31,6 +31,8 @@ ALLOWED = {
     # Empty, and nothing is added to them.
     "shared_groups/open_share.py _NOTHING",
     "shared_groups/turns.py _NO_READERS",
+    # The databases that are open: a directory can be open once in a process, and each is looked up by its place.
+    "storage/store.py _OPEN",
     # The schema that is built in: nothing can change it.
     "rules/schemas/sparkplug.py sparkplug_schema",
     # What a Python worker of Spark keeps from task to task; the process is Spark's, and so are its tasks.

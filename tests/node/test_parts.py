@@ -23,7 +23,19 @@ durable_sessions.enable = true
 delayed.storage_type = disc
 """
 NAMES = [
-    *("log", "data_dir", "kernel", "bans", "stored_bans", "databases", "delayed", "environment", "people", "sessions"),
+    *(
+        "log",
+        "data_dir",
+        "kernel",
+        "bans",
+        "stored_bans",
+        "databases",
+        "backups",
+        "delayed",
+        "environment",
+        "people",
+        "sessions",
+    ),
     *("commits", "retained", "backends", "users", "authentication", "built_in_rules"),
     *("authorization", "address_limits", "flapping", "rewrite", "auto_subscribe", "known_clients", "sys_topics"),
     *("event_messages", "client_log", "sparkplug", "schema_validation", "message_transformation", "rules"),

@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "ctl": "ask a running node, and change what it does",
     "conf": "show or check a configuration file",
     "service": "run a node by systemd",
+    "backup": "list, verify and restore backups",
     "storage": "show, check and mend stored messages",
     "retainer": "show and delete retained messages",
     "rule": "test and explain rules",

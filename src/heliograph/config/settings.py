@@ -12,6 +12,7 @@ from heliograph.config.actions.roots import ActionSettings, ConnectorSettings
 from heliograph.config.address_limits import AddressLimits
 from heliograph.config.authentication import AUTHENTICATORS, AuthenticationSettings, AuthenticatorConfig
 from heliograph.config.authorization import Authorization
+from heliograph.config.backup import BackupConfig
 from heliograph.config.kinds import SizeOrPart
 from heliograph.config.listeners import Listeners
 from heliograph.config.log import LogConfig
@@ -139,6 +140,7 @@ class Config:
     durable_shared_groups: SharedGroupsConfig = section(
         SharedGroupsConfig, "Shared groups whose messages come from storage.", how=How.LIVE
     )
+    backup: BackupConfig = section(BackupConfig, "Backups that the node makes by itself.", how=How.LIVE)
     log: LogConfig = section(LogConfig, "The log.", how=How.LIVE)
     sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.", how=How.LIVE)
     slow_subs: SlowSubs = section(SlowSubs, "Receivers and topics whose messages take longest.", how=How.LIVE)

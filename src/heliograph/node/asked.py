@@ -17,6 +17,7 @@ from heliograph.control import (
     audit,
     authn,
     authorization,
+    backups,
     bans,
     broker,
     client_actions,
@@ -62,6 +63,7 @@ from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import SchemaValidation
 from heliograph.node.access_records import BuiltInRulesPart, UsersPart
 from heliograph.node.actions import ActionsPart
+from heliograph.node.backups import BackupsPart
 from heliograph.node.clock import uptime_us
 from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.data_dir import DataDirectory
@@ -156,6 +158,7 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
             parts.get(ReaderPart),
             lambda: parts.get(Databases).site_id if parts.get(Databases).stored else "",
         ),
+        *backups.methods(parts.get(BackupsPart)),
         *topic_tree.methods(kernel.context, lambda name: database_of(_databases(parts), name)),
         *actions.methods(parts.get(ActionsPart), manager),
         *pipeline.methods(lambda: parts.get(PipelinePart).process, PipelineTools(parts.get(PipelinePart)).running),

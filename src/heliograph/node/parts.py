@@ -19,6 +19,7 @@ from heliograph.message_policies.parts import NodeInfo, TransformationPart, Vali
 from heliograph.node.access_records import BuiltInRulesPart, StoredBansPart, UsersPart
 from heliograph.node.actions import ActionsPart
 from heliograph.node.alarm_webhook import AlarmWebhookPart
+from heliograph.node.backups import BackupsPart
 from heliograph.node.client_log import ClientLogPart
 from heliograph.node.clock import uptime_us
 from heliograph.node.congestion import CongestionPart
@@ -102,6 +103,7 @@ def make_parts(
         bans,
         databases,
         CommitsPart(databases),
+        BackupsPart(config, directory, kernel, databases),
         StoredBansPart(directory, kernel, bans),
         users,
         PeoplePart(config, directory),

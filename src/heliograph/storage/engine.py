@@ -16,6 +16,7 @@ from typing import Final
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
+    Checkpoint,
     DBCompressionType,
     Options,
     Rdict,
@@ -34,6 +35,7 @@ from heliograph.storage.errors import (
 )
 
 __all__ = [
+    "Checkpoint",
     "Rdict",
     "RdictIter",
     "WriteBatch",
@@ -94,6 +96,11 @@ def open_primary(path: Path, compression: str, *, compacts: bool = True) -> Rdic
     return database
 
 
+def open_to_read(path: Path) -> Rdict:
+    """Open a database that nothing writes, for reading."""
+    return Rdict(str(path), _options(), access_type=AccessType.read_only())
+
+
 def open_secondary(path: Path, secondary_path: Path) -> Rdict:
     """Open a database that another process writes, for reading what that process has written so far.
 
@@ -146,7 +153,7 @@ def _check_tables(database: Rdict, path: Path) -> None:
         return
     for attempt in range(_CHECKS_MAX):
         try:
-            Rdict(str(path), _options(), access_type=AccessType.read_only()).close()
+            open_to_read(path).close()
             return
         except Exception:
             # The broker may have removed a table since the list of tables was read, but not time and again.

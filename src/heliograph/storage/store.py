@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage.disk import THIS_DISK, Aside, Disk
-from heliograph.storage.engine import Rdict, WriteBatch, memory_state, records, translated
+from heliograph.storage.engine import Checkpoint, Rdict, WriteBatch, memory_state, records, translated
 from heliograph.storage.errors import (
     StorageBusyError,
     StorageClosedError,
@@ -28,6 +28,8 @@ from heliograph.storage.wal import LogFiles, SyncRequest
 # When what failed for want of room is tried again in less room than it may need: it often needs less, and only an open
 # database can drop what is old.
 FULL_INTERVAL_S: Final = 60.0
+_FLUSH_PROPERTIES: Final = ("num-immutable-mem-table", "mem-table-flush-pending", "num-running-flushes")
+_OPEN: Final[dict[Path, "Store"]] = {}  # of this process, by their places: what a backup takes checkpoints of
 _MEMORY_PROPERTIES: Final = ("size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
 
 
@@ -181,6 +183,22 @@ class Store:
         """The number of the first generation of a database of messages that is being made."""
         return self._disk.first_generation(self.path)
 
+    def begin_flush(self) -> None:
+        """Begin to write in the background what RocksDB has in memory, so that a checkpoint has little to wait for."""
+        with self.reading() as rocks:
+            rocks.flush(wait=False)
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether RocksDB writes what it had in memory now."""
+        rocks = self._rocks
+        return rocks is not None and any(rocks.property_int_value(f"rocksdb.{name}") for name in _FLUSH_PROPERTIES)
+
+    def checkpoint(self, path: Path) -> None:
+        """Make a copy of what was written so far in a new directory of the same file system; tables are hard links."""
+        with self.reading() as rocks:
+            Checkpoint(rocks).create_checkpoint(str(path))
+
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
         """Free the space of removed records in a thread of its own; RocksDB does not hold the GIL for it."""
         rocks = self._rocks
@@ -214,6 +232,7 @@ class Store:
         if not self._disk.is_known(self.path):
             self._disk.note(self.path, self._logs.sync_request())
         self._memory_state = None
+        _OPEN[self.path] = self
 
     def _free(self, rocks: Rdict) -> None:
         """What the freeing thread does."""
@@ -258,6 +277,8 @@ class Store:
         return again
 
     def _abandon(self) -> None:
+        if _OPEN.get(self.path) is self:
+            del _OPEN[self.path]
         if self._logs is not None:
             self._logs.close()
             self._logs = None
@@ -274,6 +295,11 @@ class Store:
     def __repr__(self) -> str:
         state = "open" if self.is_open else "closed" if self._is_closed else f"not open: {self._fault}"
         return f"Store({self.name!r} in {self.path}, {state})"
+
+
+def open_stores(data_dir: Path) -> dict[Path, Store]:
+    """The stores of a data directory that are open in this process, by their places; for the thread that uses them."""
+    return {path: store for path, store in _OPEN.items() if path.parent.parent == data_dir}
 
 
 class KeptInStore:

@@ -11,7 +11,6 @@ _WHY: Final = {
     "no_subscribers": "no subscription matches its topic",
     "not_authorized": "the client may not do that",
     "clears_retained": "it cleared the retained message of its topic, and goes no further",
-    "session_ended": "its session ended while it waited",
     "too_large": "it is larger than the packets that the receiver takes",
 }
 
