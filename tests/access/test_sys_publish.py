@@ -1,4 +1,4 @@
-"""Who may publish below `$SYS/`."""
+"""Who may publish below `$SYS/` and `$events/`."""
 
 from heliograph.mqtt import packets as p
 from support.cases import cases
@@ -13,6 +13,7 @@ sys_topics {
 }
 """
 ALARM = "$SYS/brokers/heliograph/alarms/activate"
+EVENT = "$events/client_connected"
 
 
 def republish(name: str, topic: str) -> str:
@@ -24,11 +25,12 @@ def republish(name: str, topic: str) -> str:
 def watching(node: Node) -> Peer:
     peer = node.connect("watcher")
     peer.subscribe("$SYS/#")
+    peer.subscribe("$events/#")
     return peer
 
 
 @cases(("version", "answered"), [(p.V5, "PUBACK #5 0x87"), (p.V3_1_1, "PUBACK #5")])
-@cases("topic", [ALARM, "$SYS/", f"$delayed/0/{ALARM}", f"$delayed/0/$delayed/0/{ALARM}"])
+@cases("topic", [ALARM, "$SYS/", f"$delayed/0/{ALARM}", f"$delayed/0/$delayed/0/{ALARM}", EVENT, f"$delayed/0/{EVENT}"])
 def test_clients_publish_nothing_below_sys(version: int, answered: str, topic: str) -> None:
     node = Node(QUIET)
     watcher = watching(node)
@@ -68,12 +70,12 @@ def test_nor_a_rule_whose_topic_comes_from_a_message() -> None:
     node = Node(QUIET + rule)
     watcher = watching(node)
     peer = node.connect("c")
-    for topic in (ALARM, f"$delayed/0/{ALARM}"):
+    for topic in (ALARM, f"$delayed/0/{ALARM}", EVENT):
         peer.publish("blind", b'{"to": "%s"}' % topic.encode())
     peer.publish("meant", b'{"to": "t"}')
     node.advance(1)
     assert watcher.heard() == ["PUBLISH $SYS/rules/t 'said' q0"]
-    assert node.statistics()["rules.blind.actions.failed"] == 2
+    assert node.statistics()["rules.blind.actions.failed"] == 3
 
 
 def test_what_the_broker_says_itself_goes_on() -> None:

@@ -60,7 +60,13 @@ class World:
         )
         self.listeners = [
             replace(CHANNEL, session=limits, exclusive_subscription=True),
-            replace(CHANNEL, session=limits, max_topic_alias=3, listener=replace(LISTENER, mountpoint="m/")),
+            replace(
+                CHANNEL,
+                session=limits,
+                max_topic_alias=3,
+                server_topic_alias=3,
+                listener=replace(LISTENER, mountpoint="m/"),
+            ),
             replace(
                 CHANNEL,
                 session=limits,

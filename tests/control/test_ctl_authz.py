@@ -88,6 +88,12 @@ async def test_explain_says_which_rule_decides_and_what_all_before_it_said(world
     assert "decided by authorization.no_match = deny: no source has a rule for it" in told
 
 
+async def test_explain_says_that_events_of_clients_are_closed(world: World) -> None:
+    told = await world.ctl("authz", "explain", "x", "subscribe", "$events/#", "--described")
+    assert "may NOT subscribe to $events/#" in told
+    assert "decided by events of clients, which no rule allows: no source has a rule for it" in told
+
+
 async def test_a_client_that_is_not_connected_is_described(world: World) -> None:
     told = await world.ctl("authz", "explain", "x", "publish", "a/b", code=1)
     assert "[not_found] 'x' is not connected" in told

@@ -332,6 +332,7 @@ def _channel_options(source: Source) -> ChannelOptions:
         max_topic_levels=source.pick((128, 3)),
         max_qos_allowed=source.pick((2, 2, 2, 1, 0)),
         max_topic_alias=source.pick((65_535, 0, 2)),
+        server_topic_alias=source.pick((256, 0, 2)),
         retain_available=bits & 8 == 0,
         wildcard_subscription=bits & 24 != 24,
         shared_subscription=bits & 48 != 48,

@@ -68,6 +68,20 @@ async def max_topic_alias(world: World) -> AsyncIterator[None]:
     assert "Topic-Alias-Maximum" not in (await client.take(p.Connack)).properties.named()
 
 
+@zoned_probe("mqtt.server_topic_alias", "0")
+async def server_topic_alias(world: World) -> AsyncIterator[None]:
+    before = await world.connect("told", topic_alias_maximum=5)
+    await before.subscribe("t")
+    yield
+    client = await world.connect("probe", topic_alias_maximum=5)
+    await client.subscribe("t")
+    publisher = await world.connect()
+    for _ in range(3):
+        await publisher.publish("t", b"x")
+    assert [(await before.take(p.Publish)).topic for _ in range(3)] == [b"t", b"t", b""]
+    assert [(await client.take(p.Publish)).topic for _ in range(3)] == [b"t"] * 3
+
+
 @zoned_probe("mqtt.max_user_properties", "1")
 async def max_user_properties(world: World) -> AsyncIterator[None]:
     client = await world.connect()

@@ -76,6 +76,8 @@ _ELSEWHERE = {
     "zones.NAME.conn_congestion": "tests/node/test_sysmon.py",
     "zones.NAME.overload_protection": "tests/node/test_overload.py",
     "authorization.node_cache": f"{_ACCESS}/test_http_source.py",
+    "mqtt.bind_session_to_user": "tests/durable/test_owner.py",
+    "zones.NAME.mqtt.bind_session_to_user": "tests/durable/test_owner.py",
 }
 
 ALWAYS = """

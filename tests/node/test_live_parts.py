@@ -30,7 +30,10 @@ RETAINER_OFF = "retainer.enable = false\n"
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[RunningNode]:
     """A node that keeps nothing but what a test switches on."""
-    async with RunningNode(tmp_path, OPEN, RETAINER_OFF) as running:
+    rules = tmp_path / "acl.conf"
+    rules.write_text('{allow, {client, "watcher"}, subscribe, ["$events/#", "$SYS/#"]}.')
+    sources = f'authorization.sources = [{{ type = file, path = "{rules}" }}]\n'
+    async with RunningNode(tmp_path, OPEN + sources, RETAINER_OFF) as running:
         yield running
 
 
@@ -79,7 +82,7 @@ async def test_delayed_messages_come_and_go_and_are_limited(running: RunningNode
 
 
 async def test_events_begin_and_end_also_for_clients_that_were_connected(running: RunningNode) -> None:
-    client = await running.connect("c")
+    client = await running.connect("watcher")
     assert await client.subscribe("$events/#", 1) == 1
     assert await client.subscribe("$SYS/brokers/+/clients/#", 1) == 1
     settings = "event_message.message_dropped = true\nsys_topics.sys_event_messages.client_subscribed = true\n"
@@ -89,7 +92,7 @@ async def test_events_begin_and_end_also_for_clients_that_were_connected(running
     assert await other.publish("nobody", b"", 1) == rc.NO_MATCHING_SUBSCRIBERS
     assert "$events/message_dropped" in await said(client)
     assert await client.subscribe("more", 1) == 1
-    assert "clients/c/subscribed" in await said(client)
+    assert "clients/watcher/subscribed" in await said(client)
     assert await running.change("")
     assert await other.publish("nobody", b"", 1) == rc.NO_MATCHING_SUBSCRIBERS
     assert await other.publish("more", b"next", 1) == rc.SUCCESS

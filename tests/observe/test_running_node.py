@@ -38,9 +38,12 @@ async def heard_by(client: aiomqtt.Client, *topics: str) -> dict[str, bytes]:
 
 @pytest.mark.slow
 async def test_a_node_with_every_service(tmp_path: Path) -> None:
+    rules = tmp_path / "acl.conf"
+    rules.write_text('{allow, {client, "dev"}, subscribe, ["$events/#", "$SYS/#"]}.')
+    sources = f'authorization.sources = [{{ type = file, path = "{rules}" }}]\n'
     bans = tmp_path / "banned.csv"
     bans.write_text("as,who\nclientid,bad\n")
-    with NodeProcess(tmp_path, SETTINGS + f'banned.bootstrap_file = "{bans}"') as node:
+    with NodeProcess(tmp_path, SETTINGS + sources + f'banned.bootstrap_file = "{bans}"') as node:
         async with aiomqtt.Client("127.0.0.1", node.port, identifier="dev") as client:
             await client.subscribe("$SYS/#")
             await client.subscribe("$events/#")

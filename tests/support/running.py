@@ -151,10 +151,11 @@ class MqttClient:
 
     async def payloads(self) -> list[bytes]:
         """What of the messages that came is not taken yet; none is on its way any more."""
-        await self.ping()
-        found = [packet for packet in self._packets if isinstance(packet, p.Publish)]
-        self._packets = [packet for packet in self._packets if not isinstance(packet, p.Publish)]
-        return [packet.payload for packet in found]
+        return [packet.payload for packet in await self._messages()]
+
+    async def topics(self) -> list[str]:
+        """The same, by their topics."""
+        return [packet.topic.decode() for packet in await self._messages()]
 
     async def leave(self) -> None:
         """Close the connection without a word, and wait until the node has closed its end, where TCP can say so."""
@@ -167,6 +168,12 @@ class MqttClient:
     def close(self) -> None:
         """Close the connection without a word."""
         self._writer.close()
+
+    async def _messages(self) -> list[p.Publish]:
+        await self.ping()
+        found = [packet for packet in self._packets if isinstance(packet, p.Publish)]
+        self._packets = [packet for packet in self._packets if not isinstance(packet, p.Publish)]
+        return found
 
     async def _read(self) -> None:
         data = b""

@@ -152,7 +152,7 @@ def test_a_hook_that_takes_it(world: World) -> None:
     publisher = world.kernel.connect("p")
     publisher.publish("taken", b"x", 1)
     way = world.way("taken")
-    assert (way.outcome, way.steps[0].stage, way.steps[0].text) == ("taken", "hook", "taken")
+    assert (way.outcome, way.steps[1].stage, way.steps[1].text) == ("taken", "hook", "taken")
 
 
 def test_a_client_that_may_not_and_a_will() -> None:

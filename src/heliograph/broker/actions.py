@@ -77,6 +77,8 @@ DENIED_BY_PLUGIN: Final = Decision(False, "plugin")
 ALLOWED_BY_CACHE: Final = Decision(True, "cache")
 DENIED_BY_CACHE: Final = Decision(False, "cache")
 SUPERUSER: Final = Decision(True, "superuser")
+# Where nothing decides about events of clients (`mqtt.topic.is_client_event`).
+CLOSED_BY_DEFAULT: Final = Decision(False, "default", "events of clients, which no rule allows")
 FAILED_CHECK: Final = Decision(False, "default", "a callback raised, or did not answer in time", is_unsure=True)
 
 # What the accumulator of `client.authorize` may be: a decision, or only `allow` or `deny`.

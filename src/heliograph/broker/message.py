@@ -15,6 +15,10 @@ from heliograph.mqtt.properties import Properties, encode_varint, properties_fro
 
 NEVER: Final = -1  # no message expiry interval
 
+# The key of the form in which an alias stands for the topic, beside those of protocol versions; and the room of one.
+_ALIASED: Final = 32
+_ALIAS_ROOM: Final = b"\x23\x00\x00"
+
 
 class Message:
     """One message on its way through the broker; immutable by convention, equal on every node.
@@ -111,6 +115,18 @@ class Message:
                 property_bytes = publish.property_bytes
                 self._head = publish_head(version, publish.topic, qos, False, False, len(payload), property_bytes)
                 self._tail = payload if version != p.V5 else publish_properties(version, property_bytes) + payload
+            self._head_for = key
+        return self._head, self._tail
+
+    def aliased_head_and_tail(self, qos: i64) -> tuple[bytes, bytes]:
+        """What stands before the packet identifier and behind the topic alias where that stands for the topic."""
+        key: i64 = _ALIASED + qos
+        if self._head_for != key:
+            publish = self.publish
+            payload = publish.payload
+            property_bytes = publish.property_bytes
+            self._head = publish_head(p.V5, b"", qos, False, False, len(payload), _ALIAS_ROOM + property_bytes)
+            self._tail = property_bytes + payload
             self._head_for = key
         return self._head, self._tail
 

@@ -4,16 +4,25 @@ Most nodes have only their own authorization. It is asked directly then, without
 copied and no arguments are gathered for a PUBLISH.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from heliograph.broker.actions import ALLOWED_BY_DEFAULT, FAILED_CHECK, Action, Decision, as_decision
+from heliograph.broker.actions import (
+    ALLOWED_BY_DEFAULT,
+    CLOSED_BY_DEFAULT,
+    FAILED_CHECK,
+    SUBSCRIBE,
+    Action,
+    Decision,
+    as_decision,
+)
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_chain import FAILED, STOP, HookPoint, PendingChain
 from heliograph.broker.hook_order import ACCESS
 from heliograph.broker.hooks import AuthzCompleteCallback, ClientAuthorizeCallback, Hooks
+from heliograph.mqtt.topic import bare_filter, is_client_event
 
 # What an authority answers where the answer takes longer: the callbacks are run, and may wait.
 WAIT: Final = Decision(False, "wait")
@@ -76,6 +85,8 @@ class NodeRights:
     Attributes:
         is_checked: Whether anything may be denied, so that clients are checked at all.
         checks_deliveries: Whether messages are checked that a wildcard of a client matches.
+        closes_client_events: Whether clients get events of clients (`mqtt.topic.is_client_event`) only where something
+            allows it, whatever `no_match` is.
         wants_cached: Whether a callback of `client.check_authz_complete` wants decisions that were remembered.
         is_lasting: Whether what the node's own authorization decides about a client by its sources holds until the
             epoch rises: nothing else decides, and all sources say when their rules change.
@@ -92,6 +103,7 @@ class NodeRights:
         self.no_match: Decision = ALLOWED_BY_DEFAULT
         self.is_checked = False
         self.checks_deliveries = False
+        self.closes_client_events = False
         self._wants_deliveries = True
         self.wants_cached = False
         self.wants_allowed = False
@@ -121,6 +133,27 @@ class NodeRights:
         """Say whether messages are checked that a wildcard of a client matches; else it has what its filter matches."""
         self._wants_deliveries = wanted
         self._on_change()
+
+    def default(self, client: ClientInfo, action: Action, topic: str) -> Decision:
+        """The decision where nothing decides."""
+        if (
+            action.kind == SUBSCRIBE and self.is_closed(topic) and not client.mountpoint
+        ):  # else it is a topic of its own
+            return CLOSED_BY_DEFAULT
+        return self.no_match
+
+    def is_closed(self, topic: str) -> bool:
+        """Whether it is an event of clients, which they get only where something allows it."""
+        return self.closes_client_events and is_client_event(topic)
+
+    def is_default(self, decision: Decision) -> bool:
+        return decision is self.no_match or decision is CLOSED_BY_DEFAULT
+
+    def is_asked_about(self, names: Iterable[str]) -> bool:
+        """Whether any of these subscriptions, which may be shared ones, may be denied."""
+        if self.is_checked:
+            return True
+        return any(name.startswith("$") and self.is_closed(bare_filter(name)) for name in names)
 
     @property
     def may_change_unseen(self) -> bool:
@@ -159,13 +192,14 @@ class NodeRights:
                 point.report(error)
                 return FAILED_CHECK
             if decision is None:
-                return self.no_match
+                return self.default(client, action, topic)
             if decision is not WAIT:
                 return decision
-        verdict, outcome = point.run((client, action, topic), self.no_match)
+        default = self.default(client, action, topic)
+        verdict, outcome = point.run((client, action, topic), default)
         if isinstance(outcome, PendingChain):
             return outcome
-        if outcome is self.no_match and point.tracer is not None:
+        if outcome is default and point.tracer is not None:
             arguments = (client, action, topic, outcome)
             if point.tracer.is_about(point.name, arguments):
                 point.tracer.on_verdict(point.name, no_match, arguments, (STOP, outcome))
@@ -187,7 +221,7 @@ class NodeRights:
             return FAILED_CHECK
         if decision is WAIT:
             return None
-        return self.no_match if decision is None else decision
+        return self.default(client, action, topic) if decision is None else decision
 
     def carried(self, client: ClientInfo, action: Action, topic: str) -> Decision | None:
         """What the rights that a client carries say; see `Authority`."""

@@ -93,7 +93,7 @@ def publish(
         route = broker.route(message.topic.encode("utf-8"))
         if broker.tracer is not None:
             broker.tracer.follow(message, PUBLISHED)
-        if route.is_sys and broker.refuses(message, route.topic):
+        if route.is_brokers_own and broker.refuses(message, route.topic):
             return _deny(broker, message)
     published = broker.counters.messages_published + 1
     broker.counters.messages_published = published
@@ -138,7 +138,7 @@ def _publish_hooked(
         return Outcome(ticket, True, 0, False, hooked, 0)
     if hooked.topic != route.topic:
         route = broker.route(hooked.topic.encode("utf-8"))
-        if route.is_sys and broker.refuses(hooked, route.topic):
+        if route.is_brokers_own and broker.refuses(hooked, route.topic):
             return _deny(broker, hooked)
         if may_refuse and broker.is_refusing:
             code = _refusal_code(broker, route, hooked)

@@ -29,7 +29,7 @@ from heliograph.broker.shared_options import SharedOptions
 from heliograph.broker.subscription import FilterEntry, Subscription
 from heliograph.broker.tracer import Tracer
 from heliograph.broker.tracers import Tracers
-from heliograph.mqtt.topic import SYS_PREFIX
+from heliograph.mqtt.topic import is_brokers_own
 
 # Subscriptions that a message is handed to in one go, 0.1 to 0.3 us each; the flusher spreads the writes they cost.
 _AT_ONCE_MAX: Final = 2048
@@ -83,7 +83,7 @@ class Broker:
         # Whether something refuses to keep messages, and why, for acknowledgements; kept up to date by the node.
         self.is_refusing = False
         self.refusal_reason = ""
-        self.protects_sys = False  # whether only the broker itself publishes below `$SYS/`
+        self.protects_sys = False  # whether only the broker itself publishes below `$SYS/` and `$events/`
         self.exclusive = ExclusiveTopics()
         self.clock = Clock()
         self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
@@ -161,9 +161,9 @@ class Broker:
     def refuses(self, message: Message, topic: str) -> bool:
         """Whether a message may not go to a topic because that is the broker's own: a client has caused it.
 
-        What a rule makes counts as the broker's: it publishes below `$SYS/` only where its topic says so.
+        What a rule makes counts as the broker's: it publishes there only where its topic says so.
         """
-        return self.protects_sys and topic.startswith(SYS_PREFIX) and message.clientid != "" and not message.made_by
+        return self.protects_sys and is_brokers_own(topic) and message.clientid != "" and not message.made_by
 
     def pending_ticket(self) -> i64:
         """The ticket of the commit after which whatever became of the message handled now is durable."""

@@ -51,6 +51,12 @@ class RetainedStore:
         """The reason code with which messages are refused now; 0 while they are taken."""
         return self.refusal
 
+    def why_unkept(self) -> str:
+        """Why the message that was given to `retain` last is not kept: `cleared`, `payload_size`, `rate`, `full` or
+        `memory`; empty where it is.
+        """
+        return ""
+
     def may_match(self, topic_filter: str) -> bool:
         """Whether a filter can match a retained message; False only where that is certain and cheap to know."""
         return True

@@ -17,7 +17,7 @@ from heliograph.broker.hooks import HookPoint, MessagePublishCallback
 from heliograph.broker.subscription import PARKED, UNLISTED, FilterEntry, Subscription
 from heliograph.broker.trie import TrieWalk, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
-from heliograph.mqtt.topic import SYS_PREFIX, topic_name_fault
+from heliograph.mqtt.topic import is_brokers_own, topic_name_fault
 
 _SMALL_LOG2: Final = 5  # how much smaller the cache is while memory is short
 # A route costs twice its topic's length, and the cache counts routes: longer topics are resolved at each publish.
@@ -49,7 +49,7 @@ class Route:
         self.hooked = hooked
         self.is_wide = False
         self.epoch = epoch  # the router's epoch that it holds for; -1 if it is withdrawn or was never cached
-        self.is_sys = topic.startswith(SYS_PREFIX)
+        self.is_brokers_own = is_brokers_own(topic)
 
 
 class Router:

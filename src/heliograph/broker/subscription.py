@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from mypy_extensions import i16, i32, i64, mypyc_attr
+from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from heliograph.broker.message import Message
 from heliograph.broker.walkable import Listed
-from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, has_wildcard
+from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, has_client_events, has_wildcard
 
 UNLISTED: Final = -1  # the slot of a subscription that no list has,
 PARKED: Final = -2  # and of one that the router only counts
@@ -78,12 +78,13 @@ class Subscription:
         self.made_after: i64 = 0
         self.subscription_id: i32 = i32(subscription_id)
         self.slot: i32 = UNLISTED  # where it stands in its list, so that leaving costs the same for any number
-        self.retain_handling: i16 = i16(retain_handling)
+        self.retain_handling: u8 = u8(retain_handling)
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.is_new = True  # until its retained messages were looked at
         self.is_denied = False  # dropped since the client may not have it: what waits for it is not sent any more
         self.is_wild: bool = has_wildcard(topic_filter)
+        self.has_client_events: bool = self.is_wild and has_client_events(topic_filter)  # which are checked one by one
         # Nothing about it changes the packet, so that its receivers share one encoding.
         self.plain: bool = not retain_as_published and subscription_id == 0
 
@@ -94,7 +95,7 @@ class Subscription:
         self.qos = qos  # [MQTT-3.8.4-3] 3.1.1 [MQTT-3.8.4-3]
         self.no_local = no_local
         self.retain_as_published = retain_as_published
-        self.retain_handling = i16(retain_handling)
+        self.retain_handling = u8(retain_handling)
         self.subscription_id = i32(subscription_id)
         self.plain = not retain_as_published and subscription_id == 0
 

@@ -131,6 +131,17 @@ class Tracer:
     def on_dropped(self, message: Message, reason: str) -> None:
         """A message, marked or not, goes no further."""
 
+    def on_delayed(self, message: Message, due_at_us: int) -> None:
+        """A message, marked or not, is held to be published at a time of the node's clock."""
+
+    def on_later(self, message: Message, what: str) -> None:
+        """A message that was held is published now.
+
+        Args:
+            message: As it was held, with its id of then.
+            what: The id that it has from now on in hexadecimal digits; or why it is not published.
+        """
+
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:

@@ -140,6 +140,14 @@ class Tracers(Tracer):
         for member in self.members:
             member.on_dropped(message, reason)
 
+    def on_delayed(self, message: Message, due_at_us: int) -> None:
+        for member in self.members:
+            member.on_delayed(message, due_at_us)
+
+    def on_later(self, message: Message, what: str) -> None:
+        for member in self.members:
+            member.on_later(message, what)
+
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:

@@ -73,7 +73,11 @@ class Admission:
             raise ProtocolError(detail, rc.NOT_AUTHORIZED)
         # Subscriptions of another mountpoint are not this client's.
         self._clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
-        if known is not None and not self._clean_start and self._context.broker.rights.is_checked:
+        if (
+            known is not None
+            and not self._clean_start
+            and self._context.broker.rights.is_asked_about(known.subscriptions)
+        ):
             rights = self._ask_rights(known)
             if rights is not None:
                 self._awaits_rights = True

@@ -195,7 +195,7 @@ class Authorizer(AccessCheck):
         self._allowed_by = None
         if self._kept_until_us == 0 and rights.is_lasting and self.client.acl is None:
             decided = self._decided
-            if decided is not None and decided is not SUPERUSER and decided is not rights.no_match:
+            if decided is not None and decided is not SUPERUSER and not rights.is_default(decided):
                 self._allowed_until_us = _FOR_EVER
                 self._allowed_by = decided
         return True
@@ -368,7 +368,7 @@ def tell(broker: Broker, client: ClientInfo, action: Action, topic: str, decisio
         counters.authz_denied += 1
     if decision is SUPERUSER:
         counters.authz_superuser += 1
-    elif decision is broker.rights.no_match:
+    elif broker.rights.is_default(decision):
         counters.authz_no_match += 1
     elif decision.is_allowed:
         counters.authz_matched_allow += 1

@@ -174,7 +174,7 @@ def packet_bytes_max(connect: p.Connect) -> int:
 def alias_max(connect: p.Connect, options: ChannelOptions) -> int:
     """The highest topic alias that may be used towards the client [MQTT-3.1.2-26] [MQTT-3.1.2-27]."""
     # [MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-11]
-    return min(connect.properties.number(props.TOPIC_ALIAS_MAXIMUM, 0), options.max_topic_alias)
+    return min(connect.properties.number(props.TOPIC_ALIAS_MAXIMUM, 0), options.server_topic_alias)
 
 
 def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelOptions) -> Properties:

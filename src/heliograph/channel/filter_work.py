@@ -116,7 +116,7 @@ class FilterWork:
 def subscribe_work(subscribing: Subscribing, packet: p.Subscribe, is_asked: bool) -> FilterWork:
     """The filters of a SUBSCRIBE, or those that a client is subscribed to without having asked."""
     work = FilterWork(subscribing, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
-    if subscribing.broker.rights.is_checked:
+    if subscribing.broker.rights.is_asked_about([entry.topic_filter for entry in packet.entries]):
         due_us = subscribing.options.due_us(subscribing.broker.uptime_us)
         work.rights = RightsCheck(subscribing.connected.authorizer, due_us)
     work.ends_if_denied = is_asked and subscribing.options.authz_disconnects

@@ -67,6 +67,7 @@ class ChannelOptions:
     max_topic_levels: i64
     max_qos_allowed: i64
     max_topic_alias: i64
+    server_topic_alias: i64
     max_user_properties: i64
     retain_available: bool
     wildcard_subscription: bool

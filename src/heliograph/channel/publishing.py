@@ -137,7 +137,7 @@ class Publishing:
                 route = broker.route(publish.topic)
                 if self._levels_max > 0:
                     self._check_levels(route)
-                if route.is_sys and broker.protects_sys:
+                if route.is_brokers_own and broker.protects_sys:
                     self._deny(publish, route)
                     return
                 self._route = route
@@ -299,7 +299,7 @@ class Publishing:
             if broker.tracer is not None:
                 broker.tracer.on_dropped(message, "not_authorized")
             broker.hooks.message_dropped.run((message, "not_authorized"))
-        self._answer_denied(publish, route, route.is_sys and broker.protects_sys)
+        self._answer_denied(publish, route, route.is_brokers_own and broker.protects_sys)
 
     def _answer_denied(self, publish: p.Publish, route: Route, is_protected: bool) -> None:
         """Answer it; MQTT 3 has no refusal 3.1.1 [MQTT-3.3.5-2].

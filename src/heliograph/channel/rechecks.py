@@ -158,7 +158,7 @@ class Rechecks:
 
     def _begin_walk(self, is_for_active: bool) -> None:
         self._is_for_active = is_for_active
-        self._walk = self._sessions.walk() if self._broker.rights.is_checked else None
+        self._walk = self._sessions.walk()
         self._wake()
 
     def _begin(self, session: Session, is_for_active: bool = False) -> Recheck | None:

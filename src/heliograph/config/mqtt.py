@@ -66,7 +66,13 @@ class MqttConfig:
     max_topic_alias: int = setting(
         Integer(0, 65535),
         65535,
-        "Topic aliases per connection and direction; 0 allows none.",
+        "Topic aliases that a client may set; 0 allows none.",
+        how=How.NEW_CONNECTIONS,
+    )
+    server_topic_alias: int = setting(
+        Integer(0, 256),
+        256,
+        "Topic aliases that the broker sets towards a client that takes as many; 0 for whole topics always.",
         how=How.NEW_CONNECTIONS,
     )
     max_user_properties: int = setting(

@@ -1,9 +1,9 @@
 """What became of messages: found by id, topic, time and client, as far as it was recorded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,14 +19,16 @@ from heliograph.control.proto_v1.message_ways import (
     WaysWanted,
     WayWanted,
 )
-from heliograph.control.slices import in_slices
-from heliograph.mqtt.topic import bare_filter, topic_matches
+from heliograph.control.saved_filters import SavedFilters
+from heliograph.control.slices import LoopTurn, in_slices
+from heliograph.mqtt.topic import bare_filter, split_share, topic_matches
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.session.durable import DurableSession
 from heliograph.session.session import Session
 from heliograph.settings.units import check_topic_filter
 from heliograph.storage.errors import StorageError
+from heliograph.tracing.reasons import why_dropped
 
 if TYPE_CHECKING:
     from heliograph.control.way_texts import WayText
@@ -38,6 +40,8 @@ STORAGE_FAILED: Final = "storage_failed"
 LIMIT_MAX: Final = 2000
 _ID_DIGITS: Final = 32
 _BEGINNINGS_MAX: Final = 50  # that are looked for by themselves
+_ROWS_AT_ONCE: Final = 64
+_LOOKED_AT_ONCE: Final = 1000  # ways, before the caller may give up
 
 Id = tuple[int, int]
 
@@ -91,16 +95,34 @@ class WaysAnswers:
                 check_topic_filter(args.topic)
             except ValueError as error:
                 raise RpcError(BAD_ARGUMENTS, f"topic: {args.topic[:200]!r} is no topic filter: {error}") from None
+        _check_outcomes(args.outcomes)
         before = _id_of(args.before) if args.before else None
-        found = await self._found(WayQuery(args.topic, args.clientid, args.since_us, before), args.limit)
-        for rows in in_slices((_way(pieces).row() for pieces in found), _length):
-            yield rows
+        query, saved = WayQuery(args.topic, args.clientid, args.since_us, before), SavedFilters(self._context)
+        rows: list[WayRow] = []
+        count = looked = 0
+        turn = LoopTurn()
+        async with aclosing(self._found(query)) as found:
+            async for pieces in found:
+                looked += 1
+                way = await self._settled(_way(pieces), saved)
+                if way.is_wanted(args.outcomes, args.reason):
+                    count += 1
+                    rows.append(way.row())
+                if count == args.limit:
+                    break
+                if len(rows) == _ROWS_AT_ONCE or looked % _LOOKED_AT_ONCE == 0:
+                    for some in in_slices(rows, _length):
+                        yield some
+                    rows = []
+                await turn.pause()
+        for some in in_slices(rows, _length):
+            yield some
 
     async def show(self, args: WayWanted, call: Call) -> MessageWay:
         pieces = await self._pieces(_id_of(args.message_id))
         if not pieces:
             raise RpcError("not_found", self._why_absent(args.message_id))
-        way = _way(pieces)
+        way = await self._settled(_way(pieces), SavedFilters(self._context))
         asked = await self._asked(way, args.clientid) if args.clientid else ""
         return way.whole(asked, self._retained(way) if way.was_retained else "")
 
@@ -116,25 +138,47 @@ class WaysAnswers:
                     found += records
         return found
 
-    async def _found(self, query: "WayQuery", limit: int) -> "list[list[WayRecord]]":
-        """The newest messages that are wanted, each with all that was found of it."""
+    async def _found(self, query: "WayQuery") -> "AsyncGenerator[list[WayRecord]]":
+        """The messages that are wanted, the newest first, each with all that was found of it."""
         ways = self._recorded.ways
         if ways is None:
-            return []
+            return
         pieces: dict[Id, list[WayRecord]] = {}
+        looked = 0
         with _answering_errors():
             async for written_us, records in ways.search(query):
                 for record in records:
                     pieces.setdefault(record.id, []).append(record)
-                if len(pieces) >= limit and sorted(pieces, reverse=True)[limit - 1][0] > written_us:
-                    break
-        newest = sorted(pieces, reverse=True)[:limit]
-        looked = 0
-        for one in newest:  # of some only what came later meets the query
-            if not any(record.is_begun for record in pieces[one]) and looked < _BEGINNINGS_MAX:
-                looked += 1
-                pieces[one] = await self._pieces(one)
-        return [pieces[one] for one in newest if pieces[one]]
+                for one in sorted((one for one in pieces if one[0] > written_us), reverse=True):
+                    looked += not _is_begun(pieces[one])
+                    if found := await self._whole(one, pieces.pop(one), looked):
+                        yield found
+            for one in sorted(pieces, reverse=True):
+                looked += not _is_begun(pieces[one])
+                if found := await self._whole(one, pieces[one], looked):
+                    yield found
+
+    async def _whole(self, one: Id, pieces: "list[WayRecord]", looked: int) -> "list[WayRecord]":
+        """With its beginning, which does not meet every query that what came later meets."""
+        return pieces if _is_begun(pieces) or looked > _BEGINNINGS_MAX else await self._pieces(one)
+
+    async def _settled(self, way: "WayText", saved: SavedFilters) -> "WayText":
+        """The way of a message; of a stored one that no client got so far, with the sessions for which it waits."""
+        way.end_waits(self._has_ended)
+        if way.is_unclaimed:
+            *_, topic = way.record.topics()
+            waiting = await saved.waiting(topic, way.record.at_us, way.record.clientid)
+            if waiting is not None:
+                way.waits_for(waiting, int(self._context.broker.now_us))
+        return way
+
+    def _has_ended(self, clientid: str, at_us: int) -> bool:
+        """Whether the session that a client had then has ended."""
+        sessions = self._context.sessions
+        if sessions.durability is not None and not sessions.durability.knows_all:
+            return False
+        session = sessions.held(clientid)
+        return not sessions.knows(clientid) if session is None else int(session.created_at_us) > at_us
 
     def _why_absent(self, message_id: str) -> str:
         settings = self._recorded.settings
@@ -154,7 +198,7 @@ class WaysAnswers:
         except StorageError:
             return ""
         if now is None:
-            return "no message is retained for its topic now: it was cleared, has expired, or was not taken"
+            return "no message is retained for its topic now: it was cleared, or has expired"
         if (int(now.id_high), int(now.id_low)) == way.record.id:
             return "it is the retained message of its topic now"
         return f"message {now.guid.hex()} has taken its place as the retained message of its topic"
@@ -166,46 +210,108 @@ class WaysAnswers:
                 return f"{clientid}: {one.state.replace('_', ' ')}" + (f": {one.why}" if one.why else "")
         if not way.is_routed_or_stored:
             return f"{clientid} does not get it, nor does any other client: {way.why}"
+        if way.record.left_out_count:
+            return f"what became of it at {clientid} is not known: it has more receivers than are recorded"
         sessions = self._context.sessions
         session = sessions.held(clientid)
         if not sessions.knows(clientid):
             return f"{clientid} was not among its receivers, and has no session now"
         *_, topic = way.record.topics()
-        is_durable = session is None or isinstance(session, DurableSession)
         matching = await self._saved(clientid, topic) if session is None else _matching(session, topic)
         if not matching:
             return f"{clientid} was not among its receivers: it has no subscription that matches {topic}"
-        before = [name for name, made_us in matching.items() if is_durable and made_us <= way.record.at_us]
+        return self._of_subscription(way, clientid, session, matching)
+
+    def _of_subscription(self, way: "WayText", clientid: str, session: Session | None, matching: "Matching") -> str:
+        """Why a client that has subscriptions which match a topic was not among the receivers of a message to it."""
+        absent, at_us = f"{clientid} was not among its receivers", way.record.at_us
+        own = {name: one for name, one in matching.items() if not one.shared}
+        if not own:
+            name, one = next(iter(matching.items()))
+            members = [receiver.clientid for receiver in way.receivers if receiver.topic_filter == one.shared]
+            if members:
+                return f"{absent}: of its group {name}, {members[0]} was chosen"
+            return f"{absent}: its subscription {name} matches, but was made later"
+        before = {name: one for name, one in own.items() if one.made_us <= at_us}
+        if session is not None and not isinstance(session, DurableSession):
+            return f"{absent}: its subscription {next(iter(own))} matches, but was made later"
         if not before:
-            name = next(iter(matching))
-            return f"{clientid} was not among its receivers: its subscription {name} matches, but was made later"
+            return f"{absent}: its subscription {next(iter(own))} matches, but was made later"
+        name, one = next(iter(before.items()))
+        if way.record.clientid == clientid and all(one.no_local for one in before.values()):
+            return f"{absent}: {why_dropped('no_local')}"
         if not way.is_stored:
             return (
-                f"{clientid} was not among its receivers: its subscription {before[0]} matches, but its session was on "
-                "the disk only, and the message is not stored (durable_storage.messages.topics)"
+                f"{absent}: its subscription {name} matches, but its session was on the disk only, and the message is "
+                "not stored (durable_storage.messages.topics)"
             )
+        if isinstance(session, DurableSession) and not session.backlog.behind:
+            return (
+                f"{absent}: its subscription {name} matches, and nothing waits in storage for it now: it was made "
+                "later, or got the message while that was not recorded"
+            )
+        if way.record.expiry_s >= 0 and at_us + way.record.expiry_s * 1_000_000 <= int(self._context.broker.now_us):
+            return f"{clientid} does not get it: its expiry interval passed while it waited in storage"
+        is_qos0 = way.record.qos == 0 or one.qos == 0
+        if is_qos0 and session is not None and not session.options.mqueue_store_qos0:
+            return f"{clientid} does not get it: QoS 0 does not wait for it (mqtt.mqueue_store_qos0)"
         when = "when it is back" if session is None or not session.attached else "behind what waits before it"
-        return f"{clientid} gets it {when}: it waits in storage, and the subscription {before[0]} matches"
+        return f"{clientid} gets it {when}: it waits in storage, and the subscription {name} matches"
 
-    async def _saved(self, clientid: str, topic: str) -> dict[str, int]:
-        """The subscriptions that match of a session that is on the disk only, with when they were made."""
+    async def _saved(self, clientid: str, topic: str) -> "Matching":
+        """The subscriptions that match of a session that is on the disk only."""
         durability, found = self._context.sessions.durability, {}
         for page in () if durability is None else durability.saved_subscriptions(clientid):
             for one in page:
-                if topic_matches(topic, one.mountpoint + bare_filter(one.name)):
-                    found[one.name] = int(one.made_us)
+                topic_filter = one.mountpoint + bare_filter(one.name)
+                if topic_matches(topic, topic_filter):
+                    shared = _shared(split_share(one.name)[0], topic_filter)
+                    found[one.name] = _Match(int(one.made_us), shared, int(one.qos), bool(one.no_local))
             await asyncio.sleep(0)
         return found
 
 
-def _matching(session: Session, topic: str) -> dict[str, int]:
-    """The subscriptions that match, with when they were made; 0 where that is too long ago to matter."""
+class _Match(NamedTuple):
+    """A subscription that matches: when it was made, in commit time; 0 where that is too long ago to matter."""
+
+    made_us: int
+    shared: str  # as ways call the subscription of a group; empty for others
+    qos: int
+    no_local: bool
+
+
+Matching = dict[str, _Match]
+
+
+def _matching(session: Session, topic: str) -> Matching:
     beginnings = session.backlog.beginnings if isinstance(session, DurableSession) else {}
     return {
-        name: int(beginnings[name].stored_us) if name in beginnings else 0
+        name: _Match(
+            int(beginnings[name].stored_us) if name in beginnings else 0,
+            _shared(one.group, one.topic_filter),
+            int(one.qos),
+            bool(one.no_local),
+        )
         for name, one in session.subscriptions.items()
         if topic_matches(topic, one.topic_filter)
     }
+
+
+def _shared(group: str, topic_filter: str) -> str:
+    return f"$share/{group}/{topic_filter}" if group else ""
+
+
+def _is_begun(pieces: "Sequence[WayRecord]") -> bool:
+    return any(record.is_begun for record in pieces)
+
+
+def _check_outcomes(outcomes: Sequence[str]) -> None:
+    from heliograph.control.way_texts import DROPPED, OUTCOMES
+
+    for one in outcomes:
+        if one not in (*OUTCOMES, DROPPED):
+            valid = ", ".join((*OUTCOMES, DROPPED))
+            raise RpcError(BAD_ARGUMENTS, f"outcome: {one[:80]!r} is no outcome; {valid} are valid")
 
 
 def _length(row: WayRow) -> int:

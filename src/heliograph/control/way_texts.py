@@ -1,7 +1,10 @@
 """What a recorded way means: what became of the message at each receiver, its outcome, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from heliograph.control.proto_v1.message_ways import MessageWay, WayReceiver, WayRow, WayStep
 from heliograph.mqtt import reason_codes as rc
@@ -19,9 +22,25 @@ STORED: Final = "stored"
 REFUSED: Final = "refused"
 TAKEN: Final = "taken"
 KEPT: Final = "kept"
+DELAYED: Final = "delayed"
+OUTCOMES: Final = (DELIVERED, PARTLY, WAITING, NOT_DELIVERED, NO_RECEIVER, STORED, REFUSED, TAKEN, KEPT, DELAYED)
+DROPPED: Final = "dropped"  # asked for: any outcome where a client does not get it, or none does
+_DROPPED: Final = (PARTLY, NOT_DELIVERED, NO_RECEIVER, REFUSED)
 
 _STORED: Final = "no subscription of a session that was there matched; it is stored for durable sessions that are away"
 _LEFT: Final = "it waits in storage: the client gets it when it is back, or when what waits before it is acknowledged"
+_NOBODY: Final = "no subscription matches its topic, neither of a session that was there nor of one that is away"
+_EXPIRED: Final = "its expiry interval passed while it waited in storage"
+_ENDED: Final = "session_ended"
+_NAMED_MAX: Final = 3  # sessions for which it waits
+_ID_DIGITS: Final = 32
+_UNKEPT: Final = {
+    "cleared": "it cleared the retained message of its topic",
+    "payload_size": "it is not retained: its payload is larger than retainer.max_payload_size",
+    "rate": "it is not retained: more messages come than retainer.max_publish_rate allows",
+    "full": "it is not retained: the store of retained messages is full (retainer.backend)",
+    "memory": "it is not retained: memory is short",
+}
 _REFUSED: Final = "refused: "  # as `verdicts.in_words` has it, before the reason
 _HAS_IT: Final = ("sent", "acknowledged", "unacknowledged")
 _WAITS: Final = ("waiting", "left_to_replay")
@@ -85,12 +104,15 @@ class WayText:
         self.record = record
         self.steps: list[WayStep] = []
         receivers: dict[str, ToldReceiver] = {}
-        self._gone = ""
+        self.later = ""  # the id that what was held has since it was published
+        self.unkept = ""  # why it is not retained, though it was to be
+        self._gone = self._unpublished = ""
+        self._due_us = 0
         self._failed: WayStep | None = None  # of the callback whose verdict comes next
         self.is_stored = False
         self._is_refused = self._is_routed = self._is_taken = False
         for after_us, what, who, text, number in record.steps:
-            if what >= steps.SENT:
+            if steps.is_of_receiver(what):
                 receivers.setdefault(who, ToldReceiver(who)).take(after_us, what, text, number)
             elif (step := self._step(after_us, what, who, text, number)) is not None:
                 self.steps.append(step)
@@ -105,12 +127,56 @@ class WayText:
     @property
     def is_routed_or_stored(self) -> bool:
         """Whether it could reach a client, as far as it went."""
-        return self.outcome not in (REFUSED, TAKEN)
+        return self.outcome not in (REFUSED, TAKEN, DELAYED) and self._gone != "clears_retained"
 
     @property
     def was_retained(self) -> bool:
         """Whether it was given to the store of retained messages."""
         return any(step.what == "retained" for step in self.steps)
+
+    @property
+    def is_unclaimed(self) -> bool:
+        """Whether storage has it and no client got it so far: `waits_for` says who may."""
+        return self.outcome == STORED
+
+    @property
+    def _is_clearing(self) -> bool:
+        return self._gone == "clears_retained" or self.unkept == _UNKEPT["cleared"]
+
+    def end_waits(self, has_ended: Callable[[str, int], bool]) -> None:
+        """Say of receivers that nothing waits for them any more whose sessions have ended since then.
+
+        Args:
+            has_ended: Gets a client id and when the message came to its session.
+        """
+        at_us, ended = self.record.at_us, False
+        for at, one in enumerate(self.receivers):
+            if one.state in _WAITS and has_ended(one.clientid, at_us + one.queued_after_us):
+                ended = True
+                self.receivers[at] = msgspec.structs.replace(
+                    one, state="dropped", reason=_ENDED, why=why_dropped(_ENDED)
+                )
+        if ended:
+            self.outcome, self.reason, self.why = self._outcome()
+
+    def waits_for(self, clientids: Sequence[str], now_us: int) -> None:
+        """Say for which sessions that are away a stored message waits that no other receiver has."""
+        expiry_s = self.record.expiry_s
+        if not clientids:
+            self.outcome = KEPT if self.was_retained or self._is_clearing else NO_RECEIVER
+            self.reason, self.why = "no_subscribers", _NOBODY
+        elif expiry_s >= 0 and self.record.at_us + expiry_s * 1_000_000 <= now_us:
+            self.outcome, self.reason, self.why = NOT_DELIVERED, "expired", _EXPIRED
+        else:
+            named, others = clientids[:_NAMED_MAX], len(clientids) - _NAMED_MAX
+            more = f" and {others} more" if others > 0 else ""
+            self.why = f"it waits in storage for {', '.join(named)}{more}, away or behind"
+
+    def is_wanted(self, outcomes: Sequence[str], reason: str) -> bool:
+        """Whether it has one of these outcomes, and this reason at some client; empty for any."""
+        if outcomes and self.outcome not in outcomes and not (DROPPED in outcomes and self.outcome in _DROPPED):
+            return False
+        return not reason or reason == self.reason or any(one.reason == reason for one in self.receivers)
 
     def row(self) -> WayRow:
         """It as a row of a list."""
@@ -155,7 +221,8 @@ class WayText:
             self.receivers,
             one.left_out_count,
             asked,
-            retained,
+            self.unkept or retained,
+            self.later,
         )
 
     def _step(self, after_us: int, what: int, who: str, text: str, number: int) -> WayStep | None:
@@ -176,15 +243,20 @@ class WayText:
         if what == steps.REFUSED:
             self._is_refused = True
             return WayStep(after_us, "publish", "refused", "", f"its PUBLISH was refused: {text}", True)
+        if what in (steps.AUTHORIZED, steps.DELAYED, steps.LATER, steps.RETAINED):
+            return self._of_later_or_kept(after_us, what, text, number)
         return self._of_broker(after_us, what, text, number)
 
-    def _verdict(self, after_us: int, who: str, text: str, number: int) -> WayStep:
+    def _verdict(self, after_us: int, who: str, text: str, number: int) -> WayStep | None:
         """What a callback said; that of validations or transformations comes behind the names of those that failed."""
         if number == POLICY_FAILED:
             message = f"{text} failed, and the message goes on"
             self._failed = WayStep(after_us, "hook", "hook_verdict", who, message, False, text)
             return self._failed
         failed, self._failed = self._failed, None
+        if self._due_us and text == "taken":  # by what holds it
+            self._is_taken = True
+            return None
         if failed is not None and failed.who == who and text.startswith(_REFUSED):
             self.steps = [step for step in self.steps if step is not failed]
             message = f"refused by {failed.policy}: {text.removeprefix(_REFUSED)}"
@@ -193,9 +265,24 @@ class WayText:
         self._is_taken = self._is_taken or text.startswith("took it") or text == "taken"
         return WayStep(after_us, "hook", "hook_verdict", who, text or "let it pass", is_bad)
 
+    def _of_later_or_kept(self, after_us: int, what: int, text: str, number: int) -> WayStep:
+        if what == steps.AUTHORIZED:
+            message = "access: allowed" if number else "access: allowed, since nothing restricts it"
+            return WayStep(after_us, "access", "authorized", "", message)
+        if what == steps.DELAYED:
+            self._due_us = number
+            return WayStep(after_us, "hook", "delayed", "", f"it is held until {_time(number)}")
+        if what == steps.LATER:
+            is_later = len(text) == _ID_DIGITS
+            self.later, self._unpublished = (text, self._unpublished) if is_later else (self.later, text)
+            message = f"it is published now, as message {text}" if is_later else f"it is not published: {text}"
+            return WayStep(after_us, "publish", "later", "", message, not is_later)
+        if text:
+            self.unkept = _UNKEPT.get(text, f"it is not retained: {text}")
+            return WayStep(after_us, "store", "unretained", "", self.unkept, text != "cleared")
+        return WayStep(after_us, "store", "retained", "", "given to the store of retained messages")
+
     def _of_broker(self, after_us: int, what: int, text: str, number: int) -> WayStep:
-        if what == steps.RETAINED:
-            return WayStep(after_us, "store", "retained", "", "given to the store of retained messages")
         if what == steps.STORED:
             self.is_stored = True
             return WayStep(after_us, "store", "stored", "", "given to storage")
@@ -230,16 +317,27 @@ class WayText:
         if self._gone == "clears_retained":
             return KEPT, self._gone, why_gone(self._gone)
         if self._gone == "no_subscribers" or (self._is_routed and not self.is_stored):
-            return KEPT if self.was_retained else NO_RECEIVER, "no_subscribers", why_gone("no_subscribers")
+            is_kept = self.was_retained or self._is_clearing
+            return KEPT if is_kept else NO_RECEIVER, "no_subscribers", why_gone("no_subscribers")
         if self._gone:
             return REFUSED, self._gone, self._first_bad()
         if self.is_stored:
             return STORED, "", _STORED
+        if self._due_us or self.later or self._unpublished:
+            return self._outcome_of_delayed()
         if self._is_taken:
             return TAKEN, "", "a callback has taken it"
         if not self.record.has_id and self.record.is_begun:
             return REFUSED, "", self._first_bad() or "its PUBLISH was not taken: the connection ended"
         return TAKEN, "", "it is under way"
+
+    def _outcome_of_delayed(self) -> tuple[str, str, str]:
+        until = f" until {_time(self._due_us)}" if self._due_us else ""
+        if self._unpublished:
+            return REFUSED, "banned", f"it was delayed{until}, and is not published: {self._unpublished}"
+        if self.later:
+            return DELAYED, "", f"it was delayed{until}, and is message {self.later} since then"
+        return DELAYED, "", f"it is delayed{until}, and has another id then"
 
     def _of_receivers(self, states: Sequence[str], bad: Sequence[WayReceiver]) -> tuple[str, str, str]:
         has_it = sum(state in _HAS_IT for state in states)
@@ -272,9 +370,14 @@ class WayText:
             STORED: "Stored, and delivered to nobody so far",
             REFUSED: "Not published",
             TAKEN: "Not routed so far",
-            KEPT: "Retained, and delivered to nobody",
+            KEPT: "Cleared what was retained" if self._is_clearing else "Retained, and delivered to nobody",
+            DELAYED: "Delayed",
         }
         return heads[self.outcome] + (f": {self.why}" if self.why else "") + "."
+
+
+def _time(at_us: int) -> str:
+    return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def why_gone(reason: str) -> str:

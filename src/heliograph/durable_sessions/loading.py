@@ -98,6 +98,14 @@ class SessionLoader:
             found.clear()
         yield _decoded(found)
 
+    def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
+        """The subscriptions of all durable sessions, with the clients that they are of, a page in each step."""
+        found: dict[bytes, bytes] = {}
+        for _ in self._journal.read_into(found, record.SUBSCRIPTION):
+            yield _owned(found)
+            found.clear()
+        yield _owned(found)
+
     def _put(
         self,
         clientid: str,
@@ -161,11 +169,16 @@ def is_over(saved: record.SessionRecord, now_us: int) -> bool:
 
 
 def _decoded(found: Mapping[bytes, bytes]) -> list[SavedSubscription]:
-    """Subscriptions; one that cannot be read is left out, and reported when its client comes."""
+    return [one for _, one in _owned(found)]
+
+
+def _owned(found: Mapping[bytes, bytes]) -> list[tuple[str, SavedSubscription]]:
+    """Subscriptions and whose they are; one that cannot be read is left out, and reported when its client comes."""
     decoded = []
     for key, value in found.items():
         with suppress(ValueError, TypeError):
             saved = record.decode_subscription(value)
             options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
-            decoded.append(SavedSubscription(record.owner(key)[1].decode(), saved.mountpoint, *options, saved.made_us))
+            clientid, name = record.owner(key)
+            decoded.append((clientid, SavedSubscription(name.decode(), saved.mountpoint, *options, saved.made_us)))
     return decoded

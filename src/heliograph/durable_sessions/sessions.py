@@ -123,6 +123,9 @@ class DurableSessions(Durability):
     def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
         return self._loader.saved_subscriptions(clientid)
 
+    def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
+        return self._loader.all_saved_subscriptions()
+
     def begin(self, clientid: str) -> None:
         if self.start.fault is not None:
             raise ProtocolError(f"whether {clientid!r} has a session cannot be read now", rc.SERVER_UNAVAILABLE)

@@ -49,6 +49,13 @@ def publish_properties(version: i64, property_bytes: bytes) -> bytes:
     return encode_varint(len(property_bytes)) + property_bytes
 
 
+def alias_property(property_bytes: i64, alias: i64) -> bytes:
+    """A topic alias that stands before other properties of `property_bytes` in a PUBLISH, with the length of all."""
+    if property_bytes == 0:
+        return b"\x03\x23" + UINT16[alias]
+    return b"".join((encode_varint(property_bytes + 3), b"\x23", UINT16[alias]))
+
+
 def encode_ack(kind: i64, packet_id: int, code: int, version: i64, properties: Properties | None = None) -> bytes:
     """PUBACK, PUBREC, PUBREL or PUBCOMP in the shortest form that says `code`."""
     first: i64 = (kind << 4) | (2 if kind == p.PUBREL else 0)

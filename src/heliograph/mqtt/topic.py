@@ -12,6 +12,8 @@ QUEUE_GROUP: Final = "$queue"
 EXCLUSIVE_PREFIX: Final = "$exclusive/"
 DELAYED_PREFIX: Final = "$delayed/"
 SYS_PREFIX: Final = "$SYS/"  # what the broker says about itself
+EVENTS_PREFIX: Final = "$events/"  # what it says of clients and messages
+_CLIENTS_LEVEL: Final = 3  # of `$SYS/brokers/NODE/clients/CLIENTID/connected`
 _SHOWN_LENGTH_MAX: Final = 200
 _PREFIXES: Final = (SHARE_PREFIX, QUEUE_PREFIX, EXCLUSIVE_PREFIX)
 
@@ -163,6 +165,32 @@ def filter_covers(wide: str, narrow: str) -> bool:
         if level != "+" and level != wanted[position]:
             return False
     return len(wanted) == len(levels)
+
+
+def is_brokers_own(topic: str) -> bool:
+    """Whether only the broker speaks in a topic, so that what clients publish there could pass for its word."""
+    return topic.startswith((SYS_PREFIX, EVENTS_PREFIX))
+
+
+def is_client_event(topic_filter: str) -> bool:
+    """Whether all that a filter or topic matches are events of clients: `$SYS/+/+/clients/#` and `$events/#`.
+
+    They name every client with its user name and address.
+    """
+    if topic_filter.startswith(EVENTS_PREFIX):
+        return True
+    if not topic_filter.startswith(SYS_PREFIX):
+        return False
+    levels = topic_filter.split("/", _CLIENTS_LEVEL + 1)
+    return len(levels) > _CLIENTS_LEVEL and levels[_CLIENTS_LEVEL] == "clients"
+
+
+def has_client_events(topic_filter: str) -> bool:
+    """Whether a filter matches events of clients beside other topics, as `$SYS/#` does."""
+    if not topic_filter.startswith(SYS_PREFIX):
+        return False
+    levels = topic_filter.split("/", _CLIENTS_LEVEL + 1)[: _CLIENTS_LEVEL + 1]
+    return levels[-1] == "#" or (len(levels) > _CLIENTS_LEVEL and levels[_CLIENTS_LEVEL] == "+")
 
 
 def _shown(text: str) -> str:

@@ -20,6 +20,7 @@ from heliograph.storage.reader.user_rights import Rights
 _log = logging.getLogger(__name__)
 
 _EVERYTHING: Final[Rights] = ((True, None),)
+_CLIENT_EVENTS: Final[Rights] = ((False, "$events/#"), (False, "$SYS/+/+/clients/#"))  # closed unless a rule opens them
 _SUBSCRIBING: Final = 1 << subscribe_action(0).number
 
 
@@ -50,7 +51,7 @@ async def rights_of(username: str, users: UserStore, authorization: Authorizatio
             _log.warning("what %r may read of stored messages is not known: %s: %s", username, source.type, error)
             return None
         found += reading_rules(rules, client)
-    return (*found, (authorization.settings.no_match == "allow", None))
+    return (*found, *_CLIENT_EVENTS, (authorization.settings.no_match == "allow", None))
 
 
 def reading_rules(rules: Rules, client: ClientInfo) -> list[tuple[bool, str | None]]:

@@ -154,6 +154,8 @@ class DelayedMessages:
         self._number = number
         self._arrivals += 1
         self._hold(due_at, number, held)
+        if self._broker.tracer is not None:
+            self._broker.tracer.on_delayed(message, due_at)
         return None
 
     def restore(self, number: int, due_at: int, message: Message) -> None:
@@ -272,12 +274,16 @@ class DelayedMessages:
             self.store.forget(number)
 
     def _publish(self, number: int, message: Message) -> None:
+        tracer, high, low = self._broker.tracer, self._broker.now_us, self._ids.next_low()
         if self._is_banned(message.clientid):
+            if tracer is not None:
+                tracer.on_later(message, "its client is banned")
             self._dropped_banned += 1
             self._forget(number)
             return
-        message.id_high = self._broker.now_us  # its lifetime begins now
-        message.id_low = self._ids.next_low()
+        if tracer is not None:
+            tracer.on_later(message, f"{int(high):016x}{int(low):016x}")
+        message.id_high, message.id_low = high, low  # its lifetime begins now
         outcome: Outcome | None = None
         try:
             outcome = publish(self._broker, message, may_refuse=True)

@@ -47,6 +47,7 @@ class Retainer(RetainedStore):
         self._dropped_rate = 0
         self._dropped_memory = 0
         self._expired = 0
+        self._unkept = ""
 
     def use(self, options: RetainerOptions) -> None:
         if options.max_publish_rate != self._options.max_publish_rate:
@@ -62,25 +63,35 @@ class Retainer(RetainedStore):
         publish = message.publish
         payload_bytes = len(publish.data) - publish.payload_at
         if payload_bytes == 0:
+            self._unkept = "cleared"
             self._forget(message)  # [MQTT-3.3.1-6] [MQTT-3.3.1-7] 3.1.1 [MQTT-3.3.1-11] 3.1.1 [MQTT-3.3.1-10]
             return not self._options.stop_publish_clear_msg  # 3.1.1 [MQTT-3.3.1-10]
         if payload_bytes > self._options.max_payload_size:
             self._dropped_payload_size += 1
+            self._unkept = "payload_size"
             self._forget(message)
         elif self._is_too_fast():
             self._dropped_rate += 1
+            self._unkept = "rate"
             self._forget(message)
         elif self._has_too_many_bytes(message):
             self._dropped_full += 1
+            self._unkept = "full"
             self._forget(message)
         elif self.broker.pressure.refuses_growth and not self._may_grow(message):
             self._dropped_memory += 1
+            self._unkept = "memory"
             self._forget(message)
         elif self._keep(message, self._expires_us(message)):
             self._count_max = max(self._count_max, len(self))
+            self._unkept = ""
         else:
             self._dropped_full += 1
+            self._unkept = "full"
         return True
+
+    def why_unkept(self) -> str:
+        return self._unkept
 
     def sweep(self, count_max: int = 2000) -> int:
         """Forget messages that have expired, after looking at so many at the most; how many it were."""

@@ -40,6 +40,9 @@ class StateTopics(RetainedStore):
     def refusal_code(self) -> int:
         return 0 if self._store is None else self._store.refusal_code()
 
+    def why_unkept(self) -> str:
+        return "" if self._store is None else self._store.why_unkept()
+
     def may_match(self, topic_filter: str) -> bool:
         if self._messages and topic_filter.startswith(SYS_PREFIX):
             return True

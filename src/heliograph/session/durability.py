@@ -87,6 +87,10 @@ class Durability(CommitBarriers):
         """The subscriptions of a session that lies on the disk only, which stays there; a page in each step."""
         raise NotImplementedError(type(self).__name__)
 
+    def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
+        """Those of all durable sessions, with the clients that they are of; a page in each step."""
+        raise NotImplementedError(type(self).__name__)
+
     def begin(self, clientid: str) -> None:
         """Remove what is left on the disk of an earlier session: the client begins a new one."""
         raise NotImplementedError(type(self).__name__)

@@ -16,7 +16,7 @@ class Encoder:
     """Writes messages for one connection, or for all connections that are alike; given to the session at `attach`.
 
     Args:
-        is_shared: Whether its receivers share the encoding of a message at QoS 0, see `put_plain`.
+        is_shared: Whether messages at QoS 0 may take the shortest way, `put_plain`.
         repeats: Whether the session sends again what is not acknowledged in time while the client stays connected.
     """
 

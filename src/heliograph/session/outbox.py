@@ -235,14 +235,14 @@ class Outbox(Traffic):
             self._touched = True
             self._flusher.touch(self)
 
-    def put_pieces(self, head: bytes, packet_id: bytes, tail: bytes) -> None:
+    def put_pieces(self, head: bytes, own: bytes, tail: bytes) -> None:
         """Add a message in three pieces, of which the first and the last are shared with other receivers."""
         chunks = self._chunks
         chunks.append(head)
-        chunks.append(packet_id)
+        chunks.append(own)
         chunks.append(tail)
         self.sent_packets += 1
-        self.waiting_bytes += len(head) + 2 + len(tail)
+        self.waiting_bytes += len(head) + len(own) + len(tail)
         if not self._touched:
             self._touched = True
             self._flusher.touch(self)

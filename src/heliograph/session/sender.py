@@ -116,11 +116,19 @@ class MessageSender:
     def may_have(self, topic: str, subscription: Subscription) -> bool:
         """Whether the client may have a message: one that may subscribe to a wildcard need not be allowed all of it."""
         access_check = self.access_check
-        return (
-            access_check is None
-            or not self.broker.rights.checks_deliveries
-            or access_check.may_receive(topic, subscription.qos)
-        )
+        if access_check is None:
+            return True
+        rights = self.broker.rights
+        if not rights.checks_deliveries and not (subscription.has_client_events and rights.is_closed(topic)):
+            return True
+        return access_check.may_receive(topic, subscription.qos)
+
+    def refuse(self, message: Message, subscription: Subscription) -> None:
+        """Drop a message that the client may not have."""
+        if not (
+            subscription.has_client_events and self.broker.rights.is_closed(message.topic)
+        ):  # else it has not asked for it
+            self.drop(message, "not_authorized", subscription)
 
     def open_direct(self) -> None:
         """Let QoS 0 messages take the shortest way, unless older ones wait."""

@@ -118,7 +118,7 @@ class Session(Subscriber):
             return
         if subscription.is_wild:
             if not sender.may_have(message.topic, subscription):
-                sender.drop(message, "not_authorized", subscription)
+                sender.refuse(message, subscription)
                 return
             if _hides(self.mountpoint, message.topic, subscription):
                 return
@@ -179,7 +179,7 @@ class Session(Subscriber):
         if (subscription.is_wild and not sender.may_have(message.topic, subscription)) or (
             access_check is not None and not access_check.may_come_from(message)
         ):
-            sender.drop(message, "not_authorized", subscription)
+            sender.refuse(message, subscription)
             return
         if _hides(self.mountpoint, message.topic, subscription):
             return

@@ -11,6 +11,7 @@ _WHY: Final = {
     "no_subscribers": "no subscription matches its topic",
     "not_authorized": "the client may not do that",
     "clears_retained": "it cleared the retained message of its topic, and goes no further",
+    "session_ended": "its session ended while it waited",
     "too_large": "it is larger than the packets that the receiver takes",
 }
 

@@ -108,7 +108,7 @@ class SourceChain(Authority):
             else:
                 entry.denied += 1
                 return entry.deny if not is_unsure else unsure(entry.deny)
-        return unsure(self._broker.rights.no_match) if is_unsure else None
+        return unsure(self._broker.rights.default(client, action, topic)) if is_unsure else None
 
     def on_authorize(self, client: ClientInfo, action: Action, topic: str, outcome: object) -> object:
         decision = self.decide(client, action, topic)

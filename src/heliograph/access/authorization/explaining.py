@@ -63,7 +63,11 @@ async def explained(part: AuthorizationPart, client: ClientInfo, action: Action,
         else:
             steps.append(await _asked(part, kept, client, action, topic))
     is_decided = any(step.decides for step in steps)
-    steps.append(DecisionStep(NO_MATCH, NOT_ASKED if is_decided else part.settings.no_match))
+    if is_decided:
+        steps.append(DecisionStep(NO_MATCH, NOT_ASKED))
+    else:
+        default = part.default(client, action, topic)
+        steps.append(DecisionStep(NO_MATCH, default.result, why=default.rule))
     return steps
 
 

@@ -12,7 +12,8 @@ from heliograph.access.authorization.entries import ChainEntry
 from heliograph.access.authorization.interface import AskedSource, AuthorizationSource, RulesSource, SourceSurroundings
 from heliograph.access.authorization.waiting import WaitingChain
 from heliograph.access.backends.node_cache import NodeCache, node_cache_metrics
-from heliograph.broker.actions import ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT
+from heliograph.broker.actions import ALLOWED_BY_DEFAULT, DENIED_BY_DEFAULT, Action, Decision
+from heliograph.broker.client import ClientInfo
 from heliograph.broker.pubsub import Broker
 from heliograph.config.authorization import Authorization, SourceConfig, source_type
 from heliograph.config.listeners import enabled
@@ -87,7 +88,7 @@ class AuthorizationPart(Part):
         clock: Callable[[], int],
     ) -> None:
         self.chain = SourceChain(broker)
-        self.waiting = WaitingChain(self.chain, lambda: broker.rights.no_match, clock)
+        self.waiting = WaitingChain(self.chain, broker.rights.default, clock)
         self.node_cache = NodeCache(config.authorization.node_cache, clock)
         self._config = config
         self._broker = broker
@@ -105,6 +106,10 @@ class AuthorizationPart(Part):
     @property
     def now_s(self) -> float:
         return self._broker.now_us / 1_000_000
+
+    def default(self, client: ClientInfo, action: Action, topic: str) -> Decision:
+        """The decision where no source decides."""
+        return self._broker.rights.default(client, action, topic)
 
     @property
     def sources(self) -> Mapping[str, AuthorizationSource]:
@@ -183,6 +188,7 @@ class AuthorizationPart(Part):
         self._broker.checks_retained_source = settings.check_retained_source
         rights = self._broker.rights
         rights.check_deliveries(settings.check_deliveries)
+        rights.closes_client_events = True
         default = DENIED_BY_DEFAULT if settings.no_match == "deny" else ALLOWED_BY_DEFAULT
         if default is not rights.no_match:
             rights.set_no_match(default)

@@ -42,7 +42,7 @@ class Said:
 
 
 class WaitingChain(SlowPath):
-    """Asks the sources that do not answer at once; owned by the part. `no_match` is the decision where none decides.
+    """Asks the sources that do not answer at once; owned by the part. `default` decides where none does.
 
     Attributes:
         ttl_us: How long rules are kept that sources gave for a client.
@@ -50,10 +50,12 @@ class WaitingChain(SlowPath):
         times: What asking took, by the type of the source, in seconds.
     """
 
-    def __init__(self, chain: SourceChain, no_match: Callable[[], Decision], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, chain: SourceChain, default: Callable[[ClientInfo, Action, str], Decision], clock: Callable[[], int]
+    ) -> None:
         super().__init__()
         self.faults: dict[str, str] = {}
-        self._no_match = no_match
+        self._default = default
         self._total_s: dict[str, tuple[float, int]] = {}  # and how many questions that were
         self.ttl_us = 60_000_000
         self.times: dict[str, Histogram] = {}
@@ -160,7 +162,7 @@ class WaitingChain(SlowPath):
             decision = kept.entry.decision(said.result)
             if decision is not None:
                 return unsure(decision) if is_unsure else decision
-        return unsure(self._no_match()) if is_unsure else None
+        return unsure(self._default(client, action, topic)) if is_unsure else None
 
     async def _fetch(
         self, kept: KeptRules, client: ClientInfo, answer: Awaitable[Rules], begun: tuple[float, int]

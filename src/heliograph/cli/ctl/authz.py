@@ -208,7 +208,8 @@ def _print_explanation(found: proto.Explanation) -> None:
 
 def _decided(step: proto.ExplainedStep) -> str:
     if step.source == "no_match":
-        return f"authorization.no_match = {step.said}: no source has a rule for it"
+        default = step.why or f"authorization.no_match = {step.said}"
+        return f"{default}: no source has a rule for it"
     if step.source == "superuser":
         return "the superuser flag"
     rule = f": {text_of(step.rule)}" if step.rule else ""

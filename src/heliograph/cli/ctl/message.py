@@ -44,6 +44,7 @@ def add_parser(actions: Actions) -> None:
         "heliograph ctl message explain 00065e0b1a2c3d4e0001000000070003 --client lamp-4",
         "heliograph ctl message explain --topic 'room/#' --since 10m",
         "heliograph ctl message explain --client lamp-4 --limit 20",
+        "heliograph ctl message explain --outcome dropped --since 1h",
     )
     explain.add_argument("message_id", metavar="ID", nargs="?", default="", help="the id of a message, 32 digits")
     explain.add_argument("--topic", metavar="FILTER", default="", help="list those to topics that match")
@@ -51,6 +52,15 @@ def add_parser(actions: Actions) -> None:
         "--client", metavar="CLIENTID", default="", help="list those that it published or should have received"
     )
     explain.add_argument("--since", metavar="D", default="", help="list those of the last 30s, 10m or 2h")
+    explain.add_argument(
+        "--outcome",
+        metavar="NAME",
+        dest="outcomes",
+        action="append",
+        default=[],
+        help="list those with this outcome, as waiting, or `dropped` for all that a client does not get; repeatable",
+    )
+    explain.add_argument("--reason", metavar="WORD", default="", help="list those dropped for this reason: queue_full")
     explain.add_argument("--limit", metavar="N", type=int, default=50, help="list so many at most (default: 50)")
 
 
@@ -76,7 +86,7 @@ def _list(args: argparse.Namespace) -> int:
         except ValueError as error:
             raise UsageError(f"--since {args.since!r}: {error}") from None
     with asked(args) as node:
-        wanted = WaysWanted(args.topic, args.client, since_us, "", args.limit)
+        wanted = WaysWanted(args.topic, args.client, since_us, "", args.limit, tuple(args.outcomes), args.reason)
         rows = node.rows(MESSAGE_WAYS_LIST(wanted))
         at = TableColumn("at", lambda row: time_of(row.at_us))
         count = print_rows(rows, (at, *_COLUMNS), args.json)
@@ -103,6 +113,8 @@ def _print_way(way: MessageWay) -> None:
     print(f"outcome   {text_of(way.summary)}")
     if way.retained:
         print(f"retained  {way.retained}")
+    if way.later:
+        print(f"later     message {way.later}")
     if way.asked:
         print(f"asked     {text_of(way.asked)}")
     if not way.is_begun:

@@ -18,6 +18,9 @@ class WaysWanted(Args, frozen=True):
         since_us: Not older, in microseconds since the epoch.
         before: Older than the message with this id; empty for the newest.
         limit: How many at the most.
+        outcomes: With one of these, as in `WayRow`; `dropped` stands for all where a client does not get it. Empty for
+            all.
+        reason: That was refused, or dropped for a receiver, for this reason; empty for all.
     """
 
     topic: str = ""
@@ -25,6 +28,8 @@ class WaysWanted(Args, frozen=True):
     since_us: int = 0
     before: str = ""
     limit: int = 50
+    outcomes: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class WayWanted(Args, frozen=True):
@@ -46,7 +51,7 @@ class WayRow(msgspec.Struct, frozen=True):
         at_us: When it was published.
         clientid: Who published it; empty for the broker.
         outcome: `delivered`, `partly_delivered`, `waiting`, `not_delivered`, `no_receiver`, `stored`, `refused`,
-            `taken` or `kept`.
+            `taken`, `kept` or `delayed`.
         why: Why it was not delivered, in words; empty where it was.
         reason: The same as metrics call it.
         receivers: How many there were.
@@ -136,7 +141,9 @@ class MessageWay(msgspec.Struct, frozen=True):
         receivers: Its receivers.
         left_out: Further things that happened, of which there were too many.
         asked: Why the client that was asked about did not get it, or that it did; empty for none.
-        retained: Whether it is the retained message of its topic now; empty where it never was.
+        retained: Whether it is the retained message of its topic now, or why it never was; empty where it was not to
+            be.
+        later: The id that a delayed message has since it was published; empty for others.
     """
 
     message_id: Annotated[str, Fact("id")]
@@ -158,6 +165,7 @@ class MessageWay(msgspec.Struct, frozen=True):
     left_out: int = 0
     asked: str = ""
     retained: str = ""
+    later: str = ""
 
 
 class WaysState(msgspec.Struct, frozen=True):

@@ -41,6 +41,8 @@ async def list_message_ways(
     topic: Annotated[str, Query(description="A topic filter")] = "",
     clientid: Annotated[str, Query(description="Its publisher, or one of its receivers")] = "",
     since: Annotated[str | None, Query(description="Published then or later: RFC 3339, or milliseconds")] = None,
+    outcome: Annotated[list[str] | None, Query(description="With one of these; `dropped`: not for everybody")] = None,
+    reason: Annotated[str, Query(description="Refused, or dropped for a receiver, for this reason")] = "",
     cursor: Annotated[str, Query(description="`meta.cursor` of the answer before")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> dict[str, Any]:
@@ -50,7 +52,7 @@ async def list_message_ways(
     """
     since_us = 0 if since is None else read_time_us(since, "since")
     with answering(storage_failed=_NOT_NOW):
-        wanted = WaysWanted(topic, clientid, since_us, cursor, limit + 1)
+        wanted = WaysWanted(topic, clientid, since_us, cursor, limit + 1, tuple(filter(None, outcome or ())), reason)
         rows, has_next = await take_rows(nodes.own.slices(MESSAGE_WAYS_LIST(wanted)), limit)
         state = await nodes.own.ask(MESSAGE_WAYS_STATE())
     meta: dict[str, Any] = {"count": len(rows), "recording": _RECORDING(state)}

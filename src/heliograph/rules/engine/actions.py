@@ -14,7 +14,7 @@ from heliograph.config.rules import Action, NamedAction, PipelineAction, Republi
 from heliograph.mqtt import properties as props
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties, encode_properties, properties_from_wire
-from heliograph.mqtt.topic import MAX_TOPIC_BYTES, SYS_PREFIX, has_wildcard, topic_name_fault, without_delay
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, is_brokers_own, topic_name_fault, without_delay
 from heliograph.rules.engine.columns import EventColumns, LiveColumns
 from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
@@ -77,7 +77,7 @@ class Republish:
         self._fixed_topic = None if fixed is None else fixed.decode()
         self._topic = compile_template(settings.topic)
         # What a payload names must not pass for what the broker says about itself; what the rule names may.
-        self._may_be_sys = without_delay(settings.topic).startswith(SYS_PREFIX)
+        self._may_be_brokers = is_brokers_own(without_delay(settings.topic))
         self._payload: Render = compile_template(settings.payload) if settings.payload else row_text
         self._qos = _constant_or_value(settings.qos, 0, absent)
         self._retain = _constant_or_value(settings.retain, False, absent)
@@ -125,8 +125,8 @@ class Republish:
             topic = self._fixed_topic
             if topic is None:
                 topic = _topic(self._topic(row))
-                if topic.startswith("$") and not self._may_be_sys and without_delay(topic).startswith(SYS_PREFIX):
-                    raise ActionError(f"its topic {topic[:100]!r} is the broker's own: name {SYS_PREFIX} in the rule")
+                if topic.startswith("$") and not self._may_be_brokers and is_brokers_own(without_delay(topic)):
+                    raise ActionError(f"its topic {topic[:100]!r} is the broker's own: begin it in the rule so")
             payload = self._payload(row)
             if len(payload) > _PAYLOAD_BYTES_MAX:
                 raise ActionError(f"a payload of {len(payload):,} bytes does not fit a packet")

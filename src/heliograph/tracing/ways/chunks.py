@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import pyarrow
 
-from heliograph.tracing.ways.way import CHANGED, SENT, Step, Way
+from heliograph.tracing.ways.way import CHANGED, Step, Way, is_of_receiver
 
 _TOPICS_MAX: Final = 64  # that a header names
 _TOPICS_LENGTH_MAX: Final = 16_384  # of all of them: many headers are read for one search
@@ -51,7 +51,7 @@ class WayRecord(msgspec.Struct, array_like=True):
     def clients(self) -> Iterable[str]:
         yield self.clientid
         for _, what, who, _, _ in self.steps:
-            if what >= SENT:
+            if is_of_receiver(what):
                 yield who
 
 
@@ -110,7 +110,7 @@ def _header(ways: Sequence[Way], raw_bytes: int, size_bytes: int) -> ChunkHeader
         topics.add(way.topic)
         clients.add(way.clientid)
         for _, what, who, text, _ in way.steps:
-            if what >= SENT:
+            if is_of_receiver(what):
                 clients.add(who)
             elif what == CHANGED and text:
                 topics.add(text)

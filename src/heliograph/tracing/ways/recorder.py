@@ -126,6 +126,8 @@ class WayRecorder(Tracer):
         try:
             if origin == PUBLISHED and current is not None and not current.has_id:
                 self._ways.identify(current, message)
+                is_checked = self._broker.rights.is_checked
+                current.add(self._broker.now_us, steps.AUTHORIZED, "", "", 1 if is_checked else 0)
                 return
             way = self._ways.find(message)
             if way is None:
@@ -172,8 +174,9 @@ class WayRecorder(Tracer):
         if way is None:
             return
         now_us = self._broker.now_us
-        if message.retain and self._broker.retained is not None:
-            way.add(now_us, steps.RETAINED)
+        retained = self._broker.retained
+        if message.retain and retained is not None:
+            way.add(now_us, steps.RETAINED, "", retained.why_unkept())
         if message.ticket != 0:
             way.add(now_us, steps.STORED)
         self._ways.await_commit(way, ticket)
@@ -200,6 +203,18 @@ class WayRecorder(Tracer):
         if way is not None:
             message.is_traced = True
             way.add(self._broker.now_us, steps.WILL, "", step)
+
+    def on_delayed(self, message: Message, due_at_us: int) -> None:
+        way = self._ways.find(message)
+        if way is not None:
+            way.add(self._broker.now_us, steps.DELAYED, "", "", due_at_us)
+
+    def on_later(self, message: Message, what: str) -> None:
+        way = self._ways.find(message)
+        if way is None and self._scope.takes(message.topic, message.clientid):
+            way = self._ways.begin(message, False)
+        if way is not None:
+            way.add(self._broker.now_us, steps.LATER, "", what)
 
     def on_rule(self, message: Message, rule_id: str, action: str, outcome: str) -> None:
         way = self._ways.find(message)

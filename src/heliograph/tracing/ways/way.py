@@ -7,12 +7,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
-# What a step tells; `who` is a client but for the first ones.
+# What a step tells; `who` is a client in those of receivers, `SENT` to `ACKNOWLEDGED`.
 VERDICT: Final = 1  # a callback (`who`) said `text`
 RULE: Final = 2  # a rule (`who`) was evaluated: `text`
 ACTION: Final = 3  # an action of a rule (`who`) was carried out: `text`
 CHANGED: Final = 4  # callbacks gave it another content, and the topic `text` where that is not empty
-RETAINED: Final = 5  # it was given to the retainer
+RETAINED: Final = 5  # the retainer has it, or does not take it for the reason `text`
 STORED: Final = 6  # it was given to storage
 COMMITTED: Final = 7  # what keeps it is durable, or refused it: reason code `number`
 ROUTED: Final = 8  # `number` filters match; -1: more than are known at once
@@ -29,6 +29,9 @@ DROPPED: Final = 18  # `who` does not get it, for the reason `text`
 WHY: Final = 19  # why it waits at `who`, or was dropped: `text`
 RECEIVED: Final = 20  # `who` has sent PUBREC
 ACKNOWLEDGED: Final = 21  # `who` has it
+AUTHORIZED: Final = 22  # its publisher may publish it; `number` 0: nothing restricts that
+DELAYED: Final = 23  # it is held until `number`, in microseconds since the epoch
+LATER: Final = 24  # what was held is published now as the message with the id `text`, or is not for the reason `text`
 
 Step = tuple[int, int, str, str, int]  # microseconds since it began, what, who, text, number
 
@@ -36,6 +39,10 @@ STEPS_MAX: Final = 2_000  # of one message
 TEXT_MAX: Final = 1_000  # characters of what one of them says
 _WAY_BYTES: Final = 700
 _STEP_BYTES: Final = 160
+
+
+def is_of_receiver(what: int) -> bool:
+    return SENT <= what <= ACKNOWLEDGED
 
 
 class Way:

@@ -14,17 +14,22 @@ import texts from "../../texts/en/message_way.js";
 
 const LIMIT = 50;
 
+const OUTCOMES = [
+  ...texts.outcomeGroups,
+  ...Object.entries(texts.outcomes).map(([value, { label }]) => ({ value, label })),
+];
+
 /** @param {string} seconds */
 const sinceOf = (seconds) => (seconds ? String(Date.now() - Number(seconds) * 1000) : "");
 
 /** @param {{ query: Record<string, string> }} props */
 export const MessageList = ({ query }) => {
-  const { topic = "", client = "", since = "" } = query;
+  const { topic = "", client = "", since = "", outcome = "", reason = "" } = query;
   const [cursors, setCursors] = useState(/** @type {string[]} */ ([]));
   const cursor = cursors.at(-1);
-  const found = useResource(JSON.stringify([topic, client, since, cursor]), (signal) =>
+  const found = useResource(JSON.stringify([topic, client, since, outcome, reason, cursor]), (signal) =>
     api.get("heliograph/message_ways",
-      { topic, clientid: client, since: sinceOf(since), limit: LIMIT, cursor }, signal));
+      { topic, clientid: client, since: sinceOf(since), outcome, reason, limit: LIMIT, cursor }, signal));
   const isOfTopic = found.error?.field === "topic"; // it stands at its field
   const search = (/** @type {Record<string, string>} */ { id, ...wanted }) => {
     setCursors([]);
@@ -39,7 +44,7 @@ export const MessageList = ({ query }) => {
       <${Recording} of=${meta.recording} reload=${found.reload} />
       <${Table} caption=${texts.found} columns=${COLUMNS} rows=${data}
         rowKey="id"
-        empty=${topic || client || since ? texts.none : texts.noneAtAll} isBusy=${found.isLoading} />
+        empty=${topic || client || since || outcome || reason ? texts.none : texts.noneAtAll} isBusy=${found.isLoading} />
       ${(meta.cursor || cursors.length > 0) && html`
         <${Pager} hasMore=${!!meta.cursor} hasBefore=${cursors.length > 0}
           onMore=${() => setCursors([...cursors, meta.cursor ?? ""])}
@@ -55,7 +60,9 @@ const SearchForm = ({ query, onSearch, error }) => {
   const [topic, setTopic] = useState(query.topic ?? "");
   const [client, setClient] = useState(query.client ?? "");
   const [since, setSince] = useState(query.since ?? "");
-  const submit = submitting(() => onSearch({ id: id.trim(), topic, client, since }));
+  const [outcome, setOutcome] = useState(query.outcome ?? "");
+  const [reason, setReason] = useState(query.reason ?? "");
+  const submit = submitting(() => onSearch({ id: id.trim(), topic, client, since, outcome, reason: reason.trim() }));
   return html`
     <form class="filters" role="search" onSubmit=${submit}>
       <${Field} label=${texts.topic} value=${topic} onInput=${setTopic} type="search" placeholder=${texts.topicHint}
@@ -63,6 +70,9 @@ const SearchForm = ({ query, onSearch, error }) => {
       <${Field} label=${texts.client} value=${client} onInput=${setClient} type="search"
         placeholder=${texts.clientHint} />
       <${Field} label=${texts.since} value=${since} onInput=${setSince} options=${texts.spans} />
+      <${Field} label=${texts.columns.outcome} value=${outcome} onInput=${setOutcome} options=${OUTCOMES} />
+      <${Field} label=${texts.reason} value=${reason} onInput=${setReason} type="search"
+        placeholder=${texts.reasonHint} />
       <${Field} label=${texts.messageId} value=${id} onInput=${setId} type="search" maxlength="40" />
       <button type="submit" class="main">${texts.search}</button>
     </form>`;

@@ -47,6 +47,7 @@ const Outcome = ({ way, asked }) => {
       </p>
       <p class="quiet code">${way.topic}<br />${way.id}</p>
       ${way.retained && html`<p>${texts.retained(way.retained)}</p>`}
+      ${way.later && html`<p><a href=${link("message_way", way.later)}>${texts.later}</a></p>`}
       ${!way.is_begun && html`<p class="note warn">${texts.notBegun}</p>`}
       ${way.reason === "not_authorized" && way.clientid && may("authorization:read") && html`<p><a
         href=${ruleOf(way)}>${texts.whichRule}</a></p>`}

@@ -18,6 +18,12 @@ export default {
     { value: "3600", label: "the last hour" },
     { value: "21600", label: "the last 6 hours" },
   ],
+  reason: "Reason",
+  reasonHint: "as queue_full",
+  outcomeGroups: [
+    { value: "", label: "anything" },
+    { value: "dropped", label: "some or all clients do not get it" },
+  ],
   search: "Search",
   found: "Recorded messages",
   none: "No recorded message matches.",
@@ -51,6 +57,7 @@ export default {
     kept: { label: "retained", sign: "" },
     refused: { label: "refused", sign: "bad" },
     taken: { label: "under way", sign: "" },
+    delayed: { label: "delayed", sign: "" },
   }),
   reached: (/** @type {Api.WayObject} */ { delivered, receivers }) => `${count(delivered)} of ${count(receivers)}`,
   way: "Its way through the broker",
@@ -97,6 +104,7 @@ export default {
     schema_validation: (/** @type {string} */ name) => `The validation ${name}`,
     message_transformation: (/** @type {string} */ name) => `The transformation ${name}`,
   },
+  later: "The message that it became",
   ask: { label: "Why did this client not get it?", button: "Ask", hint: "a client id" },
   legend: { queued: "waited", sent: "until acknowledged" },
 };
