@@ -136,6 +136,35 @@ def test_a_letter_of_which_nothing_can_be_made_again_waits_on(spark: SparkSessio
     assert run.table("obs").column("name").to_pylist() == ["x"]
 
 
+_SOURCE = """
+sources.typed { topics = "a/#", schema = json, json_schema = "id STRING, speed INT" }
+stream_sql.obs {
+  sql = "SELECT value.id AS id, value.speed AS speed FROM typed"
+  sink { type = parquet, path = obs }
+}
+"""
+
+
+def test_what_a_source_cannot_decode_is_counted_and_becomes_a_letter_where_the_source_says_so(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    run.write_rules(_SOURCE)
+    stored.put("a/1", [b'{"id": "x", "speed": 1200}', b'{"id": 7, "speed": "1200 rpm"}', b'{"id": "z", "sp'])
+    kept = run.once(spark)["obs"]
+    assert (kept.rows_read, kept.rows_written, kept.decode_failed, kept.dead_letters) == (3, 3, 2, 0)
+    rows = sorted(run.table("obs").to_pylist(), key=str)
+    assert rows == [{"id": "7", "speed": None}, {"id": "x", "speed": 1200}, {"id": None, "speed": None}]
+
+    run.write_rules(_SOURCE.replace("topics =", "dead_letters = true, topics ="))
+    stored.put("a/1", [b'{"id": "y", "speed": 1300}', b'{"id": "w", "speed": "1300 rpm"}', b"no JSON"])
+    left_out = run.once(spark)["obs"]
+    assert (left_out.rows_read, left_out.rows_written) == (3, 1)
+    assert (left_out.decode_failed, left_out.dead_letters) == (2, 2)
+    other_type, no_json = sorted(_letters(run), key=lambda letter: letter["payload"] == b"no JSON")
+    assert (no_json["rule"], no_json["cause"], no_json["payload"]) == ("typed", "decode", b"no JSON")
+    assert other_type["reason"] == 'field speed is "1300 rpm", which is no INT'
+
+
 class _Modules:
     """The module of a kind of sink: of Parquet's, or this one."""
 

@@ -38,7 +38,6 @@ _BAD = [
     b"temp",
     b"[1]",
     b"1",
-    b'{"temp": "warm"}',
     b'{"temp": 1',
     b'{"temp": 1}}',
     b'{"temp": 1}{"temp": 2}',
@@ -65,6 +64,7 @@ def test_a_bad_payload_is_null_with_a_reason_and_its_neighbours_are_not_touched(
         st.one_of(
             st.sampled_from(_BAD),
             st.integers(0, 9).map(lambda number: b'{"temp": %d}' % number),
+            st.sampled_from([b'{"temp": "warm"}', b'{"name": 1.50}', b'{"temp": true, "name": [{"a": "\xc3\xa9"}]}']),
             st.text('{}[]",:n v01\n', max_size=12).map(str.encode),
         ),
         max_size=12,
@@ -80,10 +80,68 @@ def test_a_payload_means_the_same_alone_and_among_others(payloads: list[bytes]) 
 def test_reasons_are_sentences() -> None:
     _, errors = structs(b'{"temp": "warm"}', b'{"name": "\xff"}', b'{"temp"')
     assert errors == [
-        "field temp changed from number to string",
+        'field temp is "warm", which is no DOUBLE',
         "it is not UTF-8",
         "Missing a colon after a name of object member.",
     ]
+
+
+def test_a_field_of_another_type_is_null_and_no_other_is() -> None:
+    values, errors = structs(b'{"temp": 1, "name": "a"}', b'{"temp": "1 K", "name": "b"}', b'{"temp": [2], "name": 3}')
+    assert values == [{"temp": 1.0, "name": "a"}, {"temp": None, "name": "b"}, {"temp": None, "name": "3"}]
+    assert errors == [None, 'field temp is "1 K", which is no DOUBLE', "field temp is [2], which is no DOUBLE"]
+
+
+@cases("text", ["1200", "1.50", "-0", "true", '{"a":[1,"x"]}', "[]", "1e400", "12345678901234567890123"])
+def test_a_string_takes_every_value_as_its_json_text(text: str) -> None:
+    values, errors = structs(b'{"temp": 1, "name": %s}' % text.encode(), b'{"name": "text"}')
+    assert values == [{"temp": 1.0, "name": text}, {"temp": None, "name": "text"}]
+    assert errors == [None, None]
+
+
+_FORMS = pa.struct(
+    [
+        ("i", pa.int32()),
+        ("b", pa.bool_()),
+        ("d", pa.decimal128(5, 2)),
+        ("t", pa.timestamp("us", tz="UTC")),
+        ("l", pa.list_(pa.field("element", pa.struct([("a", pa.int8())])))),
+    ]
+)
+
+
+@cases(
+    "field",
+    [
+        b'"i": 3000000000',
+        b'"i": 1.5',
+        b'"i": true',
+        b'"i": "1"',
+        b'"b": 1',
+        b'"d": 123456789',
+        b'"d": {}',
+        b'"t": "never"',
+        b'"t": 5',
+        b'"l": {}',
+    ],
+)
+def test_a_value_of_another_form_is_null_with_its_reason_and_its_neighbours_are_not_touched(field: bytes) -> None:
+    name = field[1:2].decode()
+    good = b'{"i": 1, "b": true, "d": 1.25, "t": "2026-01-01T00:00:00Z", "l": [{"a": 1}]}'
+    begin = good.index(b'"%s"' % name.encode())
+    end = good.index(b', "', begin) if name != "l" else len(good) - 1
+    ((whole, part), errors) = structs(good, good[:begin] + field + good[end:], kind=_FORMS)
+    assert errors[0] is None
+    assert (errors[1] or "").startswith(f"field {name} is ")
+    assert isinstance(whole, dict)
+    assert None not in whole.values()
+    assert part == whole | {name: None}
+
+
+def test_of_a_list_only_the_item_that_does_not_fit_is_null() -> None:
+    ((value,), (error,)) = structs(b'{"l": [{"a": 1}, 5, {"a": "x"}]}', kind=pa.struct([_FORMS.field("l")]))
+    assert value == {"l": [{"a": 1}, None, {"a": None}]}
+    assert error == 'field l[] is 5, which is no struct; field l[].a is "x", which is no BYTE'
 
 
 def test_nested_types_times_and_slices() -> None:

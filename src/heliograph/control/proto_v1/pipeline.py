@@ -19,6 +19,7 @@ class DriverFigures(TypedDict, total=False):
     rows_read: int
     rows_written: int
     rows_failed: int
+    decode_failed: int
     rows_refused: int
     rows_late: int
     late_kept: int

@@ -50,7 +50,7 @@ _PIPELINE: Final = ApiRow("PipelineObject", PipelineStatus)
 
 
 class LetterCountObject(TypedDict):
-    """Rows of a rule that were refused for a cause: `rule`, `required` or `sink`.
+    """Rows of a rule that were refused for a cause: `rule`, `required`, `sink` or `decode`.
 
     Attributes:
         reason: Of the newest.

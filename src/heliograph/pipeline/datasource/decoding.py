@@ -1,8 +1,9 @@
 """The option ``schema`` of the data source: payloads decoded to a column ``value`` while they are read.
 
 `PayloadFormat` is what the options say, a plain value that travels to the workers; `PayloadDecoder` is what a worker
-makes of it. A payload that cannot be decoded is no reason to stop: its row has a null ``value``, the payload as it
-came, and the reason in ``decode_error``; the option ``mode`` has Spark's words for what else may become of it.
+makes of it. A payload that cannot be decoded is no reason to stop: its row has a null ``value``, or null in a field of
+another type, the payload as it came, and the reason in ``decode_error``; the option ``mode`` has Spark's words for what
+else may become of it.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,10 +48,10 @@ _JSON: Final = "json"
 _VARIANT: Final = "variant"
 _AVRO: Final = "avro"
 _PROTOBUF: Final = "protobuf"
-_PERMISSIVE: Final = "PERMISSIVE"
-_DROP: Final = "DROPMALFORMED"
+PERMISSIVE: Final = "PERMISSIVE"
+DROP: Final = "DROPMALFORMED"
 _FAIL: Final = "FAILFAST"
-_MODES: Final = (_PERMISSIVE, _DROP, _FAIL)
+_MODES: Final = (PERMISSIVE, DROP, _FAIL)
 
 _VALID: Final = "raw, json, variant, avro:NAME, protobuf:NAME or protobuf:NAME:MESSAGE"
 _SCALARS: Final = (
@@ -84,14 +85,14 @@ class PayloadFormat:
     message_type: str | None = None
     json_fields: str | None = None
     schema: "SchemaSettings | None" = None
-    mode: str = _PERMISSIVE
+    mode: str = PERMISSIVE
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "PayloadFormat":
         """What the options of a read say."""
         text = options.get("schema", _RAW)
         kind, _, rest = text.partition(":")
-        mode = options.get("mode", _PERMISSIVE).upper()
+        mode = options.get("mode", PERMISSIVE).upper()
         if mode not in _MODES:
             raise OptionError("mode", options["mode"], f"one of {', '.join(_MODES)}")
         if kind in (_RAW, _JSON, _VARIANT) and not rest and not text.endswith(":"):
@@ -187,7 +188,7 @@ class PayloadDecoder:
 
     def __init__(self, payload_format: PayloadFormat, schema: StructType) -> None:
         names = schema.fieldNames()
-        drops = payload_format.mode == _DROP
+        drops = payload_format.mode == DROP
         self.is_needed = payload_format.is_decoded and (drops or any(name in names for name in _DECODED))
         #: The columns of stored messages that are needed.
         self.reads = [name for name in names if name not in _DECODED]
@@ -216,7 +217,7 @@ class PayloadDecoder:
         if self._wants_corrupt:
             columns[CORRUPT_RECORD] = _corrupt_records(batch.column("payload"), errors)
         decoded = pa.RecordBatch.from_pydict(columns)
-        return decoded.filter(errors.is_null()) if is_bad and self._mode == _DROP else decoded
+        return decoded.filter(errors.is_null()) if is_bad and self._mode == DROP else decoded
 
 
 def _corrupt_records(payloads: pa.Array, errors: pa.Array) -> pa.Array:

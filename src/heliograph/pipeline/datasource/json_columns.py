@@ -1,11 +1,11 @@
 """JSON payloads as Arrow columns, parsed by Arrow's own parser: a struct of given fields, or Spark's VARIANT.
 
-A payload that is not what is expected gives null and a reason, and its neighbours are not touched.
+A field of another type gives null, a payload that is no JSON gives null as a whole, both with a reason, and its
+neighbours are not touched.
 """
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,12 +14,15 @@ import pyarrow.json
 from pyspark.errors import PySparkException
 from pyspark.sql.variant_utils import VariantBuilder
 
+from heliograph.pipeline.datasource.json_repair import Repair, fields_of, kind_name, object_of
 from heliograph.rules.json_text import encode_json
 
 #: The values of a column of payloads, and why a value is null, which is null for all others.
 Decoded = tuple[pa.Array, pa.Array]
 
 _PARSER_MARGIN: Final = 64
+# A payload that does not fit has those of its block looked at one by one; Arrow needs some for its speed.
+_BLOCK_ROWS: Final = 2048
 _FIELD: Final = re.compile(r"Column\(/v/?(.*?)\)")
 _NO_TEXT: Final = "it is not UTF-8"
 
@@ -27,23 +30,76 @@ _NO_TEXT: Final = "it is not UTF-8"
 def decode_structs(payloads: pa.Array, kind: pa.StructType) -> Decoded:
     """Payloads that are JSON objects, as a struct of some of their fields.
 
-    A field that is missing is null. A payload is no value at all if it is not JSON, or if a field has another type.
+    A field that is missing is null, and so is one of another type, which has a reason; a string may be given as any
+    JSON value. A payload that is no JSON object is null with a reason.
     """
-    return _halved(payloads, kind, lambda part: _parsed(part, kind))
-
-
-def _halved(payloads: pa.Array, kind: pa.DataType, parse: Callable[[pa.Array], pa.Array]) -> Decoded:
-    """Parse all at once; where that fails, each half by itself, so that one bad payload costs a few attempts."""
     if not len(payloads):
         return pa.nulls(0, kind), pa.nulls(0, pa.string())
     try:
-        return parse(payloads), pa.nulls(len(payloads), pa.string())
+        return _parsed(payloads, kind), pa.nulls(len(payloads), pa.string())
+    except (pa.ArrowException, ValueError):
+        repair = Repair(kind)
+    starts = range(0, len(payloads), _BLOCK_ROWS)
+    parts = [_repaired_block(payloads[at : at + _BLOCK_ROWS], kind, repair) for at in starts]
+    return pa.concat_arrays([part[0] for part in parts]), pa.concat_arrays([part[1] for part in parts])
+
+
+def _repaired_block(payloads: pa.Array, kind: pa.StructType, repair: Repair) -> Decoded:
+    """Parse a part at once; only where that fails is each payload looked at."""
+    try:
+        return _parsed(payloads, kind), pa.nulls(len(payloads), pa.string())
+    except (pa.ArrowException, ValueError):
+        pass
+    texts: list[bytes] = []
+    reasons: list[str | None] = []
+    for payload in payloads.to_pylist():
+        try:
+            text, faults = repair.repaired(payload) or (payload, [])
+        except (ValueError, RecursionError):
+            text, faults = _if_parsed(payload, kind)
+        texts.append(text)
+        reasons.append("; ".join(faults) or None)
+    return _halved(pa.array(texts, pa.binary()), reasons, kind)
+
+
+def _if_parsed(payload: bytes, kind: pa.StructType) -> tuple[bytes, list[str]]:
+    """What Python's parser does not take is as Arrow's says."""
+    try:
+        _parsed(pa.array([payload], pa.binary()), kind)
+    except (pa.ArrowException, ValueError) as error:
+        return b"null", [_reason(error)]
+    return payload, []
+
+
+def _halved(payloads: pa.Array, reasons: list[str | None], kind: pa.StructType) -> Decoded:
+    """Parse what is repaired; where that still fails, each half by itself, down to the payload that fails."""
+    try:
+        return _parsed(payloads, kind), pa.array(reasons, pa.string())
     except (pa.ArrowException, ValueError) as error:
         if len(payloads) == 1:
-            return pa.nulls(1, kind), pa.array([_reason(error)])
+            return _field_by_field(payloads[0].as_py(), reasons[0], error, kind)
     middle = len(payloads) // 2
-    halves = [_halved(payloads[:middle], kind, parse), _halved(payloads[middle:], kind, parse)]
+    halves = [
+        _halved(payloads[:middle], reasons[:middle], kind),
+        _halved(payloads[middle:], reasons[middle:], kind),
+    ]
     return pa.concat_arrays([half[0] for half in halves]), pa.concat_arrays([half[1] for half in halves])
+
+
+def _field_by_field(payload: bytes, reason: str | None, error: Exception, kind: pa.StructType) -> Decoded:
+    """One payload whose fields have the right types and not all the right form, such as a time."""
+    reasons = [reason] if reason else []
+    fit: dict[str, str] = {}
+    for name, text in fields_of(payload, kind).items():
+        try:
+            _parsed(pa.array([object_of({name: text})], pa.binary()), kind)
+        except (pa.ArrowException, ValueError):
+            reasons.append(f"field {name} is {text[:40]}, which is no {kind_name(kind.field(name).type)}")
+        else:
+            fit[name] = text
+    if len(reasons) == bool(reason):  # each field fits alone, so it is the payload that does not
+        return pa.nulls(1, kind), pa.array([_reason(error)])
+    return _parsed(pa.array([object_of(fit)], pa.binary()), kind), pa.array(["; ".join(reasons)])
 
 
 def _parsed(payloads: pa.Array, kind: pa.StructType) -> pa.Array:

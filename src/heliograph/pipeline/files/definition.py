@@ -32,6 +32,7 @@ class Source:
     Attributes:
         options: Options of the data source that go before those of the driver, such as ``database`` and ``start``.
         deduplicate: Columns that identify rows which come twice within the watermark; empty keeps all rows.
+        dead_letters: Whether messages with a ``decode_error`` are left out, and become dead letters.
     """
 
     name: str
@@ -40,6 +41,11 @@ class Source:
     watermark: Watermark | None = None
     deduplicate: tuple[str, ...] = ()
     origin: str = field(default="", compare=False)
+    dead_letters: bool = False
+
+    @property
+    def is_decoded(self) -> bool:
+        return self.options.get("schema", "raw") != "raw"
 
 
 @dataclass(frozen=True)

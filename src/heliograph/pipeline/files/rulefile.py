@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from heliograph.hocon.document import parse_file
 from heliograph.hocon.errors import HoconError
+from heliograph.pipeline.datasource.decoding import PERMISSIVE
 from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.errors import OptionError, RuleFileError
 from heliograph.pipeline.files.definition import (
@@ -336,7 +337,11 @@ def read_source(name: str, section: FileSection) -> Source:
     except OptionError as error:
         raise section.mistake(str(error)) from error
     deduplicate = settings.deduplicate.columns if settings.deduplicate is not None else ()
-    return Source(name, settings.topics, options, settings.watermark, deduplicate, section.origin)
+    letters = settings.dead_letters
+    source = Source(name, settings.topics, options, settings.watermark, deduplicate, section.origin, letters)
+    if letters and (not source.is_decoded or options.get("mode", PERMISSIVE).upper() != PERMISSIVE):
+        raise section.mistake(f"needs a schema that is not raw, and mode {PERMISSIVE}", "dead_letters")
+    return source
 
 
 def read_table(name: str, section: FileSection) -> StaticTable:

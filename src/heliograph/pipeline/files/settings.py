@@ -44,6 +44,11 @@ class SourceSettings:
     deduplicate: Deduplication | None = optional_section(
         Deduplication, "Which rows are left out, since they come twice; needs a watermark."
     )
+    dead_letters: bool = setting(
+        Boolean(),
+        False,
+        "Whether messages with a `decode_error` become dead letters, and no rows of the view; needs a `schema`.",
+    )
     options: Mapping[str, str] = setting(
         Texts(), {}, "Options of the data source, by their names there.", is_secret=True
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from heliograph.pipeline.datasource.offsets import offset_positions
 from heliograph.pipeline.running.queries import BatchCounters
-from heliograph.pipeline.running.views import RULE_METRICS, ViewInput
+from heliograph.pipeline.running.views import DECODE_FAILED, RULE_METRICS, ViewInput
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS
 
 STARTING: Final = "starting"
@@ -28,6 +28,7 @@ class QueryFigures:
     """What one query has done since its driver started.
 
     Attributes:
+        decode_failed: Messages of its sources that could not be decoded, or not all of whose fields could.
         rows_refused: Rows that lacked a column which the sink requires, or that the sink refused.
         rows_written: Rows given to the sink, without those that it refused.
         rows_total: Rows that the target holds, where the sink knows.
@@ -44,6 +45,7 @@ class QueryFigures:
     batches: int = 0
     rows_read: int = 0
     rows_failed: int = 0
+    decode_failed: int = 0
     rows_refused: int = 0
     rows_written: int = 0
     rows_total: int | None = None
@@ -73,6 +75,7 @@ class QueryFigures:
         rules = [counts for name, counts in observed.items() if name.startswith(RULE_METRICS)]
         self.rows_read += sum(source.get("numInputRows", 0) for source in sources)
         self.rows_failed += sum(counts.get("failed", 0) for counts in rules)
+        self.decode_failed += sum(counts.get(DECODE_FAILED, 0) for counts in rules)
         self.rows_refused += observed.get(REFUSED_METRICS, {}).get("rows", 0)
         self.rows_given += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
         # The sink has reported its part of a batch before Spark does.
@@ -101,6 +104,7 @@ class QueryFigures:
             f"{count:,} {what}"
             for count, what in (
                 (self.rows_failed, "failed"),
+                (self.decode_failed, "not decoded"),
                 (self.rows_refused, "refused"),
                 (self.rows_late, "too late"),
                 (self.dead_letters, "dead letters"),

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
+from heliograph.pipeline.datasource.decoding import DECODE_ERROR, DROP, PERMISSIVE
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob, Source, StaticTable, View, Watermark
@@ -23,6 +24,9 @@ from heliograph.rules.spark import apply_rule, plan_rule
 
 #: Beginnings of the names of the metrics in a query's progress; the name of the view follows.
 RULE_METRICS: Final = "heliograph_rule_"
+
+#: The name of the number of messages of a source that could not be decoded.
+DECODE_FAILED: Final = "decode_failed"
 
 #: Where Spark keeps the delay of a watermark, in the metadata of the time column.
 DELAY_KEY: Final = "spark.watermarkDelayMs"
@@ -102,13 +106,20 @@ class ViewBuilder:
 
     def _source_rows(self, source: Source) -> DataFrame:
         messages = self._read(self.session, self.messages(source.name))
-        return messages.observe(RULE_METRICS + source.name, F.count(F.lit(1)).alias("matched"))
+        counts = [F.count(F.lit(1)).alias("matched")]
+        if not source.is_decoded:
+            return messages.observe(RULE_METRICS + source.name, *counts)
+        rows = messages.observe(RULE_METRICS + source.name, *counts, F.count(DECODE_ERROR).alias(DECODE_FAILED))
+        is_whole = source.dead_letters or source.options.get("mode", "").upper() == DROP
+        return rows.where(F.col(DECODE_ERROR).isNull()) if is_whole else rows
 
     def _messages(self, name: str, topics: Sequence[str], columns: tuple[str, ...] | None) -> ViewInput:
         options = source_options(self._pipeline, name, self._source)
         if name in self._starts:
             options["start"] = self._starts[name]
         options["topics"] = json.dumps(list(topics))
+        if columns is None and options.get("mode", "").upper() == DROP:
+            options["mode"] = PERMISSIVE  # what is left out is counted before
         if columns is not None:
             options["columns"] = ",".join(columns)
         return ViewInput(name, tuple(topics), columns, options)

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from heliograph.pipeline.datasource.decoding import DECODE_ERROR
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.files.definition import RuleJob
 from heliograph.pipeline.sinks.arrow_rows import UnreadableText
@@ -31,10 +32,12 @@ from heliograph.rules.spark.frames import evaluate_outcomes
 
 logger = logging.getLogger(__name__)
 
-#: What refused a row: the rule failed, a column that the sink requires was null, or the sink would not have it.
+#: What refused a row: the rule failed, a column that the sink requires was null, the sink would not have it, or the
+#: schema of a source did not fit the payload.
 RULE: Final = "rule"
 REQUIRED: Final = "required"
 SINK: Final = "sink"
+DECODE: Final = "decode"
 
 Schemas: TypeAlias = tuple[SchemaSettings, ...]
 
@@ -142,6 +145,12 @@ def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, head: 
     reason = F.concat(F.lit("without a value, but required: "), F.concat_ws(", ", *absent))
     lacking = each.where(reduce(lambda one, two: one | two, [column.isNotNull() for column in absent]))
     return failed.unionByName(_letters(lacking, rule.name, REQUIRED, reason, _json("out"), head))
+
+
+def letters_of_source(messages: DataFrame, source: str, head: LetterHead) -> DataFrame:
+    """The dead letters of a source among its messages: those that could not be decoded."""
+    failed = messages.where(F.col(DECODE_ERROR).isNotNull())
+    return _letters(failed, source, DECODE, F.col(DECODE_ERROR), None, head)
 
 
 def letters_of_sink(

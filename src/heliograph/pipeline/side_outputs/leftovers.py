@@ -18,14 +18,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.datasource.source import Offset
-from heliograph.pipeline.files.definition import Pipeline, RuleJob
+from heliograph.pipeline.files.definition import Pipeline, RuleJob, Source
 from heliograph.pipeline.running.ranges import initial_offset, read_range
-from heliograph.pipeline.running.views import RULE_METRICS, ViewBuilder, ViewInput
+from heliograph.pipeline.running.views import DECODE_FAILED, RULE_METRICS, ViewBuilder, ViewInput
 from heliograph.pipeline.side_outputs.dead_letters import (
     LetterHead,
     RefusedRows,
     letters_of_rule,
     letters_of_sink,
+    letters_of_source,
     letters_without_message,
 )
 from heliograph.pipeline.side_outputs.late_rows import BatchLog, late_rows, read_batch_log
@@ -75,6 +76,9 @@ class BatchFacts:
     def failed(self, view: str) -> int:
         return self.observed.get(RULE_METRICS + view, {}).get("failed", 0)
 
+    def decode_failed(self, source: str) -> int:
+        return self.observed.get(RULE_METRICS + source, {}).get(DECODE_FAILED, 0)
+
 
 @dataclass
 class Kept:
@@ -100,6 +104,7 @@ class Leftovers:
     def keep(self, batch: int, facts: BatchFacts, refusals: RefusedRows, schema: StructType) -> Kept:
         """Keep what a batch left out; called when the sink has it, before Spark takes it for done."""
         failed = sum(facts.failed(rule.name) for rule in self._judged_rules())
+        failed += sum(facts.decode_failed(source.name) for source in self._judged_sources())
         has_letters = failed or facts.lacking or refusals.kept
         has_late = facts.dropped and any(each.late_at for each in self.inputs)
         if facts.is_computed and not has_letters and not has_late:
@@ -129,6 +134,10 @@ class Leftovers:
         rules = [self.pipeline.rules[view] for view in views if view in self.pipeline.rules]
         return [rule for rule in rules if rule.sink is None]
 
+    def _judged_sources(self) -> list[Source]:
+        sources = (self.pipeline.sources.get(view) for view in self.pipeline.job(self.name).views)
+        return [source for source in sources if source is not None and source.dead_letters]
+
     def _ranges(self, before: BatchLog | None, now: BatchLog) -> list[tuple[Offset, Offset]]:
         ranges = []
         for number, each in enumerate(self.inputs):
@@ -147,6 +156,9 @@ class Leftovers:
             number = next(number for number, each in enumerate(self.inputs) if each.view == rule.name)
             messages = self._all_columns(builder, rule.name, ranges[number])
             parts.append(letters_of_rule(messages, rule, schemas, head))
+        for source in self._judged_sources():
+            number = next(number for number, each in enumerate(self.inputs) if each.view == source.name)
+            parts.append(letters_of_source(self._all_columns(builder, source.name, ranges[number]), source.name, head))
         unreadable = [refusal for refusal in refusals.kept if refusal.is_unreadable]
         if unreadable:
             parts.append(letters_without_message(builder.session, unreadable, head))
