@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from heliograph.config.storage import OffloadConfig
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.columnar.offloaded import OffloadError
 from heliograph.storage.interface import DatabaseOptions
@@ -14,7 +16,8 @@ from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
 from storage.offloading import files_of, fill, offload
-from support.databases import open_database
+from support.databases import open_database, store_batch
+from support.s3 import s3_server
 
 
 class BulkReader:
@@ -95,4 +98,27 @@ def test_everything_is_answered_as_before(
         with pytest.raises(OffloadError, match=r"cold/.*parquet"):
             reader.read(old, on_damage=on_damage)
     assert reader.read(new).num_rows
+    database.close()
+
+
+def test_a_read_of_a_store_fetches_row_groups_together(
+    data_dir: Path, make_message: MakeMessage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ada")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    database = open_database(data_dir)
+    payloads = [bytes([number]) * 700_000 for number in range(1, 61)]
+    for payload in payloads:  # a row group has two of them
+        store_batch(database, [make_message("a/1", payload)])
+    database.add_generation()
+    with s3_server() as store:
+        options = {"endpoint_override": store.endpoint, "scheme": "http", "region": "eu"}
+        offload(database, 1, OffloadConfig(target="s3://lake/cold", storage_options=options).place)
+        (file,) = [key for key in store.listed() if key.endswith(".parquet")]
+        assert parquet.read_metadata(pa.BufferReader(store.get(file))).num_row_groups == 30
+        reader = BulkReader(data_dir, tmp_path / "scratch")
+        (stream,) = [one["stream"] for one in reader.streams("#") if one["sealed"]]
+        store.gets()
+        assert reader.read(stream, columns=["payload"])["payload"].to_pylist() == payloads
+        assert store.gets() <= 10
     database.close()

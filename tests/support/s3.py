@@ -43,6 +43,10 @@ class S3Server:
         found: list[str] = json.loads(self._ask("GET", f"{_CONTROL}/puts"))
         return found
 
+    def gets(self) -> int:
+        """How many downloads there were since it was asked last."""
+        return int(self._ask("GET", f"{_CONTROL}/gets"))
+
     def get(self, key: str) -> bytes:
         """The content of an object."""
         return self._ask("GET", f"{BUCKET}/{key}")
@@ -81,6 +85,7 @@ class _Server(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.parts: dict[str, dict[int, bytes]] = {}
         self.puts: list[str] = []
+        self.gets = 0
         self.refused_puts = 0
         self.lock = threading.Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -89,6 +94,9 @@ class _Server(ThreadingHTTPServer):
         """Answer a test."""
         if command == "keys":
             return sorted(self.objects)
+        if command == "gets":
+            gets, self.gets = self.gets, 0
+            return gets
         if command == "puts":
             puts, self.puts = self.puts, []
             return puts
@@ -116,6 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif key not in self.server.objects:
                 self._answer(404, _error("NoSuchKey"))
             else:
+                self.server.gets += self.command == "GET"
                 self._send_object(self.server.objects[key])
 
     def do_PUT(self) -> None:

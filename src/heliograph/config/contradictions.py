@@ -89,6 +89,8 @@ def _offload(config: Config) -> Iterator[tuple[Path, str]]:
                 (*path, "offload", "target"),
                 'found "", where offload is enabled: give a directory or a URI such as "s3://bucket/path"',
             )
+        elif (fault := settings.offload.fault()) is not None:
+            yield (*path, "offload", fault[0]), fault[1]
 
 
 def _flight(flight: FlightConfig) -> Iterator[tuple[Path, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from heliograph.config.kinds import Bind
 from heliograph.settings.fields import How, ListOf, list_setting, named_sections, section, section_list, setting
@@ -17,6 +18,7 @@ from heliograph.settings.kinds import (
     Size,
     Switch,
     Text,
+    Texts,
     Unless,
 )
 from heliograph.settings.secrets import Secret
@@ -74,6 +76,19 @@ class CompactionConfig:
     interval: float = setting(Duration(0.001), 30.0, "Between two rounds, each of which looks at every stream.")
 
 
+# The options of a place, by the scheme of its URI. None is secret: a place is shown, and kept with the files.
+_STORES = {
+    "s3": ("endpoint_override", "scheme", "region", "allow_bucket_creation"),
+    "gs": ("endpoint_override", "scheme", "project_id"),
+    "gcs": ("endpoint_override", "scheme", "project_id"),
+    "abfs": ("blob_storage_authority", "dfs_storage_authority", "enable_tls"),
+    "abfss": ("blob_storage_authority", "dfs_storage_authority", "enable_tls"),
+    "hdfs": ("replication", "buffer_size", "default_block_size", "user", "kerb_ticket"),
+    "file": (),
+}
+_CREDENTIALS = ("access_key", "secret_key", "session_token", "account_key", "sas_token", "access_token")
+
+
 @dataclass(frozen=True, slots=True)
 class OffloadConfig:
     """Closed generations as Parquet files elsewhere, which readers find there."""
@@ -84,10 +99,41 @@ class OffloadConfig:
         "",
         "Where to: a directory (a relative one lies in `node.data_dir`), or a URI such as `s3://bucket/path`.",
     )
+    storage_options: Mapping[str, str] = setting(
+        Texts(),
+        {},
+        "Options of the store that a URI names, in the words of `pyarrow.fs`: of S3 `endpoint_override`, `scheme`, "
+        "`region`. Credentials come from the environment.",
+    )
     after: float = setting(
         Duration(), _DAY, "How long a generation stays on this disk after it was closed; `retention` goes on for both."
     )
     keep_files: bool = setting(Boolean(), False, "Whether the files stay when the retention of their messages ends.")
+
+    @property
+    def place(self) -> str:
+        """The target with its options, as one text that says all: every generation keeps it with its files."""
+        if not self.storage_options:
+            return self.target
+        return f"{self.target}{'&' if '?' in self.target else '?'}{urlencode(self.storage_options, safe=':/')}"
+
+    def fault(self) -> tuple[str, str] | None:
+        """What is wrong with the place: a setting and a text; None if nothing can be seen."""
+        if "://" not in self.target:
+            return ("storage_options", "is for a URI, and target is a directory") if self.storage_options else None
+        parts = urlsplit(self.target)
+        known = _STORES.get(parts.scheme)
+        if known is None:
+            return "target", f"found {self.target!r}: its scheme must be one of {', '.join(_STORES)}"
+        if "@" in parts.netloc and ":" in parts.netloc.rpartition("@")[0]:
+            return "target", "has a login, which would be shown: credentials come from the environment"
+        for setting_name, names in (("target", parse_qs(parts.query)), ("storage_options", self.storage_options)):
+            for name in names:
+                if name not in known:
+                    listed = ", ".join(known) or "it has none"
+                    hint = "; credentials come from the environment" if name in _CREDENTIALS else ""
+                    return setting_name, f"has the option {name!r}, but {parts.scheme} takes {listed}{hint}"
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def offload_options(settings: MessagesConfig) -> OffloadOptions | None:
     offload = settings.offload
     if not offload.enable:
         return None
-    return OffloadOptions(offload.target, microseconds(offload.after), settings.max_bytes, offload.keep_files)
+    return OffloadOptions(offload.place, microseconds(offload.after), settings.max_bytes, offload.keep_files)
 
 
 def retainer_options(settings: RetainerConfig) -> RetainerOptions:

@@ -11,9 +11,10 @@ import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +29,9 @@ from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import StreamId
 from heliograph.storage.offload.target import Target, offload_errors, open_file
 
-_CACHED_GROUPS: Final = 4
+_CACHED_GROUPS: Final = 4  # times those that are read at once
+_WORKERS: Final = 4
+READ_AHEAD: Final = 16  # row groups, of some megabytes in all
 _OPEN_FILES_MAX: Final = 16
 _PLACE_COLUMNS: Final = ("topic", "stored_at", "sequence", "stream")  # that every read looks at
 _SOURCES: Final = {"received_at": "guid", "properties": "property_bytes"}
@@ -43,6 +46,8 @@ _EMPTY: Final = {
 }
 _FULL_BITS: Final = b"\xff"
 
+_GroupKey: TypeAlias = "tuple[str, int, Sequence[str] | None]"  # path, number, columns
+
 
 def needed_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """The columns of a file that some public columns are made of; None for all."""
@@ -53,12 +58,23 @@ def needed_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 class BlockReader:
-    """Turns stubs into the blocks that they stand for. Owned by one thread; keeps some open files and row groups."""
+    """Turns stubs into the blocks that they stand for. Any thread may use it; it keeps some open files and row groups.
 
-    def __init__(self, target: Target) -> None:
+    Who reads a file in its order gets the row groups that follow with one request, and while it takes them apart, those
+    after these are fetched.
+
+    Args:
+        ahead: Row groups that are read at once by a reader that goes through a file; 1 for readers of few messages.
+    """
+
+    def __init__(self, target: Target, ahead: int = 1) -> None:
         self._target = target
-        self._open: OrderedDict[str, parquet.ParquetFile] = OrderedDict()
-        self._groups: OrderedDict[tuple[str, int, Sequence[str] | None], pa.Table] = OrderedDict()
+        self._ahead = ahead
+        self._lock = threading.Lock()
+        self._known: dict[str, parquet.FileMetaData] = {}
+        self._idle: OrderedDict[int, tuple[str, parquet.ParquetFile]] = OrderedDict()
+        self._groups: OrderedDict[_GroupKey, Future[_Group]] = OrderedDict()
+        self._workers: ThreadPoolExecutor | None = None
 
     def block(self, stream: StreamId, key: bytes, stub: bytes, columns: Sequence[str] | None = None) -> bytes:
         """The block that a stub stands for; it takes the same key.
@@ -71,51 +87,131 @@ class BlockReader:
         path, *numbers = (where[name] for name in ("path", "size", "rows", "checksum"))
         file = OffloadedFile(str(path), *(int(str(number)) for number in numbers))
         with offload_errors(self._target.place(file.path), stream.database):
-            rows = self._group(file, group, columns).slice(first, read_header(key, stub).rows)
-            if not _is_of(rows, stream, read_parts(key, stub)):
+            rows = self._group(file, group, columns)
+            parts = read_parts(key, stub)
+            if not rows.has(stream, parts, first):
                 raise OSError(f"row group {group} has not the rows that were written")
-            nulls, buffers = _columns(rows)
+            nulls, buffers = rows.columns(first, read_header(key, stub).rows)
             return encode_columns(key, stub, nulls, buffers)
 
     def close(self) -> None:
-        for opened in self._open.values():
-            opened.close(force=True)
-        self._open.clear()
-        self._groups.clear()
+        """Let go of everything; the reader may be used again."""
+        if self._workers is not None:
+            self._workers.shutdown()
+            self._workers = None
+        with self._lock:
+            for _, opened in self._idle.values():
+                opened.close(force=True)
+            self._idle.clear()
+            self._groups.clear()
+            self._known.clear()
 
-    def _group(self, file: OffloadedFile, group: int, columns: Sequence[str] | None) -> pa.Table:
-        path = file.path
-        table = self._groups.pop((path, group, columns), None)
-        if table is None:
-            opened = self._open.pop(path, None) or open_file(self._target, file)
-            self._open[path] = opened
-            if len(self._open) > _OPEN_FILES_MAX:
-                self._open.popitem(last=False)[1].close(force=True)
-            try:
-                table = opened.read_row_group(group, columns=columns, use_threads=False)
-            except Exception:
-                self._open.pop(path).close(force=True)  # what was changed or is back is opened again
-                raise
-        self._groups[path, group, columns] = table
-        if len(self._groups) > _CACHED_GROUPS:
+    def _group(self, file: OffloadedFile, group: int, columns: Sequence[str] | None) -> "_Group":
+        """A row group; those that follow are fetched if the one before it was read."""
+        with self._lock:
+            known = self._groups.get((file.path, group, columns))
+            is_next = (file.path, group - 1, columns) in self._groups
+            mine = [] if known is not None else self._promised(file, group, self._ahead if is_next else 1, columns)
+            found = known or self._groups[file.path, group, columns]
+            self._groups.move_to_end((file.path, group, columns))
+        if mine:
+            self._load(file, group, mine, columns)
+        if is_next and self._ahead > 1:
+            self._read_ahead(file, group + 1, columns)
+        return found.result()
+
+    def _read_ahead(self, file: OffloadedFile, group: int, columns: Sequence[str] | None) -> None:
+        """Begin to fetch what follows the row groups that are here, if these end soon."""
+        with self._lock:
+            metadata = self._known.get(file.path)
+            here = group
+            while (file.path, here, columns) in self._groups and here < group + self._ahead:
+                here += 1
+            if metadata is None or not here < min(metadata.num_row_groups, group + self._ahead // 2):
+                return
+            futures = self._promised(file, here, min(self._ahead, metadata.num_row_groups - here), columns)
+            if self._workers is None:
+                self._workers = ThreadPoolExecutor(_WORKERS, "offloaded")
+            self._workers.submit(self._load, file, here, futures, columns)
+
+    def _promised(
+        self, file: OffloadedFile, group: int, count: int, columns: Sequence[str] | None
+    ) -> "list[Future[_Group]]":
+        """Promise some row groups to all who come for them meanwhile, up to one that is here. Under the lock."""
+        metadata = self._known.get(file.path)
+        if metadata is not None:
+            count = max(1, min(count, metadata.num_row_groups - group))
+        futures = []
+        for number in range(group, group + (count if metadata is not None else 1)):
+            if (file.path, number, columns) in self._groups:
+                break
+            futures.append(self._groups.setdefault((file.path, number, columns), Future()))
+        while len(self._groups) > _CACHED_GROUPS * self._ahead and next(iter(self._groups.values())).done():
             self._groups.popitem(last=False)
-        return table
+        return futures
+
+    def _load(
+        self, file: OffloadedFile, group: int, futures: "Sequence[Future[_Group]]", columns: Sequence[str] | None
+    ) -> None:
+        """Keep a promise: fetch row groups that follow one another, with as few requests as Arrow can."""
+        numbers = range(group, group + len(futures))
+        try:
+            opened = self._opened(file)
+            try:
+                table = opened.read_row_groups(list(numbers), columns=columns, use_threads=False)
+                sizes = [opened.metadata.row_group(number).num_rows for number in numbers]
+            except BaseException:
+                opened.close(force=True)
+                raise
+            self._give_back(file.path, opened)
+            at = 0
+            for future, size in zip(futures, sizes, strict=True):
+                future.set_result(_Group(table.slice(at, size)))
+                at += size
+        except Exception as error:  # noqa: BLE001 (all who wait get it)
+            with self._lock:
+                self._known.pop(file.path, None)  # what was changed or is back is opened again
+                for number in numbers:
+                    self._groups.pop((file.path, number, columns), None)
+            for future in futures:
+                if not future.done():
+                    future.set_exception(error)
+
+    def _opened(self, file: OffloadedFile) -> parquet.ParquetFile:
+        with self._lock:
+            number = next((number for number, (path, _) in self._idle.items() if path == file.path), None)
+            if number is not None:
+                return self._idle.pop(number)[1]
+            known = self._known.get(file.path)
+        opened = open_file(self._target, file, known)
+        with self._lock:
+            self._known[file.path] = opened.metadata
+        return opened
+
+    def _give_back(self, path: str, opened: parquet.ParquetFile) -> None:
+        with self._lock:
+            self._idle[id(opened)] = path, opened
+            if len(self._idle) > _OPEN_FILES_MAX:
+                oldest, closed = self._idle.popitem(last=False)[1]
+                if oldest not in {path for path, _ in self._idle.values()}:
+                    self._known.pop(oldest, None)
+                closed.close(force=True)
 
     def __repr__(self) -> str:
-        return f"BlockReader({self._target}, {len(self._open)} files, {len(self._groups)} row groups)"
+        return f"BlockReader({self._target}, {len(self._idle)} files, {len(self._groups)} row groups)"
 
 
 class OffloadedBlocks:
     """The blocks of all that a database has offloaded, read where they are asked for, which may take its time.
 
-    Used by one thread at a time; others wait.
-
     Args:
         base: What a target that is a relative directory is below: the node's data directory.
+        ahead: Row groups that are read at once by a reader that goes through a file; 1 for readers of few messages.
     """
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, ahead: int = 1) -> None:
         self._base = base
+        self._ahead = ahead
         self._readers: dict[str, BlockReader] = {}
         self._lock = threading.Lock()
 
@@ -141,8 +237,8 @@ class OffloadedBlocks:
         with self._lock:
             reader = self._readers.get(target)
             if reader is None:
-                reader = self._readers[target] = BlockReader(Target.open(target, self._base))
-            return reader.block(stream, key, stub, columns)
+                reader = self._readers[target] = BlockReader(Target.open(target, self._base), self._ahead)
+        return reader.block(stream, key, stub, columns)
 
     def close(self) -> None:
         with self._lock:
@@ -151,61 +247,86 @@ class OffloadedBlocks:
             self._readers.clear()
 
 
-def _is_of(rows: pa.Table, stream: StreamId, parts: Sequence[BlockPart]) -> bool:
-    times, sequences = array("q"), array("i")
-    for part in parts:
-        times.extend(array("q", [part.time]) * part.rows)
-        sequences.extend(array("i", [part.sequence]) * part.rows)
-    if rows.num_rows != len(times) or rows.num_rows == 0:
-        return False
-    return (
-        _compact(rows["stored_at"]).buffers()[1].to_pybytes()[: 8 * len(times)] == times.tobytes()
-        and _compact(rows["sequence"]).buffers()[1].to_pybytes()[: 4 * len(times)] == sequences.tobytes()
-        and pc.all(pc.equal(rows["stream"], str(stream))).as_py() is True
-    )
+class _Group:
+    """The rows of a row group, their columns as the buffers that blocks are made of."""
+
+    def __init__(self, table: pa.Table) -> None:
+        rows = table.combine_chunks()
+        count = rows.num_rows
+
+        def column(name: str) -> pa.Array:
+            if name not in rows.column_names:
+                return pa.repeat(pa.scalar(_EMPTY[name], OFFLOADED_SCHEMA.field(name).type), count)
+            chunks = rows[name].chunks
+            return (
+                chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], rows[name].type)
+            )
+
+        self._times, self._sequences = _bytes_of(column("stored_at"), 8), _bytes_of(column("sequence"), 4)
+        self._streams = column("stream")
+        guids = array("Q")
+        guids.frombytes(_bytes_of(column("guid"), 16))
+        if sys.byteorder == "little":
+            guids.byteswap()
+        self._id_high, self._id_low = memoryview(guids[0::2].tobytes()), memoryview(guids[1::2].tobytes())
+        retained = pc.multiply(column("retain").cast(pa.uint8()), pa.scalar(4, pa.uint8()))
+        self._flags = _bytes_of(pc.add(column("qos").cast(pa.uint8()), retained), 1)
+        self._payload, self._topic = _Binary(column("payload")), _Binary(column("topic"))
+        self._clientid, self._properties = _Binary(column("clientid")), _Binary(column("property_bytes"))
+        self._usernames = column("username")
+
+    def has(self, stream: StreamId, parts: Sequence[BlockPart], first: int) -> bool:
+        """Whether the rows from one on are those of some commits of a stream."""
+        times, sequences = array("q"), array("i")
+        for part in parts:
+            times.extend(array("q", [part.time]) * part.rows)
+            sequences.extend(array("i", [part.sequence]) * part.rows)
+        end = first + len(times)
+        if first == end or end > len(self._streams):
+            return False
+        return (
+            self._times[8 * first : 8 * end] == times.tobytes()
+            and self._sequences[4 * first : 4 * end] == sequences.tobytes()
+            and pc.all(pc.equal(self._streams.slice(first, len(times)), str(stream))).as_py() is True
+        )
+
+    def columns(self, first: int, count: int) -> tuple[list[int], list[bytes]]:
+        """Null counts and buffers of the columns of a block, in the order of its layout (see `block`)."""
+        end = first + count
+        usernames = pa.concat_arrays([self._usernames.slice(first, count)])
+        usernames = usernames if usernames.offset == 0 else usernames.take(pa.array(range(count), pa.int32()))
+        buffers = chain(
+            self._payload.buffers(first, end),
+            (b"", bytes(self._id_high[8 * first : 8 * end]), b"", bytes(self._id_low[8 * first : 8 * end])),
+            self._topic.buffers(first, end),
+            (b"", bytes(self._flags[first:end])),
+            self._clientid.buffers(first, end),
+            (_validity(usernames), *_Binary(usernames).buffers(0, count)[1:]),
+            self._properties.buffers(first, end),
+        )
+        return [0] * 6 + [usernames.null_count, 0], list(buffers)
 
 
-def _columns(rows: pa.Table) -> tuple[list[int], list[bytes]]:
-    """Null counts and buffers of the columns of a block, in the order of its layout (see `block`)."""
-    rows = _with_absent_columns(rows)
-    guids = array("Q")
-    guids.frombytes(_compact(rows["guid"]).buffers()[1].to_pybytes()[: 16 * rows.num_rows])
-    if sys.byteorder == "little":
-        guids.byteswap()
-    flags = pc.add(rows["qos"].cast(pa.uint8()), pc.multiply(rows["retain"].cast(pa.uint8()), pa.scalar(4, pa.uint8())))
-    usernames = _compact(rows["username"])
-    buffers = chain(
-        _binary(_compact(rows["payload"])),
-        (b"", guids[0::2].tobytes(), b"", guids[1::2].tobytes()),
-        _binary(_compact(rows["topic"])),
-        (b"", _compact(flags).buffers()[1].to_pybytes()[: rows.num_rows]),
-        _binary(_compact(rows["clientid"])),
-        (_validity(usernames), *_binary(usernames)[1:]),
-        _binary(_compact(rows["property_bytes"])),
-    )
-    return [0] * 6 + [usernames.null_count, 0], list(buffers)
+class _Binary:
+    """Texts or bytes, of which some that follow one another are taken."""
+
+    def __init__(self, values: pa.Array) -> None:
+        _, offsets, data = values.buffers()
+        self._offsets = pa.Array.from_buffers(pa.int32(), len(values) + 1, [None, offsets], offset=values.offset)
+        self._data = memoryview(b"" if data is None else data)
+
+    def buffers(self, first: int, end: int) -> tuple[bytes, bytes, bytes]:
+        offsets = self._offsets.slice(first, end - first + 1)
+        begin, behind = offsets[0].as_py(), offsets[-1].as_py()
+        ends = pc.subtract(offsets, pa.scalar(begin, pa.int32()))
+        return b"", bytes(_bytes_of(ends, 4)), bytes(self._data[begin:behind])
 
 
-def _with_absent_columns(rows: pa.Table) -> pa.Table:
-    """The same with empty values in the columns that were not read."""
-    for name, empty in _EMPTY.items():
-        if name not in rows.column_names:
-            values = pa.repeat(pa.scalar(empty, OFFLOADED_SCHEMA.field(name).type), rows.num_rows)
-            rows = rows.append_column(name, pa.chunked_array([values]))
-    return rows
-
-
-def _compact(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array whose buffers begin with its first row."""
-    rows = column.combine_chunks()
-    return rows.take(pa.array(range(len(rows)), pa.int32()))
-
-
-def _binary(values: pa.Array) -> tuple[bytes, bytes, bytes]:
-    _, offsets, data = values.buffers()
-    ends = array("i")
-    ends.frombytes(offsets.to_pybytes()[: 4 * (len(values) + 1)])
-    return b"", ends.tobytes(), b"" if data is None else data.to_pybytes()[: ends[-1]]
+def _bytes_of(values: pa.Array, width: int) -> memoryview:
+    """The values as they lie in memory, which are not null and have so many bytes each."""
+    buffer = values.buffers()[1]
+    whole = memoryview(b"" if buffer is None else buffer).cast("B")
+    return whole[width * values.offset : width * (values.offset + len(values))]
 
 
 def _validity(values: pa.Array) -> bytes:

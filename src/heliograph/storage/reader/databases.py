@@ -25,7 +25,7 @@ from heliograph.storage.columnar.secondary import ReadDatabase
 from heliograph.storage.engine import translating
 from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
 from heliograph.storage.interface import END, Position, StreamId
-from heliograph.storage.offload.blocks import OffloadedBlocks
+from heliograph.storage.offload.blocks import READ_AHEAD, OffloadedBlocks
 from heliograph.storage.reader.request import Request
 
 _LISTED_DAMAGES_MAX: Final = 100
@@ -51,7 +51,7 @@ class StorageReader:
         self._scratch = scratch
         self._lock = threading.Lock()
         self._databases: dict[str, ReadDatabase] = {}
-        self._offloaded = OffloadedBlocks(data_dir)
+        self._offloaded = OffloadedBlocks(data_dir, READ_AHEAD)
         self._given = ReadCounts()
         self._tell = tell
         self._logged_places: set[str] = set()
