@@ -23,7 +23,7 @@ BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipe
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times answers lint lint-page screenshots wheel release conformance mutations bench fuzz crash kills sim attack clean format
+.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times answers lint lint-page screenshots wheel release conformance mutations bench fuzz crash kills sim attack strangers clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,10 @@ sim: ## ten thousand seeded histories on a fake clock, disk and network; SIM_ARG
 attack: ## every known way to stop or fill a broker, and what a victim notices; ATTACK_ARGS="--short"
 	@$(SET_UP) test
 	@$(RUN) $(BIN)/python scripts/attack.py $(ATTACK_ARGS)
+
+strangers: ## the steps at which people and programs from elsewhere stumbled, on a broker of its own
+	@$(SET_UP) test
+	@$(RUN) $(BIN)/python scripts/strangers.py
 
 format: ## let ruff format the code
 	@$(SET_UP) lint

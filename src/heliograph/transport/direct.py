@@ -37,7 +37,13 @@ class DirectConnection(SocketTransport):
         if reader is not None:
             reader.take(data)
 
-    def on_end(self) -> None: ...
+    def on_end(self) -> None:
+        """What waits for a commit is sent before the connection is closed: a peer may end sending, and read on."""
+        reader = self._reader
+        if reader is None:
+            self.close()
+        else:
+            reader.outbox.close_after_flush()
 
     def on_congested(self, congested: bool) -> None:
         if congested:

@@ -39,6 +39,7 @@ class ProtocolTransport(SocketTransport):
     def on_end(self) -> None:
         if self._protocol is not None:
             self._protocol.eof_received()
+        self._poller.loop.call_soon(self.close)  # behind what this turn has to write
 
     def on_congested(self, congested: bool) -> None:
         if self._protocol is not None:

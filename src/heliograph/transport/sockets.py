@@ -193,7 +193,7 @@ class SocketTransport(Wire):
         raise NotImplementedError
 
     def on_end(self) -> None:
-        """The peer has ended sending; the connection is closed after this turn."""
+        """The peer has ended sending; close the connection behind what it has yet to be sent."""
         raise NotImplementedError
 
     def on_congested(self, congested: bool) -> None:
@@ -317,7 +317,6 @@ class SocketTransport(Wire):
             self.on_end()
         except Exception as error:  # noqa: BLE001 - reported to the event loop, which goes on
             self.fail(error)
-        self._poller.loop.call_soon(self.close)  # behind what this turn has to write
 
     def _keep(self, data: bytes | memoryview) -> None:
         if self._unsent is None:
