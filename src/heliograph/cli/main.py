@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "service": "run a node by systemd",
     "backup": "list, verify and restore backups",
     "storage": "show, check and mend stored messages",
+    "erase": "erase what is stored of a client or a topic",
     "retainer": "show and delete retained messages",
     "rule": "test and explain rules",
     "schema": "list schemas, and check data against them",

@@ -27,6 +27,10 @@ EXAMPLES: Final = {
     "storage check": ("heliograph storage check messages --repair",),
     "storage export": ("heliograph storage export messages --to export --topic 'weather/#'",),
     "storage offload": ("heliograph storage offload messages --to s3://bucket/messages --dry-run",),
+    "erase": (
+        "heliograph erase --client dev-4711 --data-dir data",
+        "heliograph erase --topic 'devices/dev-4711/#' --yes",
+    ),
     "retainer": ("heliograph retainer ls 'weather/#'",),
     "retainer info": ("heliograph retainer info --data-dir data",),
     "retainer ls": ("heliograph retainer ls 'weather/#' --limit 20",),

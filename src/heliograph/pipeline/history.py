@@ -22,6 +22,7 @@ from heliograph.pipeline.errors import OptionError
 from heliograph.rules.spark.native import topic_condition
 from heliograph.storage.message_columns import COLUMNS
 
+_QOS_MAX: Final = 2
 #: Columns that are not in the files.
 _SHARD: Final = "shard"
 _POSITION: Final = "position"
@@ -129,6 +130,7 @@ def _parquet(spark: SparkSession, source: SourceOptions, target: str, paths: lis
     columns = [column.ddl for column in COLUMNS if column.name not in (_SHARD, _POSITION)]
     reader = spark.read.schema(", ".join([*columns, "shard int"]))
     rows = reader.option("basePath", root).parquet(*[f"{root}/{path}" for path in paths])
+    rows = rows.where(F.col("qos") <= _QOS_MAX)  # what is above was erased
     rows = rows.where(topic_condition(source.topics))  # `#` says something, too: no topics that begin with `$`
     if isinstance(source.start, int):
         rows = rows.where(F.col("stored_at") >= F.timestamp_micros(F.lit(source.start)))

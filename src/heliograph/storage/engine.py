@@ -16,7 +16,9 @@ from typing import Final
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
+    BottommostLevelCompaction,
     Checkpoint,
+    CompactOptions,
     DBCompressionType,
     Options,
     Rdict,
@@ -46,6 +48,7 @@ __all__ = [
     "records",
     "translated",
     "write_all",
+    "write_files_again",
 ]
 
 COMPRESSIONS: Final = ("zstd", "lz4", "none")
@@ -184,6 +187,14 @@ def write_all(rocks: Rdict, pairs: Iterable[tuple[bytes, bytes]]) -> int:
             batch, size = new_batch(), 0
     rocks.write(batch)
     return count
+
+
+def write_files_again(rocks: Rdict) -> None:
+    """Write everything that there is into new tables, so that no file holds what was deleted; takes its time."""
+    rocks.flush()
+    options = CompactOptions()
+    options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+    rocks.compact_range(None, None, options)
 
 
 def new_batch() -> WriteBatch:

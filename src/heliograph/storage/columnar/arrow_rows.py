@@ -21,6 +21,7 @@ from heliograph.mqtt import properties as mqtt_properties
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.storage.columnar.block import (
     CLIENTID,
+    ERASED,
     FLAGS,
     PROPERTIES,
     TOPIC,
@@ -162,6 +163,7 @@ class RowCollector:
         self._pattern = None if filters is None else pattern_of_any(filters)
         names = set(schema.names if columns is None else columns)
         self.schema = pa.schema([field for field in schema if field.name in names])
+        self._keeps_erased = schema is OFFLOADED_SCHEMA
         self._segments: list[_Segment] = []
         self._skipped: tuple[int, int, bytes] | None = None
         self._parts: list[tuple[int, int, int, int]] = []
@@ -246,7 +248,14 @@ class RowCollector:
                 masks.append(_mask_of(topics, self._may_read))
         if self._clients_vary():
             masks.append(self._of_clients())
+        if not self._keeps_erased:
+            kept = pc.not_equal(self._qos(), pa.scalar(ERASED, pa.uint8()))
+            if kept.false_count:
+                masks.append(kept)
         return [reduce(pc.and_, masks)] if masks else []
+
+    def _qos(self) -> pa.Array:
+        return pc.bit_wise_and(self._column(FLAGS), pa.scalar(3, pa.uint8()))
 
     def _clients_vary(self) -> bool:
         return self._clientids is not None and any(segment.constants.clientid is None for segment in self._segments)
@@ -260,7 +269,7 @@ class RowCollector:
         if name == "payload":
             return self._varying(_PAYLOAD)
         if name == "qos":
-            return pc.bit_wise_and(self._column(FLAGS), pa.scalar(3, pa.uint8())).cast(pa.int8())
+            return self._qos().cast(pa.int8())
         if name == "retain":
             return pc.bit_wise_and(self._column(FLAGS), pa.scalar(4, pa.uint8())).cast(pa.bool_())
         if name == "clientid":

@@ -50,6 +50,7 @@ VARIABLE_COLUMNS: Final = (TOPIC, FLAGS, CLIENTID, USERNAME, PROPERTIES)
 
 RETAIN: Final = 4  # flags: QoS in the lowest two bits, then retain
 _QOS: Final = 3
+ERASED: Final = 3  # in the place of a QoS: a row that was erased; it keeps the place of those behind it
 NULL: Final = 0xFFFFFFFF
 _CHECKSUM = struct.Struct("<I")
 LENGTH = struct.Struct("<I")
@@ -202,6 +203,11 @@ def read_constants(header: BlockHeader, value: bytes) -> Constants:
         None if username is None else username.decode(),
         properties,
     )
+
+
+def is_erased(flags: int) -> bool:
+    """Whether a row was erased: it is empty, and readers leave it out."""
+    return flags & _QOS == ERASED
 
 
 def qos_of(flags: int) -> int:

@@ -93,6 +93,23 @@ def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: i
     return seal(key, HEADER_REST.pack(*fields) + value[HEADER.size :])
 
 
+def rewritten_block(
+    key: bytes, value: bytes, messages: Sequence[StorableMessage], rows_before: int, bytes_before: int
+) -> bytes:
+    """A block with as many messages in the place of those that it has; positions in it stay what they are."""
+    header = read_header(key, value)
+    behind = b""
+    if header.has_parts:
+        parts, first = [], 0
+        for part in read_parts(key, value):
+            some = messages[first : first + part.rows]
+            parts.append(part._replace(message_bytes=sum(len(one.topic.encode()) + len(one.payload) for one in some)))
+            first += part.rows
+        behind = trailer(parts)
+    block, _ = _encode(key, header.version, messages, rows_before, bytes_before, behind)
+    return block
+
+
 def _encode(
     key: bytes, version: int, messages: Sequence[StorableMessage], rows_before: int, bytes_before: int, behind: bytes
 ) -> tuple[bytes, int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.block import DamagedBlockError, is_merged, is_stub, read_header, read_parts
+from heliograph.storage.columnar.block import ERASED, DamagedBlockError, is_merged, is_stub, read_header, read_parts
 from heliograph.storage.columnar.block_rows import read_matching, read_rows
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.extent import rows_reached
@@ -203,6 +203,8 @@ def _take(
         if places is None:
             places = _places(key, value) if is_merged(value) else []
         for row, message in rows:
+            if message.qos == ERASED:
+                continue
             messages.append(message)
             positions.append(places[row] if places else Position(time, sequence, row))
             if len(messages) >= n:

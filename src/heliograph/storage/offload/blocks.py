@@ -33,12 +33,11 @@ _CACHED_GROUPS: Final = 4  # times those that are read at once
 _WORKERS: Final = 4
 READ_AHEAD: Final = 16  # row groups, of some megabytes in all
 _OPEN_FILES_MAX: Final = 16
-_PLACE_COLUMNS: Final = ("topic", "stored_at", "sequence", "stream")  # that every read looks at
+_PLACE_COLUMNS: Final = ("topic", "qos", "stored_at", "sequence", "stream")  # that every read looks at
 _SOURCES: Final = {"received_at": "guid", "properties": "property_bytes"}
 _EMPTY: Final = {
     "payload": b"",
     "guid": bytes(16),
-    "qos": 0,
     "retain": False,
     "clientid": "",
     "username": None,
@@ -53,7 +52,7 @@ def needed_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """The columns of a file that some public columns are made of; None for all."""
     if columns is None:
         return None
-    found = {_SOURCES.get(name, name) for name in columns} & _EMPTY.keys()
+    found = {_SOURCES.get(name, name) for name in columns} & _EMPTY.keys() - set(_PLACE_COLUMNS)
     return (*_PLACE_COLUMNS, *sorted(found))
 
 

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.block import LAYOUT_VERSIONS, is_stub
+from heliograph.storage.columnar.block import ERASED, LAYOUT_VERSIONS, is_stub
 from heliograph.storage.columnar.block_rows import read_rows
 from heliograph.storage.columnar.catalog import Catalog, generation_record, meta_record
 from heliograph.storage.columnar.salvage import Block, beyond_damage, is_damage, readable_blocks
@@ -160,7 +160,8 @@ class Rebuild:
         for found in readable_blocks(self._rocks, stream):
             if isinstance(found, Block) and not is_stub(found.value):
                 for row in read_rows(found.key, found.value, 0, found.header.rows):
-                    levels = _common(levels, row.topic)
+                    if row.qos != ERASED:
+                        levels = _common(levels, row.topic)
         return (_LOST, str(number)) if levels is None else levels
 
 

@@ -98,12 +98,21 @@ def mark_of(clientid: str) -> bytes:
 
 def encoded(ways: Sequence[Way]) -> tuple[bytes, bytes]:
     """The header and the content of a chunk."""
-    raw = _encoder.encode([way.row() for way in ways])
+    return _packed(ways, [way.row() for way in ways])
+
+
+def encoded_records(records: Sequence[WayRecord]) -> tuple[bytes, bytes]:
+    """The same of ways that were read from another chunk."""
+    return _packed(records, records)
+
+
+def _packed(ways: Sequence[Way] | Sequence[WayRecord], rows: Sequence[object]) -> tuple[bytes, bytes]:
+    raw = _encoder.encode(rows)
     data: bytes = pyarrow.compress(raw, codec=_CODEC, asbytes=True)
     return _encoder.encode(_header(ways, len(raw), len(data))), data
 
 
-def _header(ways: Sequence[Way], raw_bytes: int, size_bytes: int) -> ChunkHeader:
+def _header(ways: Sequence[Way] | Sequence[WayRecord], raw_bytes: int, size_bytes: int) -> ChunkHeader:
     topics: set[str] = set()
     clients: set[str] = set()
     for way in ways:

@@ -1,0 +1,1 @@
+"""Erases messages and records of a stopped node, so that no file holds them any more."""

@@ -1,0 +1,165 @@
+"""`heliograph erase`: a device is in no file of a stopped node any more, and everything else of the node goes on."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paho.mqtt.client import Client as PahoClient
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from pyarrow import parquet
+
+from heliograph.cli.main import main
+from heliograph.storage.columnar.secondary import reading
+from storage.offloading import files_of
+from support.process import NodeProcess
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.service
+
+DEVICE = "dev-4711-mueller"
+SETTINGS = """
+diagnose.messages.enable = true
+authorization.no_match = allow
+log.audit.enable = true
+durable_storage.messages { generation_interval = 1s, offload { enable = true, target = bucket, after = 0s } }
+"""
+SESSION = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types there
+SESSION.SessionExpiryInterval = 3600
+
+
+class Client:
+    """A device or a backend with a durable session; owned by the test."""
+
+    def __init__(self, node: NodeProcess, clientid: str, will: str | None = None) -> None:
+        self.got: list[str] = []
+        self._answers: set[int] = set()
+        self._client = PahoClient(CallbackAPIVersion.VERSION2, clientid, protocol=MQTTProtocolVersion.MQTTv5)
+        if will is not None:
+            self._client.will_set(will, b"gone", qos=1)
+        self._client.on_message = lambda client, data, message: self.got.append(message.topic)
+        self._client.on_subscribe = lambda client, data, mid, *rest: self._answers.add(mid)
+        self._client.connect("127.0.0.1", node.port, properties=SESSION, clean_start=False)
+        self._client.loop_start()
+
+    def subscribe(self, topic_filter: str) -> None:
+        _, mid = self._client.subscribe(topic_filter, qos=1)
+        wait_until(lambda: mid in self._answers, "the subscription is there")
+
+    def publish(self, topic: str, *, retain: bool = False) -> None:
+        self._client.publish(topic, f"{topic} payload", qos=1, retain=retain).wait_for_publish(20)
+
+    def leave(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def drop(self) -> None:
+        """Have the connection go without DISCONNECT."""
+        opened = self._client.socket()
+        assert isinstance(opened, socket.socket)
+        self._client.loop_stop()
+        opened.shutdown(socket.SHUT_RDWR)
+        opened.close()
+
+
+def is_offloaded(node: NodeProcess, count: int) -> bool:
+    files = files_of(node.data_dir / "bucket")
+    with reading(node.data_dir, "messages") as (_, catalog):
+        closed = [one for one in catalog.generations() if one.info.layout_version == 3]
+    return len(closed) >= count and bool(files)
+
+
+def files_with(folder: Path, text: bytes) -> list[str]:
+    found = [str(path) for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+    rows = ((str(path), repr(parquet.read_table(path).to_pylist()).encode()) for path in folder.rglob("*.parquet"))
+    return found + [path for path, content in rows if text in content]
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["erase", *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def erased(node: NodeProcess, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    code, out, err = run(capsys, *words, "--data-dir", str(node.data_dir), "--json")
+    assert (code, err) == (0, "")
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def use_all_of(node: NodeProcess) -> None:
+    """Have a device and others leave something in every kind of store."""
+    kicked = Client(node, DEVICE)
+    kicked.subscribe("a")
+    assert main(["ctl", "clients", "kick", DEVICE, "--data-dir", str(node.data_dir)]) == 0
+    kicked.leave()
+    backend, device = Client(node, "backend"), Client(node, DEVICE, f"will/{DEVICE}")
+    backend.subscribe("fleet/#")
+    device.subscribe(f"commands/{DEVICE}/#")
+    backend.leave()
+    for number in range(5):
+        device.publish(f"fleet/{DEVICE}/{number}", retain=True)
+    other = Client(node, "other")
+    for number in range(5):
+        other.publish(f"fleet/other/{number}", retain=True)
+    device.publish(f"$delayed/3600/fleet/{DEVICE}/later")
+    other.leave()
+    wait_until(lambda: is_offloaded(node, 1), "a generation is offloaded")
+    device.drop()
+
+
+def test_a_device_is_in_no_file_and_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with NodeProcess(tmp_path, SETTINGS) as node:
+        use_all_of(node)
+        capsys.readouterr()
+        plan = erased(node, capsys, "--client", DEVICE)  # beside the running node
+        assert plan["messages"]["messages"] >= 5
+        code, _, err = run(capsys, "--client", DEVICE, "--yes", "--data-dir", str(node.data_dir))
+        assert (code, "[storage_in_use]" in err) == (1, True)
+        node.stop()
+        assert files_with(node.data_dir, DEVICE.encode())
+        done = erased(node, capsys, "--client", DEVICE, "--yes")
+        assert done["messages"]["messages"] >= 5
+        assert done["offloaded_messages"] >= 5
+        assert done["records"]["retained"] == 5
+        assert done["records"]["delayed"] == 1
+        assert done["records"]["sessions"] >= 2
+        assert done["records"]["message_ways"] >= 5
+        assert done["audit_lines"] == 1
+        assert done["still_named"] == []
+        assert files_with(node.data_dir, DEVICE.encode()) == []
+        assert run(capsys, "verify", done["record"], "--client", DEVICE, "--data-dir", str(node.data_dir))[0] == 0
+        assert run(capsys, "verify", done["record"], "--client", "other", "--data-dir", str(node.data_dir))[0] == 1
+        node.start()
+        backend = Client(node, "backend")
+        wait_until(lambda: len(backend.got) >= 5, "the session gets what it has missed")
+        assert backend.got == [f"fleet/other/{number}" for number in range(5)]
+        backend.leave()
+
+
+def test_a_record_that_was_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ("--data-dir", str(tmp_path))
+    (tmp_path / "node.lock").touch()
+    code, out, _ = run(capsys, "--topic", "a/#", "--yes", *place)
+    file = Path(out.rpartition("record: ")[2].strip())
+    assert (code, run(capsys, "verify", str(file), *place)[0]) == (0, 0)
+    assert "a/#" not in file.read_text()
+    file.write_text(file.read_text().replace('"dead_letters": 0', '"dead_letters": 1'))
+    code, _, err = run(capsys, "verify", str(file), *place)
+    assert (code, "was changed" in err) == (1, True)
+
+
+def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, problem in [
+        ((), "one of --client, --topic and --older-than is needed"),
+        (("--topic", "a/#/b"), "--topic"),
+        (("--older-than", "soon"), "soon"),
+        (("verify",), "RECORD"),
+    ]:
+        with pytest.raises(SystemExit):
+            main(["erase", *words, "--data-dir", str(tmp_path)])
+        assert problem in capsys.readouterr().err

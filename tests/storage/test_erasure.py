@@ -1,0 +1,169 @@
+"""Erasing: what is erased is in no file, and what others stored and how far their readers are stays what it was."""
+
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from heliograph.storage.columnar.arrow_rows import RowCollector
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.replay import block_slices, whole_slices
+from heliograph.storage.columnar.secondary import reading
+from heliograph.storage.erasure.messages import erase_messages
+from heliograph.storage.erasure.subject import ErasureSubject
+from heliograph.storage.interface import (
+    BEGINNING,
+    END,
+    Batch,
+    ColumnarOptions,
+    DatabaseOptions,
+    Position,
+    StoredMessage,
+    StreamId,
+    StreamIterator,
+)
+from heliograph.storage.offload.blocks import OffloadedBlocks
+from heliograph.storage.offload.files import everything
+from heliograph.storage.repair.check import check_database
+from heliograph.storage.topic_filter import TopicFilter
+from storage.messages import MakeMessage
+from storage.offloading import files_of, offload
+from support.cases import cases
+from support.databases import open_database, store_batch
+
+OPTIONS = DatabaseOptions(n_shards=1, layout=ColumnarOptions(wildcard_thresholds=(100, 2)))
+DEVICES = ("ada-lovelace", "bob", "cy")
+Rows = dict[tuple[str, Position], StoredMessage]
+
+
+def fill(database: LocalDatabase, make_message: MakeMessage) -> None:
+    """Commits in which messages of all devices lie side by side, in streams of their own and in shared ones."""
+    for number in range(12):
+        some = [
+            make_message(f"fleet/{device}/{kind}", f"{device}-{number}".encode(), clientid=device, username=device)
+            for kind in ("pos", "speed")
+            for device in ("x", "y", *DEVICES[number % 3 :], *DEVICES)
+        ]
+        store_batch(database, some)
+
+
+def rows_of(database: LocalDatabase, topic_filter: str = "#") -> Rows:
+    """All messages with their places, as a session in the broker reads them."""
+    found: Rows = {}
+    for stream in database.get_streams(topic_filter):
+        iterator = database.make_iterator(stream.id, topic_filter)
+        while isinstance(batch := database.next(iterator, 7), Batch) and (
+            batch.messages or batch.iterator.position != iterator.position
+        ):
+            found |= {(str(stream.id), place): one for place, one in zip(batch.positions, batch.messages, strict=True)}
+            iterator = batch.iterator
+    return found
+
+
+def after(database: LocalDatabase, stream: str, place: Position) -> list[Position]:
+    """The places of what a reader finds that has come so far."""
+    batch = database.next(StreamIterator(StreamId.parse(stream), "#", place), 10_000)
+    return list(batch.positions) if isinstance(batch, Batch) else []
+
+
+def behind(rows: Rows, place: tuple[str, Position]) -> list[Position]:
+    return [one for stream, one in sorted(rows) if stream == place[0] and one > place[1]]
+
+
+def public_rows(data_dir: Path) -> list[tuple[str, str]]:
+    """Topics and positions of all messages, as bulk readers get them."""
+    fetch, found = OffloadedBlocks(data_dir).fetching(["topic", "position"]), list[tuple[str, str]]()
+    with reading(data_dir, "messages") as (rocks, catalog):
+        for stream in catalog.all_streams():
+            pieces = block_slices(rocks, stream, everything(stream), BEGINNING, END)
+            whole = whole_slices(rocks, pieces, stream, fetch)
+            for batch in RowCollector(stream, None, ["topic", "position"]).batches(whole):
+                found += zip(batch["topic"].to_pylist(), batch["position"].to_pylist(), strict=True)
+    return found
+
+
+def reopened(data_dir: Path) -> LocalDatabase:
+    database = open_database(data_dir, options=OPTIONS)
+    database.fetch = OffloadedBlocks(data_dir).fetch
+    return database
+
+
+def files_with(folder: Path, text: bytes) -> list[Path]:
+    """Files in which some bytes are; what Parquet compresses is read."""
+    found = [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+    return found + [path for path in files_of(folder) if text in repr(parquet.read_table(path).to_pylist()).encode()]
+
+
+SUBJECTS = {
+    "client": ErasureSubject(clientid=DEVICES[0]),
+    "topic": ErasureSubject(topics=TopicFilter(f"fleet/{DEVICES[0]}/#")),
+}
+
+
+@cases("is_offloaded", [False, True])
+@cases("subject", list(SUBJECTS.values()), ids=list(SUBJECTS))
+def test_what_is_erased_is_in_no_file_and_others_keep_their_places(
+    tmp_path: Path, make_message: MakeMessage, subject: ErasureSubject, is_offloaded: bool
+) -> None:
+    data_dir = tmp_path / f"{subject.kind}-{is_offloaded}"
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, make_message)
+    database.add_generation()
+    fill(database, make_message)
+    if is_offloaded:
+        offload(database, 1, "cold")
+    before = rows_of(database)
+    public = public_rows(data_dir)
+    database.close()
+    kept = {place: one for place, one in before.items() if one.clientid != DEVICES[0]}
+    going = len(before) - len(kept)
+    trial = erase_messages(data_dir, "messages", subject, set(), is_tried=True)
+    assert (trial.messages, trial.offloaded > 0, trial.files) == (going, is_offloaded, int(is_offloaded))
+
+    for amount in (going, 0):  # once more erases nothing
+        report = erase_messages(data_dir, "messages", subject, set(), is_tried=False)
+        assert report.messages == amount
+    assert files_with(data_dir, DEVICES[0].encode()) == []
+    assert public_rows(data_dir) == [one for one in public if f"/{DEVICES[0]}/" not in one[0]]
+    database = reopened(data_dir)
+    assert rows_of(database) == kept
+    assert all(after(database, *place) == behind(kept, place) for place in sorted(before)[::5])
+    store_batch(database, [make_message(f"fleet/{DEVICES[0]}/pos", clientid=DEVICES[0])])
+    assert len(rows_of(database)) == len(kept) + 1
+    assert len(rows_of(database, f"fleet/{DEVICES[0]}/#")) == 1
+    with reading(data_dir, "messages") as (rocks, catalog):
+        assert not check_database(rocks, catalog).is_damaged
+    database.close()
+
+
+def test_what_is_older_goes(data_dir: Path, make_message: MakeMessage) -> None:
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, make_message)
+    before = rows_of(database)
+    database.close()
+    limit = sorted(one.stored_at for one in before.values())[len(before) // 2]
+    erase_messages(data_dir, "messages", ErasureSubject(before_us=limit), set(), is_tried=False)
+    database = reopened(data_dir)
+    assert rows_of(database) == {place: one for place, one in before.items() if one.stored_at >= limit}
+    database.close()
+
+
+def test_a_crash_between_the_steps_is_made_good_by_the_next_run(
+    data_dir: Path, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, make_message)
+    database.add_generation()
+    offload(database, 1, "cold")
+    before = rows_of(database)
+    database.close()
+    with monkeypatch.context() as patched:
+        patched.setattr("heliograph.storage.erasure.messages.remove_earlier", lambda target, path: 1 / 0)
+        with pytest.raises(Exception, match="division"):
+            erase_messages(data_dir, "messages", SUBJECTS["client"], set(), is_tried=False)
+    assert files_with(data_dir, DEVICES[0].encode())
+    erase_messages(data_dir, "messages", SUBJECTS["client"], set(), is_tried=False)
+    assert files_with(data_dir, DEVICES[0].encode()) == []
+    database = reopened(data_dir)
+    assert rows_of(database) == {place: one for place, one in before.items() if one.clientid != DEVICES[0]}
+    database.close()
