@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config_changes.audit import ALARM, AuditRecord, newest_first
+from heliograph.config_changes.audit import ALARM, AuditRecord, all_newest_first, newest_first
 from heliograph.config_changes.edits import Edit
 from heliograph.node.kernel import KernelPart
 from heliograph.rpc.methods import Action
@@ -43,11 +43,52 @@ async def test_files_are_rotated_and_closed_to_others(live: LiveNode) -> None:
             await live.part.audit.stop()
     await live.part.audit.stop()
     files = sorted(live.data_dir.glob("audit.log*"))
-    assert [file.name for file in files] == ["audit.log", "audit.log.1", "audit.log.2"]
+    assert [file.name for file in files] == ["audit.log", "audit.log.1", "audit.log.2", "audit.log.last"]
+    (last,) = map(json.loads, files.pop().read_text().splitlines())
     assert all(file.stat().st_size <= 64 * 1024 and file.stat().st_mode & 0o077 == 0 for file in files)
     lines = [json.loads(line) for file in reversed(files) for line in file.read_text().splitlines()]
     numbers = [int(line["args"]["clientid"][1:]) for line in lines]
     assert numbers == list(range(numbers[0], 1500))
+    assert last["args"]["clientid"] == f"c{numbers[0] - 1}"  # the last one of what is gone
+
+
+def found(live: LiveNode) -> list[AuditRecord]:
+    return [one for records in all_newest_first(live.data_dir / "audit.log") for one in records]
+
+
+async def test_no_flood_takes_the_last_change_of_another_caller(live: LiveNode) -> None:
+    audit = live.part.audit
+    audit.use(replace(audit.settings, rotation_count=1))
+    audit.record(Action("user bob from 10.0.0.1, request ab", "", "banned.add", {"who": "bad"}))
+    for number in range(2_000):
+        topic = {"topic": "x" * 65_000, "payload": "******"}
+        audit.record(Action(f"api_key meter from 10.0.0.2, request {number:x}", "", "messages.publish", topic))
+        audit.record(action(number))
+        if number % 100 == 0:
+            await audit.stop()
+    await audit.stop()
+    lines = found(live)
+    assert [line.args for line in lines if line.who.startswith("user bob")] == [{"who": "bad"}]
+    assert {line.method for line in lines} == {"banned.add", "messages.publish", "clients.kick"}
+    assert [line.at for line in lines] == sorted((line.at for line in lines), reverse=True)
+    assert max(len(msgspec.json.encode(line)) for line in lines) < 1_000
+    assert sum(file.stat().st_size for file in live.data_dir.glob("audit*")) < 5 * 64 * 1024
+
+
+async def test_the_parts_of_an_import_are_one_line(live: LiveNode) -> None:
+    one = Action("user bob from 10.0.0.1, request ab", "", "users.import", {"mechanism": "scram", "users": "******"})
+    for _ in range(25):
+        live.part.audit.record(one)
+    live.part.audit.record(replace(one, who="user bob from 10.0.0.1, request cd"))
+    live.part.audit.record(replace(one, outcome="user_invalid", message="no"))
+    live.part.audit.record(action(1))
+    lines = await live.audit()
+    assert [(line["method"], line["outcome"], line["args"].get("requests")) for line in lines] == [  # type: ignore[attr-defined]
+        ("users.import", "done", 25),
+        ("users.import", "done", 1),
+        ("users.import", "user_invalid", None),
+        ("clients.kick", "done", None),
+    ]
 
 
 class PutAside(PosixPath):

@@ -386,6 +386,45 @@ def test_nothing_secret_is_in_the_log_or_the_audit(managed: Served) -> None:
     assert KEY not in told
 
 
+def _refusals(managed: Served) -> list[dict[str, Any]]:
+    found = managed.api.get("/audit", params={"operation_id": "api.refused", "limit": 100}).json()["data"]
+    return [line for line in found if isinstance(line, dict)]
+
+
+def test_the_audit_has_what_roles_refuse_and_who_failed_to_log_in(managed: ApiNode) -> None:
+    managed.advance(61)
+    with bearer(managed, log_in(managed, "vera").json()["token"]) as vera:
+        assert vera.post("/banned", json={"as": "clientid", "who": "x"}).status_code == 403
+    assert log_in(managed, "olga", "Wr0ng-password").status_code == 401
+    with managed.client((KEY, "Wr0ng-secret")) as stranger:
+        assert stranger.get("/nodes").status_code == 401
+    with managed.client(headers={"authorization": "Bearer Wr0ng-token"}) as stranger:
+        assert stranger.get("/nodes").status_code == 401
+    assert managed.api.get("/users").status_code == 401
+    lines = _refusals(managed)[:5]
+    assert lines[0]["failure"].startswith("This API Key")
+    assert [(line["source"], line["operation_result"], line["args"]["request"]) for line in lines[1:]] == [
+        ("-", "failure", "GET /api/v5/nodes"),
+        (KEY, "failure", "GET /api/v5/nodes"),
+        ("olga", "failure", "POST /api/v5/login"),
+        ("vera", "failure", "POST /api/v5/banned"),
+    ]
+    assert {line["source_ip"] for line in lines} == {"127.0.0.1"}
+    assert "Wr0ng" not in str(lines)
+
+
+def test_a_stranger_who_guesses_is_counted_in_the_audit(managed: ApiNode) -> None:
+    managed.advance(61)
+    before = len(_refusals(managed))
+    for number in range(25):
+        with managed.client((f"guessed-{number}", "wrong")) as stranger:
+            assert stranger.get("/nodes").status_code == 401
+    managed.advance(61)
+    newest, *lines = _refusals(managed)
+    assert len(lines) - before == 10
+    assert (newest["args"]["count"], newest["args"]["addresses"]) == (15, ["127.0.0.1"])
+
+
 def test_the_audit_says_who_changed_what_in_which_request(managed: Served, ann: httpx.Client) -> None:
     made = ann.post("/users", json={"username": "audited", "password": PASSWORD, "description": "", "role": "viewer"})
     ann.post("/users", json={"username": "audited", "password": PASSWORD, "description": ""})

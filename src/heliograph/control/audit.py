@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
-from heliograph.config_changes.audit import AuditLog, AuditRecord, newest_first
+from heliograph.config_changes.audit import AuditLog, AuditRecord, all_newest_first
 from heliograph.control.proto_v1 import audit as proto
-from heliograph.rpc.methods import SLICE, Call, Method, RpcError
+from heliograph.rpc.methods import REFUSED, SLICE, Action, Call, Method, RpcError
 
 
 def methods(log: AuditLog) -> list[Method]:
-    return [proto.AUDIT_LIST.by(AuditAnswers(log).list)]
+    answers = AuditAnswers(log)
+    return [proto.AUDIT_LIST.by(answers.list), proto.AUDIT_REFUSED.by(answers.refused)]
 
 
 class AuditAnswers:
@@ -20,13 +21,26 @@ class AuditAnswers:
 
     async def list(self, args: proto.AuditWanted, call: Call) -> AsyncIterator[Sequence[proto.AuditRow]]:
         await self._log.written()
-        pieces = newest_first(self._log.file, args.since)
+        pieces = all_newest_first(self._log.file, args.since)
         try:
             while (rows := await asyncio.to_thread(_next, pieces, args)) is not None:
                 for start in range(0, len(rows), SLICE):
                     yield rows[start : start + SLICE]
         except OSError as error:
             raise RpcError("audit_unreadable", f"the audit log cannot be read: {error.strerror}") from None
+
+    def refused(self, args: proto.RefusedCall, call: Call) -> proto.RefusedNoted:
+        """Answer `audit.refused`.
+
+        Raises:
+            RpcError: Another user of the machine asks, who could write what did not happen.
+        """
+        if not call.is_ours:
+            raise RpcError("not_permitted", "refusals are noted by the user only that the node runs as")
+        more: dict[str, object] = {"count": args.count, "addresses": list(args.addresses)} if args.count > 1 else {}
+        line = Action(call.who, call.origin, REFUSED, {"request": args.request, **more}, args.code, args.message)
+        self._log.record(line)
+        return proto.RefusedNoted()
 
 
 def _next(pieces: Iterator[list[AuditRecord]], wanted: proto.AuditWanted) -> list[proto.AuditRow] | None:

@@ -29,6 +29,7 @@ from heliograph.management.prometheus.pushing import Pusher
 from heliograph.management.prometheus.scraping import NODE, STATS, Scrapes
 from heliograph.management.telemetry.exporter import Exporter
 from heliograph.management.web.app import make_app
+from heliograph.management.web.refused_calls import RefusedCalls
 from heliograph.management.web.server import WebServer
 from heliograph.processes.programs import PROGRAMS, Programs
 
@@ -98,6 +99,7 @@ class Program:
         self._scrapes = Scrapes()
         self._pusher = Pusher(settings.node_name, self._metrics_text)
         self._live = LiveHub(SUBJECTS, self._nodes)
+        self._refused = self._app.state.refused = RefusedCalls(self._nodes)
         self._app.state.changed = asyncio.Event()
         self._app.state.live = self._live
         self._app.state.history = self._history
@@ -123,6 +125,7 @@ class Program:
         await self._exporter.stop()
         await self._live.stop()  # streams end by themselves only then
         await self._server.stop()
+        await self._refused.stop()
         for jobs in self._app.state.jobs.values():
             await jobs.stop()
         await self._callers.stop()

@@ -8,6 +8,7 @@ import msgspec
 
 SLICE: Final = 50  # rows of one slice
 HIDDEN: Final = "******"
+REFUSED: Final = "api.refused"  # what the audit has of requests that the HTTP API refuses
 DONE: Final = "done"  # the outcome of an action that was carried out
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from heliograph.rpc.asks import LISTED, ListAsk
+from heliograph.rpc.asks import LISTED, ONE, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
 
@@ -48,4 +48,27 @@ class AuditRow(msgspec.Struct, frozen=True):
     missing: int
 
 
+class RefusedCall(Args, frozen=True):
+    """A request that the HTTP API has refused, or many of them.
+
+    Attributes:
+        request: Its method and path.
+        code: The code of the answer.
+        count: How many it were; above 1 for those that have no line of their own.
+        addresses: Some of the addresses that those came from.
+    """
+
+    request: str
+    code: str
+    message: str
+    count: int = 1
+    addresses: tuple[str, ...] = ()
+
+
+class RefusedNoted(msgspec.Struct, frozen=True):
+    """The line is written."""
+
+
 AUDIT_LIST = ListAsk("audit.list", AuditWanted, AuditRow, LISTED)
+# It changes nothing, and is in the audit log as the request that was refused.
+AUDIT_REFUSED = Ask("audit.refused", RefusedCall, RefusedNoted, ONE, is_vital=True)

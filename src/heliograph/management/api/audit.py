@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 from pydantic import Field
 
 from heliograph.control.proto_v1.audit import AUDIT_LIST, AuditRow, AuditWanted
@@ -18,8 +18,8 @@ from heliograph.management.web.times import read_time_us, rfc3339
 area = Area("Audit", "Every change and every refused attempt, with its caller.")
 
 # What `web.asked_nodes` tells a node of a caller.
-_CALLER: Final = re.compile(r"(user|sso|api_key) (.*) from (\S+), request ([0-9a-f]+)", re.DOTALL)
-_FROM: Final = {"user": "dashboard", "sso": "dashboard", "api_key": "rest_api"}
+_CALLER: Final = re.compile(r"(user|sso|api_key|nobody) (.*) from (\S+), request ([0-9a-f]+)", re.DOTALL)
+_FROM: Final = {"user": "dashboard", "sso": "dashboard", "api_key": "rest_api", "nobody": "rest_api"}
 
 
 class AuditAnswer(Row):
@@ -40,6 +40,7 @@ class AuditAnswer(Row):
 
 @area.get("/audit", scope="audit:read", answers=PageOf[AuditAnswer], errors={400: ("INVALID_PARAMETER",)})
 async def list_audit(
+    request: Request,
     nodes: NodesDep,
     page: PageDep,
     source: Annotated[str, Query(max_length=300, description="Who: a user, an API key, or a user of the machine")] = "",
@@ -50,7 +51,8 @@ async def list_audit(
     gte_created_at: Annotated[str, Query(description="RFC 3339, or milliseconds")] = "",
     lte_created_at: Annotated[str, Query(description="RFC 3339, or milliseconds")] = "",
 ) -> Response:
-    """Changes of this node, the newest first."""
+    """Changes and refused requests of this node, the newest first."""
+    await request.app.state.refused.noted()
     wanted = AuditWanted(
         f", request {request_id}" if request_id else source,
         operation_id or (f"{operation_type}." if operation_type else ""),

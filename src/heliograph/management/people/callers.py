@@ -110,13 +110,13 @@ class KeyCheck:
         """
         api_key, secret = _decoded(encoded)
         if not self._back_off.may_try(address, api_key):
-            raise key_waits()
+            raise key_waits().by("api_key", api_key)
         found = (await self._known.fresh()).keys.get(api_key)
         stored = _NO_HASH if found is None else found.secret_hash
         is_right = hmac.compare_digest(stored, secret_hash_of(secret))
         if found is None or not is_right or not self.counts(found):
             self._back_off.failed(address, api_key)
-            raise bad_key()
+            raise bad_key().by("api_key", api_key)
         self._back_off.succeeded(address, api_key)
         return found
 
@@ -235,7 +235,7 @@ class PeopleCallers:
     async def _by_key(self, request: Request, value: str) -> Caller:
         found = await self.keys.check(value, address_of(request))
         if _path_of(request) in _NOT_FOR_KEYS:
-            raise refusals.not_for_keys()
+            raise refusals.not_for_keys().by("api_key", found.key.name)
         return Caller(found.key.name, "api_key", found.key.role)
 
     async def _by_cookie(self, request: Request) -> Caller:

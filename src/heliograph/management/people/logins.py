@@ -135,7 +135,7 @@ class Logins:
 
     async def _verified(self, username: str, password: str, address: str) -> ManagementUserSecrets:
         if not self._by_address.may_try(address, username):
-            raise refusals.too_often()
+            raise refusals.too_often().by("user", username)
         user = (await self._known.fresh()).users.get(username)
         stored = NO_PASSWORD if user is None else user.password_hash
         try:
@@ -145,7 +145,7 @@ class Logins:
         if user is None or not is_right:
             self._by_address.failed(address, username)
             self._failed_log.warn("a login of %r from %s failed", username[:100], address)
-            raise refusals.bad_password()
+            raise refusals.bad_password().by("user", username)
         self._by_address.succeeded(address, username)
         return user
 
@@ -198,13 +198,13 @@ class Logins:
         """
         name = user.user.username
         if not self._by_code.may_try(EVERYWHERE, name):
-            raise refusals.too_often()
+            raise refusals.too_often().by("user", name)
         step = totp.step_of(user.totp_secret, code, self._now_s())
         recovery = b"" if step else totp.recovery_of(code, user.recovery)
         if not recovery and step <= user.totp_step:
             self._by_code.failed(EVERYWHERE, name)
             self._failed_log.warn("a login of %r from %s failed: its code is wrong, or was used", name, address)
-            raise refusals.bad_code("the code is wrong, or was used before; wait for the next one")
+            raise refusals.bad_code("the code is wrong, or was used before; wait for the next one").by("user", name)
         return step, recovery
 
     def _second_factor(self, user: ManagementUserSecrets, code: str, address: str) -> tuple[int, bytes]:

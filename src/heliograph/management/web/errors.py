@@ -5,7 +5,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol, Self
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -44,6 +44,7 @@ class ApiError(Exception):
         message: What was asked, what is valid and what to do.
         more: Further keys of the answer.
         headers: Further headers of the answer.
+        tried: Kind and name that the caller gave, where it is not known.
     """
 
     def __init__(
@@ -61,9 +62,20 @@ class ApiError(Exception):
         self.message = message
         self.more = more
         self.headers = headers
+        self.tried: tuple[str, str] | None = None
+
+    def by(self, kind: str, name: str) -> Self:
+        """The same error, of a caller who only says that it is that one."""
+        self.tried = kind, name
+        return self
 
     def response(self) -> Response:
         return error_response(self.status, self.code, self.message, self.headers, self.more)
+
+
+class NotesRefused(Protocol):
+    def note(self, request: Request, error: ApiError) -> None:
+        """A request was answered with an error."""
 
 
 def error_response(
@@ -83,6 +95,9 @@ def add_error_handlers(app: FastAPI) -> None:
 
     async def of_api(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)
+        refused: NotesRefused | None = getattr(request.app.state, "refused", None)
+        if refused is not None:
+            refused.note(request, error)
         return error.response()
 
     async def of_node(request: Request, error: Exception) -> Response:
