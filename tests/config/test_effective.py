@@ -79,7 +79,8 @@ def test_values_are_told_as_json_and_secrets_by_declaration(tmp_path: Path) -> N
         authentication = [
           { mechanism = password_based, backend = redis, server = "here", password = "hunter2"
             cmd = "HMGET a password_hash" }
-          { mechanism = password_based, backend = http, method = get, url = "http://here", body { p = "${password}" }
+          { mechanism = password_based, backend = http, method = get, url = "http://here?a=${username}&b=hunter2"
+            body { p = "${password}", k = "hunter2" }
             headers { some-name = "hunter2" } }
         ]
         authorization.sources {
@@ -91,13 +92,16 @@ def test_values_are_told_as_json_and_secrets_by_declaration(tmp_path: Path) -> N
     assert "hunter2" not in repr(found)
     assert (found["mqtt.max_inflight"].plain, found["mqtt.max_packet_size"].plain) == ("7", '"1MB"')
     assert json.loads(found["connectors.http.web.headers"].plain) == {"x-plain": "******", "Content-Type": "text/plain"}
+    _, asked = json.loads(found["authentication"].plain)
+    assert asked["url"] == "http://here?a=${username}&b=******"
+    assert asked["body"] == {"p": "${password}", "k": "******"}
     secrets = {path: one.secrets for path, one in found.items() if one.secrets}
     assert secrets == {
         "connectors.http.web.url": ((),),
         "connectors.http.web.headers": (("x-plain",),),
         "connectors.pgsql.db.password": ((),),
         "connectors.pgsql.of_file.password": ((),),
-        "authentication": (("1", "password"), ("2", "headers", "some-name")),
+        "authentication": (("1", "password"), ("2", "url"), ("2", "body", "k"), ("2", "headers", "some-name")),
         "authorization.sources": (("url",), ("headers", "a")),
         "opentelemetry.exporter.headers": (("k",),),
     }

@@ -99,6 +99,31 @@ def test_chains_of_authenticators(managed: Served, users: str) -> None:
     assert _answer(api.get("/authentication/password_based:http/users")) == (404, "NOT_FOUND")
 
 
+def test_constant_texts_of_a_request_are_shown_as_stars_and_kept(managed: Served) -> None:
+    asked = {
+        "mechanism": "password_based",
+        "backend": "http",
+        "method": "post",
+        "url": "http://127.0.0.1:1/p?user=${username}&token=Sekret2",
+        "body": {"username": "${username}", "key": "Sekret3"},
+    }
+    made = managed.api.post("/authentication", json=asked)
+    assert made.status_code == 200, made.text
+    path = "/authentication/password_based:http"
+    shown = managed.api.get(path).json()
+    assert shown["url"] == "http://127.0.0.1:1/p?user=${username}&token=******"
+    assert shown["body"] == {"username": "${username}", "key": "******"}
+    kept = {name: shown[name] for name in asked} | {"request_timeout": "7s"}
+    assert managed.api.put(path, json=kept).status_code == 204
+    for text in ("Sekret2", "Sekret3"):
+        assert text in (managed.data_dir / "configs" / "cluster.hocon").read_text()
+    moved = managed.api.put(path, json=kept | {"url": "http://elsewhere/p?token=******"})
+    assert (moved.status_code, "give the secret itself" in moved.text) == (400, True), moved.text
+    told = "".join(managed.api.get(one).text for one in ("/authentication", "/configs", "/audit"))
+    assert "Sekret" not in told
+    assert managed.api.delete(path).status_code == 204
+
+
 def test_a_listener_has_its_own_chain(managed: Served) -> None:
     own = "/listeners/tcp:default/authentication"
     assert managed.api.post(own, json=BUILT_IN).status_code == 200

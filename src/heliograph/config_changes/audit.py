@@ -26,6 +26,7 @@ import msgspec
 from heliograph.config.log import AuditLogConfig
 from heliograph.observe.alarms import Alarms
 from heliograph.rpc.methods import DONE, REFUSED, Action
+from heliograph.settings.url_secrets import without_url_secrets
 
 ALARM: Final = "audit_log_not_written"
 _WAITING_MAX: Final = 10_000
@@ -217,6 +218,7 @@ def _keep_last_of_each(going: Path, kept: Path) -> None:
 
 
 def _short(text: str, most: int) -> str:
+    text = without_url_secrets(text)
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 

@@ -25,6 +25,7 @@ from heliograph.settings.fields import (
 from heliograph.settings.kinds import Texts
 from heliograph.settings.reading import list_items, model_of
 from heliograph.settings.secrets import FILE_PREFIX, STARS
+from heliograph.settings.url_secrets import PLACEHOLDERS, has_url_secret, masked_url
 
 _SECRET_NAME: Final = re.compile(
     r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|authorization|jwt|headers|"
@@ -45,7 +46,6 @@ _OPEN_HEADERS: Final = frozenset(
 )
 # A header by this name is a secret; a group by this name has the rules of access.
 _ACCESS_RULES: Final = "authorization"
-_USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
 # What an element of a list is known by, which may stand elsewhere in the list that is sent back.
 _IDENTITIES: Final = (("name",), ("id",), ("mechanism", "backend"), ("type",))
 
@@ -89,9 +89,9 @@ def secrets_in(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Iterator
             inner = value if isinstance(value, dict) else {str(at): item for at, item in enumerate(value, 1)}
             for name, child in reversed(inner.items()):
                 below, hidden = _below(kind, name, child)
-                hidden = _is_secret(kind, name, is_secret) or _is_hidden(name, child, hidden)
+                hidden = _is_secret(kind, name, child, is_secret) or _is_hidden(name, child, hidden)
                 pending.append(((*path, name), child, below, hidden))
-        elif (is_secret and value not in (None, "")) or (isinstance(value, str) and _USERINFO.search(value)):
+        elif (is_secret and value not in (None, "")) or (isinstance(value, str) and has_url_secret(value)):
             yield path
 
 
@@ -118,7 +118,7 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
         fields = {}
         for name, child in value.items():
             below, hidden = _below(kind, name, child)
-            hidden = _is_secret(kind, name, is_secret) or _is_hidden(name, child, hidden)
+            hidden = _is_secret(kind, name, child, is_secret) or _is_hidden(name, child, hidden)
             fields[name] = yield _masked(child, below, is_secret=hidden)
         return Node(fields, node.position, node.source)
     if isinstance(value, list):
@@ -129,12 +129,15 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
         return Node(items, node.position, node.source)
     if is_secret:
         return node if _is_open(value) else Node(STARS, node.position, node.source)
-    return Node(_USERINFO.sub(STARS, value), node.position, node.source) if isinstance(value, str) else node
+    return Node(masked_url(value), node.position, node.source) if isinstance(value, str) else node
 
 
-def _is_secret(kind: AnyKind | None, name: str, is_secret: bool) -> bool:
+def _is_secret(kind: AnyKind | None, name: str, child: Node, is_secret: bool) -> bool:
     """Whether what stands under a name is a secret because all around it is."""
-    return is_secret and not (isinstance(kind, Texts) and name.lower() in _OPEN_HEADERS)
+    if not is_secret or not isinstance(kind, Texts):
+        return is_secret
+    is_filled_in = isinstance(child.value, str) and PLACEHOLDERS.fullmatch(child.value) is not None
+    return not is_filled_in and name.lower() not in _OPEN_HEADERS
 
 
 def _is_hidden(name: str, child: Node, hidden: bool) -> bool:
@@ -188,14 +191,14 @@ def _kept(node: Node, own: Node | None, present: Node | None, *, in_list: bool) 
         return own
     if present is not None and _stands_for(value, present):
         return present if in_list else None
-    if value != STARS:
+    if value != STARS and "://" not in value:
         return node
     raise NoSecretError(node)
 
 
 def _stands_for(stars: str, node: Node) -> bool:
     value = node.value
-    return stars == STARS or (isinstance(value, str) and _USERINFO.sub(STARS, value) == stars)
+    return stars == STARS or (isinstance(value, str) and masked_url(value) == stars)
 
 
 def _field(node: Node | None, name: str) -> Node | None:

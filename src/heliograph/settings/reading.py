@@ -24,6 +24,7 @@ from heliograph.settings.fields import (
     settings_of,
 )
 from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError
+from heliograph.settings.url_secrets import quoted_url, without_url_secrets
 
 Path = tuple[str, ...]
 Group = TypeVar("Group")
@@ -118,7 +119,8 @@ class GroupReader:
             return Unusable()
 
     def refuse(self, node: Node, path: Path, message: str) -> None:
-        """Note a problem."""
+        """Note a problem; what it quotes of a URL has no secret."""
+        message = without_url_secrets(message)
         if node.source is not None:
             message += f" (the value comes from {node.source})"
         self.problems.append(Problem(node.position.source, node.position.line, ".".join(path), message))
@@ -282,7 +284,8 @@ def found(node: Node) -> str:
     """What a file says, as a message shows it."""
     if isinstance(node.value, list) and node.value:
         return f"a list of {len(node.value)}"
-    text = to_json(node, None)
+    value = quoted_url(node.value) if isinstance(node.value, str) else node.value
+    text = to_json(Node(value, node.position), None)
     return text if len(text) <= _FOUND_LENGTH_MAX else f"{node.kind} that begins with {text[:50]}"
 
 

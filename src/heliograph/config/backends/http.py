@@ -40,7 +40,10 @@ class HttpRequest(HttpConnection):
         is_secret=True,
     )
     body: Mapping[str, str] = setting(
-        Texts(), {}, "What is asked: with `get` it is added to the query of the URL, with `post` it is the body."
+        Texts(),
+        {},
+        "What is asked: with `get` it is added to the query of the URL, with `post` it is the body.",
+        is_secret=True,
     )
 
     def __post_init__(self) -> None:

@@ -18,8 +18,8 @@ from heliograph.management.web.times import read_time_us, rfc3339
 area = Area("Audit", "Every change and every refused attempt, with its caller.")
 
 # What `web.asked_nodes` tells a node of a caller.
-_CALLER: Final = re.compile(r"(user|sso|api_key|nobody) (.*) from (\S+), request ([0-9a-f]+)", re.DOTALL)
-_FROM: Final = {"user": "dashboard", "sso": "dashboard", "api_key": "rest_api", "nobody": "rest_api"}
+_CALLER: Final = re.compile(r"(user|sso|api_key|stranger) (.*) from (\S+), request ([0-9a-f]+)", re.DOTALL)
+_FROM: Final = {"user": "dashboard", "sso": "dashboard", "api_key": "rest_api", "stranger": "rest_api"}
 
 
 class AuditAnswer(Row):

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from heliograph.config.prometheus import PushGateway
 from heliograph.management.prometheus.families import CONTENT_TYPE
+from heliograph.settings.url_secrets import masked_url
 
 if TYPE_CHECKING:
     import httpx
@@ -59,11 +60,11 @@ class Pusher:
                 try:
                     await self._push(client, gateway)
                     if self._has_failed:
-                        _log.info("metrics are pushed to %s again", gateway.url)
+                        _log.info("metrics are pushed to %s again", masked_url(gateway.url))
                     self._has_failed = False
                 except Exception as error:  # noqa: BLE001 - the next attempt may succeed, whatever it is
                     if not self._has_failed:  # once, not at each attempt
-                        _log.error("metrics cannot be pushed to %s: %s", gateway.url, error)
+                        _log.error("metrics cannot be pushed to %s: %s", masked_url(gateway.url), error)
                     self._has_failed = True
                 await asyncio.sleep(gateway.interval)  # the pace that was set
 

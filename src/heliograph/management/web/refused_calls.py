@@ -1,4 +1,4 @@
-"""Requests that are refused because of who calls: each is a line of the audit log; of many of them some are counted."""
+"""Requests whose callers are refused: each is a line of the audit log; of many of them some are counted."""
 
 import asyncio
 from collections import Counter
@@ -19,6 +19,7 @@ _LINES_MAX: Final = 60  # a minute
 _LINES_OF_ONE_MAX: Final = 10
 _ADDRESSES_MAX: Final = 10
 _NAME_MAX: Final = 100
+_STRANGER: Final = "stranger"
 _PATH_MAX: Final = 200
 _STATUSES: Final = (401, 403, 429)
 # Not an attempt: a browser that has no login yet, or whose login has ended.
@@ -47,11 +48,11 @@ class RefusedCalls:
         self._window: asyncio.TimerHandle | None = None
 
     def note(self, request: Request, error: ApiError) -> None:
-        """A request was answered with an error; it is a line if it was refused because of who calls."""
+        """A request was answered with an error; it is a line if it refuses the caller."""
         if error.status not in _STATUSES or error.code in _HARMLESS:
             return
         caller: Caller = getattr(request.state, "caller", NOBODY)
-        kind, name = error.tried or (caller.kind, caller.name)
+        kind, name = error.tried or ((caller.kind, caller.name) if caller.name else (_STRANGER, ""))
         address = request.client.host if request.client is not None else "nowhere"
         if self._window is None:
             self._window = asyncio.get_running_loop().call_later(_WINDOW_S, self.end_window)
@@ -73,7 +74,9 @@ class RefusedCalls:
             self._window = None
         for code, count in self._counted.items():
             text = f"{count:,} more requests were refused within a minute, and have no line of their own"
-            self._send("nobody - from several, request 0", RefusedCall("", code, text, count, tuple(self._addresses)))
+            self._send(
+                f"{_STRANGER} - from several, request 0", RefusedCall("", code, text, count, tuple(self._addresses))
+            )
         self._lines.clear()
         self._counted.clear()
         self._addresses.clear()

@@ -112,7 +112,7 @@ class ConfluentRegistry:
         return found
 
     def __repr__(self) -> str:
-        return f"ConfluentRegistry({self.name}: {self._client.url})"
+        return f"ConfluentRegistry({self.name}: {self._client.place})"
 
 
 def _field(answer: bytes, name: str, kind: type[_Found], default: _Found | None = None) -> _Found:

@@ -17,6 +17,7 @@ from heliograph.rules.json_text import encode_json
 from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.settings import EXTERNAL_HTTP, HttpService, SchemaSourceError
 from heliograph.rules.values import Value, string_of
+from heliograph.settings.url_secrets import masked_url
 
 _BODY_SHOWN_BYTES: Final = 200
 
@@ -30,9 +31,10 @@ class ServiceClient:
         limits = httpx.Limits(max_connections=service.pool_size)
         try:
             self.url = httpx.URL(service.url)
+            self.place = masked_url(service.url)
             transport = httpx.HTTPTransport(verify=service.tls.context(), retries=service.retries_max, limits=limits)
         except (httpx.InvalidURL, OSError, ValueError) as error:
-            raise SchemaSourceError(f"the service {service.url!r} cannot be used: {error}") from None
+            raise SchemaSourceError(f"the service {masked_url(service.url)!r} cannot be used: {error}") from None
         self._client = httpx.Client(
             transport=transport,
             timeout=httpx.Timeout(service.request_timeout_s, connect=service.connect_timeout_s),
@@ -50,12 +52,12 @@ class ServiceClient:
             with self._client.stream(method, url, **content) as response:
                 answer = self._body(response, end_s)
         except (httpx.TimeoutException, TimeoutError):
-            raise SchemaError(f"the service at {self.url} gave no answer in time") from None
+            raise SchemaError(f"the service at {self.place} gave no answer in time") from None
         except httpx.HTTPError as error:
-            raise SchemaError(f"the service at {self.url} cannot be asked: {error}") from None
+            raise SchemaError(f"the service at {self.place} cannot be asked: {error}") from None
         if response.status_code != httpx.codes.OK:
             text = answer[:_BODY_SHOWN_BYTES].decode(errors="replace")
-            raise SchemaError(f"the service at {self.url} answered with status {response.status_code}: {text}")
+            raise SchemaError(f"the service at {self.place} answered with status {response.status_code}: {text}")
         return answer
 
     def close(self) -> None:
@@ -69,7 +71,7 @@ class ServiceClient:
             if time.monotonic() > end_s:
                 raise TimeoutError
             if len(body) > self._bytes_max:
-                raise SchemaError(f"the service at {self.url} answered with more than {self._bytes_max:,} bytes")
+                raise SchemaError(f"the service at {self.place} answered with more than {self._bytes_max:,} bytes")
         return bytes(body)
 
 
@@ -110,10 +112,10 @@ class ExternalHttpSchema:
         try:
             return b64decode(body.strip(), validate=True)
         except (binascii.Error, ValueError):
-            raise SchemaError(f"the service at {client.url} answered with something that is not base64") from None
+            raise SchemaError(f"the service at {client.place} answered with something that is not base64") from None
 
     def __repr__(self) -> str:
-        return f"ExternalHttpSchema({self.name}: {self._client.url})"
+        return f"ExternalHttpSchema({self.name}: {self._client.place})"
 
 
 def _content(value: Value) -> bytes:
