@@ -7,8 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from heliograph.access.bans.ban_list import BanList
 from heliograph.control import clients
 from heliograph.control.proto_v1.clients import ClientId, ClientRow, ClientsFilter, ClientsPage
+from heliograph.control.refusals import ClientTroubles
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import SLICE, RpcError
 from support.asking import Asker
@@ -18,7 +20,7 @@ from support.options import SESSION
 
 
 def asker_of(kernel: Kernel) -> Asker:
-    return Asker(clients.methods(kernel.context), kernel.run)
+    return Asker(clients.methods(kernel.context, ClientTroubles(BanList(lambda: 0), kernel.context)), kernel.run)
 
 
 def rows_of(asker: Asker, page: ClientsPage) -> list[ClientRow]:

@@ -10,9 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from heliograph.access.bans.ban_list import BanList
 from heliograph.broker.walkable import Listed
 from heliograph.control import clients
 from heliograph.control.proto_v1.clients import ClientDetails, ClientId, ClientRow, ClientsFilter, ClientsPage
+from heliograph.control.refusals import ClientTroubles
 from heliograph.control.sessions import every_session
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import RpcError
@@ -28,7 +30,7 @@ ASLEEP_S = 200  # longer than a session stays in memory whose client is away
 
 
 def asked(kernel: Kernel) -> Asker:
-    return Asker(clients.methods(kernel.context), kernel.run)
+    return Asker(clients.methods(kernel.context, ClientTroubles(BanList(lambda: 0), kernel.context)), kernel.run)
 
 
 def rows(kernel: Kernel, **wanted: object) -> list[ClientRow]:

@@ -195,6 +195,11 @@ def test_one_client_is_shown_subscribed_and_kicked(managed: ManagedNode, admin: 
     expect(page.get_by_text("There is no session of this client now.")).to_be_visible()
     expect(page.get_by_role("row").nth(1)).to_contain_text("kicked")
     expect(page.get_by_role("row").nth(2)).to_contain_text("normal")
+    managed.api.post("/banned", json={"as": "clientid", "who": "a/b c", "by": "ann"})
+    admin.expected_errors.append("404")
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.get_by_text("it is banned as clientid 'a/b c' since")).to_be_visible()
+    managed.api.delete("/banned/clientid/a%2Fb%20c")
 
 
 @pytest.mark.parametrize("clientid", ["..", "."])

@@ -1,12 +1,16 @@
 """Clients by what they have most of, why they disconnected, and many of them kicked or banned as it was planned."""
 
+import asyncio
 import base64
 from typing import Any
 
 import pytest
 
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
 from support.managed_clients import Peers
 from support.management import Served
+from support.running import MqttClient
 from support.waiting import wait_until
 
 
@@ -149,3 +153,24 @@ def test_the_clients_of_a_plan_are_banned(managed: Served) -> None:
 def test_what_is_no_plan_is_refused(managed: Served, body: dict[str, Any]) -> None:
     for path in ("kick", "ban"):
         assert code(managed.api.post(f"/heliograph/clients/{path}", json=body)) == (400, "BAD_REQUEST")
+
+
+async def test_what_keeps_a_client_out_is_told_of_its_id(managed: Served) -> None:
+    path = "/heliograph/clients/outcast/refusals"
+    assert managed.api.get(path).json() == {"ban": None, "refused": [], "sentences": []}
+    ban = {"as": "clientid", "who": "outcast", "by": "ann", "reason": "noise"}
+    assert managed.api.post("/banned", json=ban).status_code == 200
+    try:
+        client = MqttClient(*await asyncio.open_connection("127.0.0.1", managed.port), p.V5)
+        client.send_connect("outcast")
+        assert (await client.take(p.Connack)).code == rc.BANNED
+        await client.leave()
+        found = managed.api.get(path).json()
+        assert (found["ban"]["who"], found["ban"]["by"]) == ("outcast", "ann")
+        (attempt,) = found["refused"]
+        assert (attempt["what"], attempt["reason"], attempt["count"]) == ("connect", "banned", 1)
+        first, second = found["sentences"]
+        assert first.startswith("it is banned as clientid 'outcast' since ")
+        assert second.endswith(": banned")
+    finally:
+        managed.api.delete("/banned/clientid/outcast")

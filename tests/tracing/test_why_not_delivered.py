@@ -500,4 +500,46 @@ async def a_subscription_was_refused(desk: Desk) -> tuple[Row, str, str]:
     client = await desk.node.connect("denied")
     assert await client.subscribe("private/#", 1) == rc.NOT_AUTHORIZED
     await desk.publisher.publish("private/1", b"x", 1)
-    return await desk.way("private/1", "denied"), "no_receiver", "it has no subscription that matches private/1"
+    return (
+        await desk.way("private/1", "denied"),
+        "no_receiver",
+        "matches private/1: its SUBSCRIBE to 'private/#' was refused, at 2",
+    )
+
+
+@case
+async def its_exclusive_subscription_is_taken(desk: Desk) -> tuple[Row, str, str]:
+    await desk.reader("first", "$exclusive/door/1", 0)
+    second = await desk.node.connect("second")
+    assert await second.subscribe("$exclusive/door/1", 1) == rc.QUOTA_EXCEEDED
+    assert await second.subscribe("$exclusive/door/1", 1) == rc.QUOTA_EXCEEDED
+    await desk.publisher.publish("door/1", b"x", 1)
+    way = await desk.way("door/1", "second")
+    assert way["asked"].endswith(": exclusive_taken")
+    return way, "delivered", "its SUBSCRIBE to '$exclusive/door/1' was refused 2 times, last at 2"
+
+
+@case
+async def its_client_is_banned(desk: Desk) -> tuple[Row, str, str]:
+    desk.node.bans.add(Ban("clientid", "thief", "stole a lamp", "ann"))
+    assert await desk.node.connack("thief") == rc.BANNED
+    await desk.publisher.publish("stolen/1", b"x", 1)
+    way = await desk.way("stolen/1", "thief")
+    assert "was refused, at 2" in way["asked"]
+    return way, "no_receiver", "has no session now: it is banned as clientid 'thief' since 1970-01-01T00:00:00Z by ann"
+
+
+async def test_what_keeps_a_client_out_is_said_where_one_looks(desk: Desk) -> None:
+    desk.node.bans.add(Ban("clientid", "thief", "stole a lamp", "ann"))
+    assert await desk.node.connack("thief", "bob") == rc.BANNED
+    await desk.node.connack("thief", "bob")
+    expected = "it is banned as clientid 'thief' since 1970-01-01T00:00:00Z by ann (stole a lamp)"
+    for words in (("clients", "show", "thief"), ("authz", "explain", "thief", "publish", "a")):
+        assert await asyncio.to_thread(main, ["ctl", *words, "--data-dir", desk.data_dir]) != 0
+        said = desk.capsys.readouterr().err
+        assert expected in said
+        assert "its CONNECT as user 'bob' from 127.0.0.1 was refused 2 times, last at 2" in said
+    client = await desk.node.connect("denied")
+    assert await client.subscribe("private/#", 1) == rc.NOT_AUTHORIZED
+    assert await asyncio.to_thread(main, ["ctl", "clients", "show", "denied", "--data-dir", desk.data_dir]) == 0
+    assert "its SUBSCRIBE to 'private/#' was refused, at 2" in desk.capsys.readouterr().out

@@ -303,6 +303,8 @@ class ConnectFlow:
         answers.add_reason(properties, error.detail)
         properties = self._hooked_connack(code, properties)
         self._broker.counters.connack_error += 1
+        if self.client is not None:
+            self._context.refused.on_connect(self.client, rc.name_of(code), self._broker.now_us)
         # [MQTT-3.1.4-2] [MQTT-3.2.2-6] [MQTT-3.2.2-7] 3.1.1 [MQTT-3.2.2-4] 3.1.1 [MQTT-3.2.2-5]
         connack = answers.connack(False, code, properties, self._reader.version, self._packet_bytes_max)
         if connack is not None:

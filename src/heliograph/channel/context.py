@@ -7,6 +7,7 @@ from heliograph.channel.channel_table import ChannelTable
 from heliograph.channel.commits import Commits
 from heliograph.channel.handles import TapSource
 from heliograph.channel.rechecks import Rechecks
+from heliograph.channel.refusals import RefusedClients
 from heliograph.channel.turns import Turns
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
@@ -45,6 +46,7 @@ class ChannelContext:
         self.report = report
         self.commits = Commits(broker.faults)
         self.channels = ChannelTable(broker.faults)
+        self.refused = RefusedClients(sessions.knows)
         self.rechecks = Rechecks(broker, sessions, clock, defer)
         broker.rights.on_dropped = self.rechecks.check_all
         self.turns = Turns(broker, self.flusher, clock, defer)

@@ -111,6 +111,7 @@ class Subscribing:
     def deny(self, entry: p.SubscribeEntry) -> None:
         self.broker.counters.subscriptions_not_authorized += 1
         entry.code = rc.NOT_AUTHORIZED
+        self._note_refused(entry.topic_filter, "not_authorized")
 
     def unhooked(self, topic_filters: list[str], properties: Properties) -> list[str]:
         """What callbacks make of the filters of an UNSUBSCRIBE."""
@@ -132,6 +133,8 @@ class Subscribing:
             code = self._not_allowed(entry.topic_filter)
         if code != rc.SUCCESS and not is_denied:
             self.broker.counters.subscribe_error += 1
+            is_taken = code == rc.QUOTA_EXCEEDED and self._is_taken(entry.topic_filter)
+            self._note_refused(entry.topic_filter, "exclusive_taken" if is_taken else rc.name_of(code))
         if code != rc.SUCCESS and not self.fault:
             self.fault = f"{entry.topic_filter[:200]!r} is refused: {rc.name_of(code)}"
         return code
@@ -153,8 +156,7 @@ class Subscribing:
         if topic_filter.startswith(EXCLUSIVE_PREFIX):
             if not options.exclusive_subscription or has_wildcard(topic_filter):
                 return rc.TOPIC_FILTER_INVALID
-            holder = self.broker.exclusive.holder(self._mounted(bare_filter(topic_filter)))
-            if holder is not None and holder is not self._session:
+            if self._is_taken(topic_filter):
                 return rc.QUOTA_EXCEEDED
         if topic_filter in held:
             return rc.SUCCESS
@@ -163,6 +165,16 @@ class Subscribing:
         if group and 0 < options.max_shared_subscriptions <= i64(self._session.shared_count):
             return rc.QUOTA_EXCEEDED
         return rc.SUCCESS
+
+    def _is_taken(self, topic_filter: str) -> bool:
+        """Whether another client has the exclusive subscription of that name."""
+        if not topic_filter.startswith(EXCLUSIVE_PREFIX):
+            return False
+        holder = self.broker.exclusive.holder(self._mounted(bare_filter(topic_filter)))
+        return holder is not None and holder is not self._session
+
+    def _note_refused(self, topic_filter: str, reason: str) -> None:
+        self._context.refused.on_subscribe(self._client, topic_filter, reason, self.broker.now_us)
 
     def _subscribe(self, entry: p.SubscribeEntry, subscription_id: int) -> int:
         qos: int = min(entry.qos, self.options.max_qos_allowed)  # [MQTT-3.8.4-7] [MQTT-3.2.2-10]

@@ -14,6 +14,7 @@ from heliograph.config_changes.manager import ConfigManager
 from heliograph.control.checks import check_subscription, check_topic_name, plain_address
 from heliograph.control.configured import SOURCES, ConfiguredList
 from heliograph.control.proto_v1 import authorization as proto
+from heliograph.control.refusals import ClientTroubles
 from heliograph.control.slices import in_slices
 from heliograph.mqtt.topic import bare_filter, without_delay
 from heliograph.rpc.codes import BAD_ARGUMENTS
@@ -30,13 +31,15 @@ _CHANGES: Final[Mapping[str, Callable[[GroupList, proto.SourceChange], str]]] = 
 }
 
 
-def methods(part: AuthorizationPart, context: ChannelContext, manager: ConfigManager | None) -> list[Method]:
+def methods(
+    part: AuthorizationPart, context: ChannelContext, manager: ConfigManager | None, troubles: ClientTroubles
+) -> list[Method]:
     """What can be asked: `authz.*`. The manager writes changes of the configuration into the audit log itself.
 
     Args:
         manager: What changes the configuration; None where nothing does.
     """
-    answers = AuthorizationAnswers(part, context, manager)
+    answers = AuthorizationAnswers(part, context, manager, troubles)
     return [
         proto.AUTHZ_SOURCES.by(answers.sources),
         proto.AUTHZ_STATUS.by(answers.status),
@@ -48,8 +51,11 @@ def methods(part: AuthorizationPart, context: ChannelContext, manager: ConfigMan
 
 
 class AuthorizationAnswers:
-    def __init__(self, part: AuthorizationPart, context: ChannelContext, manager: ConfigManager | None) -> None:
+    def __init__(
+        self, part: AuthorizationPart, context: ChannelContext, manager: ConfigManager | None, troubles: ClientTroubles
+    ) -> None:
         self._part = part
+        self._troubles = troubles
         self._context = context
         self._manager = manager
 
@@ -128,8 +134,8 @@ class AuthorizationAnswers:
         if client is None:
             raise RpcError(
                 "not_found",
-                f"{clientid!r} is not connected; `ctl clients list` shows who is. Describe it instead, as with "
-                "--username or --described",
+                f"{clientid!r} is not connected{self._troubles.about_session(clientid)}; `ctl clients list` shows who "
+                "is. Describe it instead, as with --username or --described",
             )
         return client
 

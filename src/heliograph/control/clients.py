@@ -11,6 +11,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.channel.operator_actions import kick
 from heliograph.control.checks import plain_address
 from heliograph.control.proto_v1 import clients as proto
+from heliograph.control.refusals import ClientTroubles
 from heliograph.control.sessions import held_session, no_client
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import SLICE, Call, Method, RpcError
@@ -19,8 +20,8 @@ _SLICE_S: Final = 0.0001
 _SLICE_CHARACTERS: Final = 256 << 10
 
 
-def methods(context: ChannelContext) -> list[Method]:
-    answers = ClientsAnswers(context)
+def methods(context: ChannelContext, troubles: ClientTroubles) -> list[Method]:
+    answers = ClientsAnswers(context, troubles)
     return [
         proto.CLIENTS_LIST.by_columns(answers.list),
         proto.CLIENTS_COUNT.by(answers.count),
@@ -31,8 +32,9 @@ def methods(context: ChannelContext) -> list[Method]:
 
 
 class ClientsAnswers:
-    def __init__(self, context: ChannelContext) -> None:
+    def __init__(self, context: ChannelContext, troubles: ClientTroubles) -> None:
         self._context = context
+        self._troubles = troubles
         self._rows = ClientRows(context)
 
     def list(self, args: proto.ClientsPage, call: Call) -> Iterator[Sequence[Columns]]:
@@ -55,7 +57,10 @@ class ClientsAnswers:
 
     async def show(self, args: proto.ClientId, call: Call) -> proto.ClientDetails:
         """One client with what no list has."""
-        await held_session(self._context, args.clientid)
+        try:
+            await held_session(self._context, args.clientid)
+        except RpcError as error:
+            raise RpcError(error.code, f"{error}{self._troubles.about_session(args.clientid)}") from None
         channel = self._context.channels.find(args.clientid)
         client = None if channel is None else channel.client_info()
         return proto.ClientDetails(
@@ -65,6 +70,7 @@ class ClientsAnswers:
             subject=None if client is None else client.subject,
             will_topic=None if client is None else client.will_topic,
             will_is_delayed=self._context.sessions.wills.has_delayed(args.clientid),
+            refused=tuple(self._troubles.sentences(args.clientid)),
         )
 
     async def kick(self, args: proto.ClientId, call: Call) -> proto.Kicked:

@@ -19,6 +19,7 @@ from heliograph.control.proto_v1.message_ways import (
     WaysWanted,
     WayWanted,
 )
+from heliograph.control.refusals import ClientTroubles
 from heliograph.control.saved_filters import SavedFilters
 from heliograph.control.slices import LoopTurn, in_slices
 from heliograph.mqtt.topic import bare_filter, split_share, topic_matches
@@ -56,8 +57,8 @@ class RecordedWays(Protocol):
         """What was recorded; None where nothing ever was."""
 
 
-def methods(recorded: RecordedWays, context: ChannelContext) -> list[Method]:
-    answers = WaysAnswers(recorded, context)
+def methods(recorded: RecordedWays, context: ChannelContext, troubles: ClientTroubles) -> list[Method]:
+    answers = WaysAnswers(recorded, context, troubles)
     return [
         MESSAGE_WAYS_LIST.by(answers.listed),
         MESSAGE_WAYS_SHOW.by(answers.show),
@@ -66,8 +67,9 @@ def methods(recorded: RecordedWays, context: ChannelContext) -> list[Method]:
 
 
 class WaysAnswers:
-    def __init__(self, recorded: RecordedWays, context: ChannelContext) -> None:
+    def __init__(self, recorded: RecordedWays, context: ChannelContext, troubles: ClientTroubles) -> None:
         self._recorded = recorded
+        self._troubles = troubles
         self._context = context
 
     def state(self, args: NoArgs, call: Call) -> WaysState:
@@ -215,11 +217,13 @@ class WaysAnswers:
         sessions = self._context.sessions
         session = sessions.held(clientid)
         if not sessions.knows(clientid):
-            return f"{clientid} was not among its receivers, and has no session now"
+            why = self._troubles.about_session(clientid)
+            return f"{clientid} was not among its receivers, and has no session now{why}"
         *_, topic = way.record.topics()
         matching = await self._saved(clientid, topic) if session is None else _matching(session, topic)
         if not matching:
-            return f"{clientid} was not among its receivers: it has no subscription that matches {topic}"
+            why = self._troubles.about_topic(clientid, topic)
+            return f"{clientid} was not among its receivers: it has no subscription that matches {topic}{why}"
         return self._of_subscription(way, clientid, session, matching)
 
     def _of_subscription(self, way: "WayText", clientid: str, session: Session | None, matching: "Matching") -> str:

@@ -39,6 +39,7 @@ from heliograph.control import (
     people,
     pipeline,
     policies,
+    refusals,
     replays,
     retained,
     rule_language,
@@ -114,6 +115,8 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
     kernel = parts.get(KernelPart)
     manager = parts.get(ConfigChangesPart).manager
 
+    troubles = refusals.ClientTroubles(parts.get(BansPart).bans, kernel.context)
+
     def uptime_s() -> int:
         return (uptime_us() - ready_us) // _SECOND_US
 
@@ -122,17 +125,18 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
         *audit.methods(parts.get(ConfigChangesPart).audit),
         *node.methods(name, parts, kernel.context, kernel.alarms, uptime_s),
         *trace.methods(lambda: parts.get(TracingPart).traces),
-        *message_ways.methods(parts.get(MessageWaysPart), kernel.context),
+        *message_ways.methods(parts.get(MessageWaysPart), kernel.context, troubles),
         *opentelemetry.methods(parts.get(OpenTelemetryPart)),
         *broker.methods(parts, kernel.clock.now_us, uptime_s),
         *metrics.methods(parts),
-        *_of_clients(parts, kernel.context),
+        *troubles.methods(),
+        *_of_clients(parts, kernel.context, troubles),
         *([] if manager is None else authn.methods(parts.get(AuthenticationPart), manager)),
         *logins.methods(parts.get(AddressLimitsPart).gate.logins, uptime_us),
         *bans.methods(parts.get(BansPart).bans, kernel.context),
         *people.methods(parts.get(PeoplePart).people, parts.get(PeoplePart).now_s),
         *acl.methods(parts.get(BuiltInRulesPart).rules, parts.get(AuthorizationPart)),
-        *authorization.methods(parts.get(AuthorizationPart), kernel.context, manager),
+        *authorization.methods(parts.get(AuthorizationPart), kernel.context, manager, troubles),
         *listeners.methods(parts.get(ListenersPart), manager),
         *alarms.methods(kernel.alarms),
         *olp.methods(name, parts.get(OverloadPart), manager),
@@ -210,10 +214,10 @@ def _transformation(parts: Parts) -> MessageTransformation:
     return chain
 
 
-def _of_clients(parts: Parts, context: ChannelContext) -> list[Method]:
+def _of_clients(parts: Parts, context: ChannelContext, troubles: refusals.ClientTroubles) -> list[Method]:
     publishing = messages.MessagesAnswers(context, lambda: _limits(parts))
     return [
-        *clients.methods(context),
+        *clients.methods(context, troubles),
         *client_ranks.methods(context, parts.get(DisconnectsPart).history),
         *client_actions.methods(context),
         *messages.methods(publishing),

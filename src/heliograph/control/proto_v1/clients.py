@@ -17,6 +17,7 @@ from heliograph.control.columns import (
     or_infinity,
     or_none,
 )
+from heliograph.control.proto_v1.bans import BanRow
 from heliograph.rpc.asks import ACTS, LISTED, OWNER, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import Args
 
@@ -120,6 +121,40 @@ class DisconnectRow(msgspec.Struct, frozen=True):
     listener: str
     proto_ver: int
     number: Annotated[int, Fact(is_shown=False)] = 0
+
+
+class RefusedAttempt(msgspec.Struct, frozen=True):
+    """Something that a client was refused, once or more often.
+
+    Attributes:
+        at: When it was the last time.
+        what: `connect` or `subscribe`.
+        reason: As the name of a reason code, or `exclusive_taken`.
+        about: The user name of a CONNECT, the filter of a SUBSCRIBE.
+        peerhost: Where the last one came from.
+    """
+
+    at: Time
+    first_at: Time
+    what: str
+    reason: str
+    about: str
+    peerhost: str
+    count: int
+
+
+class ClientRefusals(msgspec.Struct, frozen=True):
+    """What keeps a client out, or kept it from something, as far as the node remembers it since it started.
+
+    Attributes:
+        ban: The ban that holds for it, as far as its address and user name are known.
+        refused: What it was refused, the newest first.
+        sentences: The same in words; none where there is neither.
+    """
+
+    ban: BanRow | None
+    refused: list[RefusedAttempt]
+    sentences: list[str]
 
 
 class ClientLife(msgspec.Struct, frozen=True, array_like=True):
@@ -294,6 +329,7 @@ class ClientDetails(msgspec.Struct, frozen=True):
         subject: Of its certificate.
         will_topic: The topic of its will, if it has one.
         will_is_delayed: It has left, and its will is yet to be published.
+        refused: Its ban, and what it was refused lately, in words.
     """
 
     client: ClientRow
@@ -302,6 +338,7 @@ class ClientDetails(msgspec.Struct, frozen=True):
     subject: str | None = None
     will_topic: str | None = None
     will_is_delayed: bool = False
+    refused: tuple[str, ...] = ()
 
 
 class RankedClient(msgspec.Struct, frozen=True, array_like=True):
@@ -419,6 +456,7 @@ CLIENTS_LIST = ListAsk("clients.list", ClientsPage, ClientRow, LISTED)
 CLIENTS_COUNT = ListAsk("clients.count", ClientsFilter, ClientsCount, SUMMED)
 CLIENTS_ROW = Ask("clients.row", ClientId, ClientRow, OWNER)
 CLIENTS_TOP = ListAsk("clients.top", TopClients, RankedClient, LISTED)
+CLIENTS_REFUSALS = Ask("clients.refusals", ClientId, ClientRefusals, LISTED)
 CLIENTS_DISCONNECTS = ListAsk("clients.disconnects", DisconnectsWanted, DisconnectRow, LISTED)
 
 

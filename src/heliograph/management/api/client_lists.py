@@ -1,12 +1,15 @@
 """Lists of clients that EMQX has not: those that have most of something, and the disconnects of one."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query, Response
 
 from heliograph.control.proto_v1.clients import (
     CLIENTS_DISCONNECTS,
+    CLIENTS_REFUSALS,
     CLIENTS_TOP,
+    ClientId,
+    ClientRefusals,
     ClientsFilter,
     DisconnectRow,
     DisconnectsWanted,
@@ -32,6 +35,7 @@ _BAD_CURSOR: Final = {400: ("INVALID_PARAMETER",)}
 
 
 _DISCONNECT: Final = ApiRow("ListedDisconnect", DisconnectRow)
+_REFUSALS: Final = ApiRow("ClientRefusalsObject", ClientRefusals)
 
 
 @area.get("/heliograph/clients", errors=BAD_FILTER, answers=ClientCursorPage)
@@ -74,6 +78,16 @@ async def list_disconnects(
     if len(rows) > limit:
         meta["cursor"] = cursor_of(_DISCONNECTS, rows[limit - 1].number)
     return json_response({"data": [_DISCONNECT(row) for row in rows[:limit]], "meta": meta})
+
+
+@area.get("/heliograph/clients/{clientid}/refusals", answers=_REFUSALS.one)
+async def get_refusals(clientid: str, nodes: NodesDep) -> dict[str, Any]:
+    """The ban that keeps a client out, and what it was refused lately: connections and subscriptions.
+
+    Also of a client that has no session. A start of the node forgets what was refused, not the ban; what is remembered
+    of client ids without a session is little, and the newest.
+    """
+    return _REFUSALS(await nodes.own.ask(CLIENTS_REFUSALS(ClientId(clientid))))
 
 
 async def _sorted_page(node: Node, wanted: ClientsFilter, sort: Sort, limit: int, cursor: str, fields: str) -> Response:

@@ -53,10 +53,22 @@ export const OneClient = ({ id, route }) => {
       ${found.data?.client && html`<${ClientActions} id=${id} onDone=${reload} />`}
       <button type="button" onClick=${reload}>${common.refresh}</button>
     <//>
+    <${Refusals} id=${id} turn=${turn} />
     <${Loaded} of=${found}>${(/** @type {{ client: Api.ClientObject | null }} */ { client }) => client
       ? html`<${OfSession} id=${id} client=${client} tab=${tab} turn=${turn} reload=${reload} />`
       : html`<p class="note warn">${texts.gone}</p>
         <${DisconnectsTab} id=${id} client=${null} turn=${turn} reload=${reload} />`}<//>`;
+};
+
+/** Its ban, and what it was refused lately. @param {{ id: string, turn: number }} props */
+const Refusals = ({ id, turn }) => {
+  const found = useResource(JSON.stringify([id, turn]), (signal) =>
+    api.get(path("heliograph/clients/{clientid}/refusals", id), {}, signal));
+  const { sentences = [] } = found.data ?? {};
+  return sentences.length > 0 && html`
+    <section class="note warn" aria-label=${texts.refused}>
+      <p>${texts.refused}</p><ul>${sentences.map((/** @type {string} */ one) => html`<li key=${one}>${one}</li>`)}</ul>
+    </section>`;
 };
 
 /** @param {TabProps & { tab: string }} props */

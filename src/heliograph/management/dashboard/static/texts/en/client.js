@@ -10,6 +10,7 @@ export default {
   tabsLabel: "Parts of this client",
   back: "All clients",
   gone: "There is no session of this client now. What is remembered of its connections stands below.",
+  refused: "What keeps this client out, or was refused to it since the node started",
   kick: "Kick …",
   kickTitle: "Kick a client",
   kickText: (/** @type {string} */ id) =>
