@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.config.layers import CLUSTER, KeyPath, Layers, node_at
+from heliograph.config.layers import CLUSTER, Layers
 from heliograph.config.settings import Config
 from heliograph.config_changes.edits import Edit, edited
 from heliograph.config_changes.errors import (
@@ -33,7 +33,6 @@ from heliograph.config_changes.revisions import Revision, Unconfirmed, digest_of
 from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
 from heliograph.hocon.document import parse_text
 from heliograph.hocon.errors import HoconError
-from heliograph.hocon.values import Node, to_plain
 from heliograph.hocon.writing import to_hocon
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Parts, Plan
@@ -44,11 +43,11 @@ from heliograph.settings.secrets import SecretError
 INCOMPLETE_ALARM: Final = "config_change_incomplete"
 
 # What makes users and keys. A key that changed it would outlive its own end.
-_WHO_MANAGES: Final[Sequence[KeyPath]] = (
-    ("api_key",),
-    ("dashboard", "default_username"),
-    ("dashboard", "default_password"),
-    ("dashboard", "sso"),
+_WHO_MANAGES: Final = (
+    "api_key",
+    "dashboard.default_username",
+    "dashboard.default_password",
+    "dashboard.sso",
 )
 
 Changed = Callable[[int, Plan], object]
@@ -167,11 +166,11 @@ class HeldConfig:
 
     async def make(self, wanted: WantedConfig, author: Author, terms: Terms) -> ChangeOutcome:
         """Prepare, write, commit. After a `ConfigChangeError` everything is as it was."""
-        if author.is_api_key:
-            _refuse_to_keys(self.layers, wanted.layers)
         plan = await self._prepared(wanted)
         try:
             settings = await self._planned(wanted, plan)
+            if author.is_api_key:
+                _refuse_to_keys(settings)
             if not terms.force:
                 _refuse_hidden(settings)
             written: _Written | None = None
@@ -252,18 +251,13 @@ def _is_recorded(files: ConfigFiles, number: int, layers: Layers) -> bool:
     return revision is not None and revision.text == _shown(layers)
 
 
-def _refuse_to_keys(before: Layers, after: Layers) -> None:
-    for path in _WHO_MANAGES:
-        for old, new in ((before.files[CLUSTER], after.files[CLUSTER]), (before.merged, after.merged)):
-            if _plain_at(old, path) != _plain_at(new, path):
+def _refuse_to_keys(settings: Sequence[PlannedSetting]) -> None:
+    for one in settings:
+        for path in _WHO_MANAGES:
+            if f"{one.path}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one.path}."):
                 raise NotForKeysError(
-                    f"API keys do not change {'.'.join(path)}, which says who may manage the node: log in as a user"
+                    f"API keys do not change {path}, which says who may manage the node: log in as a user"
                 )
-
-
-def _plain_at(tree: Node, path: KeyPath) -> object:
-    node = node_at(tree, path)
-    return None if node is None else to_plain(node)
 
 
 def _refuse_hidden(settings: Sequence[PlannedSetting]) -> None:
