@@ -275,8 +275,9 @@ def assert_sessions_keep_to_their_limits(kernel: Kernel) -> None:
 
 def assert_nothing_is_left(kernel: Kernel) -> None:
     assert kernel.context.channels.statistics() == {"connections.open": 0, "live_connections.count": 0}
-    for clientid, user in [(session.clientid, session.owner) for session in kernel.sessions.all()]:
-        kernel.connect(clientid, clean_start=True, username=user or None).disconnect()
+    of_all_users = replace(CHANNEL, bind_session_to_user=False)
+    for clientid in [session.clientid for session in kernel.sessions.all()]:
+        kernel.connect(clientid, clean_start=True, options=of_all_users).disconnect()
     assert kernel.sessions.statistics() == {"sessions.count": 0, "sessions.away": 0}
     statistics = kernel.broker.statistics()
     assert (statistics["topics.count"], statistics["subscriptions.count"]) == (0, 0)
