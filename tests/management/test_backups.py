@@ -161,3 +161,19 @@ def test_the_command_does_the_same(managed: Served, tmp_path: Path, capsys: pyte
     assert str(archive) in capsys.readouterr().out
     assert main([*command, "import", str(archive), *options]) == 0
     assert main([*command, "import", str(archive)]) != 0
+
+
+def test_a_node_is_backed_up_to_its_place(managed: Served, tmp_path: Path) -> None:
+    backups = "/heliograph/nodes/heliograph@127.0.0.1/backups"
+    missing = managed.api.post(backups)
+    assert (missing.status_code, missing.json()["code"]) == (400, "BAD_REQUEST")
+    assert "backup.place" in missing.json()["message"]
+    place = {"values": {"backup.place": f'"{tmp_path}/place"'}}
+    assert managed.api.post("/heliograph/configuration/change", json=place).status_code == 200
+    made = managed.api.post(backups)
+    assert made.status_code == 200, made.text
+    listed = managed.api.get(backups).json()
+    assert (listed["enable"], listed["place"], listed["next_at"]) == (False, f"{tmp_path}/place", None)
+    assert listed["last_at"] == made.json()["at"]
+    assert [(one["id"], one["problems"]) for one in listed["data"]] == [(made.json()["id"], [])]
+    assert managed.api.get("/heliograph/nodes/nobody/backups").json()["code"] == "NOT_FOUND"

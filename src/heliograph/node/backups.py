@@ -249,7 +249,7 @@ class BackupsPart(ChildProcess, Part):
                 for _ in range(_FLUSH_POLLS):
                     if not store.is_flushing:
                         break
-                    await asyncio.sleep(_FLUSH_POLL_S)  # RocksDB tells of no end
+                    await asyncio.sleep(_FLUSH_POLL_S)  # nothing is called when RocksDB is done
 
     def _site(self) -> str:
         try:

@@ -9,6 +9,7 @@ from heliograph.management.api import audit as audit
 from heliograph.management.api import authentication as authentication
 from heliograph.management.api import authenticator_users as authenticator_users
 from heliograph.management.api import authorization as authorization
+from heliograph.management.api import backups as backups
 from heliograph.management.api import banned as banned
 from heliograph.management.api import built_in_rules as built_in_rules
 from heliograph.management.api import charts as charts
@@ -91,6 +92,7 @@ AREAS: Final[list[Area]] = [
     listeners.area,
     configs.area,
     data.area,
+    backups.area,
     rules.area,
     rule_language.area,
     rule_engine.area,

@@ -16,6 +16,8 @@ from heliograph.storage.backup.errors import BackupFailedError, BackupFullError
 from heliograph.storage.durable_files import force_to_disk
 
 CHUNK_BYTES: Final = 1 << 20
+# What is brought to the disk at once: commits of the node wait behind it, and behind all of a large table for long.
+_SYNC_CHUNKS: Final = 4
 _UNFINISHED: Final = ".unfinished"
 _LOCK: Final = "lock"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -87,8 +89,10 @@ class DirectoryPlace:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-                    for chunk in chunks:
+                    for written, chunk in enumerate(chunks, 1):
                         out.write(chunk)
+                        if written % _SYNC_CHUNKS == 0:
+                            os.fdatasync(out.fileno())
                     out.flush()
                     os.fsync(out.fileno())
                     os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # the node needs the cache
