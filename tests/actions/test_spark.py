@@ -219,7 +219,8 @@ def test_each_is_connected_and_counts(world: World) -> None:
         assert world.api.put(f"{path}/reset").status_code == 204
         assert world.api.get(path).json()["metrics"]["matched"] == 0
     metrics = world.api.get("/rules/one/metrics").json()["metrics"]
-    assert (metrics["matched"], metrics["actions.total"], metrics["actions.success"]) == (1, 5, 5)
+    assert (metrics["matched"], metrics["actions.total"], metrics["actions.pending"]) == (1, 5, 5)
+    assert metrics["actions.success"] == 0
     secrets = world.output.parent / "actions.hocon"
     assert secrets.stat().st_mode & 0o077 == 0
     assert world.database.password not in world.api.get("/connectors").text
@@ -231,11 +232,19 @@ def test_what_the_target_does_not_take_is_told_and_arrives_later(world: World) -
     publish(world, "in/2", b"{}")
     shown = world.wait_for("http:web", lambda shown: "not today" in shown["status_reason"])
     assert shown["status"] == "disconnected"
+    wait_until(lambda: "pipeline_query_failing/http:web" in world.api.get("/alarms").text, "the alarm has begun")
     assert world.api.get("/actions/redis:cache").json()["status"] == "connected"
     world.web.answer = lambda request: Answer()
     assert world.api.post("/actions/http:web/start").status_code in (204, 400)  # it has yet to begin
     world.wait_for("http:web", lambda shown: shown["status"] == "connected")
     wait_until(lambda: any(request.path == "/base/t/in/2" for request in world.web.requests))
+    wait_until(lambda: "pipeline_query_failing" not in world.api.get("/alarms").text, "the alarm has ended")
+    metrics = world.api.get("/prometheus/stats").text
+    assert 'heliograph_pipeline_query_running{query="http:web"} 1' in metrics
+    wait_until(
+        lambda: 'heliograph_pipeline_query_lag{query="http:web"} 0' in world.api.get("/prometheus/stats").text,
+        "the lag counts no rows of other actions",
+    )
 
 
 def test_a_rule_of_an_event_and_a_changed_action(world: World) -> None:

@@ -65,6 +65,10 @@ def test_an_action_is_shown_with_its_rules_and_why_it_waits(api: Any) -> None:
     rule = {"id": "one", "sql": "SELECT * FROM 't'", "actions": ["http:tell"]}
     assert api.post("/rules", json=rule).status_code == 201
     assert api.get("/rules/one").json()["actions"] == ["http:tell"]
+    (alarm,) = (one for one in api.get("/alarms").json()["data"] if one["name"] == "pipeline_off")
+    assert "set pipeline.enable = true" in alarm["message"]
+    assert alarm["details"] == {"actions": ["http:tell"]}
+    assert api.get("/rules/one/metrics").json()["metrics"]["actions.pending"] == 0
     wait_until(lambda: "pipeline.enable" in api.get("/actions/http:tell").json()["status_reason"])
     shown = api.get("/actions/http%3Atell").json()
     assert (shown["status"], shown["rules"]) == ("disconnected", ["one"])

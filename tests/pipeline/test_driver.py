@@ -131,9 +131,12 @@ def test_one_run_brings_everything_stored_to_every_sink_and_the_next_only_what_i
         ("EWR", 1, 10),
         ("JFK", 0, 10),
     ]
+    stored.put("weather/EWR/status", [b"also of the stream, and of no query"])
     stored.put("weather/JFK/obs", _observations("JFK", [70]))
+    stored.put("weather/EWR/status", [b"ok"])
     second = run.once(spark)
     assert (second["obs"].rows_read, second["obs"].rows_written) == (1, 1)
+    assert (second["obs"].lag, second["obs"].behind_s) == (0, 0.0)
     assert run.numbers() == list(range(71))
     assert run.table("hourly").num_rows == 4
 

@@ -94,5 +94,6 @@ def test_rows_for_the_pipeline_count_when_they_are_stored_or_refused(caplog: pyt
     node.rules.on_rows_stored(1, None)
     node.rules.on_rows_stored(2, OSError("the disk is full"))
     counts = node.statistics()
-    assert (counts["rules.a.actions.success"], counts["rules.a.actions.failed"]) == (2, 3)
+    assert (counts["rules.a.actions.pending"], counts["rules.a.actions.failed"]) == (2, 3)
+    assert (counts["rules.a.actions.success"], counts["rules.a.actions.total"]) == (0, 5)
     assert "3 rows of rule a for the pipeline are not stored: the disk is full" in caplog.text

@@ -4,14 +4,13 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from heliograph.observe.rate import CountRate
 
-RUNNING: Final = "running"
 COUNTED: Final = ("matched", "success", "failed", "retried")
 
 # Counts of EMQX's for what does not happen here: rows wait in the storage, and nothing drops them.
@@ -29,10 +28,12 @@ class ActionFigures:
 
     Attributes:
         state: Of its query, in the words of the driver; empty while there is none.
+        failures_in_row: How often its query failed since it last worked.
     """
 
     state: str = ""
     error: str = ""
+    failures_in_row: int = 0
     lag: int | None = None
     rate: CountRate = field(default_factory=CountRate)
     _now: Counter[str] = field(default_factory=Counter)
@@ -41,6 +42,7 @@ class ActionFigures:
 
     def take(self, row: Mapping[str, Any]) -> None:
         self.state, self.error, self.lag = str(row["state"]), str(row.get("last_error") or ""), row.get("lag")
+        self.failures_in_row = int(row.get("failures_in_row") or 0)
         written, refused = int(row["rows_written"]), int(row["rows_refused"])
         retries = row.get("sink_figures", {}).get("retries", 0)
         now = Counter(matched=written + refused, success=written, failed=refused, retried=int(retries))
@@ -76,7 +78,7 @@ class PipelineFigures:
     def find(self, query: str) -> ActionFigures:
         return self._of.setdefault(query, ActionFigures())
 
-    def keep(self, queries: set[str]) -> None:
+    def keep(self, queries: Set[str]) -> None:
         self._of = {query: figures for query, figures in self._of.items() if query in queries}
 
     def read(self, file: Path) -> Mapping[str, Any] | None:

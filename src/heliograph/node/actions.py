@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from heliograph.actions.figures import RUNNING, PipelineFigures, query_name
+from heliograph.actions.figures import PipelineFigures, query_name
+from heliograph.actions.queries import FAILED, QUERIES, RUNNING, PipelineQueries
 from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
 from heliograph.config.actions.roots import all_actions, all_connectors, running_actions
 from heliograph.config.rules import rules_by_action
 from heliograph.config.settings import Config
 from heliograph.node.clock import uptime_us
+from heliograph.node.kernel import KernelPart
 from heliograph.node.pipeline import PipelinePart
+from heliograph.observe.metric import Sample
 from heliograph.observe.rate import LOOK_S
 from heliograph.parts import Change, Part
 from heliograph.processes.programs import PROGRAMS, Programs
@@ -34,26 +37,31 @@ _PROBE: Final = ("heliograph.cli.main", "pipeline", "probe")
 _PROBE_S: Final = 45.0  # of which the target gets ten
 
 
-_FAILED: Final = ("waiting to restart", "failed", "interrupted")
+#: The alarm of a node whose rules store rows for actions that nothing brings to their targets.
+_OFF_ALARM: Final = "pipeline_off"
 
 
 class ActionsPart(Part):
     """How the connectors and actions of a node are; owned by the node."""
 
     name = "actions"
-    needs = ("pipeline",)
+    metrics = QUERIES
+    needs = ("kernel", "pipeline")
     roots = ("connectors", "actions", "rule_engine", "pipeline")
 
-    def __init__(self, config: Config, pipeline: PipelinePart) -> None:
+    def __init__(self, config: Config, kernel: KernelPart, pipeline: PipelinePart) -> None:
         self.programs = PROGRAMS
         self._config = config
+        self._kernel = kernel
         self._pipeline = pipeline
+        self._all_queries: PipelineQueries | None = None
         self._figures = PipelineFigures()
         self._reachability = Reachability(_now_s)
         self._reading: asyncio.Task[None] | None = None
         self._read_at_s = self._look_at_s = 0.0
 
     async def start(self) -> None:
+        self._all_queries = PipelineQueries(self._kernel.alarms, lambda query: self._queries.get(query, query))
         self._use(self._config)
 
     async def stop(self) -> None:
@@ -67,7 +75,7 @@ class ActionsPart(Part):
     def tick(self, uptime_us: int) -> None:
         self._reachability.tick()
         now = _now_s()
-        if self._queries and now >= self._read_at_s and (self._reading is None or self._reading.done()):
+        if now >= self._read_at_s and (self._reading is None or self._reading.done()):
             self._read_at_s = now + _READ_S
             self._reading = asyncio.get_running_loop().create_task(self._read(), name="actions-read")
         if now >= self._look_at_s:
@@ -79,21 +87,44 @@ class ActionsPart(Part):
         connectors = {f"{kind}:{name}": one for kind, name, one in all_connectors(config.connectors)}
         self._reachability.use(connectors)
         self._actions = {f"{kind}:{name}": one for kind, name, one in all_actions(config.actions)}
-        self._queries = {query_name(action_id) for action_id in self._actions}
+        self._queries = {query_name(action_id): action_id for action_id in self._actions}
         self._rules = rules_by_action(config.rule_engine)
         self._running = running_actions(config.connectors, config.actions)
-        self._figures.keep(self._queries)
+        self._figures.keep(self._queries.keys())
+        waiting = sorted(self._running & self._rules.keys())
+        if waiting and not config.pipeline.enable:
+            text = (
+                f"the pipeline is off, and rows wait for it: set pipeline.enable = true, or no row reaches the "
+                f"target of {', '.join(waiting[:5])}{' and others' if len(waiting) > 5 else ''}"
+            )
+            self._kernel.alarms.activate(
+                _OFF_ALARM, text, {"actions": waiting[:100]}, logs_message=True, degrades=False
+            )
+            self._kernel.alarms.update(_OFF_ALARM, text, {"actions": waiting[:100]})
+        else:
+            self._kernel.alarms.deactivate(_OFF_ALARM)
 
     async def _read(self) -> None:
-        process = self._pipeline.process
+        process, queries = self._pipeline.process, self._all_queries
+        if queries is None:
+            return
         if process is None or process.pid is None:
             self._figures.end()
+            if process is None:
+                queries.end()
+            else:
+                queries.lose_sight()
             return
         document = await asyncio.to_thread(self._figures.read, process.status_file)
         if document is not None and document.get("pid") == process.pid:
             self._figures.take(document)
+            queries.take(document.get("queries", ()))
         elif self._figures.pid != process.pid:
             self._figures.end()
+            queries.lose_sight()
+
+    def samples(self) -> list[Sample]:
+        return [] if self._all_queries is None else self._all_queries.samples()
 
     # --- what is asked
 
@@ -125,8 +156,9 @@ class ActionsPart(Part):
             return DISCONNECTED, "the pipeline reads from the storage reader: set durable_storage.flight.enable = true"
         figures = self._figures.find(query_name(action_id))
         if figures.state == RUNNING:
-            return CONNECTED, ""
-        if figures.state in _FAILED:
+            is_proved = not figures.failures_in_row
+            return (CONNECTED, "") if is_proved else (CONNECTING, f"it starts again after: {figures.error}")
+        if figures.state in FAILED:
             return DISCONNECTED, figures.error or f"its query is {figures.state}"
         return CONNECTING, self._figures.problem or "the pipeline has yet to start it; rows wait for it"
 

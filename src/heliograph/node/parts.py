@@ -166,7 +166,7 @@ def make_pipeline(
 ) -> list[Part]:
     """What has the rows of rules leave the broker."""
     pipeline = PipelinePart(config, directory, kernel, reader, listeners)
-    return [pipeline, ActionsPart(config, pipeline)]
+    return [pipeline, ActionsPart(config, kernel, pipeline)]
 
 
 def make_authorization(

@@ -11,7 +11,9 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -45,7 +47,8 @@ _STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _SHOWN_BYTES: Final = 2_000
 _TOKEN_VARIABLE: Final = "HELIOGRAPH_PIPELINE_TOKEN"
-_FAILURES_BEFORE_ALARM: Final = 3
+_FAILURES_BEFORE_ALARM: Final = 3  # in a row, or
+_SEVERAL_WITHIN_S: Final = 600.0  # within this time, whatever was between them
 _MISTAKE: Final = 2  # the exit code for what does not get better by itself: the file, or an option
 _STOP_S: Final = 60.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -60,6 +63,7 @@ class PipelineProcess(SupervisedProcess):
         mqtt: HOST:PORT of a listener, for the sinks that publish.
         alarms: An alarm stands while the pipeline fails again and again, until one has run for a minute.
         first_pause_s: Seconds before the first restart; they double with each failure in a row, up to a minute.
+        clock_s: Seconds that only grow.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class PipelineProcess(SupervisedProcess):
         mqtt: str,
         alarms: Alarms,
         first_pause_s: float = 1.0,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__("pipeline", _STOP_S, Backoff(first_pause_s, _LONGEST_PAUSE_S))
         self._config = config
@@ -78,6 +83,8 @@ class PipelineProcess(SupervisedProcess):
         self._mqtt = mqtt
         self._alarms = alarms
         self._failures = 0
+        self._clock_s = clock_s
+        self._failed_at: deque[float] = deque(maxlen=_FAILURES_BEFORE_ALARM)
         self.log_file = self._directory / "pipeline.log"
 
     def start(self) -> None:
@@ -142,7 +149,10 @@ class PipelineProcess(SupervisedProcess):
         if process is None:
             text = f"the pipeline cannot be started: {problem}"
         _log.error("%s; it starts again in %.0f s", text, pause_s)
-        if failures >= _FAILURES_BEFORE_ALARM or code == _MISTAKE:
+        self._failed_at.append(self._clock_s())
+        several = self._failed_at.maxlen == len(self._failed_at)
+        is_often = several and self._failed_at[-1] - self._failed_at[0] <= _SEVERAL_WITHIN_S
+        if failures >= _FAILURES_BEFORE_ALARM or is_often or code == _MISTAKE:
             self._alarms.activate(ALARM, text, {"code": code, "log": str(self.log_file)})
 
     async def _spawn(self) -> asyncio.subprocess.Process:

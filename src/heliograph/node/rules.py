@@ -29,6 +29,7 @@ _RULES: Final = (
     ("failed.out_of_service", "Messages that found no room to wait for it."),
     ("actions.total", "Actions that were begun."),
     ("actions.success", "Of these, those that succeeded."),
+    ("actions.pending", "Of these, rows that were stored for the pipeline, which says what becomes of them."),
     ("actions.failed", "Of these, those that failed, for any reason."),
     ("actions.failed.out_of_service", "Actions whose target took nothing."),
     ("actions.failed.unknown", "Actions that failed for another reason."),

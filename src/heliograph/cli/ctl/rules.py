@@ -21,6 +21,7 @@ _COLUMNS = (
     _count("failed", "failed.exception"),
     _count("no rows", "failed.no_result"),
     _count("actions done", "actions.success"),
+    _count("actions pending", "actions.pending"),
     _count("actions failed", "actions.failed"),
     TableColumn("from", lambda row: row.topics),
     TableColumn("last error", lambda row: row.last_error.partition("\n")[0]),

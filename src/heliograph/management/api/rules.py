@@ -43,6 +43,7 @@ _COUNTS: Final = (
     "failed.no_result",
     "actions.total",
     "actions.success",
+    "actions.pending",
     "actions.failed",
     "actions.failed.out_of_service",
     "actions.failed.unknown",

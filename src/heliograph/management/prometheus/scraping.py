@@ -101,6 +101,7 @@ _RULE_COUNTS: Final = (
     "failed.no_result",
     "actions.total",
     "actions.success",
+    "actions.pending",
     "actions.failed",
     "actions.failed.out_of_service",
     "actions.failed.unknown",

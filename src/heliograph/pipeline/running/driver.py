@@ -21,7 +21,6 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.errors import (
     DefinitionChangedError,
     PipelineError,
@@ -31,10 +30,9 @@ from heliograph.pipeline.errors import (
 )
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.files.rulefile import load_pipeline, pipeline_files
+from heliograph.pipeline.running.lag import lag_of
 from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, RUNNING, WAITING, QueryFigures
 from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
-from heliograph.pipeline.running.ranges import initial_offset
-from heliograph.pipeline.running.starts import storage_readers
 from heliograph.pipeline.side_outputs.retention import SideTables
 from heliograph.processes.backoff import Backoff
 
@@ -59,6 +57,7 @@ class _Query:
     last_batch: tuple[str, int] = ("", -1)
     failures: int = 0
     start_at: float = 0.0
+    is_lag_unknown: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -172,7 +171,7 @@ class PipelineDriver:
     def _interrupted(self) -> None:
         for query in self._queries.values():
             if not query.is_over:
-                query.figures.state, query.figures.lag = INTERRUPTED, None
+                query.figures.state, query.figures.lag, query.figures.behind_s = INTERRUPTED, None, None
         self._write_status()
 
     def _run(self) -> None:
@@ -254,6 +253,7 @@ class PipelineDriver:
     def _failed(self, query: _Query, error: str) -> None:
         query.failures += 1
         query.figures.failures += 1
+        query.figures.failures_in_row = query.failures
         query.figures.last_error = error
         is_once = self._settings.trigger_s is None
         if is_once and query.failures >= _FAILURES_MAX_ONCE:
@@ -268,12 +268,13 @@ class PipelineDriver:
     def _take_progress(self, query: _Query, running: RunningQuery) -> None:
         query.figures.add_counters(running.take_counters())
         for document in running.recent_progress():
+            # Also where it had nothing to write: it looked for messages, and could have written them.
+            query.failures = query.figures.failures_in_row = 0
             number = (document["runId"], document["batchId"])
             is_idle = "addBatch" not in document["durationMs"]
             if is_idle or (number[0] == query.last_batch[0] and number[1] <= query.last_batch[1]):
                 continue
             query.last_batch = number
-            query.failures = 0
             query.figures.add(document)
 
     def _take_over_changes(self) -> None:
@@ -331,22 +332,23 @@ class PipelineDriver:
         inputs = query.running.inputs if query.running is not None else query.figures.inputs
         query.figures.inputs = inputs
         if not inputs:  # it never came to ask for its messages
-            query.figures.lag = None
+            query.figures.lag = query.figures.behind_s = None
             return
-        lag = 0
+        found = []
         for number, messages in enumerate(inputs):
-            options = SourceOptions.of(messages.options)
-            began = initial_offset(messages.options["start"])
-            start = began.get("start")
             reached = query.figures.positions[number] if number < len(query.figures.positions) else None
             try:
-                with storage_readers(messages.options) as readers:
-                    lag += readers.plan(options.selection(start), reached or began["streams"]).messages
+                found.append(lag_of(messages, reached))
             except PipelineError as error:
-                query.figures.lag = None
-                logger.warning("the lag of %s is unknown: %s", query.name, error)
+                query.figures.lag = query.figures.behind_s = None
+                if not query.is_lag_unknown:  # said once, and not every ten seconds while the reader is down
+                    logger.warning("the lag of %s is unknown: %s", query.name, error)
+                query.is_lag_unknown = True
                 return
-        query.figures.lag = lag
+        query.is_lag_unknown = False
+        query.figures.lag = sum(one.messages for one in found)
+        oldest = min((one.oldest for one in found if one.oldest is not None), default=None)
+        query.figures.behind_s = max(0.0, round(time.time() - oldest / 1e6, 3)) if oldest is not None else 0.0
 
     def _new_figures(self, pipeline: Pipeline, name: str) -> QueryFigures:
         figures = QueryFigures(name)

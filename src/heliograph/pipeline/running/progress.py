@@ -33,7 +33,9 @@ class QueryFigures:
         rows_written: Rows given to the sink, without those that it refused.
         rows_total: Rows that the target holds, where the sink knows.
         rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
-        lag: Messages stored and not read yet; None when it could not be asked.
+        lag: Messages of its topics stored and not read yet; None when it could not be asked.
+        behind_s: How long the oldest of them has been stored; None where that is not known.
+        failures_in_row: How often it failed since it last worked.
         sink_figures: What the sink counts, such as retries.
         sink_refused: Those of them that it refused.
     """
@@ -55,7 +57,9 @@ class QueryFigures:
     batch_ms: int = 0
     last_batch_at: str | None = None
     lag: int | None = None
+    behind_s: float | None = None
     failures: int = 0
+    failures_in_row: int = 0
     restarts: int = 0
     last_error: str | None = None
     sink_figures: Counter[str] = field(default_factory=Counter)

@@ -315,7 +315,7 @@ class StoredRows:
         while self._waiting and self._waiting[0].ticket <= ticket:
             rows = self._waiting.popleft()
             if is_stored:
-                rows.counters.actions_success += rows.count
+                rows.counters.actions_pending += rows.count
             else:
                 rows.counters.actions_failed += rows.count
                 yield rows.rule_id, rows.count

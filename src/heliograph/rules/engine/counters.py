@@ -14,6 +14,7 @@ NAMES: Final = (
     "failed.out_of_service",
     "actions.total",
     "actions.success",
+    "actions.pending",
     "actions.failed",
     "actions.failed.out_of_service",
     "actions.failed.unknown",
@@ -29,6 +30,7 @@ class RuleCounters:
         passed: Of them, those that gave rows.
         turned_away: Those that found no place among the ones that wait, for a rule that may block, or lost it.
         actions_success: Actions that were done, apart from messages.
+        actions_pending: Rows that were stored for the pipeline, which brings them to their targets later.
         actions_failed: Actions that could not be done, apart from messages.
         actions_off: Actions that are disabled, or are not there.
         recursions: Messages that were not made because the rule had made their cause.
@@ -37,6 +39,7 @@ class RuleCounters:
     __slots__ = (
         "actions_failed",
         "actions_off",
+        "actions_pending",
         "actions_success",
         "exceptions",
         "matched",
@@ -60,6 +63,7 @@ class RuleCounters:
         self.no_result = 0
         self.turned_away = 0
         self.actions_success = 0
+        self.actions_pending = 0
         self.actions_failed = 0
         self.actions_off = 0
         self.recursions = 0
@@ -76,8 +80,9 @@ class RuleCounters:
             "failed.exception": self.exceptions,
             "failed.no_result": self.no_result,
             "failed.out_of_service": self.turned_away,
-            "actions.total": success + dropped + broken,
+            "actions.total": success + self.actions_pending + dropped + broken,
             "actions.success": success,
+            "actions.pending": self.actions_pending,
             "actions.failed": dropped + broken,
             "actions.failed.out_of_service": dropped,
             "actions.failed.unknown": broken,
