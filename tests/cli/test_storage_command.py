@@ -278,6 +278,7 @@ def test_export_of_some_topics_and_of_what_is_still_written(command: Command, tm
     code, _, err = command("export", "--to", str(target), "--current")
     assert code == 1
     assert err.startswith("heliograph: [storage_damaged]")
+    assert "`heliograph storage check --repair messages`" in err
     code, out, _ = command("export", "--to", str(target), "--current", "--on-damage", "skip")
     assert code == 0
     assert out.startswith("19 messages of 1 generations")

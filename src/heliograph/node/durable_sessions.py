@@ -130,7 +130,7 @@ class SessionsPart(Part):
     def summary(self) -> str:
         if not self._sessions:
             return ""
-        return f"{len(self._kernel.context.sessions)} sessions known"
+        return f"{len(self._kernel.context.sessions)} sessions known so far"
 
     def _both(self) -> list[NodeGroups | DurableSessions]:
         return [*self._groups, *self._sessions]

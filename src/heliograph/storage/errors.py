@@ -7,6 +7,7 @@ narrower errors only.
 from pathlib import Path
 from typing import ClassVar, Final
 
+_OF_THE_NODE: Final = "messages"  # whose repair mends what no database has alone: the site id
 GONE: Final = "it was made before, and its directory is gone or empty now"
 
 
@@ -46,7 +47,8 @@ class StorageError(Exception):
         if path is not None:
             places.append(f"in {path}")
         where = f" ({', '.join(places)})" if places else ""
-        super().__init__(f"{problem}{where}. {self.advice}")
+        advice = self.advice.replace("DATABASE", database or _OF_THE_NODE)
+        super().__init__(f"{problem}{where}. {advice}")
 
     def details(self) -> dict[str, object]:
         """What an alarm tells programs of it."""
