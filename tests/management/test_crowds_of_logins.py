@@ -1,13 +1,16 @@
 """Many tries of one name at once are no more guesses than one after the other; who guessed codes waits."""
 
 import asyncio
+import base64
 import time
 from collections import Counter
 from pathlib import Path
 
-from heliograph.control.proto_v1.people import ManagementUserRow, ManagementUserSecrets
+from heliograph.access.people.api_keys import BOOTSTRAPPED, secret_hash_of
+from heliograph.control.proto_v1.people import ApiKeyRow, ApiKeySecrets, ManagementUserRow, ManagementUserSecrets
 from heliograph.management.asking.nodes import Node, Nodes
-from heliograph.management.people.back_off import CODES, LOGINS
+from heliograph.management.people.back_off import CODES, EVERYWHERE, KEYS, LOGINS, BackOff
+from heliograph.management.people.callers import KeyCheck
 from heliograph.management.people.known import KnownPeople, People
 from heliograph.management.people.logins import Logins
 from heliograph.management.people.totp import STEP_S, code_at, new_totp_secret
@@ -20,6 +23,21 @@ class _Nobody(KnownPeople):
     async def fresh(self) -> People:
         """None."""
         return People()
+
+
+class _Keys(KnownPeople):
+    """There are two keys, whose secret is `right`: one that was made here, and one of a file."""
+
+    async def fresh(self) -> People:
+        """Both."""
+        keys = {
+            key: ApiKeySecrets(
+                ApiKeyRow(name, key, "viewer", "", enable=True, expired=False, expires=None, created_at=0),
+                secret_hash_of("right"),
+            )
+            for key, name in (("made", "made"), ("of_file", f"{BOOTSTRAPPED}1"))
+        }
+        return People(1, {}, keys)
 
 
 async def test_a_crowd_of_guesses_waits_as_each_would(tmp_path: Path) -> None:
@@ -37,6 +55,37 @@ async def test_a_crowd_of_guesses_waits_as_each_would(tmp_path: Path) -> None:
     logins.stop()
     assert answers.keys() == {"BAD_USERNAME_OR_PWD", "TOO_MANY_REQUESTS"}
     assert LOGINS.max_failures <= answers["BAD_USERNAME_OR_PWD"] < 2 * LOGINS.max_failures + 1
+
+
+async def test_the_right_secret_of_a_key_does_not_wait_for_guesses_of_others(tmp_path: Path) -> None:
+    check = KeyCheck(_Keys(Nodes("heliograph@127.0.0.1", tmp_path).own()))
+
+    async def answer(key: str, secret: str) -> str:
+        try:
+            await check.check(base64.b64encode(f"{key}:{secret}".encode()).decode(), "192.0.2.1")
+        except ApiError as error:
+            return error.message
+        return ""
+
+    for number in range(KEYS.max_failures + 1):
+        guesses = [await answer(key, f"guess {number}") for key in ("made", "of_file")]
+    assert all("the next ones wait" in one for one in guesses)
+    assert await answer("made", "right") == ""
+    assert "the next ones wait" in await answer("of_file", "right")  # people choose such a secret, and may guess it
+
+
+def test_wrong_codes_count_for_a_day(tmp_path: Path) -> None:
+    now_us = [0]
+    waits = BackOff(CODES, lambda: now_us[0])
+    tried = 0
+    for _ in range(24 * 60 * 6):
+        now_us[0] += 10_000_000
+        if waits.may_try(EVERYWHERE, "ann"):
+            tried += 1
+            waits.failed(EVERYWHERE, "ann")
+    assert tried < 120
+    waits.succeeded(EVERYWHERE, "ann")
+    assert waits.may_try(EVERYWHERE, "ann")
 
 
 def test_after_guessed_codes_the_right_one_has_to_wait_too(tmp_path: Path) -> None:

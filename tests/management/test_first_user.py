@@ -94,7 +94,10 @@ def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: Served, a
     assert log_in(code).json()["code"] == "BAD_MFA_TOKEN"
     assert log_in(recovery[0].upper()).status_code == 200
     assert log_in(recovery[0]).json()["code"] == "BAD_MFA_TOKEN"
-    token = log_in(recovery[1]).json()["token"]
+    login = log_in(recovery[1]).json()
+    assert login["wrong_codes"]["count"] == 1  # the recovery code that was used before
+    assert "wrong_codes" not in log_in(recovery[3]).json()
+    token = login["token"]
     with bearer(managed, token) as client:
         assert client.get("/users").json()[0]["mfa"] == "totp"
         assert client.post(path, json={"password": PASSWORD}).status_code == 400
@@ -104,7 +107,7 @@ def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: Served, a
     assert log_in().status_code == 200
     told = managed.log_text + (managed.data_dir / "audit.log").read_text()
     assert begun["secret"] not in told
-    assert hashlib.sha256(recovery[3].replace("-", "").encode()).hexdigest() not in told
+    assert hashlib.sha256(recovery[4].replace("-", "").encode()).hexdigest() not in told
 
 
 def test_codes_of_a_second_factor_cannot_be_guessed(managed: Served, ann: dict[str, Any]) -> None:

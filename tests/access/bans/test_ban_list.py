@@ -117,6 +117,36 @@ def test_the_list_is_bounded() -> None:
     assert sorted(ban.who for ban in banned) == ["a", "b"]
 
 
+def test_automatic_bans_leave_places_for_those_of_people() -> None:
+    banned = bans(entries_max=8)
+    made = [banned.add(Ban("clientid", f"c{number}"), is_automatic=True) for number in range(10)]
+    assert made == [True] * 6 + [False] * 4
+    assert [banned.add(Ban("clientid", f"of people {number}")) for number in range(3)] == [True, True, False]
+
+
+@cases("kind", ["clientid", "username"])
+def test_of_a_long_name_the_beginning_and_a_hash_are_held(kind: str) -> None:
+    name = "n" * 65_000
+    banned = bans(Ban(kind, name), Ban(kind, name + "other"))
+    assert not banned.add(Ban(kind, name))
+    held = [ban.who for ban in banned]
+    assert max(len(who) for who in held) < 1_024
+    assert all(banned.find(kind, who) is not None for who in (*held, name))  # as they are read from the disk
+    assert banned.check(name, name, "192.0.2.1") is not None
+    assert banned.check(name + "x", name + "x", "192.0.2.1") is None
+    assert banned.remove(kind, name)
+    assert banned.check(name, name, "192.0.2.1") is None
+
+
+@cases(
+    "ban",
+    [Ban("clientid", "c", reason="x" * 5_000), Ban("clientid", "c", by="x" * 5_000), Ban("clientid_re", "x" * 5_000)],
+)
+def test_what_people_say_of_a_ban_is_bounded(ban: Ban) -> None:
+    with pytest.raises(BanError, match="has 5,000 characters; at most 4,096 are valid"):
+        bans().add(ban)
+
+
 def test_a_ban_is_replaced_also_where_there_are_more_than_there_may_be() -> None:
     banned = bans(Ban("clientid", "a"), Ban("clientid", "b"), Ban("clientid", "c"))
     banned.entries_max = 1

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
-from heliograph.access.bans.ban_table import CLIENTID_RE, USERNAME_RE, Ban, BanError, BanTable
+from heliograph.access.bans.ban_table import CLIENTID_RE, USERNAME_RE, Ban, BanError, BanTable, check_lengths
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import OK, STOP
 from heliograph.mqtt import reason_codes as rc
@@ -55,8 +55,13 @@ class BanList:
 
     # --- the list
 
-    def add(self, ban: Ban, replaces: bool = False) -> bool:
-        """False if there is such a ban that it does not replace, or no room; `BanError` if it makes no sense."""
+    def add(self, ban: Ban, replaces: bool = False, is_automatic: bool = False) -> bool:
+        """False if there is such a ban that it does not replace, or no room; `BanError` if it makes no sense.
+
+        Args:
+            is_automatic: Whether the node makes it: a quarter of the places is left for the bans of people.
+        """
+        check_lengths(ban)
         if ban.until_s is not None and ban.until_s <= self._now_s():
             raise BanError(f"the ban of {ban.kind} {ban.who!r} has ended already")
         self.expire()
@@ -64,7 +69,7 @@ class BanList:
             if not replaces:
                 return False
             self.remove(ban.kind, ban.who)
-        elif not self._has_room(ban.kind):
+        elif not self._has_room(ban.kind, is_automatic):
             self._refused_entries += 1
             return False
         self._hold(ban)
@@ -169,10 +174,11 @@ class BanList:
 
     # --- inside
 
-    def _has_room(self, kind: str) -> bool:
+    def _has_room(self, kind: str, is_automatic: bool) -> bool:
+        places = self.entries_max - self.entries_max // 4 if is_automatic else self.entries_max
         is_pattern = kind in (CLIENTID_RE, USERNAME_RE)
         patterns_count = self._made.patterns_count + self._of_file.patterns_count
-        return len(self) < self.entries_max and not (is_pattern and patterns_count >= _PATTERNS_MAX)
+        return len(self) < places and not (is_pattern and patterns_count >= _PATTERNS_MAX)
 
     def _holds(self, ban: Ban) -> bool:
         return ban.until_s is None or ban.until_s > self._now_s()

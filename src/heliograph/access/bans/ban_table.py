@@ -8,10 +8,11 @@ when it ends is the `BanList`'s.
 import ipaddress
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from heliograph.broker.walkable import Listed, ListWalk, WalkableList
+from heliograph.observe.bounded_log import short_text
 from heliograph.rules.errors import EvaluationFault
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ USERNAME_RE: Final = "username_re"
 PEERHOST_NET: Final = "peerhost_net"
 KINDS: Final = (CLIENTID, USERNAME, PEERHOST, CLIENTID_RE, USERNAME_RE, PEERHOST_NET)
 
+# A longer client id or user name is held as its beginning and a hash: clients choose them, and may have 64 KiB.
+_NAME_CHARS_MAX: Final = 1_024
+_BEGINNING_CHARS: Final = 1_000
+_TEXT_CHARS_MAX: Final = 4_096  # of an expression, and of what people say of a ban
 # What all expressions together may take for one client, of the processor's time: others wait meanwhile.
 _CLIENT_S: Final = 0.05
 
@@ -78,6 +83,8 @@ class BanTable:
     def put(self, ban: Ban) -> None:
         """Add a ban, in the place of one of that name; `BanError` if it makes no sense."""
         key = key_of(ban.kind, ban.who)
+        if ban.kind in (CLIENTID, USERNAME):
+            ban = replace(ban, who=key[1])
         is_pattern = ban.kind in (CLIENTID_RE, USERNAME_RE)
         held, before = HeldBan(ban, _compiled(ban) if is_pattern else None), self._held.get(key)
         if before is None:
@@ -122,10 +129,10 @@ class BanTable:
 
     def check(self, clientid: str, username: str | None, peerhost: str, holds: Callable[[Ban], bool]) -> Ban | None:
         """The ban that keeps such a client out; `holds` says whether one has not ended."""
-        ban = self._exactly(CLIENTID, clientid)
+        ban = self._exactly(CLIENTID, _name(clientid))
         if ban is not None and holds(ban):
             return ban
-        ban = None if username is None else self._exactly(USERNAME, username)
+        ban = None if username is None else self._exactly(USERNAME, _name(username))
         if ban is not None and holds(ban):
             return ban
         return self._check_address(peerhost, holds) or self._check_patterns(clientid, username, holds)
@@ -185,11 +192,25 @@ def key_of(kind: str, who: str) -> tuple[str, str]:
     if kind == PEERHOST_NET:
         return kind, str(_network(who))
     if kind != PEERHOST:
-        return kind, who
+        return kind, _name(who) if kind in (CLIENTID, USERNAME) else who
     address = _address(who)
     if address is None:
         raise BanError(f"{who!r} is no address")
     return kind, str(address)
+
+
+def check_lengths(ban: Ban) -> None:
+    """Refuse texts that are too long to be held; `BanError`."""
+    texts = {"reason": ban.reason, "by": ban.by}
+    if ban.kind not in (CLIENTID, USERNAME):
+        texts[ban.kind] = ban.who
+    for name, text in texts.items():
+        if len(text) > _TEXT_CHARS_MAX:
+            raise BanError(f"{name} has {len(text):,} characters; at most {_TEXT_CHARS_MAX:,} are valid")
+
+
+def _name(text: str) -> str:
+    return text if len(text) <= _NAME_CHARS_MAX else short_text(text, _BEGINNING_CHARS)
 
 
 def _compiled(ban: Ban) -> "BoundedPattern":

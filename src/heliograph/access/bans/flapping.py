@@ -1,6 +1,7 @@
 """Flapping detection: a client id that connects too often within a span of time is banned for a while.
 
-Every CONNECT counts, whatever becomes of it: a client id that two clients share takes its session over without end.
+Only clients that were let in count, so that who cannot log in has no id of others banned. A client id that two clients
+share takes its session over without end, and counts each time.
 """
 
 from collections import OrderedDict
@@ -11,9 +12,7 @@ from typing import Final
 from heliograph.access.bans.ban_list import BanList
 from heliograph.access.bans.ban_table import CLIENTID, Ban
 from heliograph.broker.client import ClientInfo
-from heliograph.broker.hooks import OK
 from heliograph.config.services import FlappingDetect
-from heliograph.mqtt import reason_codes as rc
 from heliograph.observe.bounded_log import BoundedLog, short_text
 
 _CLIENTS_MAX: Final = 100_000
@@ -51,31 +50,10 @@ class FlappingDetector:
         self._detected = 0
         self._forgotten = 0
 
-    def on_client_connect(self, client: ClientInfo, _connect: object, code: int) -> object:
-        """Count it, and ban the client id at its limit, from its next connection on."""
-        settings = self.settings.get(client.zone)
-        if settings is None or not settings.enable or code != rc.SUCCESS:
-            return OK
-        now, clientid = self._clock(), short_text(client.clientid)
-        began, count = self._counted.pop(clientid, (now, 0))
-        if now - began > settings.window_time * 1_000_000:
-            began, count = now, 0
-        count += 1
-        if count >= settings.max_count:
-            self._ban(client, count, settings)
-            return OK
-        if len(self._counted) >= self._clients_max:
-            self._counted.popitem(last=False)
-            self._forgotten += 1
-        self._counted[clientid] = (began, count)
-        return OK
-
     def on_client_connected(self, client: ClientInfo, *_args: object) -> None:
-        """End what the connection began that had its client id banned.
-
-        Where its login fails instead, the session of the client id stays: it may be another client's.
-        """
-        if self._bans.is_banned(client.clientid):
+        """Count it; at its limit the client id is banned, and what it has now ends."""
+        self._count(client)
+        if self._bans.is_banned(client.clientid):  # now, or while it was authenticated
             self._kick(client.clientid)
 
     def expire(self) -> None:
@@ -94,12 +72,29 @@ class FlappingDetector:
             "flapping.forgotten": self._forgotten,
         }
 
+    def _count(self, client: ClientInfo) -> None:
+        settings = self.settings.get(client.zone)
+        if settings is None or not settings.enable:
+            return
+        now, clientid = self._clock(), short_text(client.clientid)
+        began, count = self._counted.pop(clientid, (now, 0))
+        if now - began > settings.window_time * 1_000_000:
+            began, count = now, 0
+        count += 1
+        if count >= settings.max_count:
+            self._ban(client, count, settings)
+            return
+        if len(self._counted) >= self._clients_max:
+            self._counted.popitem(last=False)
+            self._forgotten += 1
+        self._counted[clientid] = (began, count)
+
     def _ban(self, client: ClientInfo, count: int, settings: FlappingDetect) -> None:
         now_s = self._now_s()
         until_s = now_s + int(settings.ban_time)
         ban = Ban(CLIENTID, client.clientid, "flapping is detected", DETECTOR, now_s, max(until_s, now_s + 1))
         self._detected += 1
-        if not self._bans.add(ban):
+        if not self._bans.add(ban, is_automatic=True):
             return
         self._log.warn(
             "client %.200r at %s connected %d times within %g s and is banned for %g s",

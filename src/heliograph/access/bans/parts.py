@@ -108,10 +108,7 @@ class FlappingPart(HookedPart):
     def wanted(self) -> Sequence[Hook]:
         if not any(zone.enable for zone in self._settings.values()):
             return ()
-        return (
-            Hook(hooks.CLIENT_CONNECT, self._detector.on_client_connect, FLAPPING),
-            Hook(hooks.CLIENT_CONNECTED, self._detector.on_client_connected, FLAPPING),
-        )
+        return (Hook(hooks.CLIENT_CONNECTED, self._detector.on_client_connected, FLAPPING),)
 
     def _use(self, settings: Mapping[str, FlappingDetect]) -> None:
         self._settings = self._detector.settings = settings

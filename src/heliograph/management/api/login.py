@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 
 from heliograph import __version__
 from heliograph.access.people.names import PeopleError
-from heliograph.control.proto_v1.people import ManagementUserRow
 from heliograph.management.api.people import CallerDep, PeopleDep, check_new_user, kept
 from heliograph.management.people.callers import address_of, token_of
+from heliograph.management.people.logins import NewLogin
 from heliograph.management.people.same_origin import clear_cookie, is_own_page, set_cookie
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import asked_for
@@ -20,6 +20,7 @@ from heliograph.management.web.errors import ApiError
 from heliograph.management.web.models import Body, Row, Str
 from heliograph.management.web.paging import json_response
 from heliograph.management.web.roles import OWN
+from heliograph.management.web.times import rfc3339
 
 area = Area("Login", "Logging in and out. The first user is made once, with the set-up token of the log.")
 
@@ -49,6 +50,13 @@ class SetUpBody(Body):
     password: Annotated[Str, Field(max_length=1024, json_schema_extra=_SECRET)]
 
 
+class WrongCodesAnswer(Row):
+    """Wrong codes of the second factor since the last login: another person may have the password."""
+
+    count: int
+    since: str
+
+
 class LoginAnswer(Row):
     """A token, to be sent as `Authorization: Bearer`."""
 
@@ -56,6 +64,7 @@ class LoginAnswer(Row):
     version: str
     license: dict[str, str]
     role: str
+    wrong_codes: WrongCodesAnswer | None = None
 
 
 class SetUpState(TypedDict):
@@ -74,8 +83,8 @@ async def log_in(body: LoginBody, request: Request, people: PeopleDep) -> Respon
     """Log in. A page of this address gets a cookie as well."""
     node = asked_for(Caller(body.username, "user", ""), request)
     await people.first.settled()
-    token, user = await people.logins.log_in(body.username, body.password, body.mfa_token, address_of(request), node)
-    return _logged_in(request, token, user.user)
+    login = await people.logins.log_in(body.username, body.password, body.mfa_token, address_of(request), node)
+    return _logged_in(request, login)
 
 
 @area.post("/logout", scope=OWN, status=204, errors={401: ("WRONG_TOKEN_OR_USERNAME",)})
@@ -151,19 +160,21 @@ async def set_up(body: SetUpBody, request: Request, people: PeopleDep) -> Respon
         row = await kept(people.first.make(body.username, body.password, node))
     except PeopleError as error:
         raise ApiError(400, "BAD_REQUEST", str(error)) from None
-    token, user = await people.logins.log_in(row.username, body.password, "", address_of(request), node)
-    return _logged_in(request, token, user.user)
+    return _logged_in(request, await people.logins.log_in(row.username, body.password, "", address_of(request), node))
 
 
-def _logged_in(request: Request, token: str, user: ManagementUserRow) -> Response:
+def _logged_in(request: Request, login: NewLogin) -> Response:
     answer: dict[str, Any] = {
-        "token": token,
+        "token": login.token,
         "version": __version__,
         "license": {"edition": "opensource"},
-        "role": user.role,
+        "role": login.user.user.role,
     }
+    if wrong := login.wrong_codes.count:
+        since = rfc3339(int(login.wrong_codes.since_s * 1_000_000))
+        answer["wrong_codes"] = WrongCodesAnswer(count=wrong, since=since).model_dump()
     response = json_response(answer)
     response.headers["cache-control"] = "no-store"
     if is_own_page(request):
-        set_cookie(response, request, token)
+        set_cookie(response, request, login.token)
     return response

@@ -10,7 +10,10 @@ from heliograph.management.web.addresses import place_of
 
 # Passwords are few and guessable; wrong keys come from programs that do not have the new one.
 LOGINS: Final = LoginBackoff(max_failures=5, max_failures_of_address=30, min_wait=1.0, max_wait=60.0)
-CODES: Final = LoginBackoff(max_failures=5, max_failures_of_address=1_000_000, min_wait=1.0, max_wait=300.0)
+# Who tries codes has the password, and three of a million count at a time: a day has some hundred tries, however slow.
+CODES: Final = LoginBackoff(
+    max_failures=5, max_failures_of_address=1_000_000, window_time=86_400.0, min_wait=1.0, max_wait=900.0
+)
 KEYS: Final = LoginBackoff(max_failures=100, max_failures_of_address=300, min_wait=1.0, max_wait=10.0)
 EVERYWHERE: Final = "everywhere"  # the address of tries that count wherever they come from
 

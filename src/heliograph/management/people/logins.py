@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -69,6 +70,23 @@ def _clock() -> int:
     return time.monotonic_ns() // 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class WrongCodes:
+    """Codes of a second factor that were wrong since the user's last login, and since when."""
+
+    count: int = 0
+    since_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class NewLogin:
+    """A login that has just begun."""
+
+    token: str
+    user: ManagementUserSecrets
+    wrong_codes: WrongCodes
+
+
 class Logins:
     """Logs users in, and knows them by their tokens; owned by `PeopleCallers`.
 
@@ -101,13 +119,12 @@ class Logins:
         self._by_code = BackOff(CODES)
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
         self._failed_log = BoundedLog(_log, _clock)
+        self._wrong_codes: dict[str, WrongCodes] = {}  # of users that there are, until they log in
         self.tokens = Tokens(file, token_life_s, now_s)
         self.sso_version = ""
 
-    async def log_in(
-        self, username: str, password: str, code: str, address: str, node: Node
-    ) -> tuple[str, ManagementUserSecrets]:
-        """The token of a new login, and whose it is.
+    async def log_in(self, username: str, password: str, code: str, address: str, node: Node) -> NewLogin:
+        """A new login.
 
         Args:
             code: Of the second factor; empty for none.
@@ -121,7 +138,8 @@ class Logins:
         step, recovery = self._second_factor(user, code, address)
         await _tell(node, ManagementLogin(username, user.version, address, step, recovery))
         self._by_code.succeeded(EVERYWHERE, username)
-        return self.tokens.begin(username, str(user.version)), user
+        token = self.tokens.begin(username, str(user.version))
+        return NewLogin(token, user, self._wrong_codes.pop(username, WrongCodes()))
 
     async def verified(self, username: str, password: str, address: str) -> ManagementUserSecrets:
         """The user of a name and a password.
@@ -203,6 +221,9 @@ class Logins:
         recovery = b"" if step else totp.recovery_of(code, user.recovery)
         if not recovery and step <= user.totp_step:
             self._by_code.failed(EVERYWHERE, name)
+            before = self._wrong_codes.get(name)
+            since_s = self._now_s() if before is None else before.since_s
+            self._wrong_codes[name] = WrongCodes(1 if before is None else before.count + 1, since_s)
             self._failed_log.warn("a login of %r from %s failed: its code is wrong, or was used", name, address)
             raise refusals.bad_code("the code is wrong, or was used before; wait for the next one").by("user", name)
         return step, recovery
