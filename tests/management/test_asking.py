@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from heliograph.management.asking.nodes import Nodes
+from heliograph.management.asking.places import AwaitedPlaces
 from heliograph.rpc.asks import ONE, Ask
 from heliograph.rpc.async_client import IN_FLIGHT_MAX
 from heliograph.rpc.methods import Call, NoArgs
@@ -65,3 +66,25 @@ async def test_a_request_that_was_given_up_has_its_place_until_the_node_has_ende
     await asyncio.wait(again)
     nodes.close()
     await server.stop()
+
+
+async def test_a_caller_leaves_turns_to_others() -> None:
+    places = AwaitedPlaces(24)
+    waiting = [asyncio.create_task(places.take("viewer")) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert [one.done() for one in waiting].count(True) <= places.free
+    await places.take("administrator")  # at once, before 88 that wait
+    others = [asyncio.create_task(places.take(f"caller {number}")) for number in range(11)]
+    await asyncio.gather(*others)
+    assert not places.free
+    last = asyncio.create_task(places.take("last"))
+    await asyncio.sleep(0)
+    assert not last.done()
+    places.give_back("viewer")
+    await last  # its turn comes before more of the viewer's
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
+    for number in range(11):
+        places.give_back(f"caller {number}")
+    assert places.free == places.count - 1 - 1 - places.taken_by("viewer")

@@ -160,7 +160,7 @@ def test_requests_beyond_what_is_answered_at_once_are_refused(managed: ManagedNo
             caller.sendall(begin)
         status, code = 0, ""
         while status != 503:
-            status, code = refused(managed, request(b"/api/v5/nothing"))
+            status, code = refused(managed, request(b"/api/v5/clients"))
         assert code == "SERVICE_UNAVAILABLE"
         round_trip(peer)
     finally:

@@ -271,3 +271,23 @@ def test_metrics_are_pushed_and_scrapes_may_need_a_key(managed: Served) -> None:
     assert managed.api.put("/prometheus", json={"push_gateway": {"url": "here"}}).status_code == 400
     with_password = {"push_gateway": {"url": "http://user:password@127.0.0.1:9091"}}
     assert managed.api.put("/prometheus", json=with_password).status_code == 400  # it would be shown, and logged
+
+
+def test_pages_of_other_sites_read_no_metrics(busy: ApiNode) -> None:
+    with busy.client() as stranger:
+        for path in ("/prometheus/stats", "/schemas/hotconf"):
+            assert stranger.get(path).status_code == 200
+            assert stranger.get(path, headers={"host": "localhost:18083"}).status_code == 200
+            rebound = stranger.get(path, headers={"host": "evil.example:18083"})
+            assert rebound.status_code == 403
+            assert "evil.example" in rebound.json()["message"]
+            for foreign in ({"sec-fetch-site": "cross-site"}, {"origin": "http://evil.example"}):
+                assert stranger.get(path, headers=foreign).status_code == 403
+            assert busy.api.get(path, headers={"host": "broker.example"}).status_code == 200
+
+
+def test_no_page_is_beyond_what_there_can_be(busy: ApiNode) -> None:
+    answer = busy.api.get("/subscriptions", params={"page": "99999999999999999999"})
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith("page: ")
+    assert "1000000000" in answer.json()["message"]

@@ -5,10 +5,11 @@ import asyncio
 import httpx
 import pytest
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from heliograph.management.web.limits import REQUESTS_MAX, Limits
+from heliograph.management.web.limits import REQUESTS_MAX, STRANGERS_MAX, Limits
 
+KNOWN = {"authorization": "Basic eA=="}
 OTHER, STRANGER, NEIGHBOUR = "192.0.2.1", "2001:db8::1", "2001:db8::2"
 
 
@@ -20,11 +21,11 @@ class _Slow:
         self.app = Limits(self._answer)
         self._begun = asyncio.Semaphore(0)
 
-    async def ask(self, address: str) -> httpx.Response:
+    async def ask(self, address: str, is_known: bool = True) -> httpx.Response:
         """What is answered to a request from there."""
         transport = httpx.ASGITransport(self.app, client=(address, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get("/")
+            return await client.get("/", headers=KNOWN if is_known else {})
 
     def begin(self, address: str, count: int) -> list["asyncio.Task[httpx.Response]"]:
         """So many requests from there."""
@@ -77,3 +78,71 @@ async def test_this_machine_may_have_all_places(slow: _Slow) -> None:
     assert (await refused(own, 1)).json()["message"] == f"{REQUESTS_MAX} requests are answered now"
     slow.may_answer.set()
     assert sum(answer.status_code == 200 for answer in await asyncio.gather(*own)) == REQUESTS_MAX
+
+
+async def test_strangers_have_a_small_part_of_the_places(slow: _Slow) -> None:
+    strangers = [asyncio.create_task(slow.ask("127.0.0.1", is_known=False)) for _ in range(2 * REQUESTS_MAX)]
+    refusal = await refused(strangers, 2 * REQUESTS_MAX - STRANGERS_MAX)
+    assert refusal.json()["message"] == f"{STRANGERS_MAX} requests without credentials are answered now"
+    known = slow.begin("127.0.0.1", REQUESTS_MAX - STRANGERS_MAX)
+    await slow.begun(REQUESTS_MAX)
+    slow.may_answer.set()
+    assert {answer.status_code for answer in await asyncio.gather(*known)} == {200}
+    await asyncio.gather(*strangers)
+
+
+def _request(method: str, *headers: tuple[bytes, bytes]) -> Scope:
+    return {"type": "http", "method": method, "path": "/", "headers": list(headers), "client": ("127.0.0.1", 1)}
+
+
+async def test_bodies_of_strangers_that_do_not_come_give_way() -> None:
+    ended, reading, sent = asyncio.Semaphore(0), asyncio.Semaphore(0), asyncio.Queue[Message]()
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        reading.release()
+        message = await receive()
+        await PlainTextResponse("whole" if message["type"] == "http.request" else "gone")(scope, receive, send)
+        ended.release()
+
+    async def nothing_comes() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def comes() -> Message:
+        return {"type": "http.request", "body": b"x", "more_body": False}
+
+    async def drop(message: Message) -> None:
+        """Nothing reads it."""
+
+    limits, scope = Limits(read), _request("POST", (b"content-length", b"1"))
+    half = [asyncio.create_task(limits(scope, nothing_comes, drop)) for _ in range(STRANGERS_MAX)]
+    for _ in half:
+        await reading.acquire()
+    await limits(scope, comes, sent.put)
+    assert (await sent.get())["status"] == 200
+    for one in half:
+        one.cancel()
+    await asyncio.wait(half)
+
+
+async def test_a_place_is_free_when_its_caller_has_gone() -> None:
+    has_gone, begun = asyncio.Event(), asyncio.Event()
+    messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        await has_gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def answer_never(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def drop(message: Message) -> None:
+        """Nothing reads it."""
+
+    asked = asyncio.create_task(Limits(answer_never)(_request("GET"), receive, drop))
+    await begun.wait()
+    has_gone.set()
+    await asked  # it would not end otherwise

@@ -130,6 +130,7 @@ class Program:
             await jobs.stop()
         await self._callers.stop()
         await self._pusher.stop()
+        await self._scrapes.stop()
         await self._history.stop()
         self._nodes.close()
 

@@ -68,6 +68,7 @@ class Question(Generic[AnswerT_co]):
     name: str
     args: msgspec.Struct
     answer: type[AnswerT_co]
+    is_vital: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class ListQuestion(Generic[AnswerT_co]):
     name: str
     args: msgspec.Struct
     row: type[AnswerT_co]
+    is_vital: bool = False
 
     def decoder(self) -> "msgspec.msgpack.Decoder[list[AnswerT_co]]":
         return msgspec.msgpack.Decoder(list[self.row])  # type: ignore[name-defined]  # known at run time only
@@ -89,7 +91,7 @@ class _Declared(Generic[ArgsT, AnswerT]):
     Attributes:
         name: `area.verb`.
         effect: What it changes.
-        is_vital: Whether it is answered also while the node has more to do than it can.
+        is_vital: Whether it is answered also while the node has more to do than it can, and asked apart from the rest.
         secrets: The fields of its arguments that the audit log does not get.
     """
 
@@ -121,7 +123,7 @@ class Ask(_Declared[ArgsT, AnswerT]):
     @overload
     def __call__(self, args: ArgsT) -> Question[AnswerT]: ...
     def __call__(self, args: msgspec.Struct | None = None) -> Question[AnswerT]:
-        return Question(self.name, self._sent(args), self.answer)
+        return Question(self.name, self._sent(args), self.answer, self.is_vital)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class ListAsk(_Declared[ArgsT, AnswerT]):
     @overload
     def __call__(self, args: ArgsT) -> ListQuestion[AnswerT]: ...
     def __call__(self, args: msgspec.Struct | None = None) -> ListQuestion[AnswerT]:
-        return ListQuestion(self.name, self._sent(args), self.answer)
+        return ListQuestion(self.name, self._sent(args), self.answer, self.is_vital)
 
 
 AnyAsk: TypeAlias = Ask[Any, Any] | ListAsk[Any, Any]

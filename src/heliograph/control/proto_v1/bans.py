@@ -127,10 +127,10 @@ class BansCleared(msgspec.Struct, frozen=True):
     count: int
 
 
-BANNED_LIST = ListAsk("banned.list", BansWanted, BanRow, STATE)
+BANNED_LIST = ListAsk("banned.list", BansWanted, BanRow, STATE, is_vital=True)
 BANNED_COUNT = ListAsk("banned.count", BansWanted, BansCount, STATE)
-BANNED_SHOW = Ask("banned.show", BanName, BanRow, STATE)
-BANNED_ADD = Ask("banned.add", NewBan, BanMade, STATE, ACTS)
+BANNED_SHOW = Ask("banned.show", BanName, BanRow, STATE, is_vital=True)
+BANNED_ADD = Ask("banned.add", NewBan, BanMade, STATE, ACTS, is_vital=True)
 BANNED_ADD_CLIENTS = Ask("banned.add_clients", ClientBans, ClientBansMade, STATE, ACTS)
-BANNED_DELETE = Ask("banned.delete", BanName, BanRow, STATE, ACTS)
+BANNED_DELETE = Ask("banned.delete", BanName, BanRow, STATE, ACTS, is_vital=True)
 BANNED_CLEAR = Ask("banned.clear", BansWanted, BansCleared, STATE, ACTS)

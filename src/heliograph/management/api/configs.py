@@ -22,6 +22,7 @@ from heliograph.management.asking.settings_trees import (
     settings_tree,
     tree_of,
 )
+from heliograph.management.people.known_hosts import check_open
 from heliograph.management.web.answering import refused_as
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
@@ -157,6 +158,7 @@ async def get_configuration_schema(name: str, request: Request) -> Response:
     """The JSON Schema of the configuration, for forms: `hotconf`. Browsers keep it while it stays as it is."""
     if name != "hotconf":
         raise ApiError(404, "NOT_FOUND", f"there is no schema {name[:100]!r}; there is hotconf")
+    await check_open(request)
     data, tag = _schema()
     headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}
     if request.headers.get("if-none-match") == tag:

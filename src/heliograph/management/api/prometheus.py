@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from heliograph.config.prometheus import PrometheusConfig
 from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
+from heliograph.management.people.known_hosts import check_open
 from heliograph.management.prometheus.families import CONTENT_TYPE, text_of
 from heliograph.management.prometheus.json_form import lists_json, stats_json
 from heliograph.management.prometheus.scraping import STATS, UNAGGREGATED, Scrapes
@@ -33,14 +34,15 @@ ModeDep = Annotated[
 ]
 
 
-async def _check(request: Request) -> None:
-    """Everybody may, unless the settings ask for a key."""
+async def _check(request: Request) -> bool:
+    """Everybody may, unless the settings ask for a key; whether the caller has credentials."""
     if not request.app.state.settings.prometheus.enable_basic_auth:
-        return
+        return await check_open(request)
     callers: Callers = request.app.state.callers
     caller = await callers.identify(request)
     if not caller.may(_SCOPE):
         raise ApiError(403, "UNAUTHORIZED_ROLE", f"a scrape needs the scope {_SCOPE}")
+    return True
 
 
 _SCRAPE: dict[str, Any] = {
@@ -60,9 +62,9 @@ class Scrape:
 
     async def answer(self, kind: str) -> Response:
         """Families of one kind in the text form of Prometheus, or as JSON where `Accept` is `application/json`."""
-        await _check(self._request)
+        is_known = await _check(self._request)
         scrapes: Scrapes = self._request.app.state.scrapes
-        families = await scrapes.scrape(kind, self._nodes.all(), self._nodes.own, self._mode)
+        families = await scrapes.shared(kind, self._nodes.all(), self._nodes.own, self._mode, is_known=is_known)
         if self._request.headers.get("accept") != "application/json":
             return Response(text_of(families), media_type=CONTENT_TYPE)
         is_by_node = self._mode == UNAGGREGATED

@@ -220,6 +220,7 @@ UNAGGREGATED: Final = "all_nodes_unaggregated"
 MODES: Final = (NODE, AGGREGATED, UNAGGREGATED)
 
 STATS: Final = "stats"
+_FOR_STRANGERS_S: Final = 1.0  # for so long an answer counts for callers without credentials
 
 
 class Scrapes:
@@ -234,6 +235,43 @@ class Scrapes:
             "data_integration": integration_families,
             **{kind: _policies(kind) for kind in POLICIES},
         }
+        self._asking: dict[tuple[str, str], asyncio.Task[MetricFamilies]] = {}
+        self._made: dict[tuple[str, str], tuple[float, MetricFamilies]] = {}
+
+    async def shared(self, kind: str, nodes: list[Node], own: Node, mode: str, *, is_known: bool) -> MetricFamilies:
+        """The same, made once for all that want it meanwhile.
+
+        Args:
+            is_known: Whether the caller has credentials; others get what was made within the last second.
+        """
+        key = kind, mode
+        if not is_known:
+            made_s, made = self._made.get(key, (0.0, None))
+            if made is not None and asyncio.get_running_loop().time() < made_s + _FOR_STRANGERS_S:
+                return made
+            if (asking := self._asking.get(key)) is None:
+                asking = asyncio.create_task(self._keep(key, nodes, own), name=f"scrape of {kind}")
+                self._asking[key] = asking
+                asking.add_done_callback(lambda task: self._done(key, task))
+            return await asyncio.shield(asking)
+        return await self.scrape(kind, nodes, own, mode)
+
+    async def stop(self) -> None:
+        """Give up what is asked."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep(self, key: tuple[str, str], nodes: list[Node], own: Node) -> MetricFamilies:
+        made = await self.scrape(key[0], nodes, own, key[1])
+        self._made[key] = asyncio.get_running_loop().time(), made
+        return made
+
+    def _done(self, key: tuple[str, str], task: asyncio.Task[MetricFamilies]) -> None:
+        self._asking.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # it goes to those that wait, which may all be gone
 
     async def scrape(self, kind: str, nodes: list[Node], own: Node, mode: str) -> MetricFamilies:
         """The families of one kind.

@@ -101,6 +101,7 @@ def make_app(
         app.router.routes.extend(area.routes)
     add_error_handlers(app)
     app.add_middleware(Cors, is_on=lambda: app.state.settings.dashboard.cors)
-    app.add_middleware(Limits)
+    opened = [route for area in areas for route in area.routes if route.is_open]
+    app.add_middleware(Limits, is_open=lambda scope: any(one.is_for(scope) for one in opened))
     app.add_middleware(RequestScope)
     return app

@@ -19,6 +19,7 @@ from typing_extensions import is_typeddict
 from heliograph.management.web.callers import authorize
 from heliograph.management.web.error_codes import DESCRIPTIONS
 from heliograph.management.web.errors import ApiError
+from heliograph.management.web.places import place
 from heliograph.management.web.rows import typed_dict
 from heliograph.settings.secrets import FILE_PREFIX
 
@@ -96,6 +97,7 @@ EVENTS: Final = "text/event-stream"
 _SCOPE: Final = "x-scope"
 _NUL: Final = "\0"  # behind `.` and `..`, which browsers and proxies take for folders
 OPEN: Final = ""  # the scope of a route that everybody may call
+KNOWN_MAX: Final = 160  # requests at once of known callers: each has a share
 OPEN_BODY_BYTES_MAX: Final = 16 << 10  # of such a route
 OPEN_BODY_S: Final = 5.0  # such requests take the places of others
 # Whose settings have secrets, and which scope lets those be in files of the node.
@@ -132,11 +134,13 @@ class ScopedRoute(APIRoute):
         scope: str = (self.openapi_extra or {}).get(_SCOPE, OPEN)
 
         async def check_and_handle(request: Request) -> Response:
-            receive = request.receive
-            if scope:
-                await authorize(request, scope)
-            else:
-                receive = await _short_body(request)
+            if not scope:
+                return await handled(request, await _short_body(request))
+            await authorize(request, scope)
+            with place(request, "requests", KNOWN_MAX):
+                return await handled(request, request.receive)
+
+        async def handled(request: Request, receive: Receive) -> Response:
             try:
                 request.scope["path_params"] = {
                     name: unquote(value, errors="strict").removesuffix(_NUL) if isinstance(value, str) else value
@@ -166,9 +170,11 @@ class LaterRoute(BaseRoute):
     Attributes:
         methods: Its method.
         path_regex: What its path looks like.
+        is_open: Whether everybody may call it.
     """
 
-    def __init__(self, method: str, path: str, make: Callable[[bool], BaseRoute]) -> None:
+    def __init__(self, method: str, path: str, make: Callable[[bool], BaseRoute], is_open: bool = False) -> None:
+        self.is_open = is_open
         self.methods = {method}
         self.path_regex = compile_path(path)[0]
         self._make = make
@@ -181,8 +187,12 @@ class LaterRoute(BaseRoute):
         """The route with the schemas of all answers, for the document."""
         return self._make(True)
 
+    def is_for(self, scope: Scope) -> bool:
+        """Whether it answers that path, of whatever method."""
+        return self.path_regex.match(scope["path"]) is not None
+
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if scope["type"] != "http" or not self.path_regex.match(scope["path"]):
+        if scope["type"] != "http" or not self.is_for(scope):
             return Match.NONE, {}
         return self.made.matches(scope) if scope["method"] in self.methods else (Match.PARTIAL, {})
 
@@ -303,7 +313,7 @@ class Area:
             return router.routes[0]
 
         def add(endpoint: Endpoint) -> Endpoint:
-            self.routes.append(LaterRoute(method, f"{BASE}{path}", partial(make, endpoint)))
+            self.routes.append(LaterRoute(method, f"{BASE}{path}", partial(make, endpoint), scope == OPEN))
             if scope:
                 self.scopes.add(scope)
             return endpoint

@@ -14,18 +14,19 @@ class AskedNodes:
 
     Args:
         on_behalf: The caller and the id of the request, for the audit.
+        owner: The caller, for its share of the requests in flight.
     """
 
-    def __init__(self, nodes: Nodes, on_behalf: str) -> None:
+    def __init__(self, nodes: Nodes, on_behalf: str, owner: str) -> None:
         self._nodes = nodes
-        self._on_behalf = on_behalf
+        self._for = (on_behalf, owner)
 
     @property
     def own(self) -> Node:
-        return self._nodes.own(self._on_behalf)
+        return self._nodes.own(*self._for)
 
     def all(self) -> list[Node]:
-        return self._nodes.all(self._on_behalf)
+        return self._nodes.all(*self._for)
 
     def named(self, name: str) -> Node:
         """The node of that name, which the path names.
@@ -33,7 +34,7 @@ class AskedNodes:
         Raises:
             ApiError: 404, there is none.
         """
-        if (node := self._nodes.named(name, self._on_behalf)) is None:
+        if (node := self._nodes.named(name, *self._for)) is None:
             known = ", ".join(self._nodes.names())
             raise ApiError(404, "NOT_FOUND", f"there is no node {name[:200]!r}; nodes: {known}")
         return node
@@ -46,20 +47,20 @@ class AskedNodes:
         """
         if name is None:
             return self.all()
-        if (node := self._nodes.named(name, self._on_behalf)) is None:
+        if (node := self._nodes.named(name, *self._for)) is None:
             raise ApiError(500, "NODE_DOWN", f"there is no node {name[:200]!r}")
         return [node]
 
 
 def _asked_nodes(request: Request) -> AskedNodes:
     caller: Caller = getattr(request.state, "caller", NOBODY)
-    return AskedNodes(request.app.state.nodes, on_behalf_of(caller, request))
+    return AskedNodes(request.app.state.nodes, on_behalf_of(caller, request), caller.owner)
 
 
 def asked_for(caller: Caller, request: Request) -> Node:
     """The node beside this process, asked on behalf of a caller who is known only since the body was read."""
     nodes: Nodes = request.app.state.nodes
-    return nodes.own(on_behalf_of(caller, request))
+    return nodes.own(on_behalf_of(caller, request), caller.owner)
 
 
 def on_behalf_of(caller: Caller, request: Request) -> str:

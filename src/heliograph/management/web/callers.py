@@ -23,6 +23,11 @@ class Caller:
     kind: str
     role: str
 
+    @property
+    def owner(self) -> str:
+        """Whose share of what there is little of it takes."""
+        return f"{self.kind} {self.name}"
+
     def may(self, scope: str, method: str = "GET") -> bool:
         """Whether its role allows that scope, with a method of HTTP."""
         return roles.may(self.role, scope, method)

@@ -1,23 +1,38 @@
-"""What one caller may take: the size of a body, and requests at once."""
+"""What one caller may take: the size of a body, and requests at once; its place is free when it has gone."""
 
 import asyncio
 import re
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from heliograph.management.asking.places import Places
 from heliograph.management.web.addresses import is_local, place_of
 from heliograph.management.web.area import BASE
 from heliograph.management.web.errors import error_response
-from heliograph.management.web.places import Places
 
 REQUESTS_MAX: Final = 200
+STRANGERS_MAX: Final = 40  # of them, for callers without credentials
 BODY_BYTES_MAX: Final = 8 << 20
 UPLOAD_BYTES_MAX: Final = 1 << 30  # of files, which are kept on the disk while they come
 _PIECE_S: Final = 20.0  # a caller whose body comes slower is taken for gone
 _BODY_S: Final = 120.0
 _UPLOAD_S: Final = 3600.0
+_CREDENTIALS: Final = frozenset((b"authorization", b"cookie"))
+_SENDS_BODY: Final = frozenset((b"content-length", b"transfer-encoding"))
+_READS: Final = frozenset(("GET", "HEAD"))
 _UPLOADS: Final = re.compile(rf"{BASE}/(data/files|(listeners/[^/]+/)?authentication/[^/]+/import_users)")
+
+
+_AGAIN: Final = {"retry-after": "1"}
+_GAVE_WAY: Final = error_response(
+    503,
+    "SERVICE_UNAVAILABLE",
+    f"{STRANGERS_MAX} requests without credentials are answered now, and one gave way whose body was not there",
+    {**_AGAIN, "connection": "close"},
+)
 
 
 class _RefusedBodyError(Exception):
@@ -29,11 +44,22 @@ class Limits:
 
     One address may have as many requests at once as there are free places: however many of its own it holds open, there
     are some left for others. What is on this machine may have all of them.
+
+    Strangers, which send no credentials or ask what needs none, have `STRANGERS_MAX` of them. Where these are taken,
+    the oldest stranger whose body is not there yet gives way.
+
+    Args:
+        app: What is called.
+        is_open: Whether a request needs no credentials.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, is_open: Callable[[Scope], bool] = lambda scope: False) -> None:
         self._app = app
+        self._is_open = is_open
         self._places = Places(REQUESTS_MAX)
+        self._strangers = Places(STRANGERS_MAX)
+        # The places of strangers whose bodies are not there yet, the oldest first.
+        self._sending: dict[_Body, ExitStack] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -41,47 +67,111 @@ class Limits:
             return
         address = scope["client"][0] if scope.get("client") else ""
         place = None if is_local(address) else place_of(address)
-        if refusal := self._refusal(address, place):
-            answer = error_response(503, "SERVICE_UNAVAILABLE", refusal, {"retry-after": "1"})
+        is_stranger = self._is_stranger(scope)
+        if is_stranger and not self._strangers.free and self._sending:
+            slow = next(iter(self._sending))
+            self._sending.pop(slow).close()
+            slow.give_way()
+        if refusal := self._refusal(address, place, is_stranger):
+            answer = error_response(503, "SERVICE_UNAVAILABLE", refusal, _AGAIN)
             await answer(scope, receive, send)
             return
         with self._places.taken(place):
-            await self._bounded(scope, receive, send)
+            if is_stranger:
+                await self._of_stranger(scope, receive, send, place)
+            else:
+                await self._bounded(scope, _Body(receive, _most(scope)), send)
 
-    def _refusal(self, address: str, place: int | None) -> str:
+    async def _of_stranger(self, scope: Scope, receive: Receive, send: Send, place: int | None) -> None:
+        body = _Body(receive, _most(scope))
+        body.on_whole = lambda: self._sending.pop(body, None)
+        try:
+            with ExitStack() as held:
+                held.enter_context(self._strangers.taken(place))
+                self._sending[body] = held
+                await self._bounded(scope, body, send)
+        finally:
+            self._sending.pop(body, None)
+
+    def _is_stranger(self, scope: Scope) -> bool:
+        return not any(name in _CREDENTIALS for name, _ in scope["headers"]) or self._is_open(scope)
+
+    def _refusal(self, address: str, place: int | None, is_stranger: bool) -> str:
         """Why one more request from there is not answered now; empty where it is."""
-        if self._places.may_take(place):
-            return ""
-        if not self._places.free:
-            return f"{REQUESTS_MAX} requests are answered now"
-        own = self._places.taken_by(place)
-        return f"{own} requests of {address} are answered now, and others need the rest"
+        for places, whose in ((self._places, ""), (self._strangers, " without credentials"))[: 1 + is_stranger]:
+            if places.may_take(place):
+                continue
+            if not places.free:
+                return f"{places.count} requests{whose} are answered now"
+            own = places.taken_by(place)
+            return f"{own} requests{whose} of {address} are answered now, and others need the rest"
+        return ""
 
-    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        most = UPLOAD_BYTES_MAX if _UPLOADS.fullmatch(scope["path"]) else BODY_BYTES_MAX
+    async def _bounded(self, scope: Scope, body: "_Body", send: Send) -> None:
         refusal = error_response(
-            413, "EXCEED_LIMIT", f"a body of at most {most:,} bytes is taken", {"connection": "close"}
+            413, "EXCEED_LIMIT", f"a body of at most {body.most:,} bytes is taken", {"connection": "close"}
         )
-        if _declared_bytes(scope) > most:
-            await refusal(scope, receive, send)
+        if _declared_bytes(scope) > body.most:
+            await refusal(scope, body.receive, send)
             return
-        body = _Body(receive, most)
-        has_answered = False
+        has_answered = is_complete = False
 
         async def send_or_refuse(message: Message) -> None:
-            nonlocal has_answered
-            if not body.is_refused:
-                has_answered = True
-                await send(message)
-            elif not has_answered:  # the framework makes an answer of its own of any error while it reads a body
-                has_answered = True
-                await refusal(scope, receive, send)
+            nonlocal has_answered, is_complete
+            if body.is_refused or body.has_given_way:
+                if not has_answered:  # the framework makes an answer of its own of any error while it reads a body
+                    has_answered = is_complete = True
+                    await (refusal if body.is_refused else _GAVE_WAY)(scope, body.receive, send)
+                return
+            has_answered = True
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
 
+        if scope["method"] in _READS and not any(name in _SENDS_BODY for name, _ in scope["headers"]):
+            await _until_gone(self._app, scope, body, send_or_refuse, lambda: is_complete)
+            return
         try:
             await self._app(scope, body.receive, send_or_refuse)
         except _RefusedBodyError:
             if not has_answered:
-                await refusal(scope, receive, send)
+                await refusal(scope, body.receive, send)
+
+
+async def _until_gone(app: ASGIApp, scope: Scope, body: "_Body", send: Send, is_complete: Callable[[], bool]) -> None:
+    """Answer a request that only reads, and end when its caller has gone: what it asked for is then given up.
+
+    A change goes on to its end: half of one is worse than one whose answer nothing reads.
+    """
+    while not body.is_whole and (await body.receive())["type"] == "http.request":
+        pass
+    answering = asyncio.current_task()
+    assert answering is not None
+    has_gone, is_over = asyncio.Event(), False
+
+    async def watch() -> None:
+        while (await body.receive())["type"] != "http.disconnect":
+            pass
+        has_gone.set()
+        if not is_over and not is_complete():
+            answering.cancel()
+
+    messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        await has_gone.wait()
+        return {"type": "http.disconnect"}
+
+    watching = asyncio.create_task(watch(), name="wait for the caller to go")
+    try:
+        await app(scope, receive, send)
+    except asyncio.CancelledError:
+        if not has_gone.is_set() or answering.uncancel() > 0:
+            raise
+    finally:
+        is_over = True
+        watching.cancel()
 
 
 class _Body:
@@ -89,24 +179,39 @@ class _Body:
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
-        self._most = most
+        self.most = most
         self._end = asyncio.get_running_loop().time() + (_BODY_S if most == BODY_BYTES_MAX else _UPLOAD_S)
         self._size = 0
-        self._is_whole = False
+        self._waiting: asyncio.Timeout | None = None
+        self.is_whole = False
         self.is_refused = False
+        self.has_given_way = False
+        self.on_whole: Callable[[], object] = lambda: None
+
+    def give_way(self) -> None:
+        """Take its caller for gone now."""
+        self.has_given_way = True
+        self._end = 0.0
+        if self._waiting is not None:
+            self._waiting.reschedule(0.0)
 
     async def receive(self) -> Message:
-        if self._is_whole:
+        if self.is_whole:
             return await self._receive()
         try:
-            async with asyncio.timeout_at(min(self._end, asyncio.get_running_loop().time() + _PIECE_S)):
+            end = min(self._end, asyncio.get_running_loop().time() + _PIECE_S)
+            async with asyncio.timeout_at(end) as self._waiting:
                 message = await self._receive()
         except TimeoutError:
             return {"type": "http.disconnect"}
+        finally:
+            self._waiting = None
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
-            self._is_whole = not message.get("more_body", False)
-            if self._size > self._most:
+            self.is_whole = not message.get("more_body", False)
+            if self.is_whole:
+                self.on_whole()
+            if self._size > self.most:
                 self.is_refused = True
                 raise _RefusedBodyError
         return message
@@ -115,3 +220,7 @@ class _Body:
 def _declared_bytes(scope: Scope) -> int:
     text = dict(scope["headers"]).get(b"content-length", b"0")
     return int(text) if text.isdigit() else 0
+
+
+def _most(scope: Scope) -> int:
+    return UPLOAD_BYTES_MAX if _UPLOADS.fullmatch(scope["path"]) else BODY_BYTES_MAX

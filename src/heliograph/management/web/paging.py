@@ -17,7 +17,7 @@ LIMIT_MAX: Final = 10_000
 ROWS_BYTES: Final = 8 << 20  # of an answer, before more are asked for: clients may make each row 100 KB long
 PAGE_BYTES: Final = 16 << 20  # of an answer that has to have as many rows as were asked for
 _LIMIT: Final = 100
-_SKIP_MAX: Final = 1 << 53  # no list has as many
+PAGE_MAX: Final = 1_000_000_000  # no list has as many
 
 
 class PageMeta(TypedDict):
@@ -74,11 +74,11 @@ class Page:
     @property
     def skip(self) -> int:
         """How many rows come before it."""
-        return min((self.page - 1) * self.limit, _SKIP_MAX)
+        return (self.page - 1) * self.limit
 
 
 def _page(
-    page: Annotated[int, Query(ge=1, description="Page number, from 1 on")] = 1,
+    page: Annotated[int, Query(ge=1, le=PAGE_MAX, description="Page number, from 1 on")] = 1,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows of a page")] = _LIMIT,
 ) -> Page:
     return Page(page, limit)
