@@ -75,7 +75,7 @@ async def server_topic_alias(world: World) -> AsyncIterator[None]:
     yield
     client = await world.connect("probe", topic_alias_maximum=5)
     await client.subscribe("t")
-    publisher = await world.connect()
+    publisher = await world.connect("publisher")
     for _ in range(3):
         await publisher.publish("t", b"x")
     assert [(await before.take(p.Publish)).topic for _ in range(3)] == [b"t", b"t", b""]

@@ -38,6 +38,7 @@ _ELSEWHERE = {
     "pipeline": "tests/node/test_pipeline_process.py",
     "connectors": "tests/actions/test_pipeline_file.py, tests/management/test_actions.py",
     "actions": "tests/actions/test_pipeline_file.py, tests/management/test_actions.py",
+    "backup": "tests/node/test_backup.py",
     "node.control_group": "tests/node/test_control.py",
     "management": "tests/management/test_process.py",
     "dashboard": "tests/management/test_process.py",

@@ -39,6 +39,7 @@ async def test_who_may_name_files_of_secrets(role: str, body: bytes, status: int
 
     app = FastAPI()
     app.state.callers = _Callers()
+    app.state.places = {}
     app.router.routes.extend(area.routes)
     add_error_handlers(app)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:

@@ -44,7 +44,8 @@ export const MessageList = ({ query }) => {
       <${Recording} of=${meta.recording} reload=${found.reload} />
       <${Table} caption=${texts.found} columns=${COLUMNS} rows=${data}
         rowKey="id"
-        empty=${topic || client || since || outcome || reason ? texts.none : texts.noneAtAll} isBusy=${found.isLoading} />
+        empty=${topic || client || since || outcome || reason ? texts.none : texts.noneAtAll}
+        isBusy=${found.isLoading} />
       ${(meta.cursor || cursors.length > 0) && html`
         <${Pager} hasMore=${!!meta.cursor} hasBefore=${cursors.length > 0}
           onMore=${() => setCursors([...cursors, meta.cursor ?? ""])}
