@@ -242,6 +242,12 @@ async def test_a_peer_that_never_ends_is_left() -> None:
         assert protocol.transport.connection.fileno() >= 0
         protocol.poller.close()
         assert protocol.transport.connection.fileno() == -1
+        one, other = socket.socketpair()  # the first takes the number that is free
+        with one, other:
+            one.setblocking(False)
+            other.send(b"x")
+            protocol.transport.read()  # that was due still
+            assert one.recv(1) == b"x"
 
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:
