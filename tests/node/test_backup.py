@@ -19,6 +19,7 @@ from heliograph.node.backups import BackupsPart
 from heliograph.node.kernel import KernelPart
 from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.storage.backup.capture import WORK
+from heliograph.storage.backup.errors import BackupFailedError
 from support.asked_node import AskedNode
 from support.running import MqttClient
 from support.s3 import BUCKET, s3_server
@@ -40,8 +41,8 @@ class BackedUp(AskedNode):
     async def run(self, *words: str) -> tuple[int, str, str]:
         """The exit code, output and errors of `heliograph WORDS`."""
         code = await asyncio.to_thread(main, list(words))
-        said = self._capsys.readouterr()
-        return code, said.out, said.err
+        printed = self._capsys.readouterr()
+        return code, printed.out, printed.err
 
     async def back_up(self, place: Path | str, *words: str) -> dict[str, Any]:
         """Make a backup, as its operator does."""
@@ -330,6 +331,30 @@ async def test_a_backup_to_an_object_store(
             assert await queued(other, b"last") == [*(b"%d" % number for number in range(50)), b"last"]
         finally:
             await other.stop()
+
+
+async def test_no_secret_of_a_place_is_in_an_error_a_log_or_an_alarm(
+    node: BackedUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = "nowhere://ada:Sekret@host/backups?token=Sekret"
+    await node.manager_sets(f'backup {{ place = "{place}" }}')
+    code, _, err = await node.run("ctl", "data", "backup", place, "--data-dir", str(node.data_dir))
+    assert (code, "[backup_failed]" in err, "nowhere://" in err) == (1, True, True)
+    part = node.node.parts.get(BackupsPart)
+    (alarm,) = node.node.parts.get(KernelPart).alarms.active()
+    assert "Sekret" not in "\n".join((err, caplog.text, repr(alarm.details), alarm.message, repr(part.status())))
+
+
+async def test_a_backup_that_fails_in_an_unknown_way_is_an_alarm_too(node: BackedUp, tmp_path: Path) -> None:
+    class Broken(Programs):
+        async def start(self, module: str, *arguments: str, **options: object) -> asyncio.subprocess.Process:
+            raise RuntimeError("nobody knows why")
+
+    part = node.node.parts.get(BackupsPart)
+    part.programs = Broken()
+    with pytest.raises(BackupFailedError, match="nobody knows why"):
+        await part.make(str(tmp_path / "place"), None)
+    assert node.alarms() == ["backup_failed"]
 
 
 async def test_backups_are_made_when_they_are_due_and_a_late_one_is_an_alarm(node: BackedUp, tmp_path: Path) -> None:

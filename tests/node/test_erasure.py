@@ -2,9 +2,11 @@
 
 import json
 import socket
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
@@ -80,8 +82,8 @@ def files_with(folder: Path, text: bytes) -> list[str]:
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = main(["erase", *words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
 def erased(node: NodeProcess, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -139,6 +141,35 @@ def test_a_device_is_in_no_file_and_others_go_on(tmp_path: Path, capsys: pytest.
         wait_until(lambda: len(backend.got) >= 5, "the session gets what it has missed")
         assert backend.got == [f"fleet/other/{number}" for number in range(5)]
         backend.leave()
+
+
+def test_all_files_of_the_audit_log_and_dead_letters_are_erased(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "node.lock").touch()
+    logs = [tmp_path / name for name in ("audit.log", "audit.log.1", "audit_apart.log", "audit_apart.log.2")]
+    lines = [
+        {"at": "2026-01-01T00:00:00.000Z", "method": "messages.publish", "args": {"topic": f"t/{name}", "qos": 1}}
+        for name in (DEVICE, "other")
+    ]
+    for log in logs:
+        log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    letters = tmp_path / "pipeline" / "output" / "dead_letters" / "part.parquet"
+    letters.parent.mkdir(parents=True)
+    at = pa.array([datetime(2026, 1, 1)] * 2, pa.timestamp("us"))
+    clients, topics = [DEVICE, "other"], [f"t/{DEVICE}", "t/other"]
+    columns = {"cause": ["decode"] * 2, "refused_at": at, "clientid": clients, "topic": topics, "stored_at": at}
+    parquet.write_table(pa.table(columns), letters)
+    assert run(capsys, "--client", DEVICE, "--data-dir", str(tmp_path))[0] == 0  # the plan changes nothing
+    assert len(files_with(tmp_path, DEVICE.encode())) == len(logs) + 2  # the letters by their bytes and by their rows
+    code, out, _ = run(capsys, "--client", DEVICE, "--yes", "--json", "--data-dir", str(tmp_path))
+    done = json.loads(out)
+    assert (code, done["audit_lines"], done["dead_letters"]) == (0, len(logs), 1)
+    assert files_with(tmp_path, DEVICE.encode()) == []
+    assert parquet.read_table(letters)["clientid"].to_pylist() == ["other"]
+    for log in logs:
+        first, second = map(json.loads, log.read_text().splitlines())
+        assert (first["method"], first["args"], second) == ("messages.publish", {"erased": True}, lines[1])
 
 
 def test_a_record_that_was_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ def add_parser(subparsers: Actions) -> None:
         "here and offloaded, retained and delayed messages, sessions, recorded ways, arguments in the audit log, dead "
         "letters. Without `--yes` it only says what would be erased; the node may run then. `erase verify RECORD` "
         "checks the signed record of an erasure.",
-        epilog="Exit code 0: it is done, or said, or the record is genuine; 1: it is not.",
+        epilog="Exit code 0: all was erased or planned, or the record is genuine; 1: it failed, or the record is not.",
     )
     parser.add_argument("verify", nargs="?", choices=["verify"], help="check a record instead of erasing")
     parser.add_argument("record", nargs="?", type=Path, metavar="RECORD", help="the record to check")

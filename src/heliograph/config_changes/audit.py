@@ -75,7 +75,7 @@ class AuditLog:
     def __init__(self, file: Path, settings: AuditLogConfig, alarms: Alarms, now_s: Callable[[], float]) -> None:
         self.settings = settings
         self.file = file
-        self._apart = file.with_stem(f"{file.stem}_apart")
+        self._apart = _apart(file)
         self._parts: AuditRecord | None = None  # a line that may become that of further parts
         self._parts_end: asyncio.TimerHandle | None = None
         self._alarms = alarms
@@ -191,6 +191,16 @@ class AuditLog:
         return f"AuditLog({self.file})"
 
 
+def audit_files(file: Path) -> list[Path]:
+    """All files of a log that are there: of changes and of what is apart, with those that were rotated."""
+    found = (path for one in (file, _apart(file)) for path in (one, *sorted(file.parent.glob(f"{one.name}.*"))))
+    return [path for path in found if path.is_file()]
+
+
+def _apart(file: Path) -> Path:
+    return file.with_stem(f"{file.stem}_apart")
+
+
 def _numbered(file: Path, number: int) -> Path:
     return file.with_name(f"{file.name}.{number}")
 
@@ -253,10 +263,7 @@ _decoder: Final = msgspec.json.Decoder(AuditRecord)
 
 def all_newest_first(file: Path, since: str = "") -> Iterator[list[AuditRecord]]:
     """The lines of changes and of what is apart, from the newest on, some at a time. Each step reads the disk."""
-    lines = (
-        (record for records in newest_first(one, since) for record in records)
-        for one in (file, file.with_stem(f"{file.stem}_apart"))
-    )
+    lines = ((record for records in newest_first(one, since) for record in records) for one in (file, _apart(file)))
     merged = heapq.merge(*lines, key=lambda record: record.at, reverse=True)
     while some := list(islice(merged, _READ)):
         yield some

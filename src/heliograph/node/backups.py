@@ -25,6 +25,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.parts import Change, Part
 from heliograph.processes.child_process import ChildProcess
 from heliograph.processes.programs import PROGRAMS, Programs
+from heliograph.settings.url_secrets import masked_url
 from heliograph.storage.backup.capture import WORK, checkpoint
 from heliograph.storage.backup.copying import BackupOrigin, Copied
 from heliograph.storage.backup.errors import BackupDamagedError, BackupFailedError, BackupFullError
@@ -50,7 +51,12 @@ _KINDS: Final = {kind.code: kind for kind in (BackupFailedError, BackupFullError
 
 
 class Note(msgspec.Struct, frozen=True):
-    """The newest backup that was made, kept in the data directory; `at` is that of its checkpoint, in microseconds."""
+    """The newest backup that was made, kept in the data directory.
+
+    Attributes:
+        place: Without what is a secret in a URL.
+        at: The time of its checkpoint, in microseconds since the epoch.
+    """
 
     place: str = ""
     id: str = ""
@@ -111,8 +117,9 @@ class BackupsPart(ChildProcess, Part):
             return
         due_us = self._due_us()
         if now_us >= due_us + (_LATE_TIMES - 1) * settings.every * _SECOND_US:
-            problem = f"the backup to {settings.place} that was due at {due_us // _SECOND_US} is not made"
-            details = {"place": settings.place, "due": due_us // _SECOND_US, "problem": self._problem}
+            place = masked_url(settings.place)
+            problem = f"the backup to {place} that was due at {due_us // _SECOND_US} is not made"
+            details = {"place": place, "due": due_us // _SECOND_US, "problem": self._problem}
             self._kernel.alarms.activate(_LATE_ALARM, problem, details, logs_message=True, degrades=False)
         if now_us >= max(due_us, self._retry_us) and not self.is_running:
             self._begin(settings.place, settings.secrets).add_done_callback(_look_at)
@@ -147,7 +154,14 @@ class BackupsPart(ChildProcess, Part):
         due_us = max(self._due_us(), self._retry_us) if settings.enable else None
         last = note.at or None
         return BackupStatus(
-            settings.enable, settings.place, self.is_running, note.id, note.place, last, due_us, self._problem
+            settings.enable,
+            masked_url(settings.place),
+            self.is_running,
+            note.id,
+            note.place,
+            last,
+            due_us,
+            self._problem,
         )
 
     async def rows(self) -> list[BackupRow]:
@@ -182,7 +196,7 @@ class BackupsPart(ChildProcess, Part):
 
     def _due_us(self) -> int:
         """When the next one is to be made; at once where none was made to this place."""
-        if self._note.place != self._settings.place:
+        if self._note.place != masked_url(self._settings.place):
             return self._since_us
         return self._note.at + int(self._settings.every * _SECOND_US)
 
@@ -193,24 +207,24 @@ class BackupsPart(ChildProcess, Part):
     async def _make(self, place: str, secrets: bool) -> BackupMade:
         try:
             made = await self._made(place, secrets)
-        except (StorageError, OSError) as error:
-            failed = error if isinstance(error, StorageError) else BackupFailedError(str(error))
+        except Exception as error:
+            failed = error if isinstance(error, StorageError) else BackupFailedError(str(error) or repr(error))
             self._retry_us = self._kernel.clock.now_us() + _RETRY_US
             self._problem = f"[{failed.code}] {failed}"
-            _log.error("no backup was made to %s %s", place, self._problem)
-            details = {"place": place, "code": failed.code}
+            _log.error("no backup was made to %s %s", masked_url(place), self._problem)
+            details = {"place": masked_url(place), "code": failed.code}
             self._kernel.alarms.activate(_FAILED_ALARM, self._problem, details, degrades=False)
             raise failed from error
         finally:
             await asyncio.to_thread(shutil.rmtree, self._work, ignore_errors=True)
         self._problem, self._retry_us = "", 0
-        self._note = Note(place, made.id, made.at)
+        self._note = Note(made.place, made.id, made.at)
         with suppress(OSError):  # then the next start makes one early
             write_durably(self._directory.path / _NOTE, msgspec.json.encode(self._note))
         for alarm in (_FAILED_ALARM, _LATE_ALARM):
             self._kernel.alarms.deactivate(alarm)
         text = "the backup %s in %s has %s bytes, of which %s were copied in %.1f s; the loop was held for %.0f ms"
-        _log.info(text, made.id, place, f"{made.bytes:,}", f"{made.copied_bytes:,}", made.duration_s, made.held_ms)
+        _log.info(text, made.id, made.place, f"{made.bytes:,}", f"{made.copied_bytes:,}", made.duration_s, made.held_ms)
         return made
 
     async def _made(self, place: str, secrets: bool) -> BackupMade:
@@ -239,7 +253,7 @@ class BackupsPart(ChildProcess, Part):
             self._process = None
             await self._end(process)
         assert copied is not None  # every other end is an error
-        return _row(place, copied, held_ms)
+        return _row(masked_url(place), copied, held_ms)
 
     async def _flush(self, data_dir: Path) -> None:
         """Leave little for the checkpoints to write, which hold the loop."""
@@ -285,10 +299,10 @@ async def _heard(process: asyncio.subprocess.Process) -> WorkerAnswer:
     line = await process.stdout.readline()
     if not line:
         raise BackupFailedError(f"its process ended with code {await process.wait()}")
-    said = msgspec.json.decode(line, type=WorkerAnswer)
-    if said.code:
-        raise _KINDS.get(said.code, BackupFailedError)(said.error)
-    return said
+    answer = msgspec.json.decode(line, type=WorkerAnswer)
+    if answer.code:
+        raise _KINDS.get(answer.code, BackupFailedError)(answer.error)
+    return answer
 
 
 def _row(place: str, copied: Copied, held_ms: float) -> BackupMade:

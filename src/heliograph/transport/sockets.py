@@ -415,7 +415,7 @@ class SocketTransport(Wire):
 
     def let_go(self) -> None:
         """Close the socket; the last that a poller does with it."""
-        self._lingers = False  # a read that is due still would be of whoever has the descriptor next
+        self._lingers = False  # a read that is due still would be from the next connection with this descriptor
         self._poller.forget(self.descriptor)
         self.connection.close()  # which takes it out of the epoll, too
 

@@ -22,11 +22,11 @@ from heliograph.management.asking.settings_trees import (
     settings_tree,
     tree_of,
 )
-from heliograph.management.people.known_hosts import check_open
 from heliograph.management.web.answering import refused_as
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
+from heliograph.management.web.known_hosts import check_open
 from heliograph.management.web.paging import json_response
 from heliograph.rpc.methods import RpcError
 

@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 
 from heliograph.config.prometheus import PrometheusConfig
 from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
-from heliograph.management.people.known_hosts import check_open
 from heliograph.management.prometheus.families import CONTENT_TYPE, text_of
 from heliograph.management.prometheus.json_form import lists_json, stats_json
 from heliograph.management.prometheus.scraping import STATS, UNAGGREGATED, Scrapes
@@ -19,6 +18,7 @@ from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Callers
 from heliograph.management.web.errors import ApiError
+from heliograph.management.web.known_hosts import check_open
 from heliograph.management.web.paging import json_response
 from heliograph.rpc.methods import HIDDEN
 

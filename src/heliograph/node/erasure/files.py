@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import parquet
 
+from heliograph.config_changes.audit import audit_files
 from heliograph.storage.durable_files import force_to_disk, write_durably
 from heliograph.storage.erasure.subject import ErasureSubject
 
@@ -21,9 +22,7 @@ _CHUNK: Final = 1 << 20
 def erase_audit(file: Path, subject: ErasureSubject, *, is_tried: bool) -> int:
     """Take arguments and messages out of lines that are about the subject; how many lines. The lines stay."""
     count = 0
-    for path in (file, *sorted(file.parent.glob(f"{file.name}.*"))):
-        if not path.is_file():
-            continue
+    for path in audit_files(file):
         changed = 0
         lines = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines):

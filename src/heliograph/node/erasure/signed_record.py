@@ -67,8 +67,8 @@ def verified(data_dir: Path, file: Path) -> dict[str, Any]:
 
 def is_about(record: Mapping[str, Any], subject: ErasureSubject) -> bool:
     """Whether a verified record is about a subject."""
-    said = record["kind"], record["subject_sha256"]
-    return bool(said == (subject.kind, _hash_of(record["salt"], subject.text)))
+    about = record["kind"], record["subject_sha256"]
+    return bool(about == (subject.kind, _hash_of(record["salt"], subject.text)))
 
 
 def _hash_of(salt: str, text: str) -> str:

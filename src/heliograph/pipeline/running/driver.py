@@ -341,7 +341,7 @@ class PipelineDriver:
                 found.append(lag_of(messages, reached))
             except PipelineError as error:
                 query.figures.lag = query.figures.behind_s = None
-                if not query.is_lag_unknown:  # said once, and not every ten seconds while the reader is down
+                if not query.is_lag_unknown:  # logged once, not every ten seconds while the reader is down
                     logger.warning("the lag of %s is unknown: %s", query.name, error)
                 query.is_lag_unknown = True
                 return

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
+from heliograph.settings.url_secrets import masked_url, without_url_secrets
 from heliograph.storage.backup.errors import BackupFailedError, BackupFullError
 from heliograph.storage.durable_files import force_to_disk
 
@@ -27,6 +28,7 @@ class BackupPlace(Protocol):
     """What every kind of place can do; names are relative, with `/`. All raise `BackupFailedError`."""
 
     text: str
+    """Where it is, without what is a secret in a URL."""
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep other writers out meanwhile, where that can be done."""
@@ -122,9 +124,9 @@ class ObjectPlace:
     def __init__(self, text: str) -> None:
         from pyarrow import fs  # a directory needs none of it
 
-        self.text = text
+        self.text = masked_url(text)
         self._fs = fs
-        with _errors(text):
+        with _errors(self.text):
             self._store, path = fs.FileSystem.from_uri(text)
             self._path = path.rstrip("/")
 
@@ -178,6 +180,11 @@ def _errors(name: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise BackupFullError(f"{name} cannot be written: {os.strerror(error.errno or 0)}") from error
-        raise BackupFailedError(f"{name} cannot be used: {error.strerror or error}") from error
+        raise BackupFailedError(f"{name} cannot be used: {_problem_of(error)}") from error
     except (ValueError, KeyError) as error:  # `pyarrow.ArrowException` is one of them, or an `OSError`
-        raise BackupFailedError(f"{name} cannot be used: {error}") from error
+        raise BackupFailedError(f"{name} cannot be used: {_problem_of(error)}") from error
+
+
+def _problem_of(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return without_url_secrets(text)

@@ -56,7 +56,7 @@ def make(wanted: Wanted) -> Copied:
     with place.alone():
         place.sizes("backups")  # a place that cannot be used costs no checkpoint
         link_offloaded(data_dir, work)
-        _say(WorkerAnswer(ready=True))
+        _write(WorkerAnswer(ready=True))
         if not sys.stdin.buffer.readline():
             os._exit(1)
         threading.Thread(target=_end_with_input, daemon=True).start()
@@ -73,12 +73,12 @@ def main() -> None:
     os.nice(_NICENESS)
     os.umask(0o077)
     try:
-        said = WorkerAnswer(copied=make(msgspec.json.decode(sys.stdin.buffer.readline(), type=Wanted)))
+        answer = WorkerAnswer(copied=make(msgspec.json.decode(sys.stdin.buffer.readline(), type=Wanted)))
     except StorageError as error:
-        said = WorkerAnswer(error=error.problem, code=error.code)
+        answer = WorkerAnswer(error=error.problem, code=error.code)
     except Exception as error:  # noqa: BLE001 - the node says it, with an alarm
-        said = WorkerAnswer(error=f"{type(error).__name__}: {error}", code=BackupFailedError.code)
-    _say(said)
+        answer = WorkerAnswer(error=f"{type(error).__name__}: {error}", code=BackupFailedError.code)
+    _write(answer)
     sys.stdout.flush()
     os._exit(0)  # a thread waits for input
 
@@ -92,8 +92,8 @@ def _list(place: str) -> None:
         out.write(msgspec.json.encode({"error": error.problem, "code": error.code}) + b"\n")
 
 
-def _say(said: WorkerAnswer) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
+def _write(answer: WorkerAnswer) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
 
 

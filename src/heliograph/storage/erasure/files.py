@@ -6,7 +6,6 @@ Row groups stay what they are, so the stubs of the database find the same rows i
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,9 +14,8 @@ from pyarrow import fs, parquet
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
 from heliograph.storage.columnar.block import ERASED
 from heliograph.storage.columnar.offloaded import OffloadedFile
-from heliograph.storage.durable_files import force_to_disk
 from heliograph.storage.erasure.subject import ErasureSubject
-from heliograph.storage.offload.target import Target, footer_checksum, offload_errors, open_file
+from heliograph.storage.offload.target import Target, new_file, offload_errors, open_file, written_file
 
 _LOOKED_AT: Final = ["topic", "clientid", "stored_at", "guid", "qos"]
 _ERASED_VALUES: Final = {
@@ -30,8 +28,6 @@ _ERASED_VALUES: Final = {
     "property_bytes": b"",
 }
 _NUMBERED: Final = re.compile(r"(.*?)(?:-e(\d+))?\.parquet")
-_STATISTICS: Final = ["topic", "clientid", "qos", "received_at", "stored_at", "stream"]
-_REPEATING: Final = ["topic", "clientid", "username", "stream"]
 
 
 @dataclass(slots=True)
@@ -122,26 +118,13 @@ def _write(
 ) -> OffloadedFile:
     base, number = _parts_of(file.path)
     path = _numbered(base, number + 1)
-    place = target.place(path)
-    with parquet.ParquetWriter(
-        place,
-        OFFLOADED_SCHEMA,
-        filesystem=target.filesystem,
-        compression="zstd",
-        use_dictionary=_REPEATING,
-        write_statistics=_STATISTICS,
-        write_page_checksum=True,
-    ) as writer:
+    with new_file(target, path) as writer:
         for at in range(opened.num_row_groups):
             table = opened.read_row_group(at, use_threads=False)
             if at in groups:
                 table = _without(table, groups[at].taken)
             writer.write_table(table, row_group_size=table.num_rows)
-    if isinstance(target.filesystem, fs.LocalFileSystem):
-        force_to_disk(Path(place))
-        force_to_disk(Path(place).parent)
-    with target.filesystem.open_input_file(place) as written:
-        return OffloadedFile(path, written.size(), file.rows, footer_checksum(written))
+    return written_file(target, path)
 
 
 def _without(table: pa.Table, taken: Sequence[bool]) -> pa.Table:

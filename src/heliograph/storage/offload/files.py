@@ -16,12 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import fs, parquet
+from pyarrow import parquet
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA, RowCollector
@@ -32,10 +31,9 @@ from heliograph.storage.columnar.compaction import has_index, topic_hash
 from heliograph.storage.columnar.extent import Extent, extent_until
 from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError, Replacement
 from heliograph.storage.columnar.replay import BlockSlice, Selection, block_slices
-from heliograph.storage.durable_files import force_to_disk
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import END, ROW_MAX, SEQUENCE_MAX, Position, StreamId
-from heliograph.storage.offload.target import Target, footer_checksum, offload_errors, open_file
+from heliograph.storage.offload.target import Target, new_file, offload_errors, open_file, written_file
 from heliograph.storage.topic_structure import REST, StreamMatch
 
 _DAY_US: Final = 86_400_000_000
@@ -43,8 +41,6 @@ GROUP_ROWS: Final = 8192  # of a row group, so the most that a read of one row m
 _GROUP_BYTES: Final = 2 << 20
 STUB_ROWS: Final = 1024  # that one stub stands for, so what a reader in an event loop takes apart at once
 _STUB_BYTES: Final = 256 << 10
-_REPEATING: Final = ["topic", "clientid", "username", "stream"]
-_WITH_STATISTICS: Final = ["topic", "clientid", "qos", "received_at", "stored_at", "stream"]
 _STUB_COLUMNS: Final = ["topic", "payload", "stored_at", "sequence", "stream"]
 
 
@@ -62,9 +58,7 @@ def write_files(database: Rdict, catalog: Catalog, generation: Generation, targe
         path = _file_path(catalog, generation, day)
         with offload_errors(target.place(path), catalog.name):
             first = _write_file(target, path, batch, day, batches)
-            with target.filesystem.open_input_file(target.place(path)) as written:
-                checksum = footer_checksum(written)
-                files.append(OffloadedFile(path, written.size(), parquet.read_metadata(written).num_rows, checksum))
+            files.append(written_file(target, path))
     return files
 
 
@@ -72,18 +66,8 @@ def _write_file(
     target: Target, path: str, batch: pa.RecordBatch, day: int, batches: Iterator[tuple[int, pa.RecordBatch]]
 ) -> tuple[int, pa.RecordBatch] | None:
     """Write the rows of a day; return the first rows of the next day."""
-    place = target.place(path)
-    target.filesystem.create_dir(place.rpartition("/")[0], recursive=True)
     following: tuple[int, pa.RecordBatch] | None = (day, batch)
-    with parquet.ParquetWriter(
-        place,
-        OFFLOADED_SCHEMA,
-        filesystem=target.filesystem,
-        compression="zstd",
-        use_dictionary=_REPEATING,
-        write_statistics=_WITH_STATISTICS,
-        write_page_checksum=True,
-    ) as writer:
+    with new_file(target, path) as writer:
         waiting: list[pa.RecordBatch] = []
         while following is not None and following[0] == day:
             _, batch = following
@@ -93,8 +77,6 @@ def _write_file(
             waiting.append(batch)
             following = next(batches, None)
         _write_group(writer, waiting)
-    if isinstance(target.filesystem, fs.LocalFileSystem):
-        _sync(Path(place))
     return following
 
 
@@ -107,12 +89,6 @@ def _fit(waiting: Sequence[pa.RecordBatch], batch: pa.RecordBatch) -> bool:
 def _write_group(writer: parquet.ParquetWriter, batches: Sequence[pa.RecordBatch]) -> None:
     table = pa.Table.from_batches(batches)
     writer.write_table(table, row_group_size=table.num_rows)
-
-
-def _sync(file: Path) -> None:
-    """Bring a file, and the directories that lead to it, to the disk: Arrow leaves that to the system."""
-    for path in (file, *file.parents[:4]):
-        force_to_disk(path)
 
 
 def _file_path(catalog: Catalog, generation: Generation, day: int) -> str:

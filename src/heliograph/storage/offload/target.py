@@ -5,11 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import fs, parquet
 
+from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
 from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadError
+from heliograph.storage.durable_files import force_to_disk
+
+_REPEATING: Final = ["topic", "clientid", "username", "stream"]
+_WITH_STATISTICS: Final = ["topic", "clientid", "qos", "received_at", "stored_at", "stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,34 @@ def open_file(target: Target, file: OffloadedFile, known: parquet.FileMetaData |
     except Exception:
         opened.close()
         raise
+
+
+@contextmanager
+def new_file(target: Target, path: str) -> Iterator[parquet.ParquetWriter]:
+    """Write a file, over whatever is there; it is on the disk when the block ends."""
+    place = target.place(path)
+    target.filesystem.create_dir(place.rpartition("/")[0], recursive=True)
+    with parquet.ParquetWriter(
+        place,
+        OFFLOADED_SCHEMA,
+        filesystem=target.filesystem,
+        compression="zstd",
+        use_dictionary=_REPEATING,
+        write_statistics=_WITH_STATISTICS,
+        write_page_checksum=True,
+    ) as writer:
+        yield writer
+    if isinstance(target.filesystem, fs.LocalFileSystem):  # Arrow leaves that to the system
+        file = Path(place)
+        for one in (file, *file.parents[:4]):
+            force_to_disk(one)
+
+
+def written_file(target: Target, path: str) -> OffloadedFile:
+    """What was written, as the database remembers it."""
+    with target.filesystem.open_input_file(target.place(path)) as written:
+        checksum = footer_checksum(written)
+        return OffloadedFile(path, written.size(), parquet.read_metadata(written).num_rows, checksum)
 
 
 def footer_checksum(file: pa.NativeFile) -> int:
