@@ -4,7 +4,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -248,6 +249,32 @@ async def test_a_peer_that_never_ends_is_left() -> None:
             other.send(b"x")
             protocol.transport.read()  # that was due still
             assert one.recv(1) == b"x"
+
+
+async def test_many_peers_that_end_soon_cost_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timers = asyncio.get_running_loop(), 0
+    call_later = loop.call_later
+
+    def counted(delay: float, callback: Callable[..., object], *args: Any, **named: Any) -> asyncio.TimerHandle:
+        nonlocal timers
+        timers += delay < TIMEOUT_S / 2  # the others are the test's
+        return call_later(delay, callback, *args, **named)
+
+    monkeypatch.setattr(loop, "call_later", counted)
+    poller = Poller(lambda: None, Pressure())
+    for _ in range(5):
+        ours, theirs = tcp_pair()
+        ours.setblocking(False)
+        protocol = Recorder()
+        poller.connect(ProtocolTransport(poller, ours, protocol))
+        protocol.transport.close()
+        await protocol.until(partial(protocol.told.__contains__, "lost"))
+        theirs.close()
+        async with asyncio.timeout(TIMEOUT_S):
+            while ours.fileno() >= 0:  # noqa: ASYNC110 - the poller does not say that it has let go
+                await asyncio.sleep(0)
+    poller.close()
+    assert timers == 1
 
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:

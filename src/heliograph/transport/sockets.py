@@ -64,6 +64,7 @@ class Poller:
         self._count: i64 = 0
         self._again: list[SocketTransport] = []  # have more to read
         self._lingering: dict[SocketTransport, float] = {}  # until when, the first that is over first
+        self._looks_at_lingering = False  # a timer runs, and there is one only
         self._is_closing = False
         self.loop.add_reader(self._epoll.fileno(), self._poll)
 
@@ -102,8 +103,7 @@ class Poller:
             transport.let_go()
             return
         self._lingering[transport] = self.loop.time() + _LINGER_S
-        if len(self._lingering) == 1:
-            self.loop.call_later(_LINGER_S, self._end_lingering)
+        self._look_later(_LINGER_S)
         self.again(transport)
 
     def has_ended(self, transport: "SocketTransport") -> None:
@@ -132,11 +132,17 @@ class Poller:
                 except Exception as error:  # noqa: BLE001 - an edge that is lost for the others comes never again
                     transport.fail(error)
 
+    def _look_later(self, wait_s: float) -> None:
+        if not self._looks_at_lingering:
+            self._looks_at_lingering = True
+            self.loop.call_later(wait_s, self._end_lingering)
+
     def _end_lingering(self) -> None:
+        self._looks_at_lingering = False
         now_s = self.loop.time()
         for transport, until_s in list(self._lingering.items()):
             if until_s > now_s:
-                self.loop.call_later(until_s - now_s, self._end_lingering)
+                self._look_later(until_s - now_s)
                 return
             self.has_ended(transport)
 
