@@ -277,6 +277,24 @@ async def test_many_peers_that_end_soon_cost_one_timer(monkeypatch: pytest.Monke
     assert timers == 1
 
 
+async def test_of_many_peers_that_never_end_the_first_are_left() -> None:
+    poller, all_of_theirs, all_of_ours = Poller(lambda: None, Pressure()), [], []
+    for _ in range(258):
+        ours, theirs = tcp_pair()
+        ours.setblocking(False)
+        protocol = Recorder()
+        poller.connect(ProtocolTransport(poller, ours, protocol))
+        protocol.transport.close()
+        await protocol.until(partial(protocol.told.__contains__, "lost"))
+        all_of_theirs.append(theirs)
+        all_of_ours.append(ours)
+    assert [ours.fileno() == -1 for ours in all_of_ours] == [True] * 2 + [False] * 256
+    poller.close()
+    assert all(ours.fileno() == -1 for ours in all_of_ours)
+    for theirs in all_of_theirs:
+        theirs.close()
+
+
 def tcp_pair() -> tuple[socket.socket, socket.socket]:
     """Both ends of a connection over TCP, the one that accepted it first."""
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -33,6 +33,7 @@ _SHARED_BYTES_MIN: Final = 4096
 _PIECES_MAX: Final = 64  # written at once
 _HIGH_WATERMARK: Final = 65_536
 _LINGER_S: Final = 2.0
+_LINGERING_MAX: Final = 256  # each holds a file; of more, the first goes
 
 # Descriptors stay Python's own objects: to make one for each call costs more than calling.
 _read: Final[Callable[[object, int], bytes]] = cast("Callable[[object, int], bytes]", os.read)
@@ -102,6 +103,8 @@ class Poller:
         if self._is_closing:
             transport.let_go()
             return
+        if len(self._lingering) >= _LINGERING_MAX:
+            self.has_ended(next(iter(self._lingering)))
         self._lingering[transport] = self.loop.time() + _LINGER_S
         self._look_later(_LINGER_S)
         self.again(transport)
@@ -114,8 +117,9 @@ class Poller:
     def close(self) -> None:
         """Stop watching, once the last connection is gone."""
         self._is_closing = True
-        for transport in list(self._lingering):
-            self.has_ended(transport)
+        lingering, self._lingering = self._lingering, {}
+        for transport in lingering:
+            transport.let_go()
         if self._count == 0 and not self._epoll.closed:
             self.loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
