@@ -1,6 +1,7 @@
 """Which log files a sync covers, and what a failed one leads to."""
 
 import errno
+import gc
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import Batch
+from heliograph.storage.store import Store, open_stores
 from heliograph.storage.wal import LogFiles, SyncRequest
 from storage.messages import MakeMessage
 from support.databases import store_batch
@@ -99,3 +101,19 @@ def newest_logs(path: Path) -> list[str]:
 
 def descriptors_of(request: SyncRequest) -> list[str]:
     return [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in request.descriptors]
+
+
+def test_the_databases_that_are_open_are_not_kept_open(tmp_path: Path) -> None:
+    store = Store("kept", tmp_path / "state" / "kept", "lz4", lambda rocks: None)
+    store.open()
+    assert list(open_stores(tmp_path)) == [store.path]
+    held = _files_below(tmp_path)
+    del store
+    gc.collect()
+    assert open_stores(tmp_path) == {}
+    assert "LOCK" in held - _files_below(tmp_path)  # RocksDB is closed
+
+
+def _files_below(path: Path) -> set[str]:
+    files = [Path(os.path.realpath(one)) for one in Path("/proc/self/fd").iterdir()]
+    return {file.name for file in files if file.is_relative_to(path)}

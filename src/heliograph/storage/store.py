@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 from heliograph.storage.disk import THIS_DISK, Aside, Disk
 from heliograph.storage.engine import Checkpoint, Rdict, WriteBatch, memory_state, records, translated
@@ -29,7 +30,8 @@ from heliograph.storage.wal import LogFiles, SyncRequest
 # database can drop what is old.
 FULL_INTERVAL_S: Final = 60.0
 _FLUSH_PROPERTIES: Final = ("num-immutable-mem-table", "mem-table-flush-pending", "num-running-flushes")
-_OPEN: Final[dict[Path, "Store"]] = {}  # of this process, by their places: what a backup takes checkpoints of
+# Of this process, by their places: what a backup takes checkpoints of. It keeps none of them.
+_OPEN: Final[WeakValueDictionary[Path, "Store"]] = WeakValueDictionary()
 _MEMORY_PROPERTIES: Final = ("size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
 
 
