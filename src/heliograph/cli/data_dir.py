@@ -10,6 +10,7 @@ from typing import Final
 from heliograph.cli.output import is_output_closed
 from heliograph.cli.usage import Actions, add_node_options, description_of
 from heliograph.config.loading import load_config
+from heliograph.config.settings import Config
 from heliograph.settings.errors import ConfigError
 from heliograph.storage.errors import StorageError
 from heliograph.storage.repair.message_database import StorageInUseError
@@ -36,9 +37,14 @@ def add_action(
 
 def run_in_data_dir(args: argparse.Namespace, act: Callable[[Path], int]) -> int:
     """Carry out an action on the data directory that its options say; the exit code."""
+    return run_with_config(args, lambda config: act(Path(config.node.data_dir)))
+
+
+def run_with_config(args: argparse.Namespace, act: Callable[[Config], int]) -> int:
+    """The same for an action that needs more of the node's configuration."""
     overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     try:
-        return act(Path(load_config(args.config, os.environ, overrides).node.data_dir))
+        return act(load_config(args.config, os.environ, overrides))
     except StorageInUseError as error:
         print(f"heliograph: [{error.code}] {error}. {_WHILE_IT_RUNS}", file=sys.stderr)
         return 1

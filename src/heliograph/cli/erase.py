@@ -8,8 +8,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from heliograph.cli.data_dir import run_in_data_dir
+from heliograph.cli.data_dir import run_in_data_dir, run_with_config
 from heliograph.cli.usage import Actions, add_node_options
+from heliograph.config.settings import Config
 from heliograph.node.erasure.signed_record import InvalidRecordError, is_about, verified
 from heliograph.settings.units import parse_duration
 from heliograph.storage.erasure.subject import ErasureSubject
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if subject is None:
         args.usage_error("one of --client, --topic and --older-than is needed")
         return 2
-    return run_in_data_dir(args, lambda data_dir: _erase(args, data_dir, subject))
+    return run_with_config(args, lambda config: _erase(args, config, subject))
 
 
 def _age(text: str) -> float:
@@ -75,11 +76,13 @@ def _subject(args: argparse.Namespace) -> ErasureSubject | None:
     return None
 
 
-def _erase(args: argparse.Namespace, data_dir: Path, subject: ErasureSubject) -> int:
+def _erase(args: argparse.Namespace, config: Config, subject: ErasureSubject) -> int:
     from heliograph.node.erasure.erasing import erase  # needs pyarrow, as only this does
 
     os.umask(0o077)  # as the node has it
-    found = erase(data_dir, subject, args.output, is_tried=not args.yes)
+    storage = config.durable_storage
+    targets = {name: one.offload.place for name, one in {"messages": storage.messages, **storage.databases}.items()}
+    found = erase(Path(config.node.data_dir), subject, args.output, targets, is_tried=not args.yes)
     if args.json:
         print(json.dumps({**asdict(found), "is_tried": not args.yes}, indent=2))
         return 0

@@ -6,10 +6,11 @@ all is done.
 
 import os
 import pwd
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from heliograph import __version__
@@ -71,11 +72,19 @@ class Erasure:
         return sum(kinds) + self.audit_lines + self.dead_letters
 
 
-def erase(data_dir: Path, subject: ErasureSubject, outputs: Sequence[Path], *, is_tried: bool) -> Erasure:
+def erase(
+    data_dir: Path,
+    subject: ErasureSubject,
+    outputs: Sequence[Path],
+    targets: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_tried: bool,
+) -> Erasure:
     """Erase a subject from a data directory.
 
     Args:
         outputs: Further directories that pipelines write dead letters to.
+        targets: Where each database offloads to by the settings.
         is_tried: Only count; the node may be running.
 
     Raises:
@@ -87,7 +96,7 @@ def erase(data_dir: Path, subject: ErasureSubject, outputs: Sequence[Path], *, i
             stack.enter_context(node_is_stopped(data_dir, ""))
         state = {name: path for name, path in state_directories(data_dir).items() if path.is_dir()}
         ids = ids_in_flight(state["sessions"]) if "sessions" in state else set()
-        erased_ids = _erase_messages(data_dir, subject, ids, found, is_tried=is_tried)
+        erased_ids = _erase_messages(data_dir, subject, ids, targets, found, is_tried=is_tried)
         for name, path in state.items():
             _erase_state(path, subject, erased_ids, found, is_tried=is_tried)
             if (
@@ -112,11 +121,17 @@ def erase(data_dir: Path, subject: ErasureSubject, outputs: Sequence[Path], *, i
 
 
 def _erase_messages(
-    data_dir: Path, subject: ErasureSubject, ids: MessageIds, found: Erasure, *, is_tried: bool
+    data_dir: Path,
+    subject: ErasureSubject,
+    ids: MessageIds,
+    targets: Mapping[str, str],
+    found: Erasure,
+    *,
+    is_tried: bool,
 ) -> MessageIds:
     path, erased = databases_path(data_dir), MessageIds()
     for name in database_directories(path) if path.is_dir() else ():
-        report = erase_messages(data_dir, name, subject, ids, is_tried=is_tried)
+        report = erase_messages(data_dir, name, subject, ids, filter(None, [targets.get(name)]), is_tried=is_tried)
         found.messages[name] = report.messages
         found.offloaded_messages += report.offloaded
         found.offloaded_files += report.files

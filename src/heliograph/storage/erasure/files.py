@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
-from pyarrow import fs, parquet
+from pyarrow import parquet
 
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
 from heliograph.storage.columnar.block import ERASED
 from heliograph.storage.columnar.offloaded import OffloadedFile
 from heliograph.storage.erasure.subject import ErasureSubject
-from heliograph.storage.offload.target import Target, new_file, offload_errors, open_file, written_file
+from heliograph.storage.offload.target import Target, new_file, offload_errors, open_file, remove_file, written_file
 
 _LOOKED_AT: Final = ["topic", "clientid", "stored_at", "guid", "qos"]
 _ERASED_VALUES: Final = {
@@ -83,10 +83,7 @@ def remove_earlier(target: Target, path: str) -> None:
     """Remove the files in whose place a file is, as far as they are there."""
     base, number = _parts_of(path)
     for earlier in range(number):
-        place = target.place(_numbered(base, earlier))
-        with offload_errors(place):
-            if target.filesystem.get_file_info(place).type is fs.FileType.File:
-                target.filesystem.delete_file(place)
+        remove_file(target, _numbered(base, earlier))
 
 
 def _look_through(

@@ -9,7 +9,7 @@ Each step may be done twice, so after a crash the same erasure is run again. An 
 another name; the file before it is removed when everything in the database names the new one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -46,7 +46,8 @@ from heliograph.storage.erasure.files import RewrittenFile, remove_earlier, rewr
 from heliograph.storage.erasure.subject import ErasureSubject
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StoredMessage, StreamId
-from heliograph.storage.offload.target import Target
+from heliograph.storage.offload.files import files_there
+from heliograph.storage.offload.target import Target, remove_file
 from heliograph.storage.topic_structure import ANY, REST
 
 _BATCH_BYTES: Final = 4 << 20
@@ -74,9 +75,12 @@ class ErasedMessages:
 
 
 def erase_messages(
-    data_dir: Path, name: str, subject: ErasureSubject, ids: MessageIds, *, is_tried: bool
+    data_dir: Path, name: str, subject: ErasureSubject, ids: MessageIds, targets: Iterable[str] = (), *, is_tried: bool
 ) -> ErasedMessages:
     """Erase messages of one database of a stopped node; or only count them, beside a running one too.
+
+    Args:
+        targets: Where offload writes by the settings, beside where it has written.
 
     Raises:
         StorageDamagedError: A block cannot be read; repair it first.
@@ -100,7 +104,7 @@ def erase_messages(
             path, "zstd"
         )  # so its list of tables, which has the first and last key of each, begins again
         try:
-            erasure.remove_files(rocks)
+            erasure.remove_files(rocks, targets)
         finally:
             rocks.close()
     return report
@@ -144,17 +148,27 @@ class _Erasure:
         self._write()
         return self._report
 
-    def remove_files(self, rocks: Rdict) -> None:
-        """Remove the offloaded files in whose place others are."""
-        for _, value in records(rocks, keys.offloaded(0, 0), keys.OFFLOADED_END):
+    def remove_files(self, rocks: Rdict, targets: Iterable[str]) -> None:
+        """Remove the offloaded files in whose place others are, and those that an offload which was cut off has left:
+        the next one writes them again, from what is in the database.
+        """
+        offloaded = set()
+        for key, value in records(rocks, keys.offloaded(0, 0), keys.OFFLOADED_END):
             record = OffloadRecord.from_bytes(value)
+            offloaded.add(keys.shard_and_generation(key))
             for file in record.files:
-                remove_earlier(self._target(record), file.path)
+                remove_earlier(self._target(record.target), file.path)
+        for text in {*self._targets, *targets}:
+            target = self._target(text)
+            for generation in self._catalog.generations():
+                if (generation.info.shard, generation.info.number) not in offloaded:
+                    for path in files_there(target, self._catalog, generation):
+                        remove_file(target, path)
 
-    def _target(self, record: OffloadRecord) -> Target:
-        if record.target not in self._targets:
-            self._targets[record.target] = Target.open(record.target, self._data_dir)
-        return self._targets[record.target]
+    def _target(self, text: str) -> Target:
+        if text not in self._targets:
+            self._targets[text] = Target.open(text, self._data_dir)
+        return self._targets[text]
 
     def _erase_in(self, generation: Generation) -> None:
         info = generation.info
@@ -184,7 +198,7 @@ class _Erasure:
     def _rewritten_files(self, record: OffloadRecord) -> dict[str, RewrittenFile]:
         found = {}
         for file in record.files:
-            one = rewritten(self._target(record), file, self._subject, self._ids, is_tried=self._is_tried)
+            one = rewritten(self._target(record.target), file, self._subject, self._ids, is_tried=self._is_tried)
             if one is not None:
                 found[file.path] = found[one.file.path] = one
                 self._report.files += 1

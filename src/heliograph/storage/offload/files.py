@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
+from pyarrow import fs, parquet
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA, RowCollector
@@ -91,11 +91,26 @@ def _write_group(writer: parquet.ParquetWriter, batches: Sequence[pa.RecordBatch
     writer.write_table(table, row_group_size=table.num_rows)
 
 
+def files_there(target: Target, catalog: Catalog, generation: Generation) -> list[str]:
+    """The files of a generation, whether or not the database names them: an attempt that was cut off leaves some."""
+    folder, name = _folder(catalog, generation), _name(catalog, generation)
+    with offload_errors(target.place(folder), catalog.name):
+        below = fs.FileSelector(target.place(folder), allow_not_found=True, recursive=True)
+        found = [one.path for one in target.filesystem.get_file_info(below) if one.type is fs.FileType.File]
+    return [path.removeprefix(f"{target.path}/") for path in found if path.rpartition("/")[2].startswith(name)]
+
+
 def _file_path(catalog: Catalog, generation: Generation, day: int) -> str:
-    info = generation.info
     date = datetime.fromtimestamp(day * _DAY_US // 1_000_000, UTC).strftime("%Y-%m-%d")
-    name = f"{catalog.site}-{info.number}-{info.since}.parquet"
-    return f"database={catalog.name}/shard={info.shard}/day={date}/{name}"
+    return f"{_folder(catalog, generation)}/day={date}/{_name(catalog, generation)}.parquet"
+
+
+def _folder(catalog: Catalog, generation: Generation) -> str:
+    return f"database={catalog.name}/shard={generation.info.shard}"
+
+
+def _name(catalog: Catalog, generation: Generation) -> str:
+    return f"{catalog.site}-{generation.info.number}-{generation.info.since}"
 
 
 def _batches(database: Rdict, catalog: Catalog, generation: Generation) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -90,6 +90,19 @@ def written_file(target: Target, path: str) -> OffloadedFile:
     with target.filesystem.open_input_file(target.place(path)) as written:
         checksum = footer_checksum(written)
         return OffloadedFile(path, written.size(), parquet.read_metadata(written).num_rows, checksum)
+
+
+def remove_file(target: Target, path: str) -> None:
+    """Remove a file, and of a local directory what is empty without it."""
+    place = target.place(path)
+    try:
+        if target.filesystem.get_file_info(place).type is not fs.FileType.NotFound:
+            target.filesystem.delete_file(place)
+    except OSError as error:
+        raise OffloadError(f"{place!r} cannot be removed: {error}", database="") from error
+    if isinstance(target.filesystem, fs.LocalFileSystem):
+        with suppress(OSError):  # others are in it
+            Path(place).parent.rmdir()
 
 
 def footer_checksum(file: pa.NativeFile) -> int:

@@ -24,11 +24,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-
-from pyarrow import fs
 
 from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.node_databases import databases_path
@@ -38,7 +35,7 @@ from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.files import replacements, verified_replacements, write_files
-from heliograph.storage.offload.target import Target
+from heliograph.storage.offload.target import Target, remove_file
 
 _FRAME_BYTES: Final = 64 << 10
 _NICENESS: Final = 10
@@ -76,19 +73,6 @@ class OffloadWorker:
         for file in fields["files"]:
             remove_file(target, file["path"])
         yield from ()
-
-
-def remove_file(target: Target, path: str) -> None:
-    """Remove a file, and of a local directory what is empty without it."""
-    place = target.place(path)
-    try:
-        if target.filesystem.get_file_info(place).type is not fs.FileType.NotFound:
-            target.filesystem.delete_file(place)
-    except OSError as error:
-        raise OffloadError(f"{place!r} cannot be removed: {error}", database="") from error
-    if isinstance(target.filesystem, fs.LocalFileSystem):
-        with suppress(OSError):  # others are in it
-            Path(place).parent.rmdir()
 
 
 def _generation(catalog: Catalog, fields: dict[str, Any]) -> Generation:
