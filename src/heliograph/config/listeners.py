@@ -22,6 +22,7 @@ from heliograph.settings.kinds import (
     Choice,
     Duration,
     Integer,
+    PemFile,
     RefusedError,
     SecretText,
     Size,
@@ -85,8 +86,8 @@ class ServerName:
         "localhost",
         "The name; `*.` in front stands for one label.",
     )
-    certfile: str = setting(AnyText("a file"), "", "PEM file with its certificate and what leads to its root.")
-    keyfile: str = setting(AnyText("a file"), "", "PEM file with its private key; empty if in `certfile`.")
+    certfile: str = setting(PemFile(), "", "PEM file with its certificate and what leads to its root.")
+    keyfile: str = setting(PemFile(), "", "PEM file with its private key; empty if in `certfile`.")
     password: Secret = setting(SecretText(may_be_empty=True), Secret(), "Password of the key; empty for none.")
 
 
@@ -108,7 +109,7 @@ class SslOptions(ServerTls):
     enable_crl_check: bool = setting(
         Boolean(), False, "Whether clients' certificates are looked up in `crlfile` (with `verify_peer`)."
     )
-    crlfile: str = setting(AnyText("a file"), "", "PEM file with the revocation lists of the authorities.")
+    crlfile: str = setting(PemFile(), "", "PEM file with the revocation lists of the authorities.")
     handshake_timeout: float = setting(
         Duration(0.1, 3600.0), 15.0, "How long a TLS handshake may take; `mqtt.idle_timeout` if that is shorter."
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from heliograph.hocon.values import Content, Node, Plain
 from heliograph.settings.fields import setting
-from heliograph.settings.kinds import AnyText, Boolean, Duration, Kind, RefusedError, SecretText, Text
+from heliograph.settings.kinds import AnyText, Boolean, Duration, Kind, PemFile, RefusedError, SecretText, Text
 from heliograph.settings.secrets import Secret
 
 
@@ -68,7 +68,7 @@ class PipelineConfig:
         "The token for the storage reader, where `durable_storage.flight` asks for one.",
     )
     tls_ca: str = setting(
-        AnyText("a PEM file, or empty"),
+        PemFile("a PEM file, or empty"),
         "",
         "The authorities of the storage reader's certificate, where it speaks TLS.",
     )

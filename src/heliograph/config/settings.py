@@ -63,6 +63,13 @@ class NodeConfig:
         "data",
         "Directory for everything that the node stores; relative to the working directory. `--data-dir` overrides it.",
     )
+    tls_dir: str = setting(
+        Text("a directory"),
+        "tls",
+        "Directory of certificates and keys that operators of the HTTP API may name; a relative one lies in "
+        "`node.data_dir`. Callers that may change the configuration name any file.",
+        how=How.LIVE,
+    )
     control_group: str = setting(
         AnyText("the name of a group of users, or empty"),
         "",

@@ -12,7 +12,7 @@ Whatever fails before the commit, everything is as it was. One configuration is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,15 +28,18 @@ from heliograph.config_changes.errors import (
     reasons,
 )
 from heliograph.config_changes.files import ConfigFiles, document
+from heliograph.config_changes.pem_files import PemFiles
 from heliograph.config_changes.planning import HIDDEN, PlannedSetting, planned
 from heliograph.config_changes.revisions import Revision, Unconfirmed, digest_of
 from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
 from heliograph.hocon.document import parse_text
 from heliograph.hocon.errors import HoconError
+from heliograph.hocon.values import Node
 from heliograph.hocon.writing import to_hocon
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Parts, Plan
 from heliograph.settings.errors import ConfigError
+from heliograph.settings.fields import Section
 from heliograph.settings.masking import masked
 from heliograph.settings.secrets import SecretError
 
@@ -95,6 +98,7 @@ class HeldConfig:
         self.unconfirmed: Unconfirmed | None = files.unconfirmed()
         self._is_recorded = _is_recorded(files, self.revision, layers)
         self._files = files
+        self.pem_files = PemFiles(files.cluster_file.parents[1], now_s)
         self._parts = parts
         self._read = read
         self._alarms = alarms
@@ -110,11 +114,17 @@ class HeldConfig:
         """What an edit leads to, or `ConfigChangeError`; waits for the disk."""
         self._refuse_edited_file()
         try:
-            tree = edited(self.layers, edit)
+            tree = self._stored(edited(self.layers, edit))
             layers = self.layers.with_cluster(tree)
             return WantedConfig(layers, self._read(layers), to_hocon(tree))
         except (ConfigError, SecretError) as error:
             raise ConfigRefusedError(reasons(error)) from error
+
+    def _stored(self, tree: Node) -> Node:
+        try:
+            return self.pem_files.stored(tree, Section(Config))
+        except OSError as error:
+            raise ConfigWriteError(f"a certificate or key of the change cannot be written: {error}") from error
 
     def read_again(self) -> WantedConfig:
         """What all files say now, or `ConfigRefusedError`; waits for the disk."""
@@ -219,7 +229,15 @@ class HeldConfig:
             raise ConfigWriteError(
                 f"{self._files.cluster_file} cannot be written, nothing is changed: {error}"
             ) from error
+        self.pem_files.remove_unused(lambda: self._named(layers))
         return _Written(number, unconfirmed, layers)
+
+    def _named(self, layers: Layers) -> Iterator[str]:
+        """All texts that may name a file: what holds, what held before, and what there is to go back to."""
+        yield to_hocon(layers.merged)
+        yield self.text
+        for revision in self._files.revisions():
+            yield revision.text
 
     def _tell(self, plan: Plan, failed: Mapping[str, str]) -> None:
         if failed:

@@ -15,6 +15,7 @@ from heliograph.config_changes.edits import WHOLE, Edit
 from heliograph.config_changes.errors import ChangeConflictError, ConfigWriteError, NoRevisionError, reasons
 from heliograph.config_changes.files import ConfigFiles
 from heliograph.config_changes.held import HeldConfig
+from heliograph.config_changes.pem_files import PemFiles
 from heliograph.config_changes.planning import HIDDEN
 from heliograph.config_changes.revisions import Revision, Unconfirmed
 from heliograph.config_changes.terms import ANY_TERMS, Author, ChangeOutcome, Terms
@@ -78,6 +79,10 @@ class ConfigManager:
     def confirm_until(self) -> float | None:
         """When the present revision goes back, in seconds since the epoch; None: it stays."""
         return None if self._held.unconfirmed is None else self._held.unconfirmed.until
+
+    @property
+    def pem_files(self) -> PemFiles:
+        return self._held.pem_files
 
     async def plan(self, edit: Edit, terms: Terms = ANY_TERMS) -> ChangeOutcome:
         """What a change would do, hidden settings included; `ConfigChangeError` if it would be refused."""

@@ -182,6 +182,10 @@ class _Integrations(ConfiguredGroups):
         assert isinstance(root, Section)
         kind = settings_of(root.model)[place[1]].kind
         assert isinstance(kind, Named)
+        try:
+            node = self._manager.pem_files.stored(node, Section(kind.model))
+        except OSError as error:
+            raise RpcError("action_test_failed", f"a certificate or key cannot be written: {error}") from None
         settings, problems = read_group(kind.model, node, path)
         if settings is None or problems:
             raise RpcError(BAD_ARGUMENTS, "; ".join(f"{one.path}: {one.message}" for one in problems))

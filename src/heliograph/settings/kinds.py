@@ -21,6 +21,7 @@ Value = TypeVar("Value")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4000}")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_PEM: Final = "-----BEGIN "
 
 
 class RefusedError(ValueError):
@@ -140,6 +141,19 @@ class AnyText(Text):
 
     def __init__(self, expected: str = "a text") -> None:
         super().__init__(expected, r"(?s).*")
+
+
+class PemFile(Text):
+    """The path of a PEM file, which may be empty; a change of a running node may have its text (`config_changes`)."""
+
+    def __init__(self, expected: str = "a file") -> None:
+        super().__init__(expected, r"(?s).*")
+
+    def convert(self, value: Content) -> str:
+        """The path; the text itself is refused, and not quoted."""
+        if isinstance(value, str) and is_pem(value):
+            raise RefusedError("a file names a file; its text is taken where a running node is changed")
+        return super().convert(value)
 
 
 class Choice(Kind[str]):
@@ -307,6 +321,19 @@ class Texts(Kind[Mapping[str, str]]):
         return str(value)
 
 
+class StoreOptions(Texts):
+    """Options of a library that reaches a store; they may be secret, say where secrets go, and name files.
+
+    Args:
+        may_load_code: Whether one of them, or the server that they name, says which module the library imports.
+    """
+
+    is_place = True
+
+    def __init__(self, *, may_load_code: bool = False) -> None:
+        self.may_load_code = may_load_code
+
+
 class Anything(Kind[Node]):
     """Whatever a file says, for a reader of its own."""
 
@@ -374,6 +401,11 @@ class Unless(Kind[Value | None]):
 
 
 _ANY_TEXT: Final = AnyText()
+
+
+def is_pem(text: str) -> bool:
+    """Whether it is the text of a certificate or a key, and no path."""
+    return _PEM in text
 
 
 def detailed(parse: Callable[[str], Value], text: str) -> Value:

@@ -84,11 +84,11 @@ def secrets_in(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Iterator
         path, one, kind, is_secret = pending.pop()
         value = one.value
         if isinstance(kind, ListOfVariants) and list_items(one) is None:
-            kind = _variant(kind, one)
+            kind = variant_of(kind, one)
         if isinstance(value, dict | list):
             inner = value if isinstance(value, dict) else {str(at): item for at, item in enumerate(value, 1)}
             for name, child in reversed(inner.items()):
-                below, hidden = _below(kind, name, child)
+                below, hidden = declared_below(kind, name, child)
                 hidden = _is_secret(kind, name, child, is_secret) or _is_hidden(name, child, hidden)
                 pending.append(((*path, name), child, below, hidden))
         elif (is_secret and value not in (None, "")) or (isinstance(value, str) and has_url_secret(value)):
@@ -113,18 +113,18 @@ def kept_secrets(tree: Node, own: Node, present: Node) -> Node:
 def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
     value = node.value
     if isinstance(kind, ListOfVariants) and list_items(node) is None:
-        kind = _variant(kind, node)  # one without a list
+        kind = variant_of(kind, node)  # one without a list
     if isinstance(value, dict):
         fields = {}
         for name, child in value.items():
-            below, hidden = _below(kind, name, child)
+            below, hidden = declared_below(kind, name, child)
             hidden = _is_secret(kind, name, child, is_secret) or _is_hidden(name, child, hidden)
             fields[name] = yield _masked(child, below, is_secret=hidden)
         return Node(fields, node.position, node.source)
     if isinstance(value, list):
         items = []
         for item in value:
-            below, hidden = _below(kind, "1", item)
+            below, hidden = declared_below(kind, "1", item)
             items.append((yield _masked(item, below, is_secret=is_secret or hidden)))
         return Node(items, node.position, node.source)
     if is_secret:
@@ -149,12 +149,13 @@ def _is_open(value: Content) -> bool:
     return value is None or value == "" or (isinstance(value, str) and value.startswith(FILE_PREFIX))
 
 
-def _variant(kind: ListOfVariants, node: Node) -> Section | None:
+def variant_of(kind: ListOfVariants, node: Node) -> Section | None:
+    """The kind of a group of a list of variants."""
     model = model_of(kind, node)
     return None if model is None else Section(model)
 
 
-def _below(kind: AnyKind | None, name: str, child: Node) -> tuple[AnyKind | None, bool]:
+def declared_below(kind: AnyKind | None, name: str, child: Node) -> tuple[AnyKind | None, bool]:
     """The kind of what stands under a name, if it is declared, and whether it is a secret."""
     if isinstance(kind, Section):
         setting = settings_of(kind.model).get(name)
@@ -163,7 +164,7 @@ def _below(kind: AnyKind | None, name: str, child: Node) -> tuple[AnyKind | None
     elif isinstance(kind, Named | Overlays | ListOfSections):
         return Section(kind.model), False
     elif isinstance(kind, ListOfVariants):
-        return _variant(kind, child), False
+        return variant_of(kind, child), False
     elif isinstance(kind, ListOf):
         return kind.kind, False
     return None, _SECRET_NAME.fullmatch(name) is not None

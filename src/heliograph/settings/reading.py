@@ -23,7 +23,7 @@ from heliograph.settings.fields import (
     Setting,
     settings_of,
 )
-from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError
+from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError, is_pem
 from heliograph.settings.url_secrets import quoted_url, without_url_secrets
 
 Path = tuple[str, ...]
@@ -284,6 +284,8 @@ def found(node: Node) -> str:
     """What a file says, as a message shows it."""
     if isinstance(node.value, list) and node.value:
         return f"a list of {len(node.value)}"
+    if isinstance(node.value, str) and is_pem(node.value):
+        return "a text in PEM"
     value = quoted_url(node.value) if isinstance(node.value, str) else node.value
     text = to_json(Node(value, node.position), None)
     return text if len(text) <= _FOUND_LENGTH_MAX else f"{node.kind} that begins with {text[:50]}"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.settings.fields import setting
-from heliograph.settings.kinds import AnyText, RefusedError, Words
+from heliograph.settings.kinds import PemFile, RefusedError, Words
 
-_FILE: Final = AnyText("a file")
+_FILE: Final = PemFile()
 
 
 @dataclass(frozen=True, slots=True)

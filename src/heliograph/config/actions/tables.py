@@ -8,7 +8,17 @@ from typing import Final
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.hocon.values import Content
 from heliograph.settings.fields import ListOf, list_setting, optional, required, required_section, section, setting
-from heliograph.settings.kinds import AnyText, Boolean, Choice, Integer, RefusedError, SecretText, Text, Texts
+from heliograph.settings.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Integer,
+    RefusedError,
+    SecretText,
+    StoreOptions,
+    Text,
+    Texts,
+)
 from heliograph.settings.secrets import Secret
 
 _COLUMN: Final = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -67,11 +77,10 @@ class TableConnectorConfig(ConnectorConfig):
         "Directory of the tables below `pipeline.output`, or a URI; empty is the former.",
     )
     storage_options: Mapping[str, str] = setting(
-        Texts(),
+        StoreOptions(),
         {},
         "For a URI: options of the store, as docs/sinks.md has them for this type.",
         is_secret=True,
-        is_place=True,
     )
 
 
@@ -112,12 +121,11 @@ class DeltaAction(ActionConfig):
 @dataclass(frozen=True, kw_only=True)
 class IcebergConnectorConfig(ConnectorConfig):
     catalog: Mapping[str, str] = setting(
-        Texts(),
+        StoreOptions(may_load_code=True),
         {},
         "Properties of the catalog as pyiceberg names them, and its `name`; keys with a dot stand in quotes. Without, "
         "SQLite in `pipeline.output`.",
         is_secret=True,
-        is_place=True,
     )
 
 

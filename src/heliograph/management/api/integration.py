@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from heliograph.control.proto_v1.actions import ActionRow, ConnectorRow, IntegrationAsks
 from heliograph.control.proto_v1.groups import GroupRemoval, GroupSettings, GroupSwitch, NamedGroup
+from heliograph.management.api.named_files import check_files
 from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.asking.nodes import Node
@@ -162,7 +163,8 @@ def add_integration_routes(
     new = {"status": 201, "answers": IntegrationObject, "errors": {400: ("ALREADY_EXISTS",)}}
 
     @area.post(f"/{many}", name=f"create_{one}", description=f"Create {a_one}.", **new)
-    async def create(body: NamedSettings, nodes: NodesDep) -> dict[str, Any]:
+    async def create(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
+        await check_files(caller, nodes.own, (many, body.type, body.name), body.plain())
         with answering():
             await nodes.own.ask(asks.put(GroupSettings(body.id, body.text(), is_new=True)))
         return await get_one(body.id, nodes)
@@ -172,7 +174,9 @@ def add_integration_routes(
     @area.put(by_id, name=f"put_{one}", description=replaces, answers=IntegrationObject, errors=MISSING)
     async def put(id: str, body: Settings, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
         row = await row_of(nodes.own, asks, id)
-        await check_secrets_stay(caller, nodes.own, (many, row.type, row.name), body.plain())
+        place = (many, row.type, row.name)
+        await check_files(caller, nodes.own, place, body.plain())
+        await check_secrets_stay(caller, nodes.own, place, body.plain())
         with answering():
             await nodes.own.ask(asks.put(GroupSettings(id, body.text())))
         return await get_one(id, nodes)
@@ -217,7 +221,9 @@ def add_integration_routes(
 
     @area.post(f"/{many}_probe", name=f"probe_{one}", description=probes, status=204, errors={400: ("TEST_FAILED",)})
     async def probe(body: NamedSettings, nodes: NodesDep, caller: CallerDep) -> None:
-        await check_secrets_stay(caller, nodes.own, (many, body.type, body.name), body.plain())
+        place = (many, body.type, body.name)
+        await check_files(caller, nodes.own, place, body.plain())
+        await check_secrets_stay(caller, nodes.own, place, body.plain())
         with answering(action_test_failed=(400, "TEST_FAILED")):
             await nodes.own.ask(asks.probe(GroupSettings(body.id, body.text())), timeout_s=PROBE_S)
 

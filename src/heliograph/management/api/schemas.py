@@ -15,6 +15,7 @@ from heliograph.control.proto_v1.groups import (
     NamedGroup,
 )
 from heliograph.control.proto_v1.rule_language import SCHEMAS_CHECK, PayloadChecked, PayloadToCheck
+from heliograph.management.api.named_files import check_files
 from heliograph.management.api.people import CallerDep
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.web.answering import answering
@@ -129,8 +130,9 @@ async def list_schemas(nodes: NodesDep) -> list[dict[str, Any]]:
 
 
 @area.post("/schema_registry", status=201, response_model=SchemaObject, errors=_INVALID)
-async def create_schema(body: NewSchema, nodes: NodesDep) -> dict[str, Any]:
+async def create_schema(body: NewSchema, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Make a schema."""
+    await check_files(caller, nodes.own, (*_SCHEMAS, body.name), json.loads(body.settings()))
     with answering():
         await nodes.own.ask(SCHEMAS.put(GroupSettings(body.name, body.settings(), is_new=True)))
     return await _shown(nodes, body.name)
@@ -146,7 +148,9 @@ async def get_schema(name: str, nodes: NodesDep) -> dict[str, Any]:
 async def put_schema(name: str, body: SchemaBody, nodes: NodesDep, caller: CallerDep) -> dict[str, Any]:
     """Change a schema."""
     await _shown(nodes, name)
-    await check_secrets_stay(caller, nodes.own, (*_SCHEMAS, name), json.loads(body.settings()))
+    place, wanted = (*_SCHEMAS, name), json.loads(body.settings())
+    await check_files(caller, nodes.own, place, wanted)
+    await check_secrets_stay(caller, nodes.own, place, wanted)
     await nodes.own.ask(SCHEMAS.put(GroupSettings(name, body.settings())))
     return await _shown(nodes, name)
 

@@ -23,7 +23,7 @@ _MAY_MOVE: Final = "config:write"
 _ABOVE: Final = ("node", "environment", "command line")  # layers that no change of a running node overrides
 
 
-class _Held(NamedTuple):
+class HeldSetting(NamedTuple):
     """A setting that holds: its value, the layer that says it, and whether it is a secret."""
 
     value: Any
@@ -32,7 +32,7 @@ class _Held(NamedTuple):
 
 
 _DEFAULTS: Final = "defaults"
-_NOT_THERE: Final = _Held(None, _DEFAULTS, False)
+_NOT_THERE: Final = HeldSetting(None, _DEFAULTS, False)
 
 
 async def check_secrets_stay(caller: Caller, node: Node, place: Sequence[str], settings: Mapping[str, Any]) -> None:
@@ -47,8 +47,8 @@ async def check_secrets_stay(caller: Caller, node: Node, place: Sequence[str], s
     """
     if caller.may(_MAY_MOVE, "PUT"):
         return
-    there = await _settings(node, tuple(place))
-    new = dict(_leaves(settings))
+    there = await held_settings(node, tuple(place))
+    new = dict(leaves_of(settings))
     secrets = [path for path, held in there.items() if held.is_secret]
     if not secrets or (moved := _moved(tuple(place), there, new)) is None:
         return
@@ -60,7 +60,7 @@ async def check_secrets_stay(caller: Caller, node: Node, place: Sequence[str], s
 
 
 def _refusal(
-    moved: _Path, there: Mapping[_Path, _Held], new: Mapping[_Path, Any], secret: _Path, advice: str
+    moved: _Path, there: Mapping[_Path, HeldSetting], new: Mapping[_Path, Any], secret: _Path, advice: str
 ) -> ApiError:
     was, now = (_text(value)[:200] for value in (there.get(moved, _NOT_THERE).value, new.get(moved)))
     return ApiError(
@@ -71,7 +71,7 @@ def _refusal(
     )
 
 
-async def _settings(node: Node, place: _Path) -> dict[_Path, _Held]:
+async def held_settings(node: Node, place: _Path) -> dict[_Path, HeldSetting]:
     """The settings that stand there now, by their paths below it."""
     try:
         rows = await node.rows(CONF_SHOW(ConfShowArgs(place[0])))
@@ -79,18 +79,18 @@ async def _settings(node: Node, place: _Path) -> dict[_Path, _Held]:
         if error.code != NO_SETTING:
             raise
         return {}
-    found: dict[_Path, _Held] = {}
+    found: dict[_Path, HeldSetting] = {}
     for row in rows:
         path = tuple(names_of(row.path))
         if path[: len(place)] == place:
             secrets = {(*path, *below) for below in row.secrets}
-            for leaf, value in _leaves(orjson.loads(row.plain), path):
+            for leaf, value in leaves_of(orjson.loads(row.plain), path):
                 is_secret = any(leaf == secret[: len(leaf)] for secret in secrets)  # a list is one leaf
-                found[leaf[len(place) :]] = _Held(value, row.origin, is_secret)
+                found[leaf[len(place) :]] = HeldSetting(value, row.origin, is_secret)
     return found
 
 
-def _moved(place: _Path, there: Mapping[_Path, _Held], new: Mapping[_Path, Any]) -> _Path | None:
+def _moved(place: _Path, there: Mapping[_Path, HeldSetting], new: Mapping[_Path, Any]) -> _Path | None:
     """A setting that says where secrets go, and says something else than before."""
     from heliograph.config.settings import Config  # most processes never need the declarations
 
@@ -103,10 +103,11 @@ def _moved(place: _Path, there: Mapping[_Path, _Held], new: Mapping[_Path, Any])
     return None
 
 
-def _leaves(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
+def leaves_of(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
+    """Each value of some settings that is no object, with its path."""
     if isinstance(value, dict):
         for name, child in value.items():
-            yield from _leaves(child, (*path, str(name)))
+            yield from leaves_of(child, (*path, str(name)))
     else:
         yield path, value
 

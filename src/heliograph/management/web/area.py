@@ -70,7 +70,7 @@ def _secret_file(value: object) -> str:
             values.extend(one.values())
         elif isinstance(one, list):
             values.extend(one)
-        elif isinstance(one, str) and one.startswith(FILE_PREFIX):
+        elif isinstance(one, str) and one[: len(FILE_PREFIX)].lower() == FILE_PREFIX:
             return one
     return ""
 

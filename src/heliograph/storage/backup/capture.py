@@ -26,7 +26,7 @@ _OF_A_PROCESS: Final = ("LOCK", "LOG")  # of RocksDB: a lock, and lines for its 
 _IMMUTABLE: Final = (".sst", ".blob", ".parquet")
 _LINKED: Final = ".parquet"
 _LEFT_OUT: Final = (WORK, "backup", "log", "node.lock", "databases.lock", "control.sock", _REGISTER)
-_SECRETS: Final = ("flight_token", "certs", "management/logins.sqlite3")
+_SECRETS: Final = ("flight_token", "certs", "tls", "management/logins.sqlite3")
 _META: Final = b"\x00"
 _KEYED_LAYOUT: Final = b"\x01"
 
