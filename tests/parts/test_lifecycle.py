@@ -97,6 +97,17 @@ def test_a_part_that_raises_is_counted_and_the_others_are_ticked_and_stopped() -
     assert parts.statistics() == {"a.asked": 1, "b.asked": 1, "c.asked": 1}  # also behind the end
 
 
+async def test_a_part_that_stops_between_two_steps_of_a_tick_is_not_ticked() -> None:
+    said: list[str] = []
+    parts, _ = parts_of(part("a", said), part("b", said))
+    await parts.start()
+    steps = parts.ticks(lambda: 1)
+    assert next(steps) == ("a", "")
+    await parts.stop()
+    assert list(steps) == []
+    assert "tick b" not in said
+
+
 async def test_a_stop_that_is_cancelled_stops_the_rest_first() -> None:
     said: list[str] = []
 

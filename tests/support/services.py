@@ -1,6 +1,6 @@
 """A virtual kernel with the small parts of a node around it, built from a configuration as a file would hold it."""
 
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,12 +47,11 @@ class VirtualKernelPart(KernelPart):
     def tick(self, uptime_us: int) -> None:
         """The kernel of a test ticks its channels itself."""
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> Iterator[Sample]:
         kernel = self._kernel
-        found = plain(self.broker.counters.snapshot())
+        yield from plain(self.broker.counters.snapshot())
         for one in (self.broker, kernel.sessions, kernel.context.channels, kernel.retainer, self.voice):
-            found += plain(one.statistics())
-        return found
+            yield from plain(one.statistics())
 
 
 class Surroundings:

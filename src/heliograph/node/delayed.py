@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -247,9 +247,10 @@ class DelayedPart(HookedPart):
     def health(self) -> str:
         return "" if self._stored is None else str(self._stored.health)
 
-    def samples(self) -> list[Sample]:
-        stored = [] if self._stored is None else self._stored.samples()
-        return [*plain(self.messages.statistics()), *stored]
+    def samples(self) -> Iterator[Sample]:
+        yield from plain(self.messages.statistics())
+        if self._stored is not None:
+            yield from self._stored.samples()
 
 
 def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> DelayedMessages:

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Iterator
 from functools import partial
 
 from heliograph.broker import hooks
@@ -138,24 +139,19 @@ class KernelPart(Part):
             lambda step: step(),
         )
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> Iterator[Sample]:
+        """Sizes first: callers that look for those leave the rest."""
         broker, context = self.broker, self.context
         counting = (broker, self.clock, context.sessions, context.sessions.wills.published, context.channels)
-        found = plain(broker.counters.snapshot())
         for one in (*counting, context.turns, self.voice):
-            found += plain(one.statistics())
-        failed = {name: broker.hooks.point(name).failures_count for name in hooks.NAMES}
-        return [
-            *found,
-            *broker.times.samples(),
-            *(
-                Sample("client.disconnected.reason", count, (*listener.split(":", 1), reason))
-                for (listener, reason), count in broker.counters.disconnects.items()
-            ),
-            *by_label("hooks.failed", failed),
-            *by_label("faults.contained.at", broker.faults.by_boundary()),
-            *by_label("alarms.by_severity", self.alarms.by_severity()),
-        ]
+            yield from plain(one.statistics())
+        yield from plain(broker.counters.snapshot())
+        yield from broker.times.samples()
+        for (listener, reason), count in broker.counters.disconnects.items():
+            yield Sample("client.disconnected.reason", count, (*listener.split(":", 1), reason))
+        yield from by_label("hooks.failed", {name: broker.hooks.point(name).failures_count for name in hooks.NAMES})
+        yield from by_label("faults.contained.at", broker.faults.by_boundary())
+        yield from by_label("alarms.by_severity", self.alarms.by_severity())
 
     def _tick_channels(self) -> None:
         """Some at once; the others in turns of their own."""

@@ -121,7 +121,7 @@ def make_parts(
         *make_watchers(config, kernel, delayed, databases, listeners, lambda: all_parts().sample_pieces("memory")),
         reader,
         listeners,
-        Ticker(kernel, lambda now_us: all_parts().tick(now_us)),
+        Ticker(kernel, lambda clock: all_parts().ticks(clock)),
         *make_pipeline(config, directory, kernel, reader, listeners),
         ControlPart(config, directory, kernel, all_parts),
         ManagementPart(config, directory, kernel),

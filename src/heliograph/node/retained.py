@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -176,9 +176,10 @@ class RetainedMessages:
         if self._again is None:
             self._sweep()
 
-    def samples(self) -> list[Sample]:
-        stored = [] if self.commit is None else self.commit.samples()
-        return [*plain(self.retainer.statistics()), *stored]
+    def samples(self) -> Iterator[Sample]:
+        yield from plain(self.retainer.statistics())
+        if self.commit is not None:
+            yield from self.commit.samples()
 
     async def stop(self) -> None:
         if self._again is not None:
@@ -270,8 +271,8 @@ class RetainedPart(Part):
         if self._messages is not None:
             self._messages.tick()
 
-    def samples(self) -> list[Sample]:
-        return [] if self._messages is None else self._messages.samples()
+    def samples(self) -> Iterable[Sample]:
+        return () if self._messages is None else self._messages.samples()
 
     def health(self) -> str:
         commit = None if self._messages is None else self._messages.commit

@@ -1,7 +1,10 @@
-"""Ticks the parts of a node twice a second, and raises an alarm for a part that fails."""
+"""Ticks the parts of a node twice a second, and raises an alarm for a part that fails.
+
+Some parts a turn of the loop: all of them at once would hold up the messages that come meanwhile.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from heliograph.node.clock import uptime_us
@@ -14,6 +17,7 @@ from heliograph.parts import Part
 
 ALARM: Final = "part_failing"
 _TICK_S: Final = 0.5
+_TURN_US: Final = 100  # after so long the parts that are left are ticked in another turn
 _QUIET_US: Final = 10_000_000
 _LAG_BOUNDS_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 
@@ -39,7 +43,7 @@ class Ticker(Part):
     """Ticks the parts of one node; itself one of them, so that time stops before clients are disconnected.
 
     Args:
-        tick: Tells all parts the time; gives the names of those that raised, with what.
+        ticks: Tells the parts the time, which it is given, one by one; yields the name of each, and what it raised.
 
     Attributes:
         clock: What that is measured with, in microseconds.
@@ -49,9 +53,9 @@ class Ticker(Part):
     metrics = LOOP
     needs = ("kernel", "listeners")
 
-    def __init__(self, kernel: KernelPart, tick: Callable[[int], Mapping[str, str]]) -> None:
+    def __init__(self, kernel: KernelPart, ticks: Callable[[Callable[[], int]], Iterator[tuple[str, str]]]) -> None:
         self._kernel = kernel
-        self._tick = tick
+        self._ticks = ticks
         self._task: asyncio.Task[None] | None = None
         self.lag = TickLag()
         self.clock: Callable[[], int] = uptime_us
@@ -76,6 +80,12 @@ class Ticker(Part):
             await asyncio.sleep(_TICK_S)
             self.lag.add(max(0.0, (self.clock() - began_us) / 1e6 - _TICK_S))
             self._lags.add(self.lag.last_s)
-            for name, error in self._tick(self._kernel.clock.begin_turn()).items():
-                failing.happened(name, f"the part {name} of the node fails when it is ticked: {error}", {"part": name})
+            turn_us = self.clock()
+            for name, error in self._ticks(self._kernel.clock.begin_turn):
+                if error:
+                    text = f"the part {name} of the node fails when it is ticked: {error}"
+                    failing.happened(name, text, {"part": name})
+                if self.clock() - turn_us >= _TURN_US:
+                    await asyncio.sleep(0)
+                    turn_us = self.clock()
             failing.tick()

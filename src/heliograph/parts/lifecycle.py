@@ -37,6 +37,7 @@ class Parts:
         self._faults = faults
         self._parts = sorted_by_need(list(parts))
         self._by_name = {part.name: part for part in self._parts}
+        self._declared = {part.name: frozenset(metric.name for metric in part.metrics) for part in self._parts}
         self._catalogue = Catalogue(metric for part in self._parts for metric in part.metrics)
         self._running: list[Part] = []
         self._asked: list[Part] = []  # for their samples: all that have started
@@ -95,14 +96,20 @@ class Parts:
 
     def tick(self, uptime_us: int) -> dict[str, str]:
         """Let each part that runs do what is due: the names of those that raised, with what."""
-        failed: dict[str, str] = {}
-        for part in self._running:
+        return {name: error for name, error in self.ticks(lambda: uptime_us) if error}
+
+    def ticks(self, clock: Callable[[], int]) -> Iterator[tuple[str, str]]:
+        """The same part by part, for callers that yield in between: the name of each, and what it raised or nothing."""
+        for part in list(self._running):
+            if part not in self._running:
+                continue
+            failed = ""
             try:
-                part.tick(uptime_us)
+                part.tick(clock())
             except Exception as error:  # noqa: BLE001 - whatever one part raises, time goes on for the others
                 self._faults.contain(f"parts.{part.name}", error)
-                failed[part.name] = f"{type(error).__name__}: {error}"
-        return failed
+                failed = f"{type(error).__name__}: {error}"
+            yield part.name, failed
 
     async def check(self, new: Config) -> Plan:
         """Make every part ready for another configuration; nothing of it is applied yet.
@@ -179,7 +186,7 @@ class Parts:
     def sample_pieces(self, leaving_out: str = "", names: Collection[str] = ()) -> Iterator[Sample | None]:
         """The same piece by piece, see `Part.sample_pieces`; of the parts that declare one of `names`, or of all."""
         for part in list(self._asked):
-            if part.name != leaving_out and (not names or any(metric.name in names for metric in part.metrics)):
+            if part.name != leaving_out and (not names or not self._declared[part.name].isdisjoint(names)):
                 yield None
                 yield from part.sample_pieces()
 
@@ -188,9 +195,17 @@ class Parts:
         return self._catalogue.flat(self.samples())
 
     def numbers(self, names: Collection[str]) -> dict[str, float]:
-        """The values of some metrics without labels; only the parts that declare one of them are asked."""
-        asked = (part for part in self._asked if any(metric.name in names for metric in part.metrics))
-        return {sample.name: sample.value for part in asked for sample in part.samples() if sample.name in names}
+        """The values of some metrics without labels; a part that declares some is asked until it has given them."""
+        found: dict[str, float] = {}
+        for part in self._asked:
+            wanted = self._declared[part.name].intersection(names)
+            for sample in part.samples() if wanted else ():
+                if sample.name in wanted:
+                    found[sample.name] = sample.value
+                    wanted -= {sample.name}
+                    if not wanted:
+                        break
+        return found
 
     def __repr__(self) -> str:
         return f"Parts({len(self._running)} of {len(self._parts)} run)"
