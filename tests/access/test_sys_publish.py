@@ -65,17 +65,34 @@ def test_nor_what_a_client_makes_rewriting_do() -> None:
     assert watcher.heard() == []
 
 
-def test_nor_a_rule_whose_topic_comes_from_a_message() -> None:
-    rule = "rule_engine.rules {" + republish("blind", "${to}") + republish("meant", "$SYS/rules/${to}") + "}"
-    node = Node(QUIET + rule)
+@cases("topic", ["${to}", ALARM, "$SYS/rules/${to}", "${$}SYS/x", f"$delayed/0/{ALARM}", EVENT, "up/x"])
+def test_nor_a_rule(topic: str) -> None:
+    rewriting = 'rewrite = [{ action = publish, source_topic = "up/#", re = "^up/(.+)$", dest_topic = "$SYS/$1" }]\n'
+    node = Node(QUIET + rewriting + "rule_engine.rules {" + republish("own", topic) + "}")
     watcher = watching(node)
     peer = node.connect("c")
-    for topic in (ALARM, f"$delayed/0/{ALARM}", EVENT):
-        peer.publish("blind", b'{"to": "%s"}' % topic.encode())
+    told = (ALARM, f"$delayed/0/{ALARM}", EVENT)
+    for to in told:
+        peer.publish("own", b'{"to": "%s"}' % to.encode())
+    node.advance(1)
+    assert watcher.heard() == []
+    statistics = node.statistics()
+    if topic == "up/x":  # the rule has published it
+        assert statistics["packets.publish.auth_error"] == len(told)
+    else:
+        assert statistics["rules.own.actions.failed"] == len(told)
+
+
+def test_a_rule_may_where_that_is_allowed_but_no_message_says_so() -> None:
+    rule = "rule_engine.rules {" + republish("blind", "${to}") + republish("meant", "$SYS/rules/${to}") + "}"
+    node = Node(QUIET + "sys_topics.allow_publish = true\n" + rule)
+    watcher = watching(node)
+    peer = node.connect("c")
+    peer.publish("blind", b'{"to": "%s"}' % ALARM.encode())
     peer.publish("meant", b'{"to": "t"}')
     node.advance(1)
     assert watcher.heard() == ["PUBLISH $SYS/rules/t 'said' q0"]
-    assert node.statistics()["rules.blind.actions.failed"] == 3
+    assert node.statistics()["rules.blind.actions.failed"] == 1
 
 
 def test_what_the_broker_says_itself_goes_on() -> None:

@@ -34,6 +34,17 @@ async def refused(node: AskedNode, name: str, args: dict[str, object]) -> RpcErr
     return found.value
 
 
+@pytest.mark.parametrize("topic", ["$SYS/x", "${$}SYS/x", "$events/${y}", "$delayed/0/$SYS/x"])
+async def test_a_rule_does_not_speak_for_the_broker(node: AskedNode, topic: str) -> None:
+    action = {"function": "republish", "args": {"topic": topic}}
+    error = await refused(node, "rules.put", {"name": "forges", "text": json.dumps({"sql": SQL, "actions": [action]})})
+    assert error.code == "config_change_refused"
+    told = (
+        f"action 1, args.topic: {topic!r} is the broker's own: rules publish there only with sys_topics.allow_publish"
+    )
+    assert error.message.startswith(told)
+
+
 async def test_a_rule_is_made_replaced_as_a_whole_and_deleted(node: AskedNode) -> None:
     settings = {"sql": SQL, "actions": [REPUBLISH], "name": "Add", "description": "adds", "metadata": {"team": "a"}}
     await node.ask("rules.put", {"name": "add", "text": json.dumps(settings), "is_new": True})

@@ -159,11 +159,8 @@ class Broker:
         return route
 
     def refuses(self, message: Message, topic: str) -> bool:
-        """Whether a message may not go to a topic because that is the broker's own: a client has caused it.
-
-        What a rule makes counts as the broker's: it publishes there only where its topic says so.
-        """
-        return self.protects_sys and is_brokers_own(topic) and message.clientid != "" and not message.made_by
+        """Whether a message may not go to a topic because that is the broker's own: a client or a rule made it."""
+        return self.protects_sys and is_brokers_own(topic) and message.clientid != ""
 
     def pending_ticket(self) -> i64:
         """The ticket of the commit after which whatever became of the message handled now is durable."""

@@ -68,7 +68,7 @@ class SysTopics:
     allow_publish: bool = setting(
         Boolean(),
         False,
-        "Whether clients may publish below `$SYS/` and `$events/`, where they can pass for the broker.",
+        "Whether clients and rules may publish below `$SYS/` and `$events/`, where they can pass for the broker.",
     )
 
 

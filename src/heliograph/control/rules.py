@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from heliograph.broker.pubsub import Broker
-from heliograph.config.rules import Action, NamedAction, RepublishAction, action_name
+from heliograph.config.rules import Action, NamedAction, RepublishAction, RuleConfig, action_name
+from heliograph.config_changes.errors import ConfigRefusedError
 from heliograph.config_changes.groups import group_in
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.control.conf import answered
@@ -22,10 +23,12 @@ from heliograph.hocon.values import to_plain
 from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.rules.columns import Columns
+from heliograph.rules.engine.actions import BROKERS_OWN, names_brokers_topic
 from heliograph.rules.engine.columns import GivenColumns
 from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.environment import Environment
 from heliograph.rules.values import Value
+from heliograph.settings.reading import read_group
 
 if TYPE_CHECKING:
     from heliograph.rules.engine.running import RunningRule
@@ -59,21 +62,24 @@ def methods(
         proto.RULES_EVENTS.by(lambda args, call: in_slices(_events())),
         proto.RULES_TRY.by(trials.run),
         proto.RULES_RUN.by(trials.run_with_actions),
-        *([] if manager is None else ConfiguredRules(manager, rules).methods(groups_proto.RULES)),
+        *([] if manager is None else ConfiguredRules(manager, rules, broker).methods(groups_proto.RULES)),
     ]
 
 
 class ConfiguredRules(ConfiguredGroups):
     """Changes rules, with the times of their changes in their metadata; owned by the control socket."""
 
-    def __init__(self, manager: ConfigManager, rules: RuleEngine) -> None:
+    def __init__(self, manager: ConfigManager, rules: RuleEngine, broker: Broker) -> None:
         super().__init__(manager, RULES)
+        self._broker = broker
         self._rules = rules
 
     async def put(self, args: groups_proto.GroupSettings, call: Call) -> groups_proto.GroupChanged:
         """The same, dated."""
         old = self._rules.find(args.name)
         text = await answered(asyncio.to_thread(_dated, args.text, 0 if old is None else _times(old)[0]))
+        if self._broker.protects_sys:
+            await answered(asyncio.to_thread(_refuse_brokers_topics, text))
         return await super().put(msgspec.structs.replace(args, text=text), call)
 
 
@@ -243,6 +249,14 @@ def _times(rule: "RunningRule") -> tuple[int, int]:
     created, modified = (noted.get(name) for name in (_CREATED, _MODIFIED))
     created = created if isinstance(created, int) else since
     return created, modified if isinstance(modified, int) else created
+
+
+def _refuse_brokers_topics(text: str) -> None:
+    """Raise `ConfigRefusedError` where a rule names a topic of the broker; what else is wrong, the change says."""
+    settings, _ = read_group(RuleConfig, group_in(text, "rule"), ("actions",))
+    for number, action in enumerate(() if settings is None else settings.actions, 1):
+        if isinstance(action, RepublishAction) and names_brokers_topic(action):
+            raise ConfigRefusedError([f"action {number}, args.topic: {action.topic[:200]!r} {BROKERS_OWN}"])
 
 
 def _dated(text: str, created: int) -> str:

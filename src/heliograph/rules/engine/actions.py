@@ -29,6 +29,7 @@ _PAYLOAD_BYTES_MAX: Final = 268_435_455 - 200_000  # of a packet, with room for 
 _ORIGINAL: Final = "${pub_props.'User-Property'}"
 _IDENTIFIERS: Final = {name: identifier for identifier, name in props.NAMES.items()}
 _NUMBERS: Final = {"Payload-Format-Indicator": 1, "Message-Expiry-Interval": 0xFFFF_FFFF}
+BROKERS_OWN: Final = "is the broker's own: rules publish there only with sys_topics.allow_publish = true"
 PIPELINE_PREFIX: Final = "$pipeline/"
 """The prefix of the topics under which rows are stored for the pipeline; only rules can publish to them."""
 
@@ -76,8 +77,9 @@ class Republish:
         fixed = fixed_text(settings.topic)
         self._fixed_topic = None if fixed is None else fixed.decode()
         self._topic = compile_template(settings.topic)
-        # What a payload names must not pass for what the broker says about itself; what the rule names may.
-        self._may_be_brokers = is_brokers_own(without_delay(settings.topic))
+        # What a message names must not pass for what the broker says about itself; what the rule names may, if
+        # `sys_topics.allow_publish` says so.
+        self._names_brokers = names_brokers_topic(settings)
         self._payload: Render = compile_template(settings.payload) if settings.payload else row_text
         self._qos = _constant_or_value(settings.qos, 0, absent)
         self._retain = _constant_or_value(settings.retain, False, absent)
@@ -90,7 +92,9 @@ class Republish:
     def compiled(self) -> Run:
         """The action; a short way where messages differ in their payloads only."""
         topic, qos, retain, directly = self._fixed_topic, self._qos, self._retain, self._directly
-        if self._has_properties or topic is None or callable(qos) or callable(retain) or callable(directly):
+        if topic is None or self._names_brokers or self._has_properties:
+            return self.run
+        if callable(qos) or callable(retain) or callable(directly):
             return self.run
         counters = self._counters.messages
         template = MessageTemplate(
@@ -125,7 +129,10 @@ class Republish:
             topic = self._fixed_topic
             if topic is None:
                 topic = _topic(self._topic(row))
-                if topic.startswith("$") and not self._may_be_brokers and is_brokers_own(without_delay(topic)):
+            if topic.startswith("$") and is_brokers_own(without_delay(topic)):
+                if out.broker.protects_sys:
+                    raise ActionError(f"its topic {topic[:100]!r} {BROKERS_OWN}")
+                if not self._names_brokers:
                     raise ActionError(f"its topic {topic[:100]!r} is the broker's own: begin it in the rule so")
             payload = self._payload(row)
             if len(payload) > _PAYLOAD_BYTES_MAX:
@@ -208,6 +215,12 @@ def action_fault(action: Action) -> str | None:
         return topic_name_fault(_topic(fixed), MAX_TOPIC_BYTES)
     except ActionError as error:
         return str(error)
+
+
+def names_brokers_topic(action: RepublishAction) -> bool:
+    """Whether a rule itself says that its messages go below `$SYS/` or `$events/`."""
+    fixed = fixed_text(action.topic)
+    return is_brokers_own(without_delay(action.topic if fixed is None else fixed.decode()))
 
 
 def _topic(data: bytes) -> str:
