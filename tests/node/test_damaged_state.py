@@ -29,19 +29,21 @@ retainer { enable = true, backend.storage_type = disc }
 """
 
 
-@pytest.mark.parametrize(("folder", "name"), [("state", "sessions"), ("state", "shared_groups"), ("keyed", "retained")])
-async def test_the_broker_serves_what_needs_no_damaged_database(tmp_path: Path, folder: str, name: str) -> None:
+async def test_the_broker_serves_what_needs_no_damaged_database(tmp_path: Path) -> None:
     with NodeProcess(tmp_path, SETTINGS):
         pass
-    database = tmp_path / "data" / folder / name
-    for manifest in database.glob("MANIFEST-*"):
-        manifest.write_bytes(b"\xff\x00garbage" * 99)
+    places = ("state/sessions", "state/shared_groups", "keyed/retained")
+    for place in places:
+        for manifest in (tmp_path / "data" / place).glob("MANIFEST-*"):
+            manifest.write_bytes(b"\xff\x00garbage" * 99)
     with NodeProcess(tmp_path, SETTINGS) as node:
         async with aiomqtt.Client("127.0.0.1", node.port, protocol=aiomqtt.ProtocolVersion.V5) as client:
             await client.subscribe("t/#", qos=1)
             await client.publish("t/1", b"served", qos=1)
             assert (await anext(aiter(client.messages))).payload == b"served"
-        assert "storage_damaged" in node.log.read_text()
+        said = node.log.read_text()
+        for place in places:
+            assert f"(database '{Path(place).name}', in {tmp_path / 'data' / place})" in said
 
 
 @pytest.mark.parametrize(
@@ -100,24 +102,28 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("loss", [without_current, shutil.rmtree], ids=["CURRENT", "directory"])
-@pytest.mark.parametrize("place", ["storage/messages", "state/sessions", "keyed/retained"])
-async def test_a_database_that_lost_files_is_refused_at_every_start_until_it_is_mended(
-    tmp_path: Path, intact: Path, place: str, loss: Callable[[Path], object]
+async def test_databases_that_lost_files_are_refused_at_every_start_until_they_are_mended(
+    tmp_path: Path, intact: Path, loss: Callable[[Path], object]
 ) -> None:
-    shutil.copytree(intact, tmp_path / "data")
-    path = tmp_path / "data" / place
-    loss(path)
-    left = sorted(path.glob("*.sst"))
+    data = tmp_path / "data"
+    shutil.copytree(intact, data)
+    paths = [data / place for place in ("storage/messages", "state/sessions", "keyed/retained")]
+    for path in paths:
+        loss(path)
+    left = [sorted(path.glob("*.sst")) for path in paths]
     for _ in range(2):
         with NodeProcess(tmp_path, SETTINGS) as node:
             said = node.log.read_text()
             assert "storage_damaged]" in said
-            assert "heliograph storage check --repair" in said
+            for path in paths:
+                assert f"(database '{path.name}', in {path})" in said
+                assert f"heliograph storage check --repair {path.name}" in said
             node.log.write_text("")
             await publish(node, b"other")
             assert node.stop() == 0
-        assert sorted(path.glob("*.sst")) == left
-    assert main(["storage", "check", "--repair", path.name, "--data-dir", str(tmp_path / "data")]) == 0
+        assert [sorted(path.glob("*.sst")) for path in paths] == left
+    for path in paths:
+        assert main(["storage", "check", "--repair", path.name, "--data-dir", str(data)]) == 0
     with NodeProcess(tmp_path, SETTINGS) as node:
         assert "storage_damaged" not in node.log.read_text()
         async with kept_client(node) as keeper:
