@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.node.memory import MemoryContract
 from heliograph.node.metrics.process import MEMORY
@@ -19,6 +20,7 @@ def test_the_log_says_what_was_refused_since_mqtt_3_clients_are_told_nothing(cap
         node.broker,
         node.sessions,
         node.context.channels,
+        node.context.refused,
         node.delayed,
         node.alarms,
         node.parts.samples,
@@ -41,8 +43,16 @@ def test_the_log_says_what_was_refused_since_mqtt_3_clients_are_told_nothing(cap
 
 def test_the_account_is_of_the_moment_and_names_who_has_what() -> None:
     node = Node()
+    context = node.context
     contract = MemoryContract(
-        None, node.broker, node.sessions, node.context.channels, node.delayed, node.alarms, node.parts.samples
+        None,
+        node.broker,
+        node.sessions,
+        context.channels,
+        context.refused,
+        node.delayed,
+        node.alarms,
+        node.parts.samples,
     )
     flat = Catalogue(MEMORY).flat
     before = flat(contract.samples())
@@ -50,7 +60,10 @@ def test_the_account_is_of_the_moment_and_names_who_has_what() -> None:
     client.send_subscribe(*[p.SubscribeEntry(f"device/{number}", 0, False, False, 2) for number in range(1000)])
     for _ in range(100):
         client.publish("$delayed/60/t", bytes(10_000))
+    for number in range(100):
+        context.refused.on_connect(ClientInfo(f"stranger-{number}", None, "192.0.2.1:1883"), "banned", 1)
     after = flat(contract.samples())
     assert after["memory.held.subscriptions"] - before["memory.held.subscriptions"] == pytest.approx(310_000, rel=0.1)
     assert after["memory.held.delayed"] == pytest.approx(1_060_000, rel=0.1)
+    assert after["memory.held.refusals"] - before["memory.held.refusals"] == context.refused.size_bytes > 50_000
     assert sum(size for name, size in after.items() if ".held." in name) >= after["memory.used"]

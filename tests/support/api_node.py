@@ -125,9 +125,7 @@ class ApiNode(Served):
             await self._live.stop()
 
     def _prepare(self, node: Node) -> None:
-        node.parts.get(ManagementPart).make = lambda line, data_dir, alarms: _Management(
-            line, data_dir, alarms, self._now_s, self._hear, self._programs
-        )
+        manage_here(node, self._hear, self._programs, self._now_s)
         node.parts.get(ReaderPart).programs = node.parts.get(ActionsPart).programs = self._programs
         node.parts.get(Ticker).clock = lambda: int(self._loop.time() * 1e6)
 
@@ -171,6 +169,19 @@ class ApiNode(Served):
             assert not self._thread.is_alive(), "the node has stopped"
         _LOGGER.removeHandler(self._log)
         _LOGGER.setLevel(self._level)
+
+
+def manage_here(
+    node: Node, heard: Callable[[dict[str, Any]], None], programs: Programs, now_s: Callable[[], float] = time.time
+) -> None:
+    """Have a node that does not run yet serve its API in this process and event loop, from `begin_management` on.
+
+    Args:
+        heard: Called with what the API says to its node, such as where it is served.
+    """
+    node.parts.get(ManagementPart).make = lambda line, data_dir, alarms: _Management(
+        line, data_dir, alarms, now_s, heard, programs
+    )
 
 
 class _Log(logging.Handler):

@@ -1,4 +1,4 @@
-"""Why a message did not arrive: one node, many cases, each asked of `ctl message explain` and of the HTTP API's answer.
+"""Why a message did not arrive: one node, many cases, each asked of `ctl message explain` and of the HTTP API.
 
 What is told must be true: a wrong reason is worse than none.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 
 from heliograph.access.bans.ban_table import Ban
@@ -18,9 +19,13 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.kernel import KernelPart
+from heliograph.processes.programs import Programs
 from heliograph.session.durable import DurableSession
+from support.api_node import manage_here
+from support.management import KEY, SECRET
 from support.packets import properties
-from support.running import MqttClient, RunningNode
+from support.python_copies import python
+from support.running import WAIT_S, MqttClient, RunningNode
 from support.waiting import until
 
 pytestmark = pytest.mark.service
@@ -28,6 +33,8 @@ pytestmark = pytest.mark.service
 SETTINGS: Final = """
 listeners.tcp.default.bind = "127.0.0.1:0"
 listeners.tcp.mounted { bind = "127.0.0.1:0", mountpoint = "tenant/" }
+dashboard.listeners.http.bind = "127.0.0.1:0"
+api_key.bootstrap_file = "FOLDER/api_keys"
 durable_storage.messages.topics = ["kept/#"]
 durable_sessions.enable = true
 diagnose.messages.enable = true
@@ -54,6 +61,7 @@ class Desk:
     data_dir: str
     capsys: pytest.CaptureFixture[str]
     publisher: MqttClient
+    api: httpx.AsyncClient
 
     async def explain(self, *words: str) -> list[Row]:
         """The rows of `ctl message explain`."""
@@ -67,7 +75,18 @@ class Desk:
     async def way(self, topic: str, clientid: str = "") -> Row:
         """The way of the oldest message to a topic, and why a client did not get it."""
         oldest = (await self.explain("--topic", topic))[-1]
-        return (await self.explain(oldest["message_id"], *(["--client", clientid] if clientid else [])))[0]
+        return await self.whole(oldest["message_id"], clientid)
+
+    async def whole(self, message_id: str, clientid: str = "") -> Row:
+        """The way of a message as ctl tells it; the API says the same."""
+        (way,) = await self.explain(message_id, *(["--client", clientid] if clientid else []))
+        answer = await self.api.get(f"/heliograph/message_ways/{message_id}", params={"clientid": clientid})
+        assert answer.status_code == 200, answer.text
+        served: Row = answer.json()
+        same = way.keys() & served.keys()
+        assert {name: served[name] for name in same} == {name: way[name] for name in same}
+        assert {"outcome", "reason", "summary", "asked", "retained", "later", "receivers", "steps"} <= same
+        return way
 
     async def reader(
         self,
@@ -97,12 +116,17 @@ class Desk:
 
     async def fall_asleep(self, clientid: str) -> None:
         """Let a session whose client is away go from memory, as a minute does."""
-        sessions = self.node.node.parts.get(KernelPart).context.sessions
-        session = sessions.held(clientid)
-        assert isinstance(session, DurableSession)
+        session = self.held(clientid)
         await until(session.may_sleep)
+        sessions = self.node.node.parts.get(KernelPart).context.sessions
         sessions.let_sleep(session)
         assert sessions.held(clientid) is None
+
+    def held(self, clientid: str) -> DurableSession:
+        """A durable session that is in memory."""
+        session = self.node.node.parts.get(KernelPart).context.sessions.held(clientid)
+        assert isinstance(session, DurableSession)
+        return session
 
 
 Case = Callable[[Desk], Awaitable[tuple[Row, str, str]]]  # the way, the outcome, and what it says of the client
@@ -118,9 +142,17 @@ def case(function: Case) -> Case:
 @pytest.fixture
 async def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Desk]:
     (tmp_path / "acl.conf").write_text(ACL)
-    async with RunningNode(tmp_path, SETTINGS.replace("FOLDER", str(tmp_path))) as node:
+    (tmp_path / "api_keys").write_text(f"{KEY}:{SECRET}\n")
+    (tmp_path / "api_keys").chmod(0o600)
+    running = RunningNode(tmp_path, SETTINGS.replace("FOLDER", str(tmp_path)))
+    said: asyncio.Queue[Row] = asyncio.Queue()
+    manage_here(running.node, said.put_nowait, Programs(python))
+    async with running as node:
+        node.node.begin_management()
         publisher = await node.connect("p", username="ann")
-        yield Desk(node, str(tmp_path / "data"), capsys, publisher)
+        url = (await asyncio.wait_for(said.get(), WAIT_S))["serving"][0]
+        async with httpx.AsyncClient(base_url=f"{url}/api/v5", auth=(KEY, SECRET), timeout=WAIT_S) as api:
+            yield Desk(node, str(tmp_path / "data"), capsys, publisher, api)
 
 
 async def test_every_case_is_told_as_it_was(desk: Desk) -> None:
@@ -133,9 +165,31 @@ async def test_every_case_is_told_as_it_was(desk: Desk) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+async def test_qos_0_does_not_wait_for_a_session_that_is_away_where_the_settings_say_so(desk: Desk) -> None:
+    await desk.sleeper("asleep", "kept/calm/#", 0)
+    client = await desk.reader("away", "kept/calm/#", 0, session_expiry_interval=3600)
+    await client.leave()
+    assert await desk.node.change("mqtt.mqueue_store_qos0 = false")
+    await until(lambda: not desk.held("away").options.mqueue_store_qos0)
+    await desk.publisher.publish("kept/calm/1", b"x", 1)
+    way = await desk.way("kept/calm/1", "asleep")
+    assert (way["outcome"], way["reason"]) == ("not_delivered", "qos0_msg")
+    assert way["summary"] == "Not delivered: QoS 0 does not wait for asleep, away (mqtt.mqueue_store_qos0)."
+    assert way["asked"].startswith("asleep does not get it: QoS 0 does not wait for it (mqtt.mqueue_store_qos0, unless")
+    way = await desk.way("kept/calm/1", "away")
+    assert way["asked"] == "away does not get it: QoS 0 does not wait for it (mqtt.mqueue_store_qos0)"
+    await desk.sleeper("firm", "kept/calm/#", 1)
+    await desk.publisher.publish("kept/calm/2", b"x", 1)
+    way = await desk.way("kept/calm/2", "asleep")
+    assert (way["outcome"], way["asked"].partition(":")[0]) == ("stored", "asleep does not get it")
+    assert "it waits in storage for firm, away or behind" in way["summary"]
+
+
 async def test_messages_are_found_by_outcome_and_reason(desk: Desk) -> None:
-    await desk.reader("r", "a")
+    reader = await desk.reader("r", "a")
     await desk.publisher.publish("a", b"x", 1)
+    reader.acknowledge(await reader.take(p.Publish))
+    await reader.ping()
     await desk.publisher.publish("nobody", b"x", 1)
     await desk.publisher.publish("secret/1", b"x", 1)
     await desk.publisher.publish("kept/nobody", b"x", 1)
@@ -223,6 +277,31 @@ async def qos_0_to_a_session_that_is_away(desk: Desk) -> tuple[Row, str, str]:
 
 
 @case
+async def qos_0_to_a_session_on_the_disk(desk: Desk) -> tuple[Row, str, str]:
+    await desk.sleeper("calm", "kept/calm/#", 0)
+    await desk.publisher.publish("kept/calm/1", b"x", 1)
+    return await desk.way("kept/calm/1", "calm"), "stored", "calm gets it when it is back: it waits in storage"
+
+
+@case
+async def it_is_in_flight(desk: Desk) -> tuple[Row, str, str]:
+    await desk.reader("busy", "flight/#")
+    await desk.publisher.publish("flight/1", b"x", 1)
+    way = await desk.way("flight/1", "busy")
+    assert way["asked"] == "busy: unacknowledged: it is in flight: sent, and not acknowledged so far"
+    return way, "unacknowledged", "Sent, and acknowledged by 0 of 1 receiver: busy: it is in flight"
+
+
+@case
+async def its_session_ended_while_it_was_in_flight(desk: Desk) -> tuple[Row, str, str]:
+    client = await desk.reader("hasty", "hasty/#")
+    await desk.publisher.publish("hasty/1", b"x", 1)
+    await client.leave()
+    way = await desk.way("hasty/1", "hasty")
+    return way, "unacknowledged", "hasty: it was sent, and its session ended before it was acknowledged"
+
+
+@case
 async def a_clean_start_dropped_what_waited(desk: Desk) -> tuple[Row, str, str]:
     client = await desk.reader("clean", "clean/#", session_expiry_interval=3600)
     await client.leave()
@@ -295,7 +374,7 @@ async def another_member_of_its_group_has_it(desk: Desk) -> tuple[Row, str, str]
     way = await desk.way("jobs/1")
     (chosen,) = [one["clientid"] for one in way["receivers"]]
     other = "m2" if chosen == "m1" else "m1"
-    return await desk.way("jobs/1", other), "delivered", f"of its group $share/g/jobs/#, {chosen} was chosen"
+    return await desk.way("jobs/1", other), "unacknowledged", f"of its group $share/g/jobs/#, {chosen} was chosen"
 
 
 @case
@@ -377,7 +456,7 @@ async def its_publish_broke_a_rule(desk: Desk) -> tuple[Row, str, str]:
     offender.send_bytes(b"\x34\x0a\x00\x04room\x00\x01\x00x")  # at QoS 2, which is not allowed
     await offender.until_closed()
     (row,) = await desk.explain("--client", "offender")
-    way = (await desk.explain(row["message_id"]))[0]
+    way = await desk.whole(row["message_id"])
     return way, "refused", "PUBLISH at QoS 2; 1 is allowed"
 
 
@@ -415,7 +494,7 @@ async def it_was_delayed_and_is_another_message_since(desk: Desk) -> tuple[Row, 
     await until(lambda: held.statistics()["delayed.published"])
     later, first = await desk.explain("--topic", "due/1")
     assert later["outcome"] == "delivered"
-    way = (await desk.explain(first["message_id"]))[0]
+    way = await desk.whole(first["message_id"])
     assert way["later"] == later["message_id"]
     return way, "delayed", f"and is message {later['message_id']} since then"
 

@@ -174,6 +174,8 @@ def _keep_and_dispatch(
     is_unheard = receivers == 0 and not route.durable
     if is_unheard:
         broker.tell_unheard(message)
+    elif receivers == 0 and broker.router.parked_count == 0:  # it is stored, and waits for no session
+        broker.counters.messages_dropped_no_subscribers += 1
     return Outcome(ticket, is_joined, receivers, is_unheard, None, 0)
 
 

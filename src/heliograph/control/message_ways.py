@@ -20,7 +20,7 @@ from heliograph.control.proto_v1.message_ways import (
     WayWanted,
 )
 from heliograph.control.refusals import ClientTroubles
-from heliograph.control.saved_filters import SavedFilters
+from heliograph.control.saved_filters import SavedFilters, waits_for
 from heliograph.control.slices import LoopTurn, in_slices
 from heliograph.mqtt.topic import bare_filter, split_share, topic_matches
 from heliograph.rpc.codes import BAD_ARGUMENTS
@@ -169,9 +169,10 @@ class WaysAnswers:
         way.end_waits(self._has_ended)
         if way.is_unclaimed:
             *_, topic = way.record.topics()
-            waiting = await saved.waiting(topic, way.record.at_us, way.record.clientid)
-            if waiting is not None:
-                way.waits_for(waiting, int(self._context.broker.now_us))
+            record = way.record
+            claimants = await saved.claimants(topic, record.at_us, record.clientid, record.qos)
+            if claimants is not None:
+                way.waits_for(claimants.waiting, claimants.passed_by, int(self._context.broker.now_us))
         return way
 
     def _has_ended(self, clientid: str, at_us: int) -> bool:
@@ -256,9 +257,9 @@ class WaysAnswers:
             )
         if way.record.expiry_s >= 0 and at_us + way.record.expiry_s * 1_000_000 <= int(self._context.broker.now_us):
             return f"{clientid} does not get it: its expiry interval passed while it waited in storage"
-        is_qos0 = way.record.qos == 0 or one.qos == 0
-        if is_qos0 and session is not None and not session.options.mqueue_store_qos0:
-            return f"{clientid} does not get it: QoS 0 does not wait for it (mqtt.mqueue_store_qos0)"
+        if not waits_for(self._context, clientid, at_us, way.record.qos, one.qos):
+            where = "mqtt.mqueue_store_qos0" + ("" if session is not None else ", unless its zone says otherwise")
+            return f"{clientid} does not get it: QoS 0 does not wait for it ({where})"
         when = "when it is back" if session is None or not session.attached else "behind what waits before it"
         return f"{clientid} gets it {when}: it waits in storage, and the subscription {name} matches"
 

@@ -14,6 +14,7 @@ from heliograph.tracing.ways import way as steps
 from heliograph.tracing.ways.chunks import WayRecord
 
 DELIVERED: Final = "delivered"
+UNACKNOWLEDGED: Final = "unacknowledged"
 PARTLY: Final = "partly_delivered"
 WAITING: Final = "waiting"
 NOT_DELIVERED: Final = "not_delivered"
@@ -23,7 +24,19 @@ REFUSED: Final = "refused"
 TAKEN: Final = "taken"
 KEPT: Final = "kept"
 DELAYED: Final = "delayed"
-OUTCOMES: Final = (DELIVERED, PARTLY, WAITING, NOT_DELIVERED, NO_RECEIVER, STORED, REFUSED, TAKEN, KEPT, DELAYED)
+OUTCOMES: Final = (
+    DELIVERED,
+    UNACKNOWLEDGED,
+    PARTLY,
+    WAITING,
+    NOT_DELIVERED,
+    NO_RECEIVER,
+    STORED,
+    REFUSED,
+    TAKEN,
+    KEPT,
+    DELAYED,
+)
 DROPPED: Final = "dropped"  # asked for: any outcome where a client does not get it, or none does
 _DROPPED: Final = (PARTLY, NOT_DELIVERED, NO_RECEIVER, REFUSED)
 
@@ -31,6 +44,8 @@ _STORED: Final = "no subscription of a session that was there matched; it is sto
 _LEFT: Final = "it waits in storage: the client gets it when it is back, or when what waits before it is acknowledged"
 _NOBODY: Final = "no subscription matches its topic, neither of a session that was there nor of one that is away"
 _EXPIRED: Final = "its expiry interval passed while it waited in storage"
+_IN_FLIGHT: Final = "it is in flight: sent, and not acknowledged so far"
+_NOT_ANSWERED: Final = "it was sent, and its session ended before it was acknowledged"
 _ENDED: Final = "session_ended"
 _NAMED_MAX: Final = 3  # sessions for which it waits
 _ID_DIGITS: Final = 32
@@ -42,7 +57,7 @@ _UNKEPT: Final = {
     "memory": "it is not retained: memory is short",
 }
 _REFUSED: Final = "refused: "  # as `verdicts.in_words` has it, before the reason
-_HAS_IT: Final = ("sent", "acknowledged", "unacknowledged")
+_HAS_IT: Final = ("sent", "acknowledged")
 _WAITS: Final = ("waiting", "left_to_replay")
 _CAME: Final = {
     "retained": "it comes from the retained store, for a subscription that was made then",
@@ -75,7 +90,7 @@ class ToldReceiver:
         if what in (steps.SENT, steps.SENT_AGAIN):
             self.filter, self.qos, self.sent_count = text, number, self.sent_count + 1
             self.sent = after_us if self.sent < 0 else self.sent
-            self.state, self.why = "unacknowledged" if number else "sent", ""
+            self.state, self.why = (UNACKNOWLEDGED, _IN_FLIGHT) if number else ("sent", "")
         elif what in (steps.WAITS, steps.LEFT):
             self.filter, self.qos, self.queued = text, number, after_us
             self.state = "waiting" if what == steps.WAITS else "left_to_replay"
@@ -88,7 +103,7 @@ class ToldReceiver:
         elif what == steps.RECEIVED:
             self.received = after_us
         elif what == steps.ACKNOWLEDGED:
-            self.state, self.acknowledged = "acknowledged", after_us
+            self.state, self.acknowledged, self.why = "acknowledged", after_us, ""
 
     def row(self) -> WayReceiver:
         """The row of an answer."""
@@ -144,13 +159,16 @@ class WayText:
         return self._gone == "clears_retained" or self.unkept == _UNKEPT["cleared"]
 
     def end_waits(self, has_ended: Callable[[str, int], bool]) -> None:
-        """Say of receivers that nothing waits for them any more whose sessions have ended since then.
+        """Say of receivers whose sessions have ended since then that nothing waits for them, nor for their answer.
 
         Args:
             has_ended: Gets a client id and when the message came to its session.
         """
         at_us, ended = self.record.at_us, False
         for at, one in enumerate(self.receivers):
+            if one.state == UNACKNOWLEDGED and has_ended(one.clientid, at_us + one.sent_after_us):
+                ended = True
+                self.receivers[at] = msgspec.structs.replace(one, why=_NOT_ANSWERED)
             if one.state in _WAITS and has_ended(one.clientid, at_us + one.queued_after_us):
                 ended = True
                 self.receivers[at] = msgspec.structs.replace(
@@ -159,18 +177,23 @@ class WayText:
         if ended:
             self.outcome, self.reason, self.why = self._outcome()
 
-    def waits_for(self, clientids: Sequence[str], now_us: int) -> None:
-        """Say for which sessions that are away a stored message waits that no other receiver has."""
+    def waits_for(self, clientids: Sequence[str], passed_by: Sequence[str], now_us: int) -> None:
+        """Say for which sessions that are away a stored message waits that no other receiver has.
+
+        Args:
+            passed_by: Those for which it does not wait, since it would come to them at QoS 0.
+        """
         expiry_s = self.record.expiry_s
-        if not clientids:
+        if not clientids and passed_by:
+            self.outcome, self.reason = NOT_DELIVERED, "qos0_msg"
+            self.why = f"QoS 0 does not wait for {_named(passed_by)} (mqtt.mqueue_store_qos0)"
+        elif not clientids:
             self.outcome = KEPT if self.was_retained or self._is_clearing else NO_RECEIVER
             self.reason, self.why = "no_subscribers", _NOBODY
         elif expiry_s >= 0 and self.record.at_us + expiry_s * 1_000_000 <= now_us:
             self.outcome, self.reason, self.why = NOT_DELIVERED, "expired", _EXPIRED
         else:
-            named, others = clientids[:_NAMED_MAX], len(clientids) - _NAMED_MAX
-            more = f" and {others} more" if others > 0 else ""
-            self.why = f"it waits in storage for {', '.join(named)}{more}, away or behind"
+            self.why = f"it waits in storage for {_named(clientids)}, away or behind"
 
     def is_wanted(self, outcomes: Sequence[str], reason: str) -> bool:
         """Whether it has one of these outcomes, and this reason at some client; empty for any."""
@@ -342,13 +365,16 @@ class WayText:
     def _of_receivers(self, states: Sequence[str], bad: Sequence[WayReceiver]) -> tuple[str, str, str]:
         has_it = sum(state in _HAS_IT for state in states)
         waits = sum(state in _WAITS for state in states)
+        in_flight = [one for one in self.receivers if one.state == UNACKNOWLEDGED]
         if bad:
             first = bad[0]
             why = f"{first.clientid} does not get it: {first.why or first.reason}"
-            return PARTLY if has_it or waits else NOT_DELIVERED, first.reason, why
+            return PARTLY if has_it or waits or in_flight else NOT_DELIVERED, first.reason, why
         if waits:
             first = next(one for one in self.receivers if one.state in _WAITS)
             return WAITING, "", f"{first.clientid}: {first.why or 'it waits in its queue'}"
+        if in_flight:
+            return UNACKNOWLEDGED, "", f"{in_flight[0].clientid}: {in_flight[0].why}"
         if not has_it:
             return NO_RECEIVER, "no_local", why_dropped("no_local")
         return DELIVERED, "", ""
@@ -363,6 +389,7 @@ class WayText:
         count, row = len(self.receivers), self.row()
         heads = {
             DELIVERED: f"Delivered to {_receivers(count)}",
+            UNACKNOWLEDGED: f"Sent, and acknowledged by {row.delivered} of {_receivers(count)}",
             PARTLY: f"Delivered to {row.delivered} of {_receivers(count)}",
             WAITING: f"Waits: {row.delivered} of {_receivers(count)} got it so far",
             NOT_DELIVERED: "Not delivered",
@@ -378,6 +405,11 @@ class WayText:
 
 def _time(at_us: int) -> str:
     return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _named(clientids: Sequence[str]) -> str:
+    others = len(clientids) - _NAMED_MAX
+    return ", ".join(clientids[:_NAMED_MAX]) + (f" and {others} more" if others > 0 else "")
 
 
 def why_gone(reason: str) -> str:

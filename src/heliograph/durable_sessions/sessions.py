@@ -34,6 +34,7 @@ from heliograph.parts.loop import Loop
 from heliograph.session.cursor import Beginning
 from heliograph.session.durability import Durability, SavedSubscription
 from heliograph.session.durable import DurableSession
+from heliograph.session.options import SessionOptions
 from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
 from heliograph.session.will import Will
@@ -125,6 +126,10 @@ class DurableSessions(Durability):
 
     def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
         return self._loader.all_saved_subscriptions()
+
+    @property
+    def options(self) -> SessionOptions:
+        return self._loader.options
 
     def begin(self, clientid: str) -> None:
         if self.start.fault is not None:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.channel_table import ChannelTable
+from heliograph.channel.refusals import RefusedClients
 from heliograph.config.settings import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import memory_policy as policy
@@ -87,6 +88,7 @@ class MemoryContract:
         broker: Broker,
         table: SessionTable,
         channels: ChannelTable,
+        refused: RefusedClients,
         delayed: HeldMessages,
         alarms: Alarms,
         others: Callable[[], Iterable[Sample | None]],
@@ -96,6 +98,7 @@ class MemoryContract:
         self._broker = broker
         self._table = table
         self._channels = channels
+        self._refused = refused
         self._delayed = delayed
         self._alarms = alarms
         self._others = others
@@ -201,6 +204,7 @@ class MemoryContract:
                 "storage": storage + streams * STREAM_BYTES,
                 "aliases": aliases,
                 "message_ways": numbers["message_ways.held_bytes"],
+                "refusals": self._refused.size_bytes,
                 "connections": connections + sum(shared.values()),
                 "interpreter": self._begin_bytes + now.all_bytes - now.own_bytes,
                 "free": free,
@@ -374,6 +378,7 @@ class MemoryPart(Part):
             context.broker,
             context.sessions,
             context.channels,
+            context.refused,
             self._delayed.messages,
             self._kernel.alarms,
             self._others,

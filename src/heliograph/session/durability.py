@@ -9,6 +9,7 @@ from heliograph.broker.pending import Pending
 from heliograph.broker.subscription import Subscription
 from heliograph.session.barriers import CommitBarriers
 from heliograph.session.cursor import Beginning
+from heliograph.session.options import SessionOptions
 from heliograph.session.session import Session
 from heliograph.session.taken_messages import TakenMessages
 from heliograph.session.will import Will
@@ -89,6 +90,11 @@ class Durability(CommitBarriers):
 
     def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
         """Those of all durable sessions, with the clients that they are of; a page in each step."""
+        raise NotImplementedError(type(self).__name__)
+
+    @property
+    def options(self) -> SessionOptions:
+        """What holds for sessions that lie on the disk only, until their clients come to a zone."""
         raise NotImplementedError(type(self).__name__)
 
     def begin(self, clientid: str) -> None:

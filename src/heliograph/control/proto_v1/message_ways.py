@@ -50,8 +50,8 @@ class WayRow(msgspec.Struct, frozen=True):
     Attributes:
         at_us: When it was published.
         clientid: Who published it; empty for the broker.
-        outcome: `delivered`, `partly_delivered`, `waiting`, `not_delivered`, `no_receiver`, `stored`, `refused`,
-            `taken`, `kept` or `delayed`.
+        outcome: `delivered`, `unacknowledged`, `partly_delivered`, `waiting`, `not_delivered`, `no_receiver`,
+            `stored`, `refused`, `taken`, `kept` or `delayed`.
         why: Why it was not delivered, in words; empty where it was.
         reason: The same as metrics call it.
         receivers: How many there were.

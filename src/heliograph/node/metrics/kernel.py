@@ -80,7 +80,7 @@ KERNEL: Final[tuple[Metric, ...]] = (
     counter("messages.dropped", "Messages that no client got."),
     counter("messages.dropped.await_pubrel_timeout",
             "QoS 2 messages whose PUBREL did not come in `mqtt.await_rel_timeout`, so that others took their places."),
-    counter("messages.dropped.no_subscribers", "Messages without a subscriber that were not stored."),
+    counter("messages.dropped.no_subscribers", "Messages without a subscriber; stored ones while no session is away."),
     counter("delivery.dropped", "Messages that one of their subscribers did not get, for any reason."),
     counter("delivery.dropped.queue_full", "Of these, those whose subscriber's queue was full."),
     counter("delivery.dropped.qos0_msg", "Of these, QoS 0 messages that their subscriber's queue does not keep."),

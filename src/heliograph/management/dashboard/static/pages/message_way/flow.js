@@ -9,7 +9,7 @@ import texts from "../../texts/en/message_way.js";
 const STAGE_OF = {
   publish: "publish", answer: "publish", access: "check", hook: "check", rule: "check", store: "store", route: "route",
 };
-const HAVE = ["sent", "acknowledged", "unacknowledged"];
+const HAVE = ["sent", "acknowledged"];
 
 /** @param {{ way: Api.WholeWay }} props */
 export const Flow = ({ way }) => {

@@ -11,7 +11,7 @@ export default {
     sessions: "Sessions", subscriptions: "Subscriptions", queues: "Queues of clients", qos2: "QoS 2 exchanges",
     retained: "Retained messages",
     delayed: "Delayed messages", shared_groups: "Shared groups", caches: "Routes", storage: "Storage",
-    aliases: "Topic aliases",
+    aliases: "Topic aliases", message_ways: "Ways of messages", refusals: "Refused clients",
     connections: "Connections", interpreter: "Interpreter and libraries", free: "Free, kept for later", other: "Other",
   },
 };

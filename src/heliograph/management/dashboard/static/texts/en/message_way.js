@@ -49,6 +49,7 @@ export default {
   broker: "the broker",
   outcomes: /** @type {Record<string, { label: string, sign: string }>} */ ({
     delivered: { label: "delivered", sign: "good" },
+    unacknowledged: { label: "in flight", sign: "warn" },
     partly_delivered: { label: "partly delivered", sign: "warn" },
     waiting: { label: "waits", sign: "warn" },
     not_delivered: { label: "not delivered", sign: "bad" },
