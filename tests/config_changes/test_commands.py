@@ -83,6 +83,13 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
     assert told.splitlines()[1:] == ['log.audit.rotation_size   "1MB"  -', "log.audit.rotation_count  -      4"]
     code, told, _ = await ctl("show-revision", "3")
     assert "rotation_count = 4" in told
+    code, told, _ = await ctl("rollback", "1", "--plan")
+    assert [line.split() for line in told.splitlines()[1:]] == [
+        ["log.audit.rotation_size", "50MB", '"1MB"', "live"],
+        ["log.audit.rotation_count", "4", "10", "live"],
+        ["revision", "3,", "nothing", "is", "changed"],
+    ]
+    assert live.manager.revision == 3
     code, told, _ = await ctl("rollback", "1", "--revision", "3", "--comment", "no")
     assert told.splitlines()[-1] == "revision 4"
     code, told, _ = await ctl("revisions")
@@ -91,6 +98,20 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
     live.file.write_text("log.audit.enable = false\n")
     code, told, _ = await ctl("reload")
     assert (code, live.part.audit.settings.enable) == (0, False)
+
+
+async def test_what_holds_already_makes_no_revision(live: LiveNode, ctl: Ctl) -> None:
+    assert (await ctl("set", "log.audit.rotation_count=3"))[0] == 0
+    for words in (("log.audit.rotation_count=3",), ("mqtt.max_inflight=32", "--confirm", "60")):
+        code, told, _ = await ctl("set", *words)
+        assert (code, told.splitlines()) == (0, ["no setting differs", "no new revision; 1 stays"])
+    assert "max_inflight" not in live.cluster
+    code, told, _ = await ctl("set", "mqtt.max_inflight=32", "--force")
+    assert (code, told.splitlines()) == (0, ["no setting differs", "revision 2"])
+    assert "max_inflight = 32" in live.cluster
+    code, told, _ = await ctl("set", "mqtt.max_inflight=null")
+    assert told.splitlines() == ["no setting differs", "revision 3"]  # the layers below count again
+    assert "max_inflight" not in live.cluster
 
 
 @cases(
@@ -110,6 +131,7 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
         ),
         (("show", "mqt"), 1, "[config_no_setting] there is no setting at mqt; roots are node, listeners"),
         (("confirm",), 1, "revision 0 is not on trial"),
+        (("rollback", "4", "--plan"), 1, "[config_no_revision] there is no revision 4; kept are none but 0"),
         (("rollback", "4"), 1, "[config_no_revision] there is no revision 4; kept are none but 0"),
         (("plan",), 2, "name PATH=VALUE, or a file with --load FILE"),
         (("show", "mqtt.max"), 1, "there is no setting at mqtt.max; in mqtt there are idle_timeout, max_packet_size"),

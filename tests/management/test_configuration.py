@@ -49,6 +49,11 @@ def test_a_change_is_planned_tried_confirmed_and_taken_back(managed: Served) -> 
     assert newest["who"]
     shown = api.get(f"{BASE}/revisions/{newest['number']}").json()
     assert "max_inflight = 64" in shown["text"]
+    plan = api.post(f"{BASE}/rollback/plan", json={"number": newest["number"] - 1}).json()
+    assert [(one["path"], one["old"], one["new"]) for one in plan["settings"]] == [("mqtt.max_inflight", "64", "32")]
+    assert inflight(managed)["value"] == "64"
+    again = api.post(f"{BASE}/change", json=change).json()
+    assert (again["is_new"], again["revision"]) == (False, newest["number"])
     back = api.post(f"{BASE}/rollback", json={"number": newest["number"] - 1}).json()
     assert inflight(managed)["value"] == "32"
     (difference,) = api.get(f"{BASE}/diff", params={"old": newest["number"], "new": back["revision"]}).json()
@@ -71,7 +76,8 @@ def test_what_cannot_be_changed_says_why(managed: Served) -> None:
     assert refused(api.get(BASE, params={"path": "mqtt.nothing"})) == (404, "NOT_FOUND")
     assert refused(api.get(f"{BASE}/revisions/1000000")) == (404, "NOT_FOUND")
     assert refused(api.get(f"{BASE}/diff", params={"old": 1_000_000, "new": 1})) == (404, "NOT_FOUND")
-    assert refused(api.post(f"{BASE}/rollback", json={"number": 1_000_000})) == (404, "NOT_FOUND")
+    for where in ("rollback", "rollback/plan"):
+        assert refused(api.post(f"{BASE}/{where}", json={"number": 1_000_000})) == (404, "NOT_FOUND")
 
 
 def test_access_is_explained(managed: Served) -> None:

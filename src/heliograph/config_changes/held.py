@@ -29,7 +29,7 @@ from heliograph.config_changes.errors import (
 )
 from heliograph.config_changes.files import ConfigFiles, document
 from heliograph.config_changes.pem_files import PemFiles
-from heliograph.config_changes.planning import HIDDEN, PlannedSetting, planned
+from heliograph.config_changes.planning import HIDDEN, PlannedSetting, planned, sets_only_what_holds
 from heliograph.config_changes.revisions import Revision, Unconfirmed, digest_of
 from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
 from heliograph.hocon.document import parse_text
@@ -184,7 +184,8 @@ class HeldConfig:
             if not terms.force:
                 _refuse_hidden(settings)
             written: _Written | None = None
-            if wanted.text != self.text or not self._is_recorded:
+            is_idle = await self._is_idle(wanted, plan, settings, terms)
+            if not is_idle and (wanted.text != self.text or not self._is_recorded):
                 written = await asyncio.to_thread(self._written, wanted, author, terms)
         except BaseException:
             self._parts.undo(plan)
@@ -193,12 +194,13 @@ class HeldConfig:
         if written is not None:
             self.revision, self.unconfirmed, self._is_recorded = written.number, written.unconfirmed, True
         failed = self._parts.apply(plan)
-        self.layers = wanted.layers if written is None else written.layers
+        if not is_idle:
+            self.layers = wanted.layers if written is None else written.layers
         self._unsettled.append(plan)
         if self.unconfirmed is None:
             self._settle()
         self._tell(plan, failed)
-        return self._outcome(plan, settings, failed)
+        return self._outcome(plan, settings, failed, written is not None)
 
     def confirmed(self) -> None:
         self.unconfirmed = None
@@ -208,6 +210,14 @@ class HeldConfig:
         plans, self._unsettled = self._unsettled, []
         for plan in plans:
             self._parts.settle(plan)
+
+    async def _is_idle(
+        self, wanted: WantedConfig, plan: Plan, settings: Sequence[PlannedSetting], terms: Terms
+    ) -> bool:
+        """Whether a change would only repeat what holds, as the default: then nothing is written, unless by force."""
+        if settings or plan.restart or terms.force or not self._is_recorded:
+            return False
+        return await asyncio.to_thread(sets_only_what_holds, self.layers, wanted.layers)
 
     async def _planned(self, wanted: WantedConfig, plan: Plan) -> list[PlannedSetting]:
         return await asyncio.to_thread(planned, self.layers, wanted.layers, plan.differences)
@@ -250,10 +260,14 @@ class HeldConfig:
         self._changed(self.revision, plan)
 
     def _outcome(
-        self, plan: Plan, settings: Sequence[PlannedSetting], failed: Mapping[str, str] | None = None
+        self,
+        plan: Plan,
+        settings: Sequence[PlannedSetting],
+        failed: Mapping[str, str] | None = None,
+        is_new: bool = False,
     ) -> ChangeOutcome:
         until = None if self.unconfirmed is None else self.unconfirmed.until
-        return ChangeOutcome(self.revision, settings, plan.restart, failed or {}, until)
+        return ChangeOutcome(self.revision, settings, plan.restart, failed or {}, until, is_new)
 
     def __repr__(self) -> str:
         return f"HeldConfig(revision {self.revision})"

@@ -90,6 +90,11 @@ class ConfigManager:
         # Parts begin what they have to end, such as processes: an asker that gives up does not end it in the middle.
         return await asyncio.shield(self._begun(self._plan(edit, terms)))
 
+    async def plan_roll_back(self, number: int, terms: Terms = ANY_TERMS) -> ChangeOutcome:
+        """What going back to a revision would do. Raises as `plan`."""
+        self._refuse_at_the_end()
+        return await asyncio.shield(self._begun(self._plan_roll_back(number, terms)))
+
     async def change(self, edit: Edit, author: Author, terms: Terms = ANY_TERMS) -> ChangeOutcome:
         """Change the layer of the cluster. After a `ConfigChangeError` nothing was."""
         return await self._asked(author, "config.change", terms, lambda: self._change(edit, author, terms))
@@ -167,11 +172,15 @@ class ConfigManager:
         return await self._held.make(wanted, author, terms)
 
     async def _roll_back(self, number: int, author: Author, terms: Terms) -> ChangeOutcome:
-        revision = await self.show_revision(number)
         comment = terms.comment or f"back to revision {number}"
-        edit = Edit(revision.text, WHOLE, name=f"revision {number}")
-        wanted = await asyncio.to_thread(self._held.edited, edit)
+        wanted = await asyncio.to_thread(self._held.edited, await self._edit_back(number))
         return await self._held.make(wanted, author, Terms(True, terms.revision, terms.confirm_s, comment))
+
+    async def _plan_roll_back(self, number: int, terms: Terms) -> ChangeOutcome:
+        return await self._plan(await self._edit_back(number), terms)
+
+    async def _edit_back(self, number: int) -> Edit:
+        return Edit((await self.show_revision(number)).text, WHOLE, name=f"revision {number}")
 
     async def _confirm(self) -> int:
         if self._held.unconfirmed is None:

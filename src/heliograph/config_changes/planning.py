@@ -66,6 +66,12 @@ def hidden(before: Layers, after: Layers) -> Iterator[tuple[KeyPath, Origin]]:
             yield path, origin
 
 
+def sets_only_what_holds(before: Layers, after: Layers) -> bool:
+    """Whether a change of the layer of the cluster takes nothing out of it and only adds what a layer below says."""
+    new = dict(leaves(after.files[CLUSTER]))
+    return all(path in new and to_plain(new[path]) == to_plain(node) for path, node in leaves(before.files[CLUSTER]))
+
+
 def _is_merged(node: Node, found: Node) -> bool:
     """Whether a group that sets nothing is in a layer below one that does: layers merge, so nothing of it is hidden."""
     return node.value == {} and isinstance(found.value, dict)

@@ -65,6 +65,7 @@ class ChangeOutcome:
         restart: Paths of all settings that wait for the next start, from this change or an earlier one.
         failed: The parts that could not apply it, which is a fault of the program, each with what it raised.
         confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; None: it stays.
+        is_new: Whether it made the revision.
     """
 
     revision: int
@@ -72,3 +73,4 @@ class ChangeOutcome:
     restart: Sequence[str] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     confirm_until: float | None = None
+    is_new: bool = False

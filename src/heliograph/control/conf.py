@@ -35,6 +35,7 @@ def methods(manager: ConfigManager) -> list[Method]:
         proto.CONF_REVISION.by(asked.revision),
         proto.CONF_DIFF.by(asked.diff),
         proto.CONF_ROLLBACK.by(asked.rollback),
+        proto.CONF_PLAN_ROLLBACK.by(asked.plan_rollback),
     ]
 
 
@@ -107,6 +108,9 @@ class _Asked:
     async def rollback(self, args: proto.ConfRollbackArgs, call: Call) -> proto.ConfOutcome:
         return _outcome(await answered(self._manager.roll_back(args.number, author_of(call), _terms(args))))
 
+    async def plan_rollback(self, args: proto.ConfRollbackArgs, call: Call) -> proto.ConfOutcome:
+        return _outcome(await answered(self._manager.plan_roll_back(args.number, _terms(args))))
+
     async def revisions(self, args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfRevision]]:
         """All that are kept, without their texts."""
         for slice_ in sliced(await self._manager.revisions()):
@@ -174,7 +178,8 @@ def _outcome(outcome: ChangeOutcome) -> proto.ConfOutcome:
         proto.ConfPlanned(one.path, one.old, one.new, one.how, one.shadowed_by) for one in outcome.settings
     )
     until = outcome.confirm_until or 0.0
-    return proto.ConfOutcome(outcome.revision, settings, tuple(outcome.restart), dict(outcome.failed), until)
+    failed = dict(outcome.failed)
+    return proto.ConfOutcome(outcome.revision, settings, tuple(outcome.restart), failed, until, outcome.is_new)
 
 
 def _revision(one: Revision, text: str) -> proto.ConfRevision:

@@ -94,8 +94,16 @@ def _add_revisions(within: Actions) -> None:
     )
     diff.add_argument("old", metavar="OLD", type=int, help="a revision")
     diff.add_argument("new", metavar="NEW", type=int, help="another one")
-    rollback = add_command(within, _rollback, "rollback", "go back to a revision", "heliograph ctl conf rollback 3")
+    rollback = add_command(
+        within,
+        _rollback,
+        "rollback",
+        "go back to a revision",
+        "heliograph ctl conf rollback 3 --plan",
+        "heliograph ctl conf rollback 3",
+    )
     rollback.add_argument("number", metavar="N", type=int, help="the revision")
+    rollback.add_argument("--plan", action="store_true", help="only print what it would do, as `conf plan`")
     _add_terms(rollback)
 
 
@@ -168,6 +176,8 @@ def _confirm(args: argparse.Namespace) -> int:
 def _rollback(args: argparse.Namespace) -> int:
     """Apply an earlier revision again, as a new one. Secrets stay as they are; 0 is before all changes."""
     given = proto.ConfRollbackArgs(args.number, args.revision, args.confirm, args.comment)
+    if args.plan:
+        return _print_outcome(answer_of(args, proto.CONF_PLAN_ROLLBACK(given)), args.json, is_plan=True)
     return _print_outcome(answer_of(args, proto.CONF_ROLLBACK(given)), args.json)
 
 
@@ -249,7 +259,10 @@ def _print_outcome(
         print(f"on trial until {_time(outcome.confirm_until)}: `heliograph ctl conf confirm` has it stay")
     for part, why in outcome.failed.items():
         print(f"the part {part} did not take it: {why}; see the log", file=sys.stderr)
-    print(f"revision {outcome.revision}{', nothing is changed' if is_plan else ''}")
+    if is_plan:
+        print(f"revision {outcome.revision}, nothing is changed")
+    else:
+        print(f"revision {outcome.revision}" if outcome.is_new else f"no new revision; {outcome.revision} stays")
     return 1 if outcome.failed else 0
 
 

@@ -107,6 +107,7 @@ class ConfOutcome(msgspec.Struct, frozen=True):
         restart: Paths of all settings that wait for the next start.
         failed: Parts that could not apply it, with what they raised.
         confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; 0: it stays.
+        is_new: Whether the change made that revision; it made none where nothing would differ.
     """
 
     revision: int
@@ -114,6 +115,7 @@ class ConfOutcome(msgspec.Struct, frozen=True):
     restart: tuple[str, ...] = ()
     failed: dict[str, str] = msgspec.field(default_factory=dict)
     confirm_until: Annotated[float, Fact(time_us=SECOND_US, is_null_if_empty=True)] = 0.0
+    is_new: bool = False
 
 
 class ConfRevisionArgs(Args, frozen=True):
@@ -182,3 +184,4 @@ CONF_REVISIONS = ListAsk("conf.revisions", NoArgs, ConfRevision, STATE)
 CONF_REVISION = Ask("conf.revision", ConfRevisionArgs, ConfRevision, STATE)
 CONF_DIFF = ListAsk("conf.diff", ConfDiffArgs, ConfDifference, STATE)
 CONF_ROLLBACK = Ask("conf.rollback", ConfRollbackArgs, ConfOutcome, STATE, CONFIGURES)
+CONF_PLAN_ROLLBACK = Ask("conf.plan_rollback", ConfRollbackArgs, ConfOutcome, STATE)

@@ -11,6 +11,7 @@ from heliograph.control.proto_v1.conf import (
     CONF_CONFIRM,
     CONF_DIFF,
     CONF_PLAN,
+    CONF_PLAN_ROLLBACK,
     CONF_REVISION,
     CONF_REVISIONS,
     CONF_ROLLBACK,
@@ -84,6 +85,10 @@ class RollbackBody(Body):
     confirm_s: Whole = Field(default=0, ge=0, le=_CONFIRM_S_MAX)
     comment: Str = ""
 
+    def args(self) -> ConfRollbackArgs:
+        """What the node is asked for."""
+        return ConfRollbackArgs(self.number, self.revision, float(self.confirm_s), self.comment)
+
 
 class ConfirmedRevision(TypedDict):
     """The revision that stays."""
@@ -145,9 +150,15 @@ async def confirm_configuration(nodes: NodesDep) -> ConfirmedRevision:
 @area.post("/heliograph/configuration/rollback", errors={**_INVALID, **MISSING}, answers=_OUTCOME.one)
 async def roll_back_configuration(body: RollbackBody, nodes: NodesDep) -> dict[str, Any]:
     """Apply an earlier revision again, as a new revision."""
-    asked = ConfRollbackArgs(body.number, body.revision, float(body.confirm_s), body.comment)
     with answering(config_change_conflict=_CONFLICT, config_no_revision=_NO_REVISION):
-        return _OUTCOME(await nodes.own.ask(CONF_ROLLBACK(asked)))
+        return _OUTCOME(await nodes.own.ask(CONF_ROLLBACK(body.args())))
+
+
+@area.post("/heliograph/configuration/rollback/plan", errors={**_INVALID, **MISSING}, answers=_OUTCOME.one)
+async def plan_rollback(body: RollbackBody, nodes: NodesDep) -> dict[str, Any]:
+    """What going back to an earlier revision would do, checked by every part of the node; nothing is changed."""
+    with answering(config_change_conflict=_CONFLICT, config_no_revision=_NO_REVISION):
+        return _OUTCOME(await nodes.own.ask(CONF_PLAN_ROLLBACK(body.args())))
 
 
 @area.get("/heliograph/configuration/revisions", answers=_REVISION.rows)

@@ -8,8 +8,8 @@ import { api, path } from "../../kernel/api.js";
 import { useAction, useResource } from "../../kernel/resource.js";
 import { Dialog } from "../../parts/dialog.js";
 import { ErrorNote, Loading, tell } from "../../parts/notice.js";
-import { Table } from "../../parts/table.js";
 import { dotted, problemsOf } from "../../parts/schema_form.js";
+import { PlanTable } from "./plan.js";
 import { personOf } from "./revisions.js";
 import { Terms, isRisky, termsOf, useTerms } from "./terms.js";
 import everywhere from "../../texts/en/everywhere.js";
@@ -17,18 +17,6 @@ import texts from "../../texts/en/configuration.js";
 import trial from "../../texts/en/trial.js";
 
 /** @typedef {import("../../parts/schema/values.js").Change} Change */
-
-/** @type {import("../../parts/table.js").Column<Api.ConfPlanned>[]} */
-const COLUMNS = [
-  { key: "path", title: texts.columns.path, kind: "code", isHead: true },
-  { key: "old", title: texts.columns.old, kind: "code", show: (row) => row.old
-    || html`<span class="quiet">${texts.notSet}</span>` },
-  { key: "new", title: texts.columns.new, kind: "code", show: (row) => row.new
-    || html`<span class="quiet">${texts.notSet}</span>` },
-  { key: "how", title: texts.columns.how, show: (row) => (row.shadowed_by
-    ? html`<span class="badge bad">${texts.hiddenBy(row.shadowed_by)}</span>`
-    : texts.how[/** @type {keyof typeof texts.how} */ (row.how)]) },
-];
 
 /** @param {Change[]} changes */
 const valuesOf = (changes) => Object.fromEntries(changes.map(({ path: names, value }) =>
@@ -68,8 +56,7 @@ export const ApplyDialog = ({ changes, state, reload, onErrors, onApplied, onLea
         ${error?.code === "CONFLICT" ? html`<${Conflict} error=${error} state=${state}
           onReload=${() => { change.clear(); reload(); }} />`
           : html`<${ErrorNote} error=${error} again=${change.error ? undefined : plan.reload} />`}
-        ${plan.data ? html`<${Table} caption=${texts.plan} columns=${COLUMNS} rows=${plan.data.settings}
-          rowKey="path" empty=${texts.nothingDiffers} />`
+        ${plan.data ? html`<${PlanTable} settings=${plan.data.settings} />`
           : !plan.error && html`<${Loading} />`}
         ${hidden.length > 0 && html`<div class="note warn"><p>${texts.hiddenTold}</p>
           <button type="button"

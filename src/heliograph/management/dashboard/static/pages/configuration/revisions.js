@@ -9,6 +9,7 @@ import { may } from "../../kernel/session.js";
 import { Dialog } from "../../parts/dialog.js";
 import { ErrorNote, Loaded, tell } from "../../parts/notice.js";
 import { Table } from "../../parts/table.js";
+import { PlanTable } from "./plan.js";
 import { Terms, isRisky, termsOf, useTerms } from "./terms.js";
 import texts from "../../texts/en/configuration.js";
 import trial from "../../texts/en/trial.js";
@@ -56,7 +57,6 @@ const RevisionDialog = ({ number, state, reload, onClose }) => {
     signal));
   const diff = useResource(`${number} ${state.revision}`, (signal) =>
     api.get("heliograph/configuration/diff", { old: number, new: state.revision }, signal));
-  const isTrial = !diff.data || isRisky(diff.data.map((row) => row.path));
   const [isGoing, setGoing] = useState(false);
   return html`
     <${Dialog} title=${texts.revisionTitle(number)} onClose=${onClose} isWide>
@@ -67,8 +67,9 @@ const RevisionDialog = ({ number, state, reload, onClose }) => {
       <details><summary>${texts.whole}</summary><${Loaded} of=${one}>
         ${(/** @type {Api.WholeRevision} */ data) => html`<pre tabindex="0">${data.text}</pre>`}<//></details>
       ${may("config:write") && number !== state.revision && (isGoing
-        ? html`<${GoBack} number=${number} state=${state} isTrial=${isTrial}
-          onDone=${() => { reload(); onClose(); }} />`
+        ? html`<${Loaded} of=${diff}>${(/** @type {Api.SettingDifference[]} */ rows) => html`
+          <${GoBack} number=${number} state=${state} isTrial=${isRisky(rows.map((row) => row.path))}
+          onDone=${() => { reload(); onClose(); }} />`}<//>`
         : html`<footer><button type="button" onClick=${() => setGoing(true)}>
           ${texts.goBack(number)} …</button></footer>`)}
     <//>`;
@@ -77,6 +78,8 @@ const RevisionDialog = ({ number, state, reload, onClose }) => {
 /** @param {{ number: number, state: State, isTrial: boolean, onDone: () => void }} props */
 const GoBack = ({ number, state, isTrial, onDone }) => {
   const terms = useTerms(isTrial);
+  const plan = useResource(`${number} ${state.revision}`, (signal) =>
+    api.post("heliograph/configuration/rollback/plan", { number, revision: state.revision }, { signal }));
   const { run, isRunning, error } = useAction(async () => {
     const done = await api.post("heliograph/configuration/rollback",
       { number, revision: state.revision, ...termsOf(terms) });
@@ -85,8 +88,11 @@ const GoBack = ({ number, state, isTrial, onDone }) => {
   const submit = submitting(async () => {
     if (await run()) onDone();
   });
-  return html`<form onSubmit=${submit}><p>${texts.goBackTold(number)}</p><${Terms} terms=${terms} />
+  return html`<form onSubmit=${submit}><p>${texts.goBackTold(number)}</p>
+    <${Loaded} of=${plan}>${(/** @type {Api.ConfigurationOutcome} */ { settings }) => html`
+      <${PlanTable} settings=${settings} />`}<//>
+    <${Terms} terms=${terms} />
     <${ErrorNote} error=${error} />
-    <footer><button type="submit" class="danger" disabled=${isRunning}>
+    <footer><button type="submit" class="danger" disabled=${isRunning || !plan.data}>
       ${texts.goBack(number)}</button></footer></form>`;
 };
