@@ -120,3 +120,36 @@ def test_a_table_in_an_object_store(spark: SparkSession, tmp_path: Path) -> None
         with pytest.raises(SinkError, match="the Delta table s3://lake/obs cannot be written") as caught:
             sink.write(station_rows(spark, ("JFK", 2)), Batches(tmp_path).number(2))
         assert "hidden" not in str(caught.value)
+
+
+def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, tmp_path: Path) -> None:
+    batches = Batches(tmp_path)
+    for mode in (OutputMode.APPEND, OutputMode.UPDATE):
+        section = f"type = delta, path = newest_{mode}, key = [station], newest_by = [ts, seq], shared = true"
+        sink = sink_of(section, mode)
+        first = (
+            "('a', 5, 1, 1L), ('a', 3, 9, 2L), ('b', null, 0, 3L), ('c', 1, 0, 4L), ('d', 7, 2, 5L), ('e', 7, 2, 6L)"
+        )
+        later = (
+            "('a', 4, 9, 7L), ('b', 1, 0, 8L), ('c', null, 9, 9L), ('d', 7, 2, 10L), ('e', 7, 1, 11L), ('f', 0, 0, 12L)"
+        )
+        for number, rows in enumerate((first, later)):
+            found = spark.sql(f"SELECT * FROM VALUES {rows} AS t(station, ts, seq, n)").coalesce(1)
+            sink.write(found, batches.number(number))
+        expected = [("a", 1), ("b", 8), ("c", 4), ("d", 10), ("e", 6), ("f", 12)]
+        assert _read(tmp_path / f"newest_{mode}") == expected
+
+
+def test_columns_are_added_to_a_table_whose_rows_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    batches = Batches(tmp_path)
+    sink_of("type = delta, path = wide").write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
+    before = _table(tmp_path / "wide").metadata().id
+    # The rows of the table have no time, so every row with one is newer.
+    sink = sink_of("type = delta, path = wide, key = [station], newest_by = ts, merge_schema = true")
+    for number, (n, ts, fields) in enumerate(((3, 9, "'a', 1"), (4, 8, "'a', 2"), (5, 9, "'a', 3, 'b', 4")), 1):
+        rows = f"SELECT 'JFK' AS station, {n}L AS n, {ts} AS ts, array(named_struct({fields})) AS tools"
+        sink.write(spark.sql(rows), batches.number(number))
+        assert _read(tmp_path / "wide") == [("EWR", 2), ("JFK", 3 if n < 5 else 5)]
+    table = _table(tmp_path / "wide")
+    found = {row["station"]: row["tools"] for row in pa.table(table.scan()).to_pylist()}
+    assert (found, table.metadata().id) == ({"JFK": [{"a": 3, "b": 4}], "EWR": None}, before)

@@ -1,6 +1,7 @@
 """The sink `mysql` and a real MariaDB: what is in the table afterwards, whatever happened on the way."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -205,3 +206,47 @@ def test_what_a_person_must_mend_is_told_at_once(spark: SparkSession, server: Ma
         sink_of(server.section("table = t").replace(server.password, "wrong")).write(spark.range(1), batch_of(0))
     with pytest.raises(RuleFileError, match="did you mean table"):
         sink_of(server.section("tabel = t"))
+
+
+def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE newest (id VARCHAR(10) PRIMARY KEY, ts INT, seq INT, n INT)")
+    sink = sink_of(server.section("table = newest, key = [id], newest_by = [ts, seq], batch_rows = 2"))
+    first = "('a', 5, 1, 1), ('a', 3, 9, 2), ('b', null, 0, 3), ('c', 1, 0, 4), ('d', 7, 2, 5), ('e', 7, 2, 6)"
+    later = "('a', 4, 9, 7), ('b', 1, 0, 8), ('c', null, 9, 9), ('d', 7, 2, 10), ('e', 7, 1, 11), ('f', 0, 0, 12)"
+    for number, rows in enumerate((first, later)):
+        found = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, ts, seq, n)").coalesce(1)
+        sink.write(found, batch_of(number, query="newest"))
+    expected = [("a", 5, 1), ("b", 1, 8), ("c", 1, 4), ("d", 7, 10), ("e", 7, 6), ("f", 0, 12)]
+    assert list(server.query("SELECT id, ts, n FROM newest ORDER BY id")) == expected
+
+
+def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE merged (id VARCHAR(10) PRIMARY KEY, speed INT)")
+    server.query("INSERT INTO merged VALUES ('a', 1)")
+    rows = spark.sql("SELECT 'b' AS id, 2 AS speed, 1.5D AS energy, named_struct('x', 1) AS tool")
+    keyed = "table = merged, key = [id]"
+    lacking = sink_of(server.section(keyed))
+    assert isinstance(lacking, MysqlSink)
+    with pytest.raises(SinkError, match=r"lacks columns of the rows: energy \(double\), tool \(json\). Add"):
+        lacking.changes(rows.schema)
+    sink = sink_of(server.section(keyed + ", merge_schema = true"))
+    assert isinstance(sink, MysqlSink)
+    assert sink.changes(rows.schema) == ("adds the column energy (double)", "adds the column tool (json)")
+    sink.write(rows, batch_of(0, query="merged"))
+    assert sink.changes(rows.schema) == ()
+    assert list(server.query("SELECT id, energy FROM merged ORDER BY id")) == [("a", None), ("b", 1.5)]
+    text = spark.sql("SELECT 'c' AS id, '2503 rpm' AS speed, 1 AS other")
+    with pytest.raises(SinkError, match=r"the column 'speed' is int.*, but the rows have string there \(longtext\)"):
+        sink.write(text, batch_of(1, query="merged"))
+    # Nothing was added, since the rows cannot go there.
+    assert "adds the column other" in sink.changes(text.drop("speed").schema)[0]
+
+
+def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE races (id INT PRIMARY KEY)")
+    sink = sink_of(server.section("table = races, key = [id], merge_schema = true"))
+    ids = ["int(id) AS id", *(f"int(id) AS c{number}" for number in range(12))]
+    rows = [spark.range(n, n + 1).selectExpr(*ids) for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: sink.write(rows[n], batch_of(0, query=f"races_{n}")), range(4)))
+    assert list(server.query("SELECT id, c0, c11 FROM races ORDER BY id")) == [(n, n, n) for n in range(4)]

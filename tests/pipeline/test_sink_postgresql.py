@@ -3,13 +3,19 @@
 import contextlib
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.preview import preview_queries
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
@@ -17,6 +23,9 @@ from heliograph.settings.units import Address
 from support.cases import cases
 from support.postgresql import Postgresql, postgresql
 from support.sinks import Refused, batch_of, sink_of
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -292,6 +301,14 @@ def test_tls_checks_the_server(spark: SparkSession, server: Postgresql) -> None:
         ("table = t", OutputMode.UPDATE, "has no key: mode update needs"),
         ("sql = 'INSERT INTO t VALUES (${a})', key = [a]", OutputMode.APPEND, "sink.key: is for a table"),
         ("sql = 'DELETE FROM t WHERE a = ${a}'", OutputMode.COMPLETE, "cannot take mode complete"),
+        ("table = t, newest_by = at", OutputMode.APPEND, "sink.newest_by: needs key"),
+        ("table = t, newest_by = [at, id], key = [id]", OutputMode.APPEND, "names 'id', which is in key"),
+        (
+            "table = t, newest_by = at, key = [id], on_conflict = nothing",
+            OutputMode.APPEND,
+            "on_conflict = nothing keeps",
+        ),
+        ("sql = 'INSERT INTO t VALUES (${a})', merge_schema = true", OutputMode.APPEND, "merge_schema: is for a table"),
         ("table = t, sslmode = on", OutputMode.APPEND, "expected disable"),
         ("table = t, tabel = u", OutputMode.APPEND, "did you mean table"),
     ],
@@ -306,3 +323,92 @@ def test_a_placeholder_in_quotes_is_refused() -> None:
     section = "{ type = postgresql, server = h, database = d, sql = \"INSERT INTO t VALUES ('${a}')\" }"
     with pytest.raises(RuleFileError, match=r"\$\{a\} stands in quotes"):
         sink_of(section)
+
+
+def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE newest (id VARCHAR(10) PRIMARY KEY, ts INT, seq INT, n INT)")
+    sink = sink_of(server.section("table = newest, key = [id], newest_by = [ts, seq], batch_rows = 2"))
+    first = "('a', 5, 1, 1), ('a', 3, 9, 2), ('b', null, 0, 3), ('c', 1, 0, 4), ('d', 7, 2, 5), ('e', 7, 2, 6)"
+    later = "('a', 4, 9, 7), ('b', 1, 0, 8), ('c', null, 9, 9), ('d', 7, 2, 10), ('e', 7, 1, 11), ('f', 0, 0, 12)"
+    for number, rows in enumerate((first, later)):
+        found = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, ts, seq, n)").coalesce(1)
+        sink.write(found, batch_of(number, query="newest"))
+    expected = [("a", 5, 1), ("b", 1, 8), ("c", 1, 4), ("d", 7, 10), ("e", 7, 6), ("f", 0, 12)]
+    assert list(server.query("SELECT id, ts, n FROM newest ORDER BY id")) == expected
+
+
+def test_what_is_newer_must_be_in_the_rows_and_have_an_order(spark: SparkSession, server: Postgresql) -> None:
+    rows = spark.sql("SELECT 1 AS id, array(1) AS ts")
+    for newest_by, said in (("at", "names 'at', but the rows have id, ts"), ("ts", "names 'ts', which is array<int>")):
+        sink = sink_of(server.section(f"table = any, key = [id], newest_by = {newest_by}"))
+        with pytest.raises(SinkError, match=said):
+            sink.write(rows, batch_of(0))
+
+
+def test_probe_and_plan_tell_what_a_batch_would_change_in_the_table(
+    spark: SparkSession, server: Postgresql, stored: "Stored", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.query("CREATE TABLE probed (id text PRIMARY KEY, speed integer)")
+    file = tmp_path / "pipeline.hocon"
+    sections = {
+        "adds": server.section("table = probed, merge_schema = true"),
+        "lacks": server.section("table = probed"),
+        "differs": server.section("table = probed, merge_schema = true, columns { speed = string }"),
+        "creates": server.section("table = probed_later, create = true"),
+        "absent": server.section("table = probed_never"),
+    }
+    sql = 'SELECT clientid AS id, qos AS speed, payload.energy * 1 AS energy FROM "t/#" '
+    rules = (f'{name} {{ sql = """{sql}""", sink {sink} }}' for name, sink in sections.items())
+    file.write_text(f"rules {{ {' '.join(rules)} }}")
+    assert main(["pipeline", "probe", str(file)]) == 1
+    shown = capsys.readouterr()
+    said = {
+        "adds": "adds the column energy (double precision)",
+        "lacks": "lacks columns of the rows: energy (double precision). Add them, or set merge_schema = true",
+        "differs": "the column 'speed' is integer, but the rows have string there (text)",
+        "creates": "creates the table probed_later with id (text), speed (bigint), energy (double precision)",
+        "absent": "there is no such table: create it, or set create = true",
+    }
+    lines = {line.partition(":")[0]: line for line in (shown.out + shown.err).splitlines()}
+    assert all(text in lines[name] for name, text in said.items()), lines
+    assert "adds: can be reached, adds" in shown.out
+    stored.put("t/1", [b'{"energy": 1.5}'])
+    pipeline = load_pipeline(file)
+    found = preview_queries(spark, pipeline, ["adds", "lacks"], {"endpoint": stored.endpoint}, 1)
+    changes = [(list(one.changes), one.table_fault) for one in found]
+    assert changes[0] == ([said["adds"]], None)
+    assert changes[1][0] == []
+    assert said["lacks"] in str(changes[1][1])
+    assert server.query("SELECT * FROM probed") == []
+
+
+def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE merged (id VARCHAR(10) PRIMARY KEY, speed INT)")
+    server.query("INSERT INTO merged VALUES ('a', 1)")
+    rows = spark.sql("SELECT 'b' AS id, 2 AS speed, 1.5D AS energy, named_struct('x', 1) AS tool")
+    keyed = "table = merged, key = [id]"
+    lacking = sink_of(server.section(keyed))
+    assert isinstance(lacking, PostgresqlSink)
+    with pytest.raises(SinkError, match=r"lacks columns of the rows: energy \(double precision\), tool \(jsonb\). Add"):
+        lacking.changes(rows.schema)
+    sink = sink_of(server.section(keyed + ", merge_schema = true"))
+    assert isinstance(sink, PostgresqlSink)
+    assert sink.changes(rows.schema) == ("adds the column energy (double precision)", "adds the column tool (jsonb)")
+    sink.write(rows, batch_of(0, query="merged"))
+    assert sink.changes(rows.schema) == ()
+    assert list(server.query("SELECT id, energy FROM merged ORDER BY id")) == [("a", None), ("b", 1.5)]
+    text = spark.sql("SELECT 'c' AS id, '2503 rpm' AS speed, 1 AS other")
+    with pytest.raises(SinkError, match=r"the column 'speed' is int.*, but the rows have string there \(text\)"):
+        sink.write(text, batch_of(1, query="merged"))
+    # Nothing was added, since the rows cannot go there.
+    assert "adds the column other" in sink.changes(text.drop("speed").schema)[0]
+
+
+def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE races (id INT PRIMARY KEY)")
+    sink = sink_of(server.section("table = races, key = [id], merge_schema = true"))
+    ids = ["int(id) AS id", *(f"int(id) AS c{number}" for number in range(12))]
+    rows = [spark.range(n, n + 1).selectExpr(*ids) for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: sink.write(rows[n], batch_of(0, query=f"races_{n}")), range(4)))
+    assert list(server.query("SELECT id, c0, c11 FROM races ORDER BY id")) == [(n, n, n) for n in range(4)]

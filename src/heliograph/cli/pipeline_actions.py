@@ -26,6 +26,7 @@ from heliograph.pipeline.running.backfill import BACKFILLS, REPLAYS, plan_backfi
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
 from heliograph.pipeline.running.driver import STATUS_FILE, FileWatch, PipelineDriver
 from heliograph.pipeline.running.identity import claim_output
+from heliograph.pipeline.running.planned_columns import planned_schema
 from heliograph.pipeline.running.preview import Preview, preview_queries
 from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
 from heliograph.pipeline.running.queries import RunSettings, Span, check_pipeline
@@ -33,7 +34,7 @@ from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.side_outputs.late_table import count_late_rows, late_target, replay_late_rows, show_late_rows
 from heliograph.pipeline.sinks.libraries import library_fault
-from heliograph.pipeline.sinks.probing import target_fault
+from heliograph.pipeline.sinks.probing import table_changes, target_fault
 from heliograph.pipeline.spark.session import start_session, stop_session
 
 _log = logging.getLogger("heliograph.pipeline")
@@ -66,9 +67,13 @@ def _probe(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(*_files(args))
     faults = 0
     for name in pipeline.query_names:
-        fault = target_fault(pipeline.sink(name), args.mqtt)
+        sink, schema = pipeline.sink(name), planned_schema(pipeline.job(name))
+        fault = target_fault(sink, args.mqtt)
+        changes: Sequence[str] = ()
+        if fault is None and schema is not None:
+            changes, fault = table_changes(sink, schema)
         faults += fault is not None
-        text = f"{name}: {fault or 'can be reached'}"
+        text = f"{name}: {fault or ', '.join(('can be reached', *changes))}"
         print(text, file=sys.stdout if fault is None else sys.stderr)
     return 1 if faults else 0
 
@@ -345,6 +350,8 @@ def _preview_text(preview: Preview) -> str:
         f"  columns {', '.join(f'{name} {kind}' for name, kind in preview.columns)}",
         f"  of {preview.messages:,} messages: {preview.rows_count:,} rows, {preview.failed:,} failed, "
         f"{preview.refused:,} without a required column",
+        *(f"  table   {change}" for change in preview.changes),
+        *([f"  table   {preview.table_fault}"] if preview.table_fault else []),
         *(f"  {json.dumps(row, default=_plain, ensure_ascii=False)}" for row in preview.rows),
         *(f"  failed: {reason}" for reason in preview.reasons),
     ]

@@ -18,6 +18,7 @@ from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.running.starts import newest, storage_readers
 from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
 from heliograph.pipeline.side_outputs.leftovers import REFUSED_METRICS
+from heliograph.pipeline.sinks.probing import table_changes
 from heliograph.rules.spark import plan_rule
 from heliograph.rules.spark.frames import evaluate_outcomes
 
@@ -36,6 +37,8 @@ class Preview:
         parts: Of each output column of a rule, and of its WHERE: its name, ``native`` or ``udf`` as it could run by
             itself, and why. One part that needs the UDF takes the whole rule there.
         refused: Rows without a required column.
+        changes: What a batch would change in the definition of its table, as `adds the column temp (double)`.
+        table_fault: Why its table cannot take such rows, or cannot be asked.
     """
 
     name: str
@@ -51,6 +54,8 @@ class Preview:
     rows_count: int
     rows: tuple[dict[str, Any], ...]
     reasons: tuple[str, ...]
+    changes: tuple[str, ...]
+    table_fault: str | None
 
     def to_json(self) -> dict[str, Any]:
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -84,6 +89,7 @@ class _Previewer:
         complete = complete_rows(rows, job.required, REFUSED_METRICS)
         shown = complete.limit(_ROWS_SHOWN).collect()
         count = len(shown) if len(shown) < _ROWS_SHOWN else complete.count()
+        changes, fault = table_changes(sink, rows.schema)
         sources = [f"{view}: {', '.join(self._builder.messages(view).topics)}" for view in job.views]
         return Preview(
             name=self._name,
@@ -99,6 +105,8 @@ class _Previewer:
             rows_count=count,
             rows=tuple(row.asDict(recursive=True) for row in shown),
             reasons=tuple(reason for _, reasons in judged for reason in reasons)[:_REASONS_SHOWN],
+            changes=tuple(changes),
+            table_fault=fault,
         )
 
     def _parts(self) -> tuple[tuple[str, str, str], ...]:

@@ -48,7 +48,14 @@ def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
             "to parquet, delta or iceberg",
             "type",
         )
-    given = {"mode": mode} if "mode" in {field.name for field in fields(cast(Any, sink))} else None
+    names = {field.name for field in fields(cast(Any, sink))}
+    if "newest_by" in section.fields and "newest_by" not in names:
+        raise section.mistake(
+            f"{kind} cannot tell whether a row is newer than the one that is there: that is for delta, mysql, mariadb "
+            "and postgresql",
+            "newest_by",
+        )
+    given = {"mode": mode} if "mode" in names else None
     return section.read(sink, given, ("type", *more_keys))
 
 

@@ -11,11 +11,21 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.files import TablePath
-from heliograph.pipeline.sinks.interface import COLUMNS, INSTALL, MicroBatch, OutputMode, Written
-from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark
+from heliograph.pipeline.sinks.interface import (
+    COLUMNS,
+    INSTALL,
+    NEWEST_BY,
+    ColumnNames,
+    MicroBatch,
+    OutputMode,
+    Written,
+    check_newest_by,
+)
+from heliograph.pipeline.sinks.keyed_rows import check_newest_columns, last_of_each_in_spark, newer_condition
 from heliograph.pipeline.sinks.lakes import LakeSink, StagedRows, staged_rows
 from heliograph.pipeline.sinks.rejected_rows import Naming
 from heliograph.pipeline.sinks.table_locations import is_uri
@@ -42,6 +52,7 @@ class DeltaSink(LakeSink):
     naming: ClassVar[Naming] = Naming.DELTA
 
     path: str = required(TablePath(), "The table below `--output`, or a URI that delta-rs knows.")
+    newest_by: tuple[str, ...] = setting(ColumnNames(), (), f"{NEWEST_BY} Mode append merges by key then, too.")
     partition_by: tuple[str, ...] = list_setting(COLUMNS, (), "Columns that part a new table.")
     target_file_bytes: int | None = optional(
         Size(1), "Size of a file, about, for writing and optimising; without, delta-rs's."
@@ -64,6 +75,9 @@ class DeltaSink(LakeSink):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_newest_by(self.newest_by, self.key)
+        if self.newest_by and self.mode is OutputMode.COMPLETE:
+            raise RefusedError("is for rows that are merged by key, and mode complete replaces them all", "newest_by")
         if is_uri(self.path):
             parts = urlsplit(self.path)
             if "@" in parts.netloc and not self.path.startswith("abfs"):  # the path is shown everywhere
@@ -83,13 +97,22 @@ class DeltaSink(LakeSink):
     def directory_columns(self) -> Sequence[str]:
         return () if is_uri(self.path) else self.partition_by
 
+    @property
+    def merges(self) -> bool:
+        """Whether the rows of a batch take the place of those with their key."""
+        return self.mode is OutputMode.UPDATE or bool(self.newest_by)
+
+    def check(self, schema: StructType) -> None:
+        super().check(schema)
+        check_newest_columns(self.newest_by, schema, "newest_by")
+
     def write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
         with _translated(self.path):
             table = self.find(batch)
             if self.has(table, batch):
                 return Written(_count(table), {"rows": 0, "files": 0, "bytes": 0})
             name = f"{self.path.replace('://', '/')}/{batch.owner}"
-            changes = last_of_each_in_spark(rows, self.key) if self.mode is OutputMode.UPDATE else rows
+            changes = last_of_each_in_spark(rows, self.key, self.newest_by) if self.merges else rows
             with staged_rows(changes, batch.output, name) as staged:
                 files = self.commit(table, staged, batch)
                 figures = {"rows": staged.rows, "files": files, "bytes": staged.bytes}
@@ -109,21 +132,48 @@ class DeltaSink(LakeSink):
             return 0
         metadata = {"heliograph.query": batch.query, "heliograph.batch": str(batch.number)}
         properties = CommitProperties(metadata, None, [Transaction(_application(batch), batch.number)])
-        if self.mode is OutputMode.UPDATE and table is not None:
+        if self.merges and table is not None:
+            table = self._widened(table, staged)
             same = " AND ".join(f"(held.{_quoted(name)} <=> new.{_quoted(name)})" for name in self.key)
             merger = table.merge(
                 staged.reader(),
                 same,
                 source_alias="new",
                 target_alias="held",
-                merge_schema=self.merge_schema,
                 commit_properties=properties,
             )
-            metrics = merger.when_matched_update_all().when_not_matched_insert_all().execute()
+            merger = (
+                merger.when_matched_update_all(self._newer(table))
+                if self.newest_by
+                else merger.when_matched_update_all()
+            )
+            metrics = merger.when_not_matched_insert_all().execute()
             return int(metrics["num_target_files_added"])
         self._write(table, staged, batch, properties)
         metrics = self._opened(batch).history(1)[0].get("operationMetrics", {})
         return int(metrics.get("num_added_files", 0))
+
+    def _widened(self, table: "DeltaTable", staged: StagedRows) -> "DeltaTable":
+        """The table with all columns of the rows, where these may be added.
+
+        A merge that adds them gives the table another id and takes its description away, by which it is ours; an
+        append, here one of no rows, does not.
+        """
+        from deltalake import write_deltalake
+
+        held = pa.schema(table.schema())
+        if self.merge_schema and _has_more(pa.struct(list(staged.schema)), pa.struct(list(held))):
+            write_deltalake(table, staged.schema.empty_table(), mode="append", schema_mode="merge")
+            table.update_incremental()
+        return table
+
+    def _newer(self, table: "DeltaTable") -> str:
+        names = {field.name for field in table.schema().fields}
+
+        def held(name: str) -> str | None:
+            return f"held.{_quoted(name)}" if name in names else None
+
+        return newer_condition(self.newest_by, lambda name: f"new.{_quoted(name)}", held, "IS NOT DISTINCT FROM")
 
     def _write(
         self, table: "DeltaTable | None", staged: StagedRows, batch: MicroBatch, properties: "CommitProperties"
@@ -188,6 +238,18 @@ def _owner(batch: MicroBatch) -> str:
 
 def _count(table: "DeltaTable | None") -> int:
     return int(table.count()) if table is not None else 0
+
+
+def _has_more(new: pa.DataType, held: pa.DataType) -> bool:
+    """Whether a type has fields, at any depth, which another lacks."""
+    if pa.types.is_struct(new) and pa.types.is_struct(held):
+        fields = {field.name: field.type for field in held}
+        return any(field.name not in fields or _has_more(field.type, fields[field.name]) for field in new)
+    if pa.types.is_list(new) and pa.types.is_list(held):
+        return _has_more(new.value_type, held.value_type)
+    if pa.types.is_map(new) and pa.types.is_map(held):
+        return _has_more(new.item_type, held.item_type)
+    return False
 
 
 def _quoted(name: str) -> str:

@@ -5,7 +5,7 @@ pickles, and holds settings only; what `write` opens it closes again. Its librar
 that a file can be read where the library is not installed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from heliograph.hocon.values import Content
 from heliograph.settings.fields import ListOf
-from heliograph.settings.kinds import RefusedError, Text
+from heliograph.settings.kinds import Kind, RefusedError, Text
 
 #: What to say to a person who lacks the library of a sink.
 INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
@@ -85,14 +86,57 @@ class ChecksRows(Protocol):
         """
 
 
+@runtime_checkable
+class AltersTable(Protocol):
+    """A sink that can tell before the first batch what a batch would change in the definition of its table."""
+
+    def changes(self, schema: StructType) -> Sequence[str]:
+        """What a batch of such rows would change, in words as `adds the column temp (double precision)`.
+
+        It asks the target, and changes nothing there.
+
+        Raises:
+            SinkError: The table cannot take such rows, or cannot be asked.
+            TransientError: It cannot be asked now.
+        """
+
+
 #: A setting that names columns of the rows.
 COLUMNS: Final = ListOf(Text("the name of a column"), at_least=1)
+
+
+class ColumnNames(Kind[tuple[str, ...]]):
+    """One column of the rows, or several."""
+
+    expected = "the name of a column, or a list of them"
+
+    def convert(self, value: Content) -> tuple[str, ...]:
+        """A tuple of names, of which each is there once."""
+        names = [item.value for item in value] if isinstance(value, list) else [value]
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise RefusedError
+        return tuple(dict.fromkeys(str(name) for name in names))
+
+
+#: What a sink says of its setting `newest_by`.
+NEWEST_BY: Final = (
+    "With `key`: columns by which a row is newer, the first first; an older row never replaces a newer one."
+)
 
 
 def check_key(mode: OutputMode, key: tuple[str, ...]) -> None:
     """Refuse a mode that needs a key without one: nothing says which row is which."""
     if mode is OutputMode.UPDATE and not key:
         raise RefusedError("has no key: mode update needs the columns that identify a row")
+
+
+def check_newest_by(newest_by: tuple[str, ...], key: tuple[str, ...]) -> None:
+    """Refuse columns that say which row is newer where nothing says that two rows are the same one."""
+    if newest_by and not key:
+        raise RefusedError("needs key, the columns that identify a row", "newest_by")
+    for name in newest_by:
+        if name in key:
+            raise RefusedError(f"names {name!r}, which is in key: rows that differ there are other rows", "newest_by")
 
 
 class Sink(Protocol):

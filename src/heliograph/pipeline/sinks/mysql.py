@@ -16,9 +16,11 @@ from pyspark.sql.types import BinaryType, DecimalType, StringType, StructField, 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, batch_rows, check_rows_of
+from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily, lacking
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required, setting
@@ -57,6 +59,18 @@ _TYPES: Final = {
     "timestamp_ntz": "DATETIME(6)",
     "binary": "LONGBLOB",
 }
+_FAMILIES: Final = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "boolean"), TypeFamily.INTEGER),
+    **dict.fromkeys(("float", "double", "decimal"), TypeFamily.FRACTION),
+    "date": TypeFamily.DATE,
+    **dict.fromkeys(("datetime", "timestamp"), TypeFamily.TIME),
+    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob", "binary", "varbinary"), TypeFamily.BINARY),
+    **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext", "char", "varchar"), TypeFamily.TEXT),
+    "json": TypeFamily.JSON,
+}
+
+# Another writer has added the column in the meantime.
+_DOUBLE_COLUMN: Final = 1060
 
 # pymysql takes a percent sign for the mark of a parameter.
 _TABLE: Final = Text("the name of a table, without a percent sign", r"[^%]+")
@@ -115,6 +129,13 @@ class MysqlSink(SqlSink):
             replace=self.mode is OutputMode.COMPLETE,
         )
 
+    def changes(self, schema: StructType) -> Sequence[str]:
+        if self.table is None:
+            return ()
+        statements = _Statements(self, schema)
+        with self.connected() as connection, translated(self.target, rows=False), connection.cursor() as cursor:
+            return statements.changes(cursor, self.table)
+
     @contextmanager
     def connected(self) -> Iterator["Connection[Cursor]"]:
         try:
@@ -151,6 +172,9 @@ class _Statements:
         self.ledger = _table(sink.ledger)
         self.parameters: tuple[str, ...] = tuple(schema.fieldNames())
         self._schema = schema
+        self._row_columns = [
+            RowColumn(field.name, field.dataType.simpleString(), _type(field, None).lower()) for field in schema
+        ]
         for name in self.parameters:
             # It is pymysql's mark of a parameter, and nothing takes it out of an insert of many rows.
             if "%" in name:
@@ -174,10 +198,48 @@ class _Statements:
             table = self.settings.table
             if table is not None and self.settings.create and not _exists(cursor, table):
                 cursor.execute(self._create_table(table, _collation(cursor)))
+            if table is not None and self.settings.merge_schema:
+                self._add_columns(cursor, table)
             cursor.execute("SELECT @@max_allowed_packet")
             (packet_bytes,) = cursor.fetchone() or (_PACKET_BYTES,)
         connection.commit()
         return int(packet_bytes)
+
+    def changes(self, cursor: "Cursor", table: str) -> tuple[str, ...]:
+        return self.settings.changes_of(self._missing(cursor, table), is_there=_exists(cursor, table))
+
+    def _add_columns(self, cursor: "Cursor", table: str) -> None:
+        import pymysql
+
+        missing = self._missing(cursor, table)
+        if missing:
+            # A server would wait for those who use the table much longer than this connection does.
+            cursor.execute(f"SET SESSION lock_wait_timeout = {max(1, int(self.settings.timeout_s))}")
+        added = []
+        for column in missing:
+            # One by one, since not every server has IF NOT EXISTS here.
+            try:
+                cursor.execute(f"ALTER TABLE {_table(table)} ADD COLUMN {_column(column.name)} {column.type} NULL")
+            except pymysql.OperationalError as error:
+                if error.args[0] != _DOUBLE_COLUMN:
+                    raise
+            else:
+                added.append(column)
+        if added:
+            self.settings.log_added(added)
+        if missing:
+            # What another writer has added may have a type of its own.
+            self._missing(cursor, table)
+
+    def _missing(self, cursor: "Cursor", table: str) -> list[RowColumn]:
+        schema, _, name = table.rpartition(".")
+        cursor.execute(
+            "SELECT column_name, column_type FROM information_schema.columns "
+            "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s",
+            (schema or None, name),
+        )
+        held = {str(column).casefold(): str(kind) for column, kind in cursor.fetchall()}
+        return lacking(self._row_columns, lambda name: held.get(name.casefold()), _FAMILIES, self.settings.target)
 
     def _insert(self) -> str:
         assert self.settings.table is not None
@@ -191,7 +253,15 @@ class _Statements:
             # IGNORE would do it too, but also lets values pass that do not fit.
             first = _column(self.settings.key[0])
             return f"{statement} ON DUPLICATE KEY UPDATE {first} = {first}"
-        sets = (f"{name} = VALUES({name})" for name in (_column(name) for name in others))
+        newest = self.settings.newest_by
+        if newest:
+            newer = newer_condition(newest, lambda name: f"VALUES({_column(name)})", _column, "<=>")
+            # A set sees what those before it have set. What is compared comes last, the first of it at the very end:
+            # a row that is newer stays so when the others have its values.
+            ordered = [*(name for name in others if name not in newest), *reversed(newest)]
+            sets = [f"{name} = IF({newer}, VALUES({name}), {name})" for name in map(_column, ordered)]
+        else:
+            sets = [f"{name} = VALUES({name})" for name in map(_column, others)]
         return f"{statement} ON DUPLICATE KEY UPDATE {', '.join(sets)}"
 
     def _create_table(self, table: str, collation: str) -> str:

@@ -4,7 +4,7 @@ Every chunk of rows is copied behind a savepoint: straight into the table, or wi
 which they are inserted or updated. The whole batch is one transaction, see `sql_batches`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -17,9 +17,11 @@ from pyspark.sql.types import DecimalType, StructField, StructType
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, check_rows_of
+from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily, lacking
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required
 from heliograph.settings.kinds import Choice
@@ -52,6 +54,16 @@ _TYPES: Final = {
     "timestamp": "timestamptz",
     "timestamp_ntz": "timestamp",
     "binary": "bytea",
+}
+_FAMILIES: Final = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), TypeFamily.INTEGER),
+    **dict.fromkeys(("real", "double precision", "numeric"), TypeFamily.FRACTION),
+    "boolean": TypeFamily.BOOLEAN,
+    "date": TypeFamily.DATE,
+    **dict.fromkeys(("timestamp", "timestamptz"), TypeFamily.TIME),
+    "bytea": TypeFamily.BINARY,
+    **dict.fromkeys(("text", "character", "character varying"), TypeFamily.TEXT),
+    **dict.fromkeys(("json", "jsonb"), TypeFamily.JSON),
 }
 
 # Classes of SQLSTATE: data exception, integrity constraint violation, a check of a view or a partition.
@@ -109,6 +121,13 @@ class PostgresqlSink(SqlSink):
             replace=self.mode is OutputMode.COMPLETE,
         )
 
+    def changes(self, schema: StructType) -> Sequence[str]:
+        if self.table is None:
+            return ()
+        statements = _Statements(self, schema)
+        with self.connected("plan") as connection, translated(self.target, rows=False):
+            return statements.changes(connection)
+
     @contextmanager
     def connected(self, query: str) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
         """A connection; the query is what the server knows it by."""
@@ -153,6 +172,7 @@ class _Statements:
         self.table = sql.Identifier(*sink.table.split(".")) if sink.table is not None else None
         check_rows_of(sink, schema)
         self._schema = schema
+        self._row_columns = [RowColumn(field.name, field.dataType.simpleString(), _type(field)) for field in schema]
 
     def prepare(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
         """Create what is to be there, and begin with constraints that answer at once."""
@@ -165,6 +185,8 @@ class _Statements:
             connection.execute(create.format(self.ledger))
         if self.table is not None and self.settings.create and not _exists(connection, self.table):
             connection.execute(self._create_table(self.table))
+        if self.table is not None and self.settings.merge_schema:
+            self._add_columns(connection, self.table)
         connection.commit()
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         if self.table is not None and self.settings.key:
@@ -173,6 +195,36 @@ class _Statements:
             )
             staging, ordinal = sql.Identifier(_STAGING), sql.Identifier(_ORDINAL)
             connection.execute(columns_of.format(staging, self._names(self.columns), ordinal, self.table))
+
+    def changes(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> tuple[str, ...]:
+        assert self.table is not None
+        return self.settings.changes_of(self._missing(connection), is_there=_exists(connection, self.table))
+
+    def _add_columns(self, connection: "psycopg.Connection[tuple[Any, ...]]", table: "sql.Identifier") -> None:
+        from psycopg import sql
+
+        missing = self._missing(connection)
+        if not missing:
+            return
+        add = [
+            sql.SQL("ADD COLUMN IF NOT EXISTS {} {}").format(sql.Identifier(column.name), sql.SQL(column.type))
+            for column in missing
+        ]
+        connection.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(", ").join(add)))
+        # Another writer may have added one in the meantime, with a type of its own.
+        self._missing(connection)
+        connection.commit()
+        self.settings.log_added(missing)
+
+    def _missing(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> list[RowColumn]:
+        assert self.table is not None
+        rows = connection.execute(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            (self.table.as_string(connection),),
+        )
+        held = {str(name): str(kind) for name, kind in rows}
+        return lacking(self._row_columns, held.get, _FAMILIES, self.settings.target)
 
     def copy(self) -> "sql.Composed":
         from psycopg import sql
@@ -184,7 +236,7 @@ class _Statements:
         return copy.format(self.table, self._names(self.columns))
 
     def merge(self) -> "sql.Composed":
-        """Brings the rows of the temporary table into the table: of several with one key, the last."""
+        """Brings the rows of the temporary table into the table: of several with one key, one."""
         from psycopg import sql
 
         key = self._names(self.settings.key)
@@ -194,16 +246,33 @@ class _Statements:
         if others and not first:
             sets = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in others]
             action = sql.SQL("DO UPDATE SET {}").format(sql.SQL(", ").join(sets))
+        newest = [sql.SQL("{} DESC NULLS LAST, ").format(sql.Identifier(name)) for name in self.settings.newest_by]
+        if newest:
+            action += sql.SQL(f" WHERE {self._newer()}")
         return sql.SQL(
-            "INSERT INTO {table} ({columns}) SELECT {columns} FROM (SELECT DISTINCT ON ({key}) * FROM {staging} "
-            "ORDER BY {key}, {ordinal} " + ("ASC" if first else "DESC") + ") AS rows ON CONFLICT ({key}) {action}"
+            "INSERT INTO {table} AS held ({columns}) SELECT {columns} FROM "
+            "(SELECT DISTINCT ON ({key}) * FROM {staging} ORDER BY {key}, {newest}{ordinal} "
+            + ("ASC" if first else "DESC")
+            + ") AS rows ON CONFLICT ({key}) {action}"
         ).format(
+            newest=sql.Composed(newest),
             table=self.table,
             columns=self._names(self.columns),
             key=key,
             staging=sql.Identifier(_STAGING),
             ordinal=sql.Identifier(_ORDINAL),
             action=action,
+        )
+
+    def _newer(self) -> str:
+        from psycopg import sql
+
+        def of(row: str, name: str) -> str:
+            return f"{row}.{sql.Identifier(name).as_string()}"
+
+        names = self.settings.newest_by
+        return newer_condition(
+            names, lambda name: of("EXCLUDED", name), lambda name: of("held", name), "IS NOT DISTINCT FROM"
         )
 
     def _create_table(self, table: "sql.Identifier") -> "sql.Composed":

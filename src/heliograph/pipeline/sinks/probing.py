@@ -1,17 +1,22 @@
-"""Whether the target of a sink can be reached and lets us in, without a row: what `heliograph pipeline probe` asks."""
+"""Whether the target of a sink can be reached and lets us in, and what rows would change in its table's definition.
+
+`heliograph pipeline probe` asks it, without a row.
+"""
 
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import PipelineError, SinkError, sentence_of
 from heliograph.pipeline.sinks.files import FilesSink
 from heliograph.pipeline.sinks.http import HttpSink
-from heliograph.pipeline.sinks.interface import INSTALL, Sink
+from heliograph.pipeline.sinks.interface import INSTALL, AltersTable, Sink
 from heliograph.pipeline.sinks.kafka import KafkaSink
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.mqtt import MqttSink
@@ -43,6 +48,16 @@ def target_fault(sink: Sink, mqtt: str) -> str | None:
     except OSError as error:
         return f"{sink.target}: {error}"
     return None
+
+
+def table_changes(sink: Sink, schema: StructType) -> tuple[Sequence[str], str | None]:
+    """What rows with these columns would change in the definition of a sink's table, and why it cannot take them."""
+    if not isinstance(sink, AltersTable):
+        return (), None
+    try:
+        return sink.changes(schema), None
+    except (PipelineError, TransientError) as error:
+        return (), str(error)
 
 
 def _http(sink: HttpSink, mqtt: str) -> None:

@@ -1,18 +1,33 @@
 """The settings that sinks to SQL databases share, and SQL templates, whose placeholders become parameters."""
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
-from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, OutputMode, check_key
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.sinks.interface import (
+    COLUMNS,
+    NEWEST_BY,
+    ColumnNames,
+    Guarantee,
+    OutputMode,
+    check_key,
+    check_newest_by,
+)
+from heliograph.pipeline.sinks.keyed_rows import check_newest_columns
 from heliograph.pipeline.sinks.servers import ServerSink
+from heliograph.pipeline.sinks.table_columns import RowColumn
 from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, parts_of, template_fault
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Text, detailed
 from heliograph.settings.units import Address
+
+_log = logging.getLogger(__name__)
 
 #: What an insert does with a row whose key is there already.
 UPDATE: Final = "update"
@@ -90,6 +105,8 @@ class SqlSink(ServerSink):
         COLUMNS, (), "Columns with a unique index: a row that is there is updated, or kept; without, rows are added."
     )
     on_conflict: str = setting(Choice(UPDATE, NOTHING), UPDATE, "What is done with a row that is there already.")
+    newest_by: tuple[str, ...] = setting(ColumnNames(), (), NEWEST_BY)
+    merge_schema: bool = setting(Boolean(), False, "Whether columns that the table does not have yet are added to it.")
     create: bool = setting(
         Boolean(), False, "Whether a table that is not there is created, with `key` as its primary key."
     )
@@ -107,8 +124,17 @@ class SqlSink(ServerSink):
             raise RefusedError("needs either table or sql: where the rows go, or what is done with each")
         if self.template is None:
             check_key(self.mode, self.key)
+            check_newest_by(self.newest_by, self.key)
+            if self.newest_by and self.on_conflict == NOTHING:
+                raise RefusedError("is for rows that are updated, and on_conflict = nothing keeps them", "newest_by")
             return
-        for name, is_given in (("key", self.key), ("on_conflict", self.on_conflict != UPDATE), ("create", self.create)):
+        for name, is_given in (
+            ("key", self.key),
+            ("on_conflict", self.on_conflict != UPDATE),
+            ("newest_by", self.newest_by),
+            ("merge_schema", self.merge_schema),
+            ("create", self.create),
+        ):
             if is_given:
                 raise RefusedError("is for a table: with sql, the statement says it", name)
         if self.mode is OutputMode.COMPLETE:
@@ -132,10 +158,25 @@ class SqlSink(ServerSink):
     def check(self, schema: StructType) -> None:
         check_rows_of(self, schema)
 
+    def changes_of(self, missing: Sequence[RowColumn], *, is_there: bool) -> tuple[str, ...]:
+        """What a batch changes in the table, which lacks some columns of the rows; see `AltersTable`."""
+        if not is_there:
+            if not self.create:
+                raise SinkError(f"{self.target}: there is no such table: create it, or set create = true")
+            return (f"creates the table {self.table} with {', '.join(map(str, missing))}",)
+        if missing and not self.merge_schema:
+            names = ", ".join(map(str, missing))
+            raise SinkError(f"{self.target} lacks columns of the rows: {names}. Add them, or set merge_schema = true")
+        return tuple(f"adds the column {column}" for column in missing)
+
+    def log_added(self, added: Sequence[RowColumn]) -> None:
+        _log.warning("%s: added the columns %s", self.target, ", ".join(map(str, added)))
+
 
 def check_rows_of(sink: SqlSink, schema: StructType) -> None:
     """Refuse rows that lack a column of the key, or one that the statement takes."""
     check_columns(sink.key, schema, f"the key of {sink.what}")
+    check_newest_columns(sink.newest_by, schema, f"newest_by of {sink.what}")
     for name in sink.template.names if sink.template is not None else ():
         column_at(name, schema, f"the statement takes ${{{name}}}")
 
