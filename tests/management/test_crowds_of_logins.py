@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from heliograph.access.people.api_keys import BOOTSTRAPPED, secret_hash_of
+from heliograph.access.people.passwords import hash_of
 from heliograph.control.proto_v1.people import ApiKeyRow, ApiKeySecrets, ManagementUserRow, ManagementUserSecrets
 from heliograph.management.asking.nodes import Node, Nodes
 from heliograph.management.people.back_off import CODES, EVERYWHERE, KEYS, LOGINS, BackOff
@@ -55,6 +56,56 @@ async def test_a_crowd_of_guesses_waits_as_each_would(tmp_path: Path) -> None:
     logins.stop()
     assert answers.keys() == {"BAD_USERNAME_OR_PWD", "TOO_MANY_REQUESTS"}
     assert LOGINS.max_failures <= answers["BAD_USERNAME_OR_PWD"] < 2 * LOGINS.max_failures + 1
+
+
+class _Ann(KnownPeople):
+    """There is one user, whose version a test may change."""
+
+    version = 1
+    password_hash = hash_of("Tr0ub4dor")
+
+    async def fresh(self) -> People:
+        """That user."""
+        row = ManagementUserRow("ann", "viewer", "", 0, False, False)
+        return People(1, {"ann": ManagementUserSecrets(row, self.version, self.password_hash, b"", 0, ())}, {})
+
+
+async def test_guesses_from_its_own_address_do_not_lock_out_a_browser_that_is_known(tmp_path: Path) -> None:
+    ann = _Ann(Nodes("heliograph@127.0.0.1", tmp_path).own())
+    now_us = 0
+
+    def begun() -> Logins:
+        return Logins(ann, tmp_path / "logins.sqlite3", 60.0, clock=lambda: now_us)
+
+    async def answer(password: str, cookie: str = "", name: str = "ann") -> str:
+        try:
+            await logins.verified(name, password, "192.0.2.1", cookie)
+        except ApiError as error:
+            return error.code
+        return ""
+
+    async def guesses() -> list[str]:
+        return [await answer(f"guess {number}") for number in range(LOGINS.max_failures + 2)]
+
+    logins = begun()
+    cookie, of_bob = logins.devices.new("ann", 1), logins.devices.new("bob", 1)
+    for restarted in (False, True):
+        if restarted:
+            logins.stop()
+            logins = begun()
+        assert (await guesses())[-2:] == ["TOO_MANY_REQUESTS"] * 2
+        assert await answer("Tr0ub4dor") == "TOO_MANY_REQUESTS"
+        assert await answer("Tr0ub4dor", of_bob) == "TOO_MANY_REQUESTS"  # a cookie is one user's
+        assert await answer("Tr0ub4dor", cookie[:-1] + ("0" if cookie[-1] != "0" else "1")) == "TOO_MANY_REQUESTS"
+        assert await answer("Tr0ub4dor", cookie) == ""
+    # The cookie is worth a count of its own, and no more.
+    found = [await answer(f"guess {number}", cookie) for number in range(LOGINS.max_failures + 1)]
+    assert found == ["BAD_USERNAME_OR_PWD"] * LOGINS.max_failures + ["TOO_MANY_REQUESTS"]
+    now_us += 3_600_000_000
+    assert (await guesses())[-1] == "TOO_MANY_REQUESTS"
+    ann.version += 1  # its password is another one: who had the old one gets no share for guessing it
+    assert await answer("Tr0ub4dor", cookie) == "TOO_MANY_REQUESTS"
+    logins.stop()
 
 
 async def test_the_right_secret_of_a_key_does_not_wait_for_guesses_of_others(tmp_path: Path) -> None:

@@ -68,6 +68,28 @@ def test_the_set_up_token_counts_once(managed: Served, ann: dict[str, Any]) -> N
         assert [user["username"] for user in client.get("/users").json()] == ["ann"]
 
 
+def test_a_browser_that_is_known_logs_in_while_others_guess_and_hears_of_it(
+    managed: Served, ann: dict[str, Any]
+) -> None:
+    bob = {"username": "bob", "password": PASSWORD}
+    with bearer(managed, ann["token"]) as client:
+        assert client.post("/users", json={**bob, "role": "viewer", "description": ""}).status_code == 200
+    with managed.client(headers={"sec-fetch-site": "same-origin"}) as browser, managed.client() as stranger:
+        first = browser.post("/login", json=bob)
+        assert "failed_logins" not in first.json()
+        device = next(one for one in first.headers.get_list("set-cookie") if one.startswith("heliograph_device_"))
+        assert all(part in device for part in ("HttpOnly", "SameSite=strict", "Max-Age=15552000", "Path=/api/v5"))
+        assert "heliograph_device" not in str(stranger.post("/login", json=bob).headers)
+        guess = {**bob, "password": "Wr0ng-one"}
+        codes: list[str] = []
+        while codes[-1:] != ["TOO_MANY_REQUESTS"]:
+            codes.append(stranger.post("/login", json=guess).json()["code"])
+        again = browser.post("/login", json=bob)
+        assert again.status_code == 200
+        assert again.json()["failed_logins"]["count"] == codes.count("BAD_USERNAME_OR_PWD")
+        assert "failed_logins" not in browser.post("/login", json=bob).json()
+
+
 def test_a_second_factor_is_enrolled_asked_for_and_taken_away(managed: Served, ann: dict[str, Any]) -> None:
     with bearer(managed, ann["token"]) as client:
         path = "/heliograph/second_factor"

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from heliograph.management.people.logins import THREADS, WAITING_MAX, HashesBusyError, HashThreads
+from heliograph.management.people.hash_threads import THREADS, WAITING_MAX, HashesBusyError, HashThreads
 
 
 async def test_two_hashes_are_made_at_once_and_more_than_may_wait_are_refused() -> None:
@@ -21,7 +21,9 @@ async def test_two_hashes_are_made_at_once_and_more_than_may_wait_are_refused() 
     assert not begun.acquire(blocking=False)
     with pytest.raises(HashesBusyError):
         await pool.run(work)
+    known = asyncio.create_task(pool.run(lambda: True, is_known=True))
     go_on.set()
+    assert await known
     assert all(await asyncio.gather(*waiting))
     assert await pool.run(lambda: 7) == 7
     pool.stop()

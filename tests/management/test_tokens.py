@@ -8,6 +8,7 @@ import pytest
 
 from heliograph.management.people import totp
 from heliograph.management.people.back_off import LOGINS, BackOff
+from heliograph.management.people.login_file import LoginFile
 from heliograph.management.people.tokens import TOKENS_OF_USER_MAX, TokenExpiredError, Tokens
 from heliograph.management.web.roles import may
 
@@ -36,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_each_use_begins_the_life_of_a_token_anew(file: Path, clock: Clock) -> None:
-    tokens = Tokens(file, 60.0, clock)
+    tokens = Tokens(LoginFile(file), 60.0, clock)
     token = tokens.begin("ann", "1")
     for _ in range(5):
         clock.now_s += 50
@@ -52,7 +53,7 @@ def test_each_use_begins_the_life_of_a_token_anew(file: Path, clock: Clock) -> N
 
 
 def test_tokens_outlast_their_process_and_are_not_in_its_file(file: Path, clock: Clock) -> None:
-    tokens = Tokens(file, 60.0, clock)
+    tokens = Tokens(LoginFile(file), 60.0, clock)
     token, ended = tokens.begin("ann", "1"), tokens.begin("ann", "1")
     tokens.end(ended)
     clock.now_s += 50
@@ -61,13 +62,13 @@ def test_tokens_outlast_their_process_and_are_not_in_its_file(file: Path, clock:
     assert token.encode() not in file.read_bytes()
     assert file.stat().st_mode & 0o077 == 0
     clock.now_s += 50
-    again = Tokens(file, 60.0, clock)
+    again = Tokens(LoginFile(file), 60.0, clock)
     found = again.find(token)
     assert found is not None
     assert (found.username, again.find(ended), len(again)) == ("ann", None, 1)
     assert again.end_all("ann") == 1
     again.close()
-    last = Tokens(file, 60.0, clock)
+    last = Tokens(LoginFile(file), 60.0, clock)
     assert len(last) == 0
     last.close()
 
@@ -75,7 +76,7 @@ def test_tokens_outlast_their_process_and_are_not_in_its_file(file: Path, clock:
 def test_a_file_that_is_damaged_or_full_costs_logins_only_their_restart(file: Path, clock: Clock) -> None:
     file.parent.mkdir()
     file.write_bytes(b"no database" * 1000)
-    tokens = Tokens(file, 60.0, clock)
+    tokens = Tokens(LoginFile(file), 60.0, clock)
     token = tokens.begin("ann", "1")
     assert tokens.find(token) is not None
     with sqlite3.connect(file) as other:
@@ -89,22 +90,22 @@ def test_a_file_that_is_damaged_or_full_costs_logins_only_their_restart(file: Pa
 
 
 def test_logins_of_a_file_that_another_process_has_are_there_the_next_time(file: Path, clock: Clock) -> None:
-    tokens = Tokens(file, 60.0, clock)
+    tokens = Tokens(LoginFile(file), 60.0, clock)
     token = tokens.begin("ann", "1")
     tokens.close()
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        without = Tokens(file, 60.0, clock)
+        without = Tokens(LoginFile(file), 60.0, clock)
         new = without.begin("bob", "1")
         assert (without.find(token), without.find(new) is None) == (None, False)
         without.close()
-    again = Tokens(file, 60.0, clock)
+    again = Tokens(LoginFile(file), 60.0, clock)
     assert again.find(token) is not None
     again.close()
 
 
 def test_a_user_has_so_many_logins_at_most(file: Path, clock: Clock) -> None:
-    tokens = Tokens(file, 60.0, clock)
+    tokens = Tokens(LoginFile(file), 60.0, clock)
     bob = tokens.begin("bob", "1")
     made = [tokens.begin("ann", "1") for _ in range(TOKENS_OF_USER_MAX + 5)]
     assert [tokens.find(one) is None for one in made] == [True] * 5 + [False] * TOKENS_OF_USER_MAX

@@ -35,7 +35,8 @@ class LoginBackoff:
         Integer(1),
         10,
         "How many failed logins of one user name from one address within `window_time` are free. Clients without a "
-        "user name count by client id.",
+        "user name count by client id. A client id that logged in before under that name from there has as many of "
+        "its own.",
     )
     max_failures_of_address: int = setting(
         Integer(1),

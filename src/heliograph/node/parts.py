@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from heliograph.access.authentication.interface import Surroundings
 from heliograph.access.authentication.part import AuthenticationPart
@@ -10,6 +11,7 @@ from heliograph.access.authorization.part import AuthorizationPart
 from heliograph.access.backends.live import BackendsPart
 from heliograph.access.backends.node_cache import NodeCache
 from heliograph.access.bans.address_limits import AddressLimitsPart
+from heliograph.access.bans.known_logins import FILE as KNOWN_LOGINS
 from heliograph.access.bans.parts import BansPart, FlappingPart
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.operator_actions import kick
@@ -116,7 +118,14 @@ def make_parts(
         built_in_rules,
         authorization,
         *make_observers(config, directory, kernel, rules, all_parts),
-        *make_policies(config, kernel, bans, environment, lambda names: all_parts().numbers(names)),
+        *make_policies(
+            config,
+            kernel,
+            bans,
+            environment,
+            lambda names: all_parts().numbers(names),
+            known_file=directory.path / KNOWN_LOGINS,
+        ),
         rules,
         *make_watchers(config, kernel, delayed, databases, listeners, lambda: all_parts().sample_pieces("memory")),
         reader,
@@ -187,6 +196,7 @@ def make_policies(
     environment: EnvironmentPart,
     numbers: Numbers,
     clock: Callable[[], int] = uptime_us,
+    known_file: Path | None = None,
 ) -> list[Part]:
     """What operators lay over topics and clients, and what the node reports about them: parts that are callbacks."""
     broker = kernel.broker
@@ -197,7 +207,7 @@ def make_policies(
 
     node = NodeInfo(config.node.name, lambda clientid: kernel.context.channels.find_client(clientid))
     return [
-        AddressLimitsPart(config, broker.hooks, lambda: kernel.alarms, clock),
+        AddressLimitsPart(config, broker.hooks, lambda: kernel.alarms, clock, known_file),
         FlappingPart(config, broker.hooks, bans, clock, kick_later),
         RewritePart(config, broker),
         AutoSubscribePart(config, broker, lambda clientid: kernel.context.channels.find(clientid), clock),

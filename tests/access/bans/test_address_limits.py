@@ -9,6 +9,7 @@ import pytest
 
 from heliograph.access.bans.address_limits import ConnectRates, Gate
 from heliograph.access.bans.failed_logins import FailedLogins
+from heliograph.access.bans.known_logins import DEVICES_MAX, DEVICES_OF_NAME_MAX, KnownLogins
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import STOP
@@ -107,6 +108,70 @@ def test_many_names_of_one_address_wait_together_but_not_those_that_logged_in_be
     assert world.tries("192.0.2.1", "guess") == WAIT
 
 
+def test_guesses_under_the_name_of_a_known_device_from_its_address_do_not_lock_it_out() -> None:
+    world = World()
+    for clientid in ("cam-1", "cam-2"):
+        assert world.tries("192.0.2.1", "joe", OK, clientid) == OK
+    answers = [world.tries("192.0.2.1", "joe", clientid=f"guess-{n}") for n in range(20)]
+    assert answers == [BAD] * 3 + [WAIT] * 17
+    for _ in range(600):
+        world.passes(0.1)
+        world.tries("192.0.2.1", "joe", clientid="guess")  # takes every try of the strangers there
+        assert world.tries("192.0.2.1", "joe", OK, "cam-1") == OK
+    assert world.tries("192.0.2.1", "joe", OK, "new") == WAIT
+    assert [world.tries("192.0.2.1", "joe", clientid="cam-1") for _ in range(4)] == [BAD] * 3 + [WAIT]
+    assert world.tries("192.0.2.1", "joe", OK, "cam-2") == OK  # a device waits for its own failures alone
+    assert world.tries("192.0.2.1", "ann", OK, "cam-1") == WAIT  # a client id is known with its user name
+    assert world.tries("192.0.2.9", "joe", BAD, "cam-2") == BAD
+
+
+def test_logins_of_a_known_name_give_others_no_further_tries() -> None:
+    world = World()
+    world.tries("192.0.2.1", "joe", OK)
+    for number in range(7):
+        world.tries("192.0.2.1", f"guess{number}")
+    world.passes(1)
+    client = ClientInfo("c", "guess", "192.0.2.1:1")
+    assert not isinstance(world.gate.on_client_connect(client, None, rc.SUCCESS), tuple)  # the one try is under way
+    assert world.tries("192.0.2.1", "joe", OK) == OK
+    assert world.tries("192.0.2.1", "guess") == WAIT
+
+
+def test_a_name_whose_clients_have_another_id_each_time_pushes_out_its_own_devices() -> None:
+    known = KnownLogins()
+    known.add(1, "joe", "cam")
+    for number in range(2 * DEVICES_OF_NAME_MAX):
+        known.add(1, "ann", f"ann-{number}")
+        known.add(1, "ann", "stays")
+    assert known.device_of(1, "joe", "cam")
+    assert known.device_of(1, "ann", "stays")
+    assert known.device_of(1, "ann", f"ann-{2 * DEVICES_OF_NAME_MAX - 1}")
+    assert not known.device_of(1, "ann", "ann-0")
+
+
+def test_who_logged_in_is_known_from_the_file_as_far_as_it_can_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "known"
+    before = KnownLogins(file)
+    for number in range(5):
+        before.add(number, "joe", f"cam-{number}")
+        before.save()
+    assert b"joe" not in file.read_bytes()
+    with file.open("ab") as cut:
+        cut.write(b"cut off")
+    again = KnownLogins(file)
+    assert all(again.device_of(number, "joe", f"cam-{number}") for number in range(5))
+    again.add(7, "ann", "new")
+    again.save()
+    assert KnownLogins(file).device_of(7, "ann", "new")
+    for number in range(DEVICES_MAX + 5):
+        again.add(number, "x", "")
+    for _ in range(3):
+        again.add(1, "more", f"{_}")
+        again.save()
+    assert file.stat().st_size <= 16 * 2 * DEVICES_MAX + 16
+    assert len(KnownLogins(file)) <= DEVICES_MAX
+
+
 def test_a_fleet_behind_one_address_is_not_locked_out_by_one_device_with_a_wrong_password() -> None:
     world = World(AddressLimits())
     told = [world.tries("192.0.2.1", "broken") for _ in range(10)]
@@ -174,6 +239,7 @@ def test_addresses_without_end_take_bounded_memory() -> None:
     for place in range(120_000):
         logins.failed_login(place, "", "joe", place)
         logins.succeeded(place, "ann", place)
+        logins.known.add(place, "ann", "c")
         rates.take(place, place)
     statistics = logins.statistics()
     assert statistics["address_limits.counted"] == 100_000
@@ -274,3 +340,38 @@ async def test_limits_change_while_a_node_runs_and_a_storm_of_failed_logins_leav
         assert [await code("device1"), await code("device1")] == [rc.SUCCESS, WAIT]
         assert await node.change("address_limits { exempt = [], login_backoff.enable = false }")
         assert await storm(3) == [BAD] * 3
+
+
+async def test_a_known_device_connects_while_others_guess_at_its_address_also_after_a_restart(tmp_path: Path) -> None:
+    users = tmp_path / "users.csv"
+    users.write_text("user_id,password,is_superuser\njoe,right,false\nann,right,false\n")
+    settings = f"""
+    listeners.tcp.default.bind = "127.0.0.1:0"
+    durable_storage {{ messages.topics = [], flight.enable = false }}
+    address_limits.exempt = []
+    address_limits.login_backoff {{ max_failures = 3, max_failures_of_address = 6, min_wait = 1h, max_wait = 1h }}
+    authentication = [{{
+      mechanism = password_based, backend = built_in_database, bootstrap_file = "{users}", bootstrap_type = plain
+    }}]
+    """
+
+    async def code(node: RunningNode, clientid: str, name: str, password: bytes) -> int:
+        client = await node.open()
+        client.send_connect(clientid, username=name, password=password)
+        answer = (await client.take(p.Connack)).code
+        client.close()
+        return answer
+
+    async def guesses(node: RunningNode) -> list[int]:
+        found = [await code(node, f"guess-{number}", "joe", b"wrong") for number in range(5)]
+        return found + [await code(node, f"guess-{number}", "ann", b"wrong") for number in range(5)]
+
+    async with RunningNode(tmp_path, settings) as node:
+        assert await code(node, "cam", "joe", b"right") == OK
+        assert await guesses(node) == [BAD] * 3 + [WAIT] * 2 + [BAD] * 3 + [WAIT] * 2
+        assert await code(node, "cam", "joe", b"right") == OK
+    async with RunningNode(tmp_path, settings) as node:
+        assert WAIT in await guesses(node)
+        assert await code(node, "cam", "joe", b"right") == OK
+        assert await code(node, "other", "joe", b"right") == WAIT
+        assert await code(node, "cam", "ann", b"right") == WAIT

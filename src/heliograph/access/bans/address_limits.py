@@ -10,9 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from logging import Logger
+from pathlib import Path
 from typing import Final
 
-from heliograph.access.bans.failed_logins import FailedLogins
+from heliograph.access.bans.failed_logins import FailedLogins, WaitingLogin
+from heliograph.access.bans.known_logins import KnownLogins
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import ADDRESS_LIMITS
@@ -77,15 +79,18 @@ class Gate:
 
     Args:
         logger: Logs those that have to wait, a few lines a minute.
+        known: Who logged in before.
 
     Attributes:
         refused_logins: CONNECT packets that were refused since logins failed before.
     """
 
-    def __init__(self, settings: AddressLimits, clock: Callable[[], int], logger: Logger) -> None:
+    def __init__(
+        self, settings: AddressLimits, clock: Callable[[], int], logger: Logger, known: KnownLogins | None = None
+    ) -> None:
         self._clock = clock
         self._log = BoundedLog(logger, clock)
-        self.logins = FailedLogins(settings.login_backoff)
+        self.logins = FailedLogins(settings.login_backoff, known)
         self._rates = ConnectRates(settings.max_conn_rate)
         self.refused_logins = 0
         self.refused_connects = 0
@@ -109,7 +114,11 @@ class Gate:
             self.refused_connects += 1
             self._log.warn("%s connects more often than address_limits.max_conn_rate allows", host)
             return STOP, rc.CONNECTION_RATE_EXCEEDED
-        if self._settings.login_backoff.enable and not self.logins.may_try(place, _login_name(client), now):
+        if not self._settings.login_backoff.enable or not self.logins.has_waiting:
+            return OK
+        name = _login_name(client)
+        device = self.logins.known.device_of(place, name, client.clientid)
+        if not self.logins.may_try(place, name, now, device):
             self.refused_logins += 1
             return STOP, rc.CONNECTION_RATE_EXCEEDED
         return OK
@@ -123,15 +132,17 @@ class Gate:
         place = self._place_of(host)
         if place is None:
             return
-        name = _login_name(client)
+        name, known = _login_name(client), self.logins.known
+        device = known.device_of(place, name, client.clientid)
         if code == rc.SUCCESS:
-            self.logins.succeeded(place, name, self._clock())
+            self.logins.succeeded(place, name, self._clock(), device)
+            known.add(place, name, client.clientid)
             return
-        began = self.logins.failed_login(place, host, name, self._clock())
+        began = self.logins.failed_login(place, host, name, self._clock(), device)
         if began is not None:
             self._log.warn(
                 "logins of %s from %s failed too often: they are refused for %g s, and longer after each further one",
-                repr(shown_username(began.name)) if began.name else "all that did not log in before",
+                _shown(began) if began.name else "all that did not log in before",
                 host,
                 began.wait_us / 1e6,
             )
@@ -162,6 +173,10 @@ class Gate:
         return int(address) if address.version == 4 else int(address) >> 64 | 1 << 64
 
 
+def _shown(waiting: WaitingLogin) -> str:
+    return f"{'a known device of ' if waiting.is_device else ''}{shown_username(waiting.name)!r}"
+
+
 def _login_name(client: ClientInfo) -> str:
     return client.username or client.clientid
 
@@ -185,8 +200,16 @@ class AddressLimitsPart(HookedPart):
 
     gate: Gate
 
-    def __init__(self, config: Config, hooks: Hooks, alarms: Callable[[], Alarms], clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        hooks: Hooks,
+        alarms: Callable[[], Alarms],
+        clock: Callable[[], int],
+        known_file: Path | None = None,
+    ) -> None:
         super().__init__(hooks)
+        self._known_file = known_file
         self._settings = config.address_limits
         self._alarms = alarms
         self._clock = clock
@@ -194,7 +217,7 @@ class AddressLimitsPart(HookedPart):
         self._refused_before = 0
 
     async def start(self) -> None:
-        self.gate = Gate(self._settings, self._clock, _log)
+        self.gate = Gate(self._settings, self._clock, _log, KnownLogins(self._known_file))
         self._span_began_us = self._clock()
         self.hook_in()
 
@@ -202,8 +225,13 @@ class AddressLimitsPart(HookedPart):
         settings = new.address_limits
         return None if settings == self._settings else Change(lambda: self._use(settings))
 
+    async def stop(self) -> None:
+        await super().stop()
+        self.gate.logins.known.save()
+
     def tick(self, uptime_us: int) -> None:
         self.gate.expire()
+        self.gate.logins.known.save()
         now = self._clock()
         refused = self.gate.refused_logins - self._refused_before
         if refused >= _MANY:

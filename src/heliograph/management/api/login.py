@@ -10,9 +10,9 @@ from typing_extensions import TypedDict
 from heliograph import __version__
 from heliograph.access.people.names import PeopleError
 from heliograph.management.api.people import CallerDep, PeopleDep, check_new_user, kept
-from heliograph.management.people.callers import address_of, token_of
+from heliograph.management.people.callers import PeopleCallers, address_of, device_of, token_of
 from heliograph.management.people.logins import NewLogin
-from heliograph.management.people.same_origin import clear_cookie, is_own_page, set_cookie
+from heliograph.management.people.same_origin import clear_cookie, is_own_page, set_cookie, set_device_cookie
 from heliograph.management.web.area import OPEN, Area
 from heliograph.management.web.asked_nodes import asked_for
 from heliograph.management.web.callers import NOBODY, Caller
@@ -50,8 +50,8 @@ class SetUpBody(Body):
     password: Annotated[Str, Field(max_length=1024, json_schema_extra=_SECRET)]
 
 
-class WrongCodesAnswer(Row):
-    """Wrong codes of the second factor since the last login: another person may have the password."""
+class FailuresAnswer(Row):
+    """How many there were since the last login, and since when."""
 
     count: int
     since: str
@@ -64,7 +64,11 @@ class LoginAnswer(Row):
     version: str
     license: dict[str, str]
     role: str
-    wrong_codes: WrongCodesAnswer | None = None
+    failed_logins: Annotated[FailuresAnswer | None, Field(description="Wrong passwords since the last login")] = None
+    wrong_codes: Annotated[
+        FailuresAnswer | None,
+        Field(description="Wrong codes of the second factor since then: another person may have the password"),
+    ] = None
 
 
 class SetUpState(TypedDict):
@@ -83,8 +87,9 @@ async def log_in(body: LoginBody, request: Request, people: PeopleDep) -> Respon
     """Log in. A page of this address gets a cookie as well."""
     node = asked_for(Caller(body.username, "user", ""), request)
     await people.first.settled()
-    login = await people.logins.log_in(body.username, body.password, body.mfa_token, address_of(request), node)
-    return _logged_in(request, login)
+    address, device = address_of(request), device_of(request, people)
+    login = await people.logins.log_in(body.username, body.password, body.mfa_token, address, node, device)
+    return _logged_in(request, login, people)
 
 
 @area.post("/logout", scope=OWN, status=204, errors={401: ("WRONG_TOKEN_OR_USERNAME",)})
@@ -160,21 +165,24 @@ async def set_up(body: SetUpBody, request: Request, people: PeopleDep) -> Respon
         row = await kept(people.first.make(body.username, body.password, node))
     except PeopleError as error:
         raise ApiError(400, "BAD_REQUEST", str(error)) from None
-    return _logged_in(request, await people.logins.log_in(row.username, body.password, "", address_of(request), node))
+    login = await people.logins.log_in(row.username, body.password, "", address_of(request), node)
+    return _logged_in(request, login, people)
 
 
-def _logged_in(request: Request, login: NewLogin) -> Response:
+def _logged_in(request: Request, login: NewLogin, people: PeopleCallers) -> Response:
     answer: dict[str, Any] = {
         "token": login.token,
         "version": __version__,
         "license": {"edition": "opensource"},
         "role": login.user.user.role,
     }
-    if wrong := login.wrong_codes.count:
-        since = rfc3339(int(login.wrong_codes.since_s * 1_000_000))
-        answer["wrong_codes"] = WrongCodesAnswer(count=wrong, since=since).model_dump()
+    for name, failures in (("failed_logins", login.failed), ("wrong_codes", login.wrong_codes)):
+        if failures.count:
+            since = rfc3339(int(failures.since_s * 1_000_000))
+            answer[name] = FailuresAnswer(count=failures.count, since=since).model_dump()
     response = json_response(answer)
     response.headers["cache-control"] = "no-store"
     if is_own_page(request):
         set_cookie(response, request, login.token)
+        set_device_cookie(response, request, people.logins.devices.cookie, login.device)
     return response

@@ -8,7 +8,7 @@ from pydantic import Field
 from heliograph.control.proto_v1.people import PEOPLE_USER_SECOND_FACTOR, ManagementUserSecrets, SecondFactor
 from heliograph.management.api.people import CallerDep, PeopleDep, kept
 from heliograph.management.people import totp
-from heliograph.management.people.callers import address_of
+from heliograph.management.people.callers import address_of, device_of
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.callers import Caller
@@ -91,7 +91,7 @@ async def remove_second_factor(
     if not user.totp_secret:
         raise ApiError(400, "BAD_REQUEST", "there is no second factor")
     try:
-        people.logins.check_code(user, body.code, address_of(request))
+        people.logins.check_code(user, body.code, address_of(request), device_of(request, people))
     except ApiError as error:
         raise ApiError(400, "BAD_REQUEST", error.message) if error.code == "BAD_MFA_TOKEN" else error from None
     await kept(nodes.own.ask(PEOPLE_USER_SECOND_FACTOR(SecondFactor(caller.name))))
@@ -111,7 +111,7 @@ def _check_user(caller: Caller) -> None:
 
 async def _verified(people: PeopleDep, caller: Caller, password: str, request: Request) -> ManagementUserSecrets:
     try:
-        return await people.logins.verified(caller.name, password, address_of(request))
+        return await people.logins.verified(caller.name, password, address_of(request), device_of(request, people))
     except ApiError as error:
         if error.code != "BAD_USERNAME_OR_PWD":
             raise

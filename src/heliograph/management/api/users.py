@@ -18,7 +18,7 @@ from heliograph.control.proto_v1.people import (
     NewManagementUser,
 )
 from heliograph.management.api.people import CallerDep, PeopleDep, check_new_user, kept
-from heliograph.management.people.callers import address_of
+from heliograph.management.people.callers import address_of, device_of
 from heliograph.management.web.area import Area
 from heliograph.management.web.asked_nodes import NodesDep
 from heliograph.management.web.errors import ApiError
@@ -115,7 +115,7 @@ async def change_password(
         raise ApiError(404, "USER_NOT_FOUND", f"there is no user {username[:100]!r}")
     try:
         check_password(body.new_pwd)
-        await people.logins.verified(username, body.old_pwd, address_of(request))
+        await people.logins.verified(username, body.old_pwd, address_of(request), device_of(request, people))
     except PeopleError as error:
         raise ApiError(400, "BAD_REQUEST", str(error)) from None
     except ApiError as error:

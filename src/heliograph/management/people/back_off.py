@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from heliograph.access.bans.failed_logins import FailedLogins
+from heliograph.access.bans.known_logins import KnownLogins
 from heliograph.config.address_limits import LoginBackoff
 from heliograph.management.web.addresses import place_of
 
@@ -25,23 +27,31 @@ def _clock() -> int:
 class BackOff:
     """Counts tries that failed; owned by what checks them.
 
+    A `device` is what a known one is counted by, apart from all others; empty for one that is not known.
+
     Args:
         clock: Microseconds on the monotonic clock.
+        known_file: Where names that succeeded at their addresses are kept; None for nowhere.
     """
 
-    def __init__(self, settings: LoginBackoff, clock: Callable[[], int] = _clock) -> None:
-        self._failed = FailedLogins(settings)
+    def __init__(
+        self, settings: LoginBackoff, clock: Callable[[], int] = _clock, known_file: Path | None = None
+    ) -> None:
+        self._failed = FailedLogins(settings, KnownLogins(known_file))
         self._clock = clock
 
-    def may_try(self, address: str, name: str) -> bool:
+    def may_try(self, address: str, name: str, device: bytes = b"") -> bool:
         """Whether a try is made, or has to wait."""
-        return self._failed.may_try(place_of(address), name, self._clock())
+        return self._failed.may_try(place_of(address), name, self._clock(), device)
 
-    def failed(self, address: str, name: str) -> None:
+    def failed(self, address: str, name: str, device: bytes = b"") -> None:
         now_us = self._clock()
         self._failed.expire(now_us)
-        self._failed.failed_login(place_of(address), address, name, now_us)
+        self._failed.failed_login(place_of(address), address, name, now_us, device)
 
-    def succeeded(self, address: str, name: str) -> None:
-        """A try succeeded: this name's failures there are forgotten."""
-        self._failed.succeeded(place_of(address), name, self._clock())
+    def succeeded(self, address: str, name: str, device: bytes = b"") -> None:
+        """A try succeeded: its failures are forgotten."""
+        place, known = place_of(address), self._failed.known
+        self._failed.succeeded(place, name, self._clock(), device)
+        known.add(place, name)
+        known.save()

@@ -23,7 +23,7 @@ from heliograph.management.people.first_user import FirstUser
 from heliograph.management.people.known import KnownPeople
 from heliograph.management.people.logins import Logins
 from heliograph.management.people.refusals import bad_key, key_waits
-from heliograph.management.people.same_origin import COOKIE, check_same_origin, is_browser
+from heliograph.management.people.same_origin import COOKIE, check_same_origin, is_browser, is_own_page
 from heliograph.management.people.sso import SingleSignOn
 from heliograph.management.web.area import BASE
 from heliograph.management.web.callers import Caller
@@ -266,6 +266,11 @@ def token_of(request: Request) -> str:
     """The token that a user has sent; empty for none."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     return value.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
+
+
+def device_of(request: Request, people: PeopleCallers) -> str:
+    """The cookie of a known device that a page of ours has sent; empty for none."""
+    return request.cookies.get(people.logins.devices.cookie, "") if is_own_page(request) else ""
 
 
 def _path_of(request: Request) -> str:

@@ -4,61 +4,26 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 from weakref import WeakValueDictionary
 
+from heliograph.access.bans.known_logins import FILE as KNOWN_FILE
 from heliograph.access.people.passwords import NO_PASSWORD, hash_of, is_password
 from heliograph.control.proto_v1.people import PEOPLE_USER_LOGGED_IN, ManagementLogin, ManagementUserSecrets
 from heliograph.management.asking.nodes import Node
 from heliograph.management.people import refusals, totp
 from heliograph.management.people.back_off import CODES, EVERYWHERE, LOGINS, BackOff
+from heliograph.management.people.devices import STRANGE, Device, Devices
+from heliograph.management.people.failures import FailureCount, FailuresSinceLogin
+from heliograph.management.people.hash_threads import HashesBusyError, HashThreads
 from heliograph.management.people.known import KnownPeople
+from heliograph.management.people.login_file import LoginFile
 from heliograph.management.people.tokens import LoggedIn, TokenExpiredError, Tokens
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rpc.methods import RpcError
-
-Result = TypeVar("Result")
-
-THREADS: Final = 2
-WAITING_MAX: Final = 100
-
-
-class HashesBusyError(Exception):
-    pass
-
-
-class HashThreads:
-    """Makes hashes beside the event loop; owned by `Logins`.
-
-    The pool of the broker needs parts of a node, which take memory that this process does not have.
-    """
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, "hashes")
-        self._waiting = 0
-
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """Do it in a thread.
-
-        Raises:
-            HashesBusyError: Too many wait.
-        """
-        if self._waiting >= WAITING_MAX:
-            raise HashesBusyError
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        finally:
-            self._waiting -= 1
-
-    def stop(self) -> None:
-        """End; what waits is given up."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
 
 _log = logging.getLogger(__name__)
 
@@ -71,20 +36,20 @@ def _clock() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class WrongCodes:
-    """Codes of a second factor that were wrong since the user's last login, and since when."""
-
-    count: int = 0
-    since_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class NewLogin:
-    """A login that has just begun."""
+    """A login that has just begun.
+
+    Attributes:
+        device: The cookie that the browser is known by from now on.
+        failed: Wrong passwords since the login before.
+        wrong_codes: Wrong codes of the second factor since then.
+    """
 
     token: str
     user: ManagementUserSecrets
-    wrong_codes: WrongCodes
+    device: str
+    failed: FailureCount
+    wrong_codes: FailureCount
 
 
 class Logins:
@@ -92,16 +57,19 @@ class Logins:
 
     Neither the text nor the time of a refusal tells whether there is a user of that name: an unknown one costs a hash
     as well. Tries that fail make the next ones of that name at that address wait, and those of the address; wrong codes
-    of a second factor count wherever they come from, since who gets so far has the password.
+    of a second factor count wherever they come from, since who gets so far has the password. A browser that the user
+    logged in with before waits for its own failures alone (`devices`), so guesses of others do not keep its user out.
 
     Args:
         known: The users.
         file: Where tokens are kept.
         token_life_s: How long a token lasts that is not used.
         now_s: The time, in seconds since the epoch.
+        clock: Microseconds on the monotonic clock.
 
     Attributes:
         tokens: The tokens.
+        devices: Browsers that users logged in with.
         sso_version: What logins of single sign-on have as their version; those with another one have ended.
     """
 
@@ -111,60 +79,76 @@ class Logins:
         file: Path,
         token_life_s: float,
         now_s: Callable[[], float] = time.time,
+        clock: Callable[[], int] = _clock,
     ) -> None:
         self._known = known
         self._now_s = now_s
         self._threads = HashThreads()
-        self._by_address = BackOff(LOGINS)
-        self._by_code = BackOff(CODES)
+        self._by_address = BackOff(LOGINS, clock, file.with_name(KNOWN_FILE))
+        self._by_code = BackOff(CODES, clock)
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Semaphore] = WeakValueDictionary()
         self._failed_log = BoundedLog(_log, _clock)
-        self._wrong_codes: dict[str, WrongCodes] = {}  # of users that there are, until they log in
-        self.tokens = Tokens(file, token_life_s, now_s)
+        self._file = LoginFile(file)
+        self._failures = FailuresSinceLogin(self._file, now_s)
+        self.devices = Devices(self._file)
+        self.tokens = Tokens(self._file, token_life_s, now_s)
         self.sso_version = ""
 
-    async def log_in(self, username: str, password: str, code: str, address: str, node: Node) -> NewLogin:
+    async def log_in(
+        self, username: str, password: str, code: str, address: str, node: Node, cookie: str = ""
+    ) -> NewLogin:
         """A new login.
 
         Args:
             code: Of the second factor; empty for none.
             address: Of the caller.
             node: The node, on behalf of that user: it counts codes, and has the login in its audit.
+            cookie: Of a known device; empty for none.
 
         Raises:
             ApiError: It is refused.
         """
-        user = await self.verified(username, password, address)
-        step, recovery = self._second_factor(user, code, address)
+        user = await self.verified(username, password, address, cookie)
+        step, recovery = self._second_factor(user, code, address, cookie)
         await _tell(node, ManagementLogin(username, user.version, address, step, recovery))
-        self._by_code.succeeded(EVERYWHERE, username)
+        self._by_code.succeeded(EVERYWHERE, username, self.devices.of(cookie, username).key(user.version))
         token = self.tokens.begin(username, str(user.version))
-        return NewLogin(token, user, self._wrong_codes.pop(username, WrongCodes()))
+        device = self.devices.new(username, user.version)
+        failed, wrong = self._failures.take(username, "password"), self._failures.take(username, "code")
+        return NewLogin(token, user, device, failed, wrong)
 
-    async def verified(self, username: str, password: str, address: str) -> ManagementUserSecrets:
+    async def verified(self, username: str, password: str, address: str, cookie: str = "") -> ManagementUserSecrets:
         """The user of a name and a password.
 
         Raises:
             ApiError: It is refused.
         """
-        turns = self._turns.setdefault((address, username), asyncio.Semaphore(LOGINS.max_failures))
+        device = self.devices.of(cookie, username)
+        turns = self._turns.setdefault((device.id or address, username), asyncio.Semaphore(LOGINS.max_failures))
         async with turns:  # a crowd of tries at once would be as many guesses
-            return await self._verified(username, password, address)
+            return await self._verified(username, password, address, device)
 
-    async def _verified(self, username: str, password: str, address: str) -> ManagementUserSecrets:
-        if not self._by_address.may_try(address, username):
+    async def _verified(self, username: str, password: str, address: str, device: Device) -> ManagementUserSecrets:
+        key = b""
+        if device is not STRANGE:
+            found = (await self._known.fresh()).users.get(username)
+            key = b"" if found is None else device.key(found.version)
+        if not self._by_address.may_try(address, username, key):
             raise refusals.too_often().by("user", username)
         user = (await self._known.fresh()).users.get(username)
         stored = NO_PASSWORD if user is None else user.password_hash
+        work = partial(is_password, password[:_PASSWORD_MAX], stored)
         try:
-            is_right = await self._threads.run(partial(is_password, password[:_PASSWORD_MAX], stored))
+            is_right = await self._threads.run(work, is_known=bool(key))
         except HashesBusyError:
             raise refusals.too_busy() from None
         if user is None or not is_right:
-            self._by_address.failed(address, username)
+            self._by_address.failed(address, username, key)
+            if user is not None:
+                self._failures.add(username, "password")
             self._failed_log.warn("a login of %r from %s failed", username[:100], address)
             raise refusals.bad_password().by("user", username)
-        self._by_address.succeeded(address, username)
+        self._by_address.succeeded(address, username, key)
         return user
 
     async def hashed(self, password: str) -> str:
@@ -207,33 +191,34 @@ class Logins:
         """End; tokens are kept."""
         self._threads.stop()
         self.tokens.close()
+        self._failures.close()
+        self._file.close()
 
-    def check_code(self, user: ManagementUserSecrets, code: str, address: str) -> tuple[int, bytes]:
+    def check_code(self, user: ManagementUserSecrets, code: str, address: str, cookie: str = "") -> tuple[int, bytes]:
         """What a code of a second factor is: its time step, or which recovery code; the node says if it was used.
 
         Raises:
             ApiError: It is not one of that user, or too many were wrong.
         """
         name = user.user.username
-        if not self._by_code.may_try(EVERYWHERE, name):
+        device = self.devices.of(cookie, name).key(user.version)
+        if not self._by_code.may_try(EVERYWHERE, name, device):
             raise refusals.too_often().by("user", name)
         step = totp.step_of(user.totp_secret, code, self._now_s())
         recovery = b"" if step else totp.recovery_of(code, user.recovery)
         if not recovery and step <= user.totp_step:
-            self._by_code.failed(EVERYWHERE, name)
-            before = self._wrong_codes.get(name)
-            since_s = self._now_s() if before is None else before.since_s
-            self._wrong_codes[name] = WrongCodes(1 if before is None else before.count + 1, since_s)
+            self._by_code.failed(EVERYWHERE, name, device)
+            self._failures.add(name, "code")
             self._failed_log.warn("a login of %r from %s failed: its code is wrong, or was used", name, address)
             raise refusals.bad_code("the code is wrong, or was used before; wait for the next one").by("user", name)
         return step, recovery
 
-    def _second_factor(self, user: ManagementUserSecrets, code: str, address: str) -> tuple[int, bytes]:
+    def _second_factor(self, user: ManagementUserSecrets, code: str, address: str, cookie: str) -> tuple[int, bytes]:
         if not user.totp_secret:
             return 0, b""
         if not code:
             raise refusals.bad_code("a code of the second factor is needed too, as `mfa_token`")
-        return self.check_code(user, code, address)
+        return self.check_code(user, code, address, cookie)
 
     def __repr__(self) -> str:
         return f"Logins({self.tokens!r})"

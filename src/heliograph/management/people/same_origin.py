@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
+from heliograph.management.people.devices import LIFE_S
 from heliograph.management.web.area import BASE
 from heliograph.management.web.errors import ApiError
 
@@ -73,6 +74,19 @@ def set_cookie(response: Response, request: Request, token: str, path: str = "",
         httponly=True,
         samesite="strict",
         secure=is_over_tls(request, page),
+    )
+
+
+def set_device_cookie(response: Response, request: Request, name: str, device: str) -> None:
+    """Give a browser what it is known by at later logins; it stays when a login ends."""
+    response.set_cookie(
+        name,
+        device,
+        max_age=LIFE_S,
+        path=_path(request),
+        httponly=True,
+        samesite="strict",
+        secure=is_over_tls(request),
     )
 
 

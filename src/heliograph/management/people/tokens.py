@@ -1,32 +1,20 @@
-"""Logins that last: opaque random tokens, of which only hashes are kept, in memory and in a file of sqlite.
-
-A file that cannot be read or written costs logins their restart, and nothing else.
-"""
+"""Logins that last: opaque random tokens, of which only hashes are kept, in memory and in a file."""
 
 import hashlib
-import logging
 import secrets
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from operator import itemgetter
 from typing import Final
 
-from heliograph.management.sqlite_files import is_damaged
-
-_log = logging.getLogger(__name__)
+from heliograph.management.people.login_file import LoginFile
 
 TOKEN_BYTES: Final = 32
 TOKENS_MAX: Final = 10_000
 TOKENS_OF_USER_MAX: Final = 100
 _TOLD_EXPIRED_S: Final = 86_400  # for so long an ended token is known as such
 _WRITTEN_EVERY_S: Final = 30.0
-_TABLE: Final = (
-    "CREATE TABLE IF NOT EXISTS tokens (hash BLOB PRIMARY KEY, username TEXT NOT NULL, version TEXT NOT NULL,"
-    " role TEXT NOT NULL, created_s REAL NOT NULL, used_s REAL NOT NULL) WITHOUT ROWID"
-)
-_PUT: Final = "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(slots=True)
@@ -64,13 +52,14 @@ class Tokens:
         life_s: How long one lasts that is not used; may be changed.
     """
 
-    def __init__(self, file: Path, life_s: float, now_s: Callable[[], float]) -> None:
+    def __init__(self, file: LoginFile, life_s: float, now_s: Callable[[], float]) -> None:
         self.life_s = life_s
         self._now_s = now_s
         self._file = file
         self._logins: OrderedDict[bytes, LoggedIn] = OrderedDict()  # the one used longest ago first
-        self._database: sqlite3.Connection | None = None
-        self._open()
+        for key, username, version, role, created_s, used_s in sorted(file.rows("tokens"), key=itemgetter(-1)):
+            self._logins[key] = LoggedIn(username, version, role, created_s, used_s, used_s)
+        self._forget_old(now_s())
 
     def begin(self, username: str, version: str, role: str = "") -> str:
         """A token for a login; the oldest ones go where there are too many."""
@@ -120,53 +109,16 @@ class Tokens:
         return len(keys)
 
     def close(self) -> None:
-        """Write when each was used, and close."""
+        """Write when each was used."""
         for key, login in self._logins.items():
             if login.used_s != login.written_s:
                 self._write(key, login)
-        if self._database is not None:
-            self._database.close()
 
     def __len__(self) -> int:
         return len(self._logins)
 
     def __repr__(self) -> str:
         return f"Tokens({len(self._logins)} logins)"
-
-    def _open(self) -> None:
-        try:
-            self._load()
-        except (sqlite3.Error, OSError) as error:
-            if isinstance(error, sqlite3.Error) and is_damaged(error):
-                _log.warning("%s is damaged and replaced by an empty file, logins have ended: %s", self._file, error)
-                self._begin_anew()
-            else:
-                _log.warning("%s cannot be used, logins end with this process: %s", self._file, error)
-
-    def _begin_anew(self) -> None:
-        try:
-            self._file.unlink(missing_ok=True)
-            self._load()
-        except (sqlite3.Error, OSError) as error:
-            self._database = None
-            _log.warning("%s cannot be used, logins end with this process: %s", self._file, error)
-
-    def _load(self) -> None:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file.touch(mode=0o600)
-        database = sqlite3.connect(self._file, isolation_level=None, timeout=1.0)
-        try:
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute("PRAGMA journal_mode = TRUNCATE")
-            database.execute(_TABLE)
-            rows = database.execute("SELECT * FROM tokens ORDER BY used_s").fetchall()
-        except sqlite3.Error:
-            database.close()
-            raise
-        self._database = database
-        for key, username, version, role, created_s, used_s in rows:
-            self._logins[key] = LoggedIn(username, version, role, created_s, used_s, used_s)
-        self._forget_old(self._now_s())
 
     def _forget_old(self, now_s: float) -> None:
         while self._logins:
@@ -178,19 +130,11 @@ class Tokens:
     def _write(self, key: bytes, login: LoggedIn) -> None:
         login.written_s = login.used_s
         row = (key, login.username, login.version, login.role, login.created_s, login.used_s)
-        self._execute(_PUT, row)
+        self._file.put("tokens", row)
 
     def _drop(self, key: bytes) -> None:
         if self._logins.pop(key, None) is not None:
-            self._execute("DELETE FROM tokens WHERE hash = ?", (key,))
-
-    def _execute(self, statement: str, values: tuple[object, ...]) -> None:
-        if self._database is None:
-            return
-        try:
-            self._database.execute(statement, values)
-        except sqlite3.Error as error:
-            _log.warning("%s is not written: %s", self._file, error)
+            self._file.execute("DELETE FROM tokens WHERE hash = ?", (key,))
 
 
 def _hash_of(token: str) -> bytes:

@@ -36,10 +36,15 @@ const end = () => {
   if (state === "unknown") session.set({ state: "out", user: null });
 };
 
-/** @param {string} username @param {string} password @param {string} code Of a second factor. */
+/**
+ * Log in; the answer has what the user should know.
+ * @param {string} username @param {string} password @param {string} code Of a second factor.
+ */
 export const logIn = async (username, password, code) => {
-  await api.post("login", { username, password, ...(code ? { mfa_token: code } : {}) }, { headers: base() });
+  const body = { username, password, ...(code ? { mfa_token: code } : {}) };
+  const answer = await api.post("login", body, { headers: base() });
   await loadSession();
+  return answer;
 };
 
 /** @param {string} token @param {string} username @param {string} password */

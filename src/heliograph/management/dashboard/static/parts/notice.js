@@ -6,7 +6,7 @@ import { createStore, useStore } from "../kernel/store.js";
 import texts from "../texts/en/everywhere.js";
 
 const SHOWN_MS = 6000;
-const notices = createStore(/** @type {{ id: number, text: string }[]} */ ([]));
+const notices = createStore(/** @type {{ id: number, text: string, stays: boolean }[]} */ ([]));
 let number = 0;
 const LOGIN_ENDED = new Set(["AUTHORIZATION_HEADER_ERROR", "TOKEN_TIME_OUT", "BAD_TOKEN"]);
 
@@ -50,14 +50,29 @@ export const Loaded = ({ of, children }) => html`
 
 /** Tell that something was done. @param {string} text */
 export const tell = (text) => {
-  const one = { id: ++number, text };
-  notices.set([...notices.get().slice(-2), one]);
-  setTimeout(() => notices.set(notices.get().filter(({ id }) => id !== one.id)), SHOWN_MS);
+  const id = show(text, false);
+  setTimeout(() => close(id), SHOWN_MS);
 };
+
+/** Tell what must be seen: it stays until it is closed. @param {string} text */
+export const warn = (text) => { show(text, true); };
+
+/** @param {string} text @param {boolean} stays */
+const show = (text, stays) => {
+  const one = { id: ++number, text, stays };
+  const before = notices.get();
+  const going = before.filter((it) => !it.stays).slice(-2);
+  notices.set([...before.filter((it) => it.stays || going.includes(it)), one]);
+  return one.id;
+};
+
+/** @param {number} closed */
+const close = (closed) => notices.set(notices.get().filter(({ id }) => id !== closed));
 
 export const Notices = () => {
   const list = useStore(notices);
-  return html`<div class="notices" role="status">${list.map(({ id, text }) => html`<p key=${id}>${text}</p>`)}</div>`;
+  return html`<div class="notices" role="status">${list.map(({ id, text, stays }) => html`<p key=${id}>${text}${
+    stays && html` <button type="button" onClick=${() => close(id)}>${texts.close}</button>`}</p>`)}</div>`;
 };
 
 /**

@@ -6,7 +6,8 @@ import { logIn, session, setUp } from "../kernel/session.js";
 import { useAction, useResource } from "../kernel/resource.js";
 import { Dialog } from "./dialog.js";
 import { Field } from "./field.js";
-import { ErrorNote } from "./notice.js";
+import { time } from "../kernel/format.js";
+import { ErrorNote, tell, warn } from "./notice.js";
 import texts from "../texts/en/sign_in.js";
 
 const FIELDS = ["token", "username", "password"];
@@ -44,7 +45,11 @@ const LogInForm = ({ name = "" }) => {
   const [username, setUsername] = useState(name);
   const [password, setPassword] = useState("");
   const [code, setCode] = useState("");
-  const { run, isRunning, error } = useAction(() => logIn(username, password, code));
+  const { run, isRunning, error } = useAction(async () => {
+    const { wrong_codes: wrong, failed_logins: failed } = await logIn(username, password, code);
+    if (failed) tell(texts.failedLogins(failed.count, time(failed.since)));
+    if (wrong) warn(texts.wrongCodes(wrong.count, time(wrong.since)));
+  });
   const [needsCode, setNeedsCode] = useState(false);
   useEffect(() => { if (error?.code === "BAD_MFA_TOKEN") setNeedsCode(true); }, [error]);
   const submit = submitting(run);

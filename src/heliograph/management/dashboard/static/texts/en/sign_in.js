@@ -8,6 +8,10 @@ export default {
   username: "User name",
   password: "Password",
   code: "Code",
+  wrongCodes: (/** @type {number} */ count, /** @type {string} */ since) =>
+    `Wrong codes since ${since}: ${count}. If they were not yours, change your password: another person has it.`,
+  failedLogins: (/** @type {number} */ count, /** @type {string} */ since) =>
+    `Wrong passwords since ${since}: ${count}. If they were not yours, another person tries to log in as you.`,
   codeHint: "Six digits of your authenticator app.",
   singleSignOn: "Log in with single sign-on",
   first: "There are no users yet. The node's log has a set-up token that makes the first administrator.",
