@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PosixPath
 from typing import Any
 
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config_changes.audit import ALARM, AuditRecord, all_newest_first, newest_first
+from heliograph.config_changes.audit import ALARM, AuditLog, AuditRecord, all_newest_first, newest_first
 from heliograph.config_changes.edits import Edit
 from heliograph.node.kernel import KernelPart
 from heliograph.rpc.methods import Action
@@ -50,6 +51,34 @@ async def test_files_are_rotated_and_closed_to_others(live: LiveNode) -> None:
     numbers = [int(line["args"]["clientid"][1:]) for line in lines]
     assert numbers == list(range(numbers[0], 1500))
     assert last["args"]["clientid"] == f"c{numbers[0] - 1}"  # the last one of what is gone
+
+
+async def test_a_day_has_a_file_of_its_own(live: LiveNode) -> None:
+    day_s, now_s = 86_400.0, 20_000 * 86_400.0 - 2
+    alarms = live.node.parts.get(KernelPart).alarms
+    settings = replace(live.part.audit.settings, rotation_interval=day_s, rotation_count=2)
+    file = live.data_dir / "days.log"
+    for step_s in (0, 1, 1, 3_600, 5 * day_s, day_s, day_s):
+        now_s += step_s
+        audit = AuditLog(file, settings, alarms, partial(float, now_s))  # a start does not begin a file
+        audit.record(action(int(now_s // day_s)))
+        audit.record(action(int(now_s // day_s)))
+        await audit.stop()
+    days = {
+        one.name: [json.loads(line)["args"]["clientid"] for line in one.read_text().splitlines()]
+        for one in file.parent.glob("days*")
+    }
+    assert days == {
+        "days.log": 2 * ["c20007"],
+        "days.log.1": 2 * ["c20006"],
+        "days.log.2": 2 * ["c20005"],
+        "days.log.last": ["c20000"],
+    }
+    now_s += day_s
+    audit = AuditLog(file, replace(settings, rotation_interval=None), alarms, partial(float, now_s))
+    audit.record(action(1))
+    await audit.stop()
+    assert len(file.read_text().splitlines()) == 3
 
 
 def found(live: LiveNode) -> list[AuditRecord]:

@@ -41,6 +41,7 @@ _ELSEWHERE = {
     "backup": "tests/node/test_backup.py",
     "node.control_group": "tests/node/test_control.py",
     "node.tls_dir": "tests/management/test_named_files.py",
+    "diagnose.traces": "tests/tracing/test_traces.py",
     "management": "tests/management/test_process.py",
     "dashboard": "tests/management/test_process.py",
     "api_key": "tests/management/test_process.py",

@@ -177,3 +177,25 @@ def test_a_node_is_backed_up_to_its_place(managed: Served, tmp_path: Path) -> No
     assert listed["last_at"] == made.json()["at"]
     assert [(one["id"], one["problems"]) for one in listed["data"]] == [(made.json()["id"], [])]
     assert managed.api.get("/heliograph/nodes/nobody/backups").json()["code"] == "NOT_FOUND"
+
+
+def test_archives_have_so_many_bytes(managed: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ["--data-dir", str(managed.data_dir)]
+    assert main(["ctl", "conf", "set", "management.max_archive_bytes=1MB", *data]) == 0
+    name, _ = _exported(managed.api, table_sets=["banned"])
+    for path in (managed.data_dir / "backup").glob("*.tar.gz"):
+        if path.name != name:
+            path.unlink()
+    large = {"filename": ("large.tar.gz", b"x" * (1 << 20))}
+    refused = managed.api.post("/data/files", files=large)
+    assert (refused.status_code, refused.json()["code"]) == (400, "BAD_REQUEST")
+    assert "1,048,576 would be beyond the 1,048,576 of management.max_archive_bytes: delete some" in refused.text
+    with (managed.data_dir / "backup" / name).open("ab") as file:
+        file.write(b"x" * (1 << 20))
+    assert "delete some first" in managed.api.post("/data/export", json={"table_sets": ["banned"]}).json()["message"]
+    capsys.readouterr()
+    assert main(["ctl", "data", "export", *data]) == 2
+    assert "management.max_archive_bytes" in capsys.readouterr().err
+    assert managed.api.delete(f"/data/files/{name}").status_code == 204
+    _exported(managed.api, table_sets=["banned"])
+    assert main(["ctl", "conf", "set", "management.max_archive_bytes=null", *data]) == 0

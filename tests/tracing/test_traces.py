@@ -48,7 +48,7 @@ class World:
         self.kernel = kernel or Kernel(session_options=session_options, stored=stored)
         self.told: list[str] = []
         self.folder = folder / "trace"
-        self.traces = Traces(self.folder, self.kernel.context, self.told.append)
+        self.traces = Traces(self.folder, self.kernel.context, 1 << 20, self.told.append)
 
     async def start(self, name: str, kind: str, value: str, **named: Any) -> None:
         await self.traces.start(TraceOrder(name, kind, value, **named))
@@ -608,3 +608,24 @@ async def test_a_trace_that_is_deleted_while_it_ends_is_not_found(world: World) 
     with pytest.raises(TraceNotFoundError, match="deleted meanwhile"):
         await stopping
     assert lines_of(file, 0) == ([], 0)
+
+
+async def test_the_oldest_files_make_room_for_the_newest(world: World) -> None:
+    world.traces.bytes_max = 10_000
+    for number in range(5):
+        await world.start(f"t{number}", "topic", "room/#")
+        for stored in world.folder.glob("*.jsonl"):
+            if stored.stem != f"t{number}":
+                os.utime(stored, (int(stored.stem[1:]), int(stored.stem[1:])))
+        await world.traces.stop(f"t{number}")
+        with (world.folder / f"t{number}.jsonl").open("a") as file:
+            file.write(" " * 4_000)
+    await world.start("on", "topic", "hall/#")
+    await world.start("last", "topic", "room/#")
+    await world.traces.stop("last")
+    assert [one.name for one in await world.traces.listed()] == ["last", "on", "t3", "t4"]
+    told = [line for line in world.told if "max_bytes" in line]
+    assert told[-1].endswith("(diagnose.traces.max_bytes): removed are the oldest, t2.jsonl")
+    world.traces.bytes_max = 1
+    await world.traces.stop("on")
+    assert [one.name for one in await world.traces.listed()] == ["on"]

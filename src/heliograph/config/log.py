@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from heliograph.settings.fields import How, section, setting
-from heliograph.settings.kinds import Boolean, Choice, Integer, Size, Text, Unless
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Size, Text, Unless
 
 _KB = 1024
 _MB = 1024 * 1024
@@ -56,7 +56,19 @@ class AuditLogConfig:
         "Size at which the file is put aside as `audit.log.1` and a new one begun.",
         how=How.LIVE,
     )
-    rotation_count: int = setting(Integer(1, 1_000), 10, "Files that are kept beside the newest.", how=How.LIVE)
+    rotation_interval: float | None = setting(
+        Unless(Duration(3600.0), "infinity"),
+        None,
+        "How long lines go to one file: with `1d` the first line of a day, in UTC, begins a new file. `infinity`: by "
+        "size only.",
+        how=How.LIVE,
+    )
+    rotation_count: int = setting(
+        Integer(1, 1_000),
+        10,
+        "Files that are kept beside the newest; of older ones the last line of each caller.",
+        how=How.LIVE,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heliograph.config.kinds import Bind
 from heliograph.config.single_sign_on import SsoConfig
 from heliograph.settings.fields import How, section, setting
-from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, RefusedError, SecretText, Unless
+from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, RefusedError, SecretText, Size, Unless
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address
@@ -16,6 +16,12 @@ class ManagementConfig:
     """The process beside the node that serves the HTTP API."""
 
     enable: bool = setting(Boolean(), True, "Whether the process is started; without it there is no HTTP API.")
+    max_archive_bytes: int = setting(
+        Size(1024 * 1024),
+        10 * 1024**3,
+        "What the archives in `backup` of the data directory, exported and uploaded ones, may take together; beyond it "
+        "no further one is made or taken.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,5 +248,17 @@ class MessageWaysConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TracesConfig:
+    """Traces that `heliograph ctl trace` and the HTTP API start."""
+
+    max_bytes: int = setting(
+        Size(_MB),
+        1024 * _MB,
+        "What the files of ended traces may take together; the oldest go first, and the newest stays.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class DiagnoseConfig:
     messages: MessageWaysConfig = section(MessageWaysConfig, "The ways of messages.")
+    traces: TracesConfig = section(TracesConfig, "Traces of clients, topics, addresses and rules.")

@@ -1,4 +1,4 @@
-"""The audit log: a line of JSON for each action and each refused attempt, in files that are rotated by size.
+"""The audit log: a line of JSON for each action and each refused attempt, in files that are rotated by size and time.
 
 What callers can do as often as they like, publishing and being refused, has files of its own: it pushes no change out.
 Of what is pushed out, the last line of each caller is kept.
@@ -82,6 +82,7 @@ class AuditLog:
         self._now_s = now_s
         self._waiting: list[AuditRecord] = []
         self._missing = 0
+        self._begun_s: dict[Path, float] = {}  # when the first line of a file was written
         self._writing: asyncio.Task[None] | None = None
 
     def use(self, settings: AuditLogConfig) -> None:
@@ -165,8 +166,10 @@ class AuditLog:
                 self._append(file, content)
 
     def _append(self, file: Path, content: bytes) -> None:
-        if file.exists() and file.stat().st_size + len(content) > self.settings.rotation_size:
-            self._rotate(file)
+        if file.exists():
+            is_full = file.stat().st_size + len(content) > self.settings.rotation_size
+            if is_full or self._is_of_an_earlier_time(file):
+                self._rotate(file)
         with open(file, "ab", opener=_open_closed_to_others) as out:
             begin = out.tell()
             try:
@@ -176,7 +179,16 @@ class AuditLog:
                 out.truncate(begin)  # half a line would spoil the next one
                 raise
 
+    def _is_of_an_earlier_time(self, file: Path) -> bool:
+        interval_s = self.settings.rotation_interval
+        if interval_s is None:
+            return False
+        if file not in self._begun_s:
+            self._begun_s[file] = _first_line_s(file)
+        return self._begun_s[file] // interval_s < self._now_s() // interval_s
+
     def _rotate(self, file: Path) -> None:
+        self._begun_s.pop(file, None)
         kept = self.settings.rotation_count
         if (oldest := _numbered(file, kept)).exists():
             if file == self.file:
@@ -199,6 +211,15 @@ def audit_files(file: Path) -> list[Path]:
 
 def _apart(file: Path) -> Path:
     return file.with_stem(f"{file.stem}_apart")
+
+
+def _first_line_s(file: Path) -> float:
+    with file.open("rb") as lines:
+        record = _record(lines.readline(_LINE_MAX).rstrip(b"\n"))
+    try:
+        return file.stat().st_mtime if record is None else datetime.fromisoformat(record.at).timestamp()
+    except ValueError:  # it was written by hand
+        return file.stat().st_mtime
 
 
 def _numbered(file: Path, number: int) -> Path:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from heliograph.config.monitoring import TracesConfig
 from heliograph.config.settings import Config
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Sample, counter, gauge, plain
-from heliograph.parts import Part
+from heliograph.parts import Change, Part
 from heliograph.rules.engine.engine import RuleEngine
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ class TracingPart(Part):
         counter("traces.records_dropped", "Records that files of traces lack: the disk was too slow, or full."),
     )
     needs = ("kernel", "data_dir")
+    roots = ("diagnose.traces",)
 
     def __init__(self, config: Config, kernel: KernelPart, rules: Callable[[], RuleEngine]) -> None:
         self._rules = rules
+        self._settings = config.diagnose.traces
         self._folder = Path(config.node.data_dir) / FOLDER
         self._kernel = kernel
         self._traces: Traces | None = None  # made when one is asked for
@@ -43,8 +46,18 @@ class TracingPart(Part):
             from heliograph.tracing.traces import Traces  # a start does without
 
             watch = self._rules().watch
-            traces = self._traces = Traces(self._folder, self._kernel.context, _log.info, watch)
+            traces = Traces(self._folder, self._kernel.context, self._settings.max_bytes, _log.info, watch)
+            self._traces = traces
         return traces
+
+    async def check(self, new: Config) -> Change | None:
+        settings = new.diagnose.traces
+        return None if settings == self._settings else Change(lambda: self._use(settings))
+
+    def _use(self, settings: TracesConfig) -> None:
+        self._settings = settings
+        if self._traces is not None:
+            self._traces.bytes_max = settings.max_bytes
 
     def tick(self, uptime_us: int) -> None:
         if self._traces is not None:

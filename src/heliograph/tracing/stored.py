@@ -1,6 +1,8 @@
 """The files of traces: what they say of themselves, and their lines."""
 
 import os
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -78,6 +80,26 @@ class TracePiece:
 
     text: str
     position: int
+
+
+def remove_oldest(folder: Path, bytes_max: int, newest: Path, running: Collection[Path]) -> list[str]:
+    """Remove the oldest files of ended traces but the newest, until all fit; returns their names."""
+    found: list[tuple[float, int, Path]] = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # it was deleted meanwhile
+            stat = path.stat()
+            if path not in running and path.is_file():
+                found.append((stat.st_mtime, stat.st_size, path))
+    total, removed = sum(size for _, size, _ in found), []
+    for _, size, path in sorted(found):
+        if total <= bytes_max:
+            break
+        if path == newest:
+            continue
+        path.unlink(missing_ok=True)
+        total -= size
+        removed.append(path.name)
+    return removed
 
 
 def piece_of(path: Path, position: int, size: int) -> TracePiece:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from heliograph.channel.context import ChannelContext
 from heliograph.tracing.joint import Joint, WatchRules
 from heliograph.tracing.recorder import TraceRecorder
-from heliograph.tracing.stored import StoredTrace, TracePiece, lines_of, piece_of, stored_traces
+from heliograph.tracing.stored import StoredTrace, TracePiece, lines_of, piece_of, remove_oldest, stored_traces
 from heliograph.tracing.subject import Subject
 from heliograph.tracing.trace import FORMATTERS, PAYLOADS, Trace, TraceOrder, iso
 from heliograph.tracing.trace_file import TraceFile
@@ -53,6 +53,7 @@ class Traces:
     While none is on, it is joined to nothing.
 
     Args:
+        bytes_max: What the files of ended traces may take together; see `diagnose.traces.max_bytes`.
         tell: Called with a line for the log.
         watch_rules: Sets the rules that a recorder follows.
     """
@@ -61,12 +62,14 @@ class Traces:
         self,
         folder: Path,
         context: ChannelContext,
+        bytes_max: int,
         tell: Callable[[str], object],
         watch_rules: WatchRules = lambda rule_ids, recorder: None,
     ) -> None:
         self._folder = folder
         self._context = context
         self._broker = context.broker
+        self.bytes_max = bytes_max
         self._tell = tell
         self._recorder = TraceRecorder(context)
         self._joint = Joint(self._recorder, context, watch_rules)
@@ -300,5 +303,15 @@ class Traces:
         now_us, dropped = int(self._broker.now_us), trace.file.dropped_count
         self._dropped_count += dropped
         trace.file.end({"at": iso(now_us), "event": "trace_ended", "why": why, "dropped": dropped})
-        self._closing[trace.name] = asyncio.get_running_loop().create_task(trace.file.close())
+        self._closing[trace.name] = asyncio.get_running_loop().create_task(self._close(trace))
         self._tell(f"trace {trace.name!r} ended: {why}; {trace.records_count} records, {dropped} dropped")
+
+    async def _close(self, trace: Trace) -> None:
+        """Close the file of a trace that has ended, and make room for it."""
+        await trace.file.close()
+        running, path = {one.file.path for one in self._running.values()}, trace.file.path
+        if removed := await asyncio.to_thread(remove_oldest, self._folder, self.bytes_max, path, running):
+            self._tell(
+                f"the files of ended traces had more than {self.bytes_max:,} bytes (diagnose.traces.max_bytes): "
+                f"removed are the oldest, {', '.join(removed)}"
+            )

@@ -120,7 +120,7 @@ async def upload_data_file(request: Request, backups: BackupsDep, caller: Caller
         if not isinstance(part, UploadFile) or not part.filename:
             raise ApiError(400, "BAD_REQUEST", "the form has no file in the part filename")
         with _translated():
-            await asyncio.to_thread(_keep, backups, part, _refused_to(caller))
+            await asyncio.to_thread(_keep, backups, part, _refused_to(caller), await backups.bytes_max())
 
 
 @area.get(
@@ -189,7 +189,7 @@ def _translated() -> Iterator[None]:
         raise ApiError(503, "SERVICE_UNAVAILABLE", f"the disk refuses: {error.strerror}") from error
 
 
-def _keep(backups: Backups, part: UploadFile, refused: frozenset[str]) -> None:
+def _keep(backups: Backups, part: UploadFile, refused: frozenset[str], bytes_max: int) -> None:
     """Write an archive that was sent, and look into it before it has its name."""
     from heliograph.management.backups.archive import checked_name
 
@@ -198,6 +198,7 @@ def _keep(backups: Backups, part: UploadFile, refused: frozenset[str]) -> None:
     target = backups.directory / name
     if target.exists():
         raise BackupError(f"there is an archive {name} already: delete it first")
+    backups.check_room(part.size or 0, bytes_max)
     temporary = backups.directory / f".{name}.coming"
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from heliograph import __version__
-from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
+from heliograph.control.proto_v1.conf import CONF_CHANGE, CONF_SHOW, ConfChangeArgs, ConfShowArgs
 from heliograph.hocon.errors import HoconError
 from heliograph.hocon.values import Node, to_json
 from heliograph.management.asking.nodes import Node as AskedNode
@@ -20,11 +20,13 @@ from heliograph.management.backups.errors import BackupError, RefusedTableError
 from heliograph.management.backups.sealing import is_sealed, seal, unseal
 from heliograph.management.backups.tables import TABLES, Table
 from heliograph.rpc.methods import RpcError
+from heliograph.settings.units import parse_size
 
 _READ_ONLY: Final = frozenset({"node"})
 _FILES: Final = ("authz", "certs")  # directories below the data directory that the API writes files to
 _ROWS: Final = 200
 _ROWS_BYTES: Final = 4 << 20
+_BYTES_MAX: Final = "management.max_archive_bytes"
 _EDITION: Final = "Opensource"
 
 
@@ -54,7 +56,9 @@ class Backups:
             BackupError: A name is not valid, or the disk does not take it.
         """
         tables = _chosen(table_sets)
+        bytes_max = await self.bytes_max()
         self.directory.mkdir(mode=0o700, exist_ok=True)
+        await asyncio.to_thread(self.check_room, 1, bytes_max)
         name = archive.new_name(time.time())
         with _Scratch(self.directory) as directory:
             await asyncio.to_thread(self._write_config, directory, root_keys)
@@ -65,7 +69,7 @@ class Backups:
                     packed = [msgspec.msgpack.encode(row) for row in rows]
                     await asyncio.to_thread(archive.write_rows, file, packed)
             meta = archive.Meta(archive.FORM, __version__, _EDITION, self._node.name, time.time())
-            return await asyncio.to_thread(self._pack, directory, name, meta, passphrase)
+            return await asyncio.to_thread(self._pack, directory, name, meta, passphrase, bytes_max)
 
     async def take(self, file: Path, passphrase: str = "", refused: Collection[str] = ()) -> dict[str, int]:
         """Import an archive into the node; return how many rows of each table it refused.
@@ -119,6 +123,24 @@ class Backups:
         found = [path for path in self.directory.glob(f"*{archive.SUFFIX}") if path.is_file()]
         return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
+    async def bytes_max(self) -> int:
+        """What all archives may take together."""
+        (row,) = await self._node.rows(CONF_SHOW(ConfShowArgs(_BYTES_MAX)))
+        return parse_size(msgspec.json.decode(row.plain, type=str))
+
+    def check_room(self, size: int, bytes_max: int) -> None:
+        """See whether one more archive finds room; waits for the disk.
+
+        Raises:
+            BackupError: It does not.
+        """
+        taken = sum(path.stat().st_size for path in self.files())
+        if taken + size > bytes_max:
+            raise BackupError(
+                f"the archives in {self.directory} take {taken:,} bytes, and one more of {size:,} would be beyond the "
+                f"{bytes_max:,} of {_BYTES_MAX}: delete some first, or allow more"
+            )
+
     def _write_config(self, directory: Path, root_keys: Collection[str] | None) -> None:
         cluster = self._data_dir / "configs" / "cluster.hocon"
         text = cluster.read_text(encoding="utf-8") if cluster.exists() else ""
@@ -136,7 +158,7 @@ class Backups:
                     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     shutil.copyfile(path, target)
 
-    def _pack(self, directory: Path, name: str, meta: archive.Meta, passphrase: str) -> Path:
+    def _pack(self, directory: Path, name: str, meta: archive.Meta, passphrase: str, bytes_max: int) -> Path:
         plain, target = directory / name, self.directory / name
         content = directory / "content"
         content.mkdir()
@@ -148,6 +170,7 @@ class Backups:
             sealed = directory / f"{name}.sealed"
             seal(plain, sealed, passphrase)
             plain = sealed
+        self.check_room(plain.stat().st_size, bytes_max)
         plain.rename(target)
         return target
 
