@@ -2,10 +2,11 @@
 
 A node has 100,000 idle sessions. Ten clients exchange 1,000 messages/s at QoS 1, first while the management process has
 nothing to do, then while pages of clients are read, any of the hundred; the two take turns, and the ratio of their p99
-is the median of several such pairs. Beside them stand the time of a page, of a deep one, and of a search, the memory of
-the management process, a scrape of all metrics, and the ready line of a node with and without management.
+is the median of several such pairs. Beside them stand the time of a page, of a deep one, and of a search, lists of
+subscriptions that find few of 100,000 filters, the memory of the management process, a scrape of all metrics, and the
+ready line of a node with and without management.
 
-    python benchmarks/management.py [--sessions N] [--pairs N] [--seconds N]
+    python benchmarks/management.py [--sessions N] [--filters N] [--pairs N] [--seconds N]
 """
 
 import argparse
@@ -30,7 +31,7 @@ from benchmarks.brokers import HELIOGRAPH, Broker, BrokerError, Kind
 from benchmarks.control import leave_sessions
 from benchmarks.findings import Finding, add_report_options, machine, report
 from benchmarks.noticed import noticed
-from benchmarks.peers import PeerError
+from benchmarks.peers import Peer, PeerError
 
 OUTPUT: Final = Path("bench-output")
 _KEY: Final = ("bench-key", "bench-secret")
@@ -40,6 +41,8 @@ _RATIO_MAX: Final = 2.0
 _PAGE_MS_MAX: Final = 30.0
 _SEARCH_S_MAX: Final = 1.0
 _MEMORY_MIB_MAX: Final = 60.0
+_SUBSCRIPTIONS_MS_MAX: Final = 50.0
+_SUBSCRIBED_AT_ONCE: Final = 5_000
 _TIMES: Final = 15
 _SERVED_S: Final = 30.0
 _METRICS: Final = "/api/v5/prometheus/stats?mode=node"
@@ -112,6 +115,32 @@ class Pages:
 def page_path(number: int) -> str:
     """The path of a page of clients."""
     return f"/api/v5/clients?limit={_PAGE}&page={number}"
+
+
+def subscriptions_found(broker: Broker, port: int, filters: int) -> list[Finding]:
+    """How long lists of subscriptions take that look for few of so many filters, which two clients have."""
+    peers = [Peer(broker.port, f"subscriber-{number}") for number in range(2)]
+    api, path = Api(port), "/api/v5/subscriptions"
+    try:
+        for which, peer in enumerate(peers):
+            peer.connected()
+            names = [f"plant/{number}/" + ("+", "temp")[number % 2] for number in range(which, filters, 2)]
+            for first in range(0, len(names), _SUBSCRIBED_AT_ONCE):
+                peer.subscribe(names[first : first + _SUBSCRIBED_AT_ONCE])
+        return [
+            Finding(f"{what}, of {filters:,} filters", _median_ms(api, asked), " ms", _SUBSCRIPTIONS_MS_MAX)
+            for what, asked in (
+                ("match_topic that no filter is within", f"{path}?match_topic=zz/%23"),
+                ("match_topic that one filter is within", f"{path}?match_topic=plant/7/%23"),
+                ("match_topic that begins with a wildcard", f"{path}?match_topic=%2B/x/%23"),
+                ("subscriptions that a topic has", "/api/v5/heliograph/subscriptions?receives=plant/7/temp"),
+                ("subscriptions to one filter, with their count", f"{path}?topic=plant/7/temp"),
+                ("subscriptions at a QoS that none has, with their count", f"{path}?qos=2"),
+            )
+        ]
+    finally:
+        for peer in peers:
+            peer.close()
 
 
 def measure(broker: Broker, port: int, sessions: int, pairs: int, seconds: float) -> list[Finding]:
@@ -242,6 +271,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 leave_sessions(broker.port, args.sessions)
                 until_served(port)
                 findings = measure(broker, port, args.sessions, args.pairs, args.seconds)
+                findings += subscriptions_found(broker, port, args.filters)
             ready = _ready_s(kind, folder / "with", broker_core, args.starts)
             without = _ready_s(HELIOGRAPH, folder / "without", broker_core, args.starts)
             title = "ready line of a node with management (beside: without)"
@@ -255,6 +285,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=100_000, help="idle sessions (default: %(default)s)")
+    parser.add_argument("--filters", type=int, default=100_000, help="that are searched (default: %(default)s)")
     parser.add_argument("--pairs", type=int, default=5, help="of runs without and with pages (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each run (default: %(default)s)")
     parser.add_argument("--starts", type=int, default=5, help="of each kind of node (default: %(default)s)")

@@ -15,7 +15,6 @@ from heliograph.broker.walkable import Listed
 from heliograph.control import clients
 from heliograph.control.proto_v1.clients import ClientDetails, ClientId, ClientRow, ClientsFilter, ClientsPage
 from heliograph.control.refusals import ClientTroubles
-from heliograph.control.sessions import every_session
 from heliograph.mqtt import packets as p
 from heliograph.rpc.methods import RpcError
 from heliograph.session.known import Asleep
@@ -212,7 +211,8 @@ class ChangingClients(RuleBasedStateMachine):
     @precondition(lambda self: len(self.lists) < 3)
     @rule()
     def begin(self) -> None:
-        entries = every_session(self.kernel.context)
+        walk = self.kernel.sessions.walk()
+        entries = (entry for taken in iter(lambda: walk.take(1), []) for entry in taken)
         present = {f"c{number}" for number in range(10) if self.kernel.sessions.knows(f"c{number}")}
         listing = Listing(present, entries)
         listing.go_on()  # a walk begins with its first step

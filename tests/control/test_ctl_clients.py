@@ -135,6 +135,8 @@ async def test_subscriptions_topics_and_exclusive_topics(world: World) -> None:
     assert "subscribed to u/# at QoS 1" in await world.ctl("subscriptions", "add", "one", "u/#", "1")
     rows = await world.rows("subscriptions", "list", "--matches", "t/1")
     assert [(row["clientid"], row["topic"], row["qos"]) for row in rows] == [("one", "t/+", 1)]
+    rows = await world.rows("subscriptions", "list", "--match-topic", "u/#", "--qos", "1")
+    assert [(row["clientid"], row["topic"]) for row in rows] == [("one", "u/#")]
     shown = await world.ctl("subscriptions", "show", "one")
     assert [line.split()[1] for line in shown.splitlines()] == ["TOPIC", "t/+", "$exclusive/door", "u/#"]
     too_deep = "/".join("a" * 200)

@@ -236,7 +236,7 @@ class Router:
     def _announce(self, entry: FilterEntry) -> None:
         """A wildcard filter appeared: every route must ask whether it matches."""
         self._appeared.append(entry)
-        self._prefixes.append(_literal_prefix(entry.topic_filter))
+        self._prefixes.append(literal_prefix(entry.topic_filter))
         if len(self._appeared) > _APPEARED_MAX:
             self._appeared = self._appeared[_APPEARED_MAX // 2 :]
             self._prefixes = self._prefixes[_APPEARED_MAX // 2 :]
@@ -265,7 +265,7 @@ class Router:
             route.epoch = -1
 
 
-def _literal_prefix(topic_filter: str) -> str:
+def literal_prefix(topic_filter: str) -> str:
     """What every topic begins with that a wildcard filter matches."""
     plus: i64 = topic_filter.find("+")
     if plus >= 0:

@@ -40,11 +40,11 @@ class ListWalk(Generic[Entry]):
         at = _chunk_of(chunks, self.before - 1)
         while at >= 0 and count_max > 0:
             chunk = chunks[at]
-            index = _index_before(chunk, self.before) - 1
-            while index >= 0 and count_max > 0:
-                taken.append(chunk[index])
-                index -= 1
-                count_max -= 1
+            index = _index_before(chunk, self.before)
+            some = chunk[max(0, index - count_max) : index]
+            some.reverse()
+            taken.extend(some)
+            count_max -= len(some)
             at -= 1
         if taken:
             self.before = taken[len(taken) - 1].serial

@@ -120,6 +120,8 @@ class Admission:
         )
         client.expiry_interval_s = session.expiry_interval_s
         session.mountpoint = client.mountpoint
+        if client.mountpoint:
+            self._context.sessions.has_mountpoints = True
         session.owner = self._user
         return session, present
 

@@ -1,10 +1,8 @@
 """The sessions of a node, as all methods find them that are asked about one client."""
 
 import asyncio
-from collections.abc import Iterator
 
 from heliograph.broker.pending import Pending
-from heliograph.broker.walkable import Listed
 from heliograph.channel.context import ChannelContext
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.rpc.methods import RpcError
@@ -48,13 +46,6 @@ def _unreadable(clientid: str) -> RpcError:
     return RpcError(
         "session_unreadable", f"the session of {clientid!r} cannot be read from the disk now; the log says why"
     )
-
-
-def every_session(context: ChannelContext) -> Iterator[Listed]:
-    """All sessions that there are now, the newest first: a `Session` each, or an `Asleep`."""
-    walk = context.sessions.walk()
-    while found := walk.take(1):  # a session that is taken and not sent yet might end meanwhile
-        yield found[0]
 
 
 async def _answer(pending: Pending[bool]) -> bool:

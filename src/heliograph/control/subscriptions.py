@@ -1,30 +1,28 @@
 """What can be asked of the subscriptions of a node, and done with them on a client's behalf."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-
-import msgspec
+import sys
+from collections.abc import Iterator, Sequence
 
 from heliograph.broker import hooks
-from heliograph.broker.subscription import Subscription
-from heliograph.broker.trie import filter_matches
 from heliograph.channel.context import ChannelContext
+from heliograph.channel.subscription_listing import (
+    ANY,
+    WantedSubscriptions,
+    columns_of,
+    found_subscriptions,
+)
 from heliograph.control.checks import check_filter, check_subscription, check_topic_name
 from heliograph.control.proto_v1 import subscriptions as proto
 from heliograph.control.proto_v1.clients import ClientId
-from heliograph.control.sessions import every_session, held_session, no_client
+from heliograph.control.sessions import held_session, no_client
 from heliograph.control.slices import in_slices
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
-from heliograph.mqtt.topic import bare_filter, filter_covers, split_share
 from heliograph.rpc.methods import Call, Method, RpcError
-from heliograph.session.durability import SavedSubscription
-from heliograph.session.durable import DurableSession
-from heliograph.session.known import Asleep
 from heliograph.session.session import Session
 
 Rows = Iterator[proto.SubscriptionRow | None]
-Selector = Callable[[str, str, int, bool], bool]
 
 
 def methods(context: ChannelContext) -> list[Method]:
@@ -88,60 +86,26 @@ class SubscriptionsAnswers:
             raise RpcError("not_found", detail)
         return args
 
-    def _rows(self, wanted: proto.SubscriptionsWanted) -> Rows:
-        count = 0
-        for row in self._found(wanted):
-            count += row is not None
-            yield row if count > wanted.skip else None
-            if count == wanted.limit + wanted.skip and wanted.limit:
+    def _rows(self, args: proto.SubscriptionsWanted) -> Rows:
+        """Those that are wanted; None where a piece of work gave none."""
+        count, until = 0, args.skip + args.limit if args.limit else sys.maxsize
+        for found in found_subscriptions(self._context, _wanted(args)):
+            for one in found[max(0, args.skip - count) : until - count]:
+                yield proto.SubscriptionRow(*columns_of(one))
+            count += len(found)
+            if count >= until:
                 return
+            yield None
 
-    def _counted(self, wanted: proto.SubscriptionsWanted) -> Iterator[proto.SubscriptionsCount | None]:
+    def _counted(self, args: proto.SubscriptionsWanted) -> Iterator[proto.SubscriptionsCount | None]:
         count = 0
-        for found in self._found(wanted) if _has_filter(wanted) else self._numbers():
-            if found is not None:
-                count += found if isinstance(found, int) else 1
-            yield None
+        if args == proto.SubscriptionsWanted(limit=args.limit, skip=args.skip):
+            count = self._context.broker.statistics()["subscriptions.count"]
+        else:
+            for found in found_subscriptions(self._context, _wanted(args)):
+                count += len(found)
+                yield None
         yield proto.SubscriptionsCount(count)
-
-    def _numbers(self) -> Iterator[int]:
-        """How many subscriptions each session has."""
-        for entry in every_session(self._context):
-            if isinstance(entry, Session):
-                yield len(entry.subscriptions)
-            elif isinstance(entry, Asleep):
-                yield from (len(page) for page in self._saved_pages(entry.clientid))
-
-    def _found(self, wanted: proto.SubscriptionsWanted) -> Rows:
-        """Subscriptions that are wanted; None where a piece of work gave none."""
-        is_wanted = _selector(wanted)
-        if not wanted.clientid:
-            for entry in every_session(self._context):
-                if isinstance(entry, Asleep):
-                    yield from self._saved(entry.clientid, wanted.topic, is_wanted)
-                elif isinstance(entry, Session):
-                    yield from _of_session(entry, wanted.topic, is_wanted)
-            return
-        session = self._sessions.held(wanted.clientid)
-        if session is not None:
-            yield from _of_session(session, wanted.topic, is_wanted)
-        elif self._sessions.knows(wanted.clientid):
-            yield from self._saved(wanted.clientid, wanted.topic, is_wanted)
-
-    def _saved(self, clientid: str, topic: str, is_wanted: Selector) -> Rows:
-        for page in self._saved_pages(clientid):
-            yield None
-            for saved in page:
-                if (not topic or saved.name == topic) and is_wanted(
-                    saved.mountpoint + bare_filter(saved.name), saved.name, saved.qos, True
-                ):
-                    yield _saved_row(clientid, saved)
-                else:
-                    yield None
-
-    def _saved_pages(self, clientid: str) -> Iterable[Sequence[SavedSubscription]]:
-        durability = self._sessions.durability
-        return () if durability is None else durability.saved_subscriptions(clientid)
 
 
 def drop_subscription(context: ChannelContext, session: Session, name: str) -> bool:
@@ -159,46 +123,12 @@ def drop_subscription(context: ChannelContext, session: Session, name: str) -> b
     return True
 
 
-def _has_filter(wanted: proto.SubscriptionsWanted) -> bool:
-    return proto.SubscriptionsWanted() != msgspec.structs.replace(wanted, limit=0, skip=0)
-
-
-def _of_session(session: Session, topic: str, is_wanted: Selector) -> Rows:
-    held, is_durable = session.subscriptions, isinstance(session, DurableSession)
-    if not held:
-        yield None
-    for name in [topic] if topic else list(held):  # a hundred thousand names are copied in half a millisecond
-        subscription = held.get(name)
-        if subscription is not None and is_wanted(subscription.topic_filter, name, subscription.qos, is_durable):
-            yield _row(session.clientid, name, subscription, is_durable)
-        else:
-            yield None
-
-
-def _selector(wanted: proto.SubscriptionsWanted) -> Selector:
-    """Says whether a subscription is wanted: by its filter as it is routed, its name, QoS, and whether it is kept."""
-    levels = wanted.matches.split("/") if wanted.matches else []
-
-    def is_wanted(topic_filter: str, name: str, qos: int, is_durable: bool) -> bool:
-        return (
-            (wanted.qos is None or qos == wanted.qos)
-            and (wanted.durable is None or is_durable == wanted.durable)
-            and (not wanted.share_group or split_share(name)[0] == wanted.share_group)
-            and (not levels or filter_matches(topic_filter, levels))
-            and (not wanted.within or filter_covers(wanted.within, topic_filter))
-        )
-
-    return is_wanted
-
-
-def _row(clientid: str, name: str, held: Subscription, is_durable: bool) -> proto.SubscriptionRow:
-    options = held.qos, held.no_local, held.retain_as_published, held.retain_handling, held.subscription_id
-    return proto.SubscriptionRow(clientid, name, *options, is_durable)
-
-
-def _saved_row(clientid: str, saved: SavedSubscription) -> proto.SubscriptionRow:
-    options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
-    return proto.SubscriptionRow(clientid, saved.name, *options, durable=True)
+def _wanted(args: proto.SubscriptionsWanted) -> WantedSubscriptions:
+    wanted = WantedSubscriptions(args.matches, args.within, args.topic)
+    wanted.clientid, wanted.group = args.clientid, args.share_group
+    wanted.qos = ANY if args.qos is None else args.qos
+    wanted.durable = ANY if args.durable is None else int(args.durable)
+    return wanted
 
 
 def _length(row: proto.SubscriptionRow) -> int:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Final
 
 from heliograph.broker.subscription import Subscription
 from heliograph.durable_sessions import record
@@ -15,6 +16,8 @@ from heliograph.session.options import SessionOptions
 from heliograph.session.table import EXPIRY_NEVER, SessionTable
 
 _log = logging.getLogger(__name__)
+
+_DECODED_AT_ONCE: Final = 64  # subscriptions: 0.3 ms
 
 
 class SessionLoader:
@@ -98,13 +101,17 @@ class SessionLoader:
             found.clear()
         yield _decoded(found)
 
-    def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
-        """The subscriptions of all durable sessions, with the clients that they are of, a page in each step."""
+    def all_saved_subscriptions(self, part: str = "") -> Iterator[list[tuple[str, SavedSubscription]]]:
+        """The subscriptions of all durable sessions, with the clients that they are of, some in each step.
+
+        Args:
+            part: Those whose filters do not have this text are left out, if that is seen without decoding them.
+        """
         found: dict[bytes, bytes] = {}
         for _ in self._journal.read_into(found, record.SUBSCRIPTION):
-            yield _owned(found)
+            yield from _parts(found, part)
             found.clear()
-        yield _owned(found)
+        yield from _parts(found, part)
 
     def _put(
         self,
@@ -134,6 +141,8 @@ class SessionLoader:
         session = DurableSession(clientid, self._broker, self.options, saved.created_at_us, self._durability)
         session.expiry_interval_s = saved.expiry_s
         session.mountpoint = saved.mountpoint
+        if saved.mountpoint:
+            self._table.has_mountpoints = True
         session.owner = saved.owner
         session.left_us = saved.left_us
         session.backlog.qos0_after_us = saved.qos0_after_us
@@ -170,6 +179,17 @@ def is_over(saved: record.SessionRecord, now_us: int) -> bool:
 
 def _decoded(found: Mapping[bytes, bytes]) -> list[SavedSubscription]:
     return [one for _, one in _owned(found)]
+
+
+def _parts(found: dict[bytes, bytes], part: str) -> Iterator[list[tuple[str, SavedSubscription]]]:
+    """Those of a page that may have a text in their filters, decoded a few at a time."""
+    if part:
+        text = part.encode()
+        found = {key: value for key, value in found.items() if text in key or record.has_mountpoint(value)}
+    keys = list(found)
+    for begin in range(0, len(keys), _DECODED_AT_ONCE):
+        yield _owned({key: found[key] for key in keys[begin : begin + _DECODED_AT_ONCE]})
+    yield []
 
 
 def _owned(found: Mapping[bytes, bytes]) -> list[tuple[str, SavedSubscription]]:

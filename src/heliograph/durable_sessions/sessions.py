@@ -124,8 +124,8 @@ class DurableSessions(Durability):
     def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
         return self._loader.saved_subscriptions(clientid)
 
-    def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
-        return self._loader.all_saved_subscriptions()
+    def all_saved_subscriptions(self, part: str = "") -> Iterator[list[tuple[str, SavedSubscription]]]:
+        return self._loader.all_saved_subscriptions(part)
 
     @property
     def options(self) -> SessionOptions:

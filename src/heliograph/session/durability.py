@@ -88,8 +88,12 @@ class Durability(CommitBarriers):
         """The subscriptions of a session that lies on the disk only, which stays there; a page in each step."""
         raise NotImplementedError(type(self).__name__)
 
-    def all_saved_subscriptions(self) -> Iterator[list[tuple[str, SavedSubscription]]]:
-        """Those of all durable sessions, with the clients that they are of; a page in each step."""
+    def all_saved_subscriptions(self, part: str = "") -> Iterator[list[tuple[str, SavedSubscription]]]:
+        """Those of all durable sessions, with the clients that they are of; some in each step.
+
+        Args:
+            part: Those whose filters do not have this text may be left out, which costs less than to read them.
+        """
         raise NotImplementedError(type(self).__name__)
 
     @property

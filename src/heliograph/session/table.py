@@ -50,6 +50,7 @@ class SessionTable:
         self._timers: list[tuple[int, int, int, str]] = []
         self.away_max: i64 = 0  # how many may be away before further ones are refused; 0 for any number
         self.durability: Durability | None = None  # see `keep_in`
+        self.has_mountpoints = False  # some session has or had one
 
     def __len__(self) -> int:
         return len(self.known)

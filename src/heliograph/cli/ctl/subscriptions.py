@@ -34,6 +34,9 @@ def add_parser(actions: Actions) -> None:
     listing.add_argument("--clientid", metavar="ID", default="", help="of this client")
     listing.add_argument("--topic", metavar="FILTER", default="", help="to exactly this filter, as the client wrote it")
     listing.add_argument("--matches", metavar="TOPIC", default="", help="whose filter matches this topic name")
+    within = "whose filter matches nothing that this filter does not match"
+    listing.add_argument("--match-topic", metavar="FILTER", default="", help=within)
+    listing.add_argument("--qos", metavar="QOS", type=int, choices=(0, 1, 2), help="at this QoS")
     add_table_options(listing, _COLUMNS)
     show = add_command(
         group, _show, "show", "show the subscriptions of a client", "heliograph ctl subscriptions show sensor-17"
@@ -66,7 +69,10 @@ def _list(args: argparse.Namespace) -> int:
     """List the subscriptions of all clients, those of sessions that are on the disk only among them."""
 
     def question(limit: int) -> ListQuestion[proto.SubscriptionRow]:
-        return proto.SUBSCRIPTIONS_LIST(proto.SubscriptionsWanted(args.clientid, args.topic, args.matches, limit))
+        wanted = proto.SubscriptionsWanted(
+            args.clientid, args.topic, args.matches, limit, args.qos, within=args.match_topic
+        )
+        return proto.SUBSCRIPTIONS_LIST(wanted)
 
     return print_table(args, _COLUMNS, question)
 
