@@ -217,6 +217,15 @@ def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, u
         ('parquet.a { connector = lake, parameters { path = "../x", columns { a = int } } }', "a path below"),
         ("parquet.a { connector = lake, parameters { path = x, columns { a = text } } }", "'text' is no type"),
         ("parquet.a { connector = lake, parameters { path = x, columns { a = int, A = int } } }", "letter case"),
+        (
+            'parquet.a { connector = lake, parameters { path = x, columns { a = "array<text>" } } }',
+            "'text' is no type: there are string",
+        ),
+        (
+            "s3.a { connector = store, parameters { bucket = b, key = k, container.type = csv, "
+            'columns { a = "array<int>" } } }',
+            "CSV has no such values",
+        ),
         ("parquet.a { connector = lake, parameters { path = x, columns { a = int }, partition_by = b } }", "a list"),
         (
             "parquet.a { connector = lake, parameters { path = x, columns { a = int }, partition_by = [b] } }",

@@ -86,6 +86,10 @@ def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:
         ("rules { r {", "p.hocon:1"),
         (_RULE + "columns { t = time_stamp } }", "rules.r.columns: 'time_stamp' is no type of an output column"),
         (
+            _RULE + 'columns { t = "array<time_stamp>" } }',
+            "rules.r.columns: 'time_stamp' is no type of an output column",
+        ),
+        (
             _RULE + "sink { type = console, required = [g] } }",
             "sink.required: names 'g', but the columns are t",
         ),

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import MicroBatch, OutputMode
+from heliograph.pipeline.sinks.files import CsvSink
 from pipeline.batches import Batches, sink_of, station_rows
 from support.cases import cases
 
@@ -27,6 +28,13 @@ EVERYTHING = """
 
 def _lines(directory: Path) -> list[str]:
     return [line for file in sorted(directory.iterdir()) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def test_csv_refuses_columns_that_it_has_no_form_for(spark: SparkSession) -> None:
+    sink = sink_of("type = csv, path = obs")
+    assert isinstance(sink, CsvSink)
+    with pytest.raises(SinkError, match="the column 'tools' is map<string,int>, and CSV has no such values"):
+        sink.check(spark.sql("SELECT 1 AS n, map('a', 1) AS tools").schema)
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "orc", "parquet"])

@@ -1,6 +1,7 @@
 """The sink `postgresql` and a real server: what is in the table afterwards, whatever happened on the way."""
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -412,3 +413,39 @@ def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Postg
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: sink.write(rows[n], batch_of(0, query=f"races_{n}")), range(4)))
     assert list(server.query("SELECT id, c0, c11 FROM races ORDER BY id")) == [(n, n, n) for n in range(4)]
+
+
+def test_arrays_are_arrays_of_the_server_or_json_as_the_table_has_them(spark: SparkSession, server: Postgresql) -> None:
+    rows = spark.sql(
+        """SELECT 1 AS id, array(1.5D, null, DOUBLE('NaN')) AS d, array(true, false) AS b,
+                  array('a "b" {c}, \\\\', '', 'NULL', null) AS t, array(DATE'2026-01-31') AS day,
+                  array(CAST(1.10 AS DECIMAL(4, 2))) AS p, CAST(array() AS ARRAY<BIGINT>) AS n,
+                  CAST(null AS ARRAY<INT>) AS e,
+                  array(array(1), array(2, 3)) AS nested, array(TIMESTAMP'2026-01-31 12:00:00Z') AS at,
+                  map('k', 1.5D) AS m, array(named_struct('x', 1)) AS s"""
+    )
+    kinds = {"d": "ARRAY", "b": "ARRAY", "t": "ARRAY", "day": "ARRAY", "p": "ARRAY", "n": "ARRAY", "e": "ARRAY"}
+    kinds |= dict.fromkeys(("nested", "at", "m", "s"), "jsonb")
+    texts = ['a "b" {c}, \\', "", "NULL", None]
+    for more in ("", ", key = [id]"):
+        sink = sink_of(server.section(f"table = arrays, create = true{more}"))
+        sink.write(rows, batch_of(0, query=f"arrays{more}"))
+        found = server.query(
+            "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'arrays'"
+        )
+        assert dict(found) == {"id": "integer", **kinds}
+        ((d, b, t, day, p, n, e, nested, m, s),) = server.query(
+            "SELECT d[1:2], b, t, day::text[], p::text[], n, e, nested, m, s FROM arrays WHERE d[3] = 'NaN'"
+        )
+        assert (d, b, t, day, p, n, e) == ([1.5, None], [True, False], texts, ["2026-01-31"], ["1.10"], [], None)
+        assert (nested, m, s) == ([[1], [2, 3]], {"k": 1.5}, [{"x": 1}])
+        server.query("DROP TABLE arrays")
+    server.query("CREATE TABLE arrays (id int, d jsonb, t text, n int[])")
+    sink = sink_of(server.section("table = arrays, merge_schema = true"))
+    sink.write(rows.select("id", "d", "t", "n", "p"), batch_of(0, query="arrays held"))
+    ((d, t, n, p),) = server.query("SELECT d, t, n, p::text FROM arrays")
+    assert (d, json.loads(t), n, p) == ([1.5, None, "NaN"], texts, [], "{1.10}")
+    with pytest.raises(
+        SinkError, match=r"the column 'n' is integer\[\], but the rows have array<string> there \(text\[\]\)"
+    ):
+        sink.write(rows.selectExpr("id", "t AS n"), batch_of(1, query="arrays held"))

@@ -133,11 +133,40 @@ def test_declared_types_must_exist() -> None:
         ValueError, match=r"'number' is no type of an output column; there are string, binary, .*decimal"
     ):
         plan_rule('SELECT payload.t AS t FROM "#"', {"t": "number"})
-    for wrong in ("decimal(39)", "decimal(2, 3)", "decimal", "array<int>", ""):
+    for wrong in ("decimal(39)", "decimal(2, 3)", "decimal", "array<number>", "array", "map<int, int>", ""):
         with pytest.raises(ValueError, match="is no type"):
             output_type(wrong)
     assert output_type(" DECIMAL( 10 , 2 ) ").name == "decimal(10,2)"
     assert output_type("Long").name == "bigint"
+
+
+@cases(
+    ("text", "said"),
+    [
+        (
+            "array<number>",
+            "'number' is no type of an output column; there are string, .*and of these `array<T>`, `map<str",
+        ),
+        ("array<int", "it is not complete"),
+        ("array<int>>", "it ends before '>'"),
+        ("array int>", "is no type of an output column"),
+        ("map<int, int>", "it has keys of type int: keys are strings"),
+        ("map<string>", "it has '>' where ',' stands"),
+        ("struct<>", "it has '>' where the name of a field stands"),
+        ("struct<a: int, A: int>", "it has the field 'A' twice"),
+        ("struct<a: int; b: int>", "is no type: nested ones are"),
+        ("array<" * 18 + "int" + ">" * 18, "it has more than 16 levels"),
+    ],
+)
+def test_nested_types_that_are_none_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        output_type(text)
+
+
+def test_nested_types_have_one_form() -> None:
+    text = " ARRAY< Struct<`odd name` : Map<String , Decimal( 10 , 2 )>, wear double > > "
+    assert output_type(text).name == "array<struct<`odd name`:map<string,decimal(10,2)>,wear:double>>"
+    assert output_type(output_type(text).name).arrow == output_type(text).arrow
 
 
 def test_columns_that_spark_takes_for_one_are_refused() -> None:

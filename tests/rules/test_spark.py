@@ -137,6 +137,44 @@ def typed(spark: SparkSession, values: Sequence[tuple[str, object]]) -> list[Any
     return [found[number][kinds[kind]] if number in found else "failed" for number, (kind, _) in enumerate(values)]
 
 
+def test_arrays_maps_and_structures_arrive_with_their_types(spark: SparkSession) -> None:
+    tools = "array<struct<id: string, wear: double, at: timestamp, `max n`: int>>"
+    kinds = {
+        "tools": tools,
+        "rates": "map<string, array<double>>",
+        "place": "struct<hall: string, of: map<string, int>>",
+    }
+    documents: tuple[dict[str, object], ...] = (
+        {
+            # What does not fit is null by itself; a string takes any value.
+            "tools": [{"id": 7, "wear": "worn", "at": "2026-01-31T12:00:00Z", "max n": 3, "x": 1}, "none", None, {}],
+            "rates": {"a": [1, 2.5, "x", None], "b": 5, "c": None},
+            "place": {"hall": {"n": 1}, "of": {"x": 1, "y": 2.5}},
+        },
+        {"tools": [], "rates": {}, "place": {}},
+        {"tools": None},
+        {"tools": "none"},
+        {"rates": [1]},
+        {"place": 5},
+    )
+    df = frame(spark, *(json.dumps({"n": n, **document}).encode() for n, document in enumerate(documents)))
+    fields = ", ".join(f"payload.{name} AS {name}" for name in ("n", *kinds))
+    found = apply_rule(df, f'SELECT {fields} FROM "#"', {**kinds, "n": "int"})
+    types = {field.name: field.dataType.simpleString() for field in found.schema}
+    assert types["tools"] == "array<struct<id:string,wear:double,at:timestamp,max n:int>>"
+    assert (types["rates"], types["place"]) == ("map<string,array<double>>", "struct<hall:string,of:map<string,int>>")
+    rows = {row["n"]: row.asDict(recursive=True) for row in found.collect()}
+    assert sorted(rows) == [0, 1, 2]  # the others are no array, map or structure at all, which fails the rule
+    nothing = {"id": None, "wear": None, "at": None, "max n": None}
+    first, second, third, fourth = rows[0]["tools"]
+    assert first.pop("at").astimezone(UTC) == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert (first, second, third, fourth) == ({"id": "7", "wear": None, "max n": 3}, None, None, nothing)
+    assert rows[0]["rates"] == {"a": [1.0, 2.5, None, None], "b": None, "c": None}
+    assert rows[0]["place"] == {"hall": '{"n":1}', "of": {"x": 1, "y": None}}
+    assert rows[1] == {"n": 1, "tools": [], "rates": {}, "place": {"hall": None, "of": None}}
+    assert rows[2] == {"n": 2, "tools": None, "rates": None, "place": None}
+
+
 def test_rows_arrive_as_typed_columns(spark: SparkSession) -> None:
     df = frame(spark, b'{"t": 20.5, "at": "2026-01-31T12:00:00.25+01:00", "n": 7}', b'{"t": null, "at": null}')
     sql = (

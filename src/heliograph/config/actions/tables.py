@@ -7,6 +7,7 @@ from typing import Final
 
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.hocon.values import Content
+from heliograph.settings.column_types import NESTED_TYPES, column_type
 from heliograph.settings.fields import ListOf, list_setting, optional, required, required_section, section, setting
 from heliograph.settings.kinds import (
     AnyText,
@@ -23,13 +24,14 @@ from heliograph.settings.secrets import Secret
 
 _COLUMN: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _TYPES: Final = ("string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "timestamp", "date")
+_VALID: Final = f"{', '.join(_TYPES)}, decimal(P, S), and of these {NESTED_TYPES}"
 _DECIMAL: Final = r"decimal\(\d{1,2}, ?\d{1,2}\)"
 
 
 class TableColumns(Texts):
     """The columns of a table, with their types."""
 
-    expected = f"an object of columns and their types, as in {{ temp = double }}; types are {', '.join(_TYPES)}"
+    expected = f"an object of columns and their types, as in {{ temp = double }}; types are {_VALID}"
 
     def convert(self, value: Content) -> Mapping[str, str]:
         """Names must be ones that the rule language takes as they are."""
@@ -39,11 +41,19 @@ class TableColumns(Texts):
         for name, kind in columns.items():
             if re.fullmatch(_COLUMN, name) is None:
                 raise RefusedError(f"{name!r} is no name of a column: letters, digits and _, first no digit")
-            if kind not in _TYPES and re.fullmatch(_DECIMAL, kind) is None:
-                raise RefusedError(f"{kind!r} is no type: there are {', '.join(_TYPES)} and decimal(P, S)")
+            try:
+                column_type(kind, _scalar)
+            except ValueError as error:
+                raise RefusedError(str(error)) from error
         if len({name.casefold() for name in columns}) != len(columns):
             raise RefusedError("two columns differ in letter case only, which Spark does not tell apart")
         return columns
+
+
+def _scalar(name: str) -> str:
+    if name not in _TYPES and re.fullmatch(_DECIMAL, name) is None:
+        raise ValueError(f"{name!r} is no type: there are {_VALID}")
+    return name
 
 
 class TablePlace(Text):
@@ -186,6 +196,11 @@ class S3Parameters:
 
     def __post_init__(self) -> None:
         _check_partition(self.partition_by, self.columns)
+        for name, kind in self.columns.items():
+            if self.container.type == "csv" and "<" in kind:
+                raise RefusedError(
+                    f"{name!r} is {kind}, and CSV has no such values: make it a string, which is JSON then", "columns"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
+from heliograph.pipeline.sinks.arrow_rows import is_complex
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, TIMES_AS_TEXT, FileFormat
 from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, Sink, Written
 from heliograph.pipeline.sinks.rejected_rows import Naming, faults_of_directories, write_without_rejected
@@ -130,6 +132,15 @@ class CsvSink(FilesSink):
         Text("one character, such as , or ; or |", r'[^"\r\n\\]'), ",", "What stands between two values."
     )
     null_value: str | None = optional(Text("a text"), "What stands for null; without, nothing.")
+
+    def check(self, schema: StructType) -> None:
+        super().check(schema)
+        for field in schema:
+            if is_complex(field.dataType):
+                raise SinkError(
+                    f"the column {field.name!r} is {field.dataType.simpleString()}, and CSV has no such values: "
+                    "make it a text, by to_json in Spark SQL or as a column of type string of a rule"
+                )
 
     @property
     def options(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ Every chunk of rows is copied behind a savepoint: straight into the table, or wi
 which they are inserted or updated. The whole batch is one transaction, see `sql_batches`.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DecimalType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, StructField, StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
@@ -55,6 +56,10 @@ _TYPES: Final = {
     "timestamp_ntz": "timestamp",
     "binary": "bytea",
 }
+
+# Elements whose text in JSON says all of them; times there have no microseconds, and bytes are in Base64.
+_ARRAYS_OF: Final = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "date"})
+_OF_ARRAY: Final = "[]"
 _FAMILIES: Final = {
     **dict.fromkeys(("smallint", "integer", "bigint"), TypeFamily.INTEGER),
     **dict.fromkeys(("real", "double precision", "numeric"), TypeFamily.FRACTION),
@@ -172,6 +177,8 @@ class _Statements:
         self.table = sql.Identifier(*sink.table.split(".")) if sink.table is not None else None
         check_rows_of(sink, schema)
         self._schema = schema
+        #: Columns of arrays that the table has as arrays of its own; in others, such as jsonb, they are JSON.
+        self.arrays: tuple[str, ...] = ()
         self._row_columns = [RowColumn(field.name, field.dataType.simpleString(), _type(field)) for field in schema]
 
     def prepare(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
@@ -187,6 +194,9 @@ class _Statements:
             connection.execute(self._create_table(self.table))
         if self.table is not None and self.settings.merge_schema:
             self._add_columns(connection, self.table)
+        if self.table is not None and (arrays := [field.name for field in self._schema if _is_array(field.dataType)]):
+            held = self._held(connection)
+            self.arrays = tuple(name for name in arrays if held.get(name, "").endswith(_OF_ARRAY))
         connection.commit()
         connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         if self.table is not None and self.settings.key:
@@ -217,14 +227,17 @@ class _Statements:
         self.settings.log_added(missing)
 
     def _missing(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> list[RowColumn]:
+        return lacking(self._row_columns, self._held(connection).get, _FAMILIES, self.settings.target)
+
+    def _held(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> dict[str, str]:
+        """The types of the columns that the table has, by name."""
         assert self.table is not None
         rows = connection.execute(
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
             "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
             (self.table.as_string(connection),),
         )
-        held = {str(name): str(kind) for name, kind in rows}
-        return lacking(self._row_columns, held.get, _FAMILIES, self.settings.target)
+        return {str(name): str(kind) for name, kind in rows}
 
     def copy(self) -> "sql.Composed":
         from psycopg import sql
@@ -338,6 +351,10 @@ class _Transaction:
     def _copy(self, chunk: pa.RecordBatch) -> None:
         statements = self._statements
         has_key = bool(statements.settings.key)
+        for name in statements.arrays:
+            place = chunk.schema.get_field_index(name)
+            values = pa.array(map(_array_text, chunk.column(place).to_pylist()), pa.string())
+            chunk = chunk.set_column(place, name, values)
         if has_key:
             chunk = chunk.append_column(_ORDINAL, pa.array(range(chunk.num_rows), pa.int64()))
         with self._connection.cursor() as cursor:
@@ -365,7 +382,33 @@ def _csv(chunk: pa.RecordBatch) -> bytes:
     return text
 
 
+def _array_text(text: str | None) -> str | None:
+    """An array as PostgreSQL writes it, of its JSON."""
+    if text is None:
+        return None
+    elements = json.loads(text, parse_int=str, parse_float=str)
+    return "{" + ",".join(map(_element_text, elements)) + "}"
+
+
+def _element_text(element: str | bool | None) -> str:
+    if element is None:
+        return "NULL"
+    if isinstance(element, bool):
+        return "t" if element else "f"
+    escaped = element.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _is_array(kind: DataType) -> bool:
+    """Whether a created table has values of a type as an array."""
+    if not isinstance(kind, ArrayType):
+        return False
+    return isinstance(kind.elementType, DecimalType) or kind.elementType.simpleString() in _ARRAYS_OF
+
+
 def _type(field: StructField) -> str:
+    if isinstance(field.dataType, ArrayType) and _is_array(field.dataType):
+        return _type(StructField("", field.dataType.elementType)) + _OF_ARRAY
     if isinstance(field.dataType, DecimalType):
         return f"numeric({field.dataType.precision}, {field.dataType.scale})"
     return "jsonb" if is_complex(field.dataType) else _TYPES.get(field.dataType.simpleString(), "text")

@@ -1,7 +1,8 @@
 """The types of output columns on Spark, and how a value of the language becomes a value of such a type.
 
 A value that does not fit its column fails the rule for that message, as a failing function does: nothing is output for
-it, and it is counted. Null and undefined become SQL NULL in every type.
+it, and it is counted. Null and undefined become SQL NULL in every type. Within an array, a map or a structure a value
+that does not fit is NULL by itself, so that the rest of a large document is not lost for it.
 """
 
 import re
@@ -18,7 +19,8 @@ from heliograph.rules.functions.conversion import to_boolean
 from heliograph.rules.functions.time import timestamp_of_rfc3339
 from heliograph.rules.json_text import encode_exactly, text_of
 from heliograph.rules.output import ValueKind
-from heliograph.rules.values import Number, Value, bytes_of, describe, number_of_text
+from heliograph.rules.values import UNDEFINED, Number, Value, bytes_of, describe, number_of_text
+from heliograph.settings.column_types import ARRAY, MAP, NESTED_TYPES, STRUCT, ColumnType, column_type
 
 Convert: TypeAlias = Callable[[Value], Any]
 
@@ -124,6 +126,51 @@ def _to_decimal(precision: int, scale: int) -> Convert:
     return convert
 
 
+def _to_array(element: Convert) -> Convert:
+    inner = _null_unless_fitting(element)
+
+    def convert(value: Value) -> list[Any]:
+        if not isinstance(value, list):
+            raise EvaluationFault(f"{describe(value)} is no array")
+        return [inner(one) for one in value]
+
+    return convert
+
+
+def _to_map(item: Convert) -> Convert:
+    inner = _null_unless_fitting(item)
+
+    def convert(value: Value) -> list[tuple[str, Any]]:
+        if not isinstance(value, dict):
+            raise EvaluationFault(f"{describe(value)} is no map")
+        return [(_to_text(name), inner(one)) for name, one in value.items()]
+
+    return convert
+
+
+def _to_struct(fields: Mapping[str, Convert]) -> Convert:
+    inner = {name: _null_unless_fitting(convert) for name, convert in fields.items()}
+
+    def convert(value: Value) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise EvaluationFault(f"{describe(value)} is no map, whose values a structure has")
+        return {name: take(value.get(name)) for name, take in inner.items()}
+
+    return convert
+
+
+def _null_unless_fitting(convert: Convert) -> Convert:
+    def converted(value: Value) -> Any:
+        if value is None or value is UNDEFINED:
+            return None
+        try:
+            return convert(value)
+        except EvaluationFault:
+            return None
+
+    return converted
+
+
 EXACT: Final = OutputType("string", pa.string(), encode_exactly)
 """Not a type for tables: JSON text that tells any value exactly."""
 
@@ -155,6 +202,29 @@ _TYPES_BY_KIND: Final[Mapping[ValueKind, str]] = {
 
 
 def output_type(text: str) -> OutputType:
+    """The type that a text such as `double` or `array<struct<id: string, wear: double>>` names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    return _typed(column_type(text, lambda name: _scalar(name).name))
+
+
+def _typed(kind: ColumnType) -> OutputType:
+    if not kind.is_nested:
+        return _scalar(kind.name)
+    fields = {name: _typed(field) for name, field in kind.fields}
+    if kind.name == STRUCT:
+        arrow = pa.struct([(name, field.arrow) for name, field in fields.items()])
+        return OutputType(str(kind), arrow, _to_struct({name: field.convert for name, field in fields.items()}))
+    (inner,) = fields.values()
+    if kind.name == MAP:
+        return OutputType(str(kind), pa.map_(pa.string(), inner.arrow), _to_map(inner.convert))
+    assert kind.name == ARRAY
+    return OutputType(str(kind), pa.list_(inner.arrow), _to_array(inner.convert))
+
+
+def _scalar(text: str) -> OutputType:
     name = " ".join(text.lower().split())
     name = _SYNONYMS.get(name, name)
     if name in _TYPES:
@@ -165,7 +235,8 @@ def output_type(text: str) -> OutputType:
         if 0 < precision <= _PRECISION_MAX and scale <= precision:
             name = f"decimal({precision},{scale})"
             return OutputType(name, pa.decimal128(precision, scale), _to_decimal(precision, scale))
-    raise ValueError(f"{text!r} is no type of an output column; there are {', '.join(_TYPES)} and decimal(P, S)")
+    scalars = f"{', '.join(_TYPES)}, decimal(P, S)"
+    raise ValueError(f"{text!r} is no type of an output column; there are {scalars}, and of these {NESTED_TYPES}")
 
 
 def inferred_type(kind: ValueKind) -> OutputType:
