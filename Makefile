@@ -23,7 +23,7 @@ BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipe
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times answers lint lint-page screenshots wheel release conformance mutations bench fuzz crash kills sim attack strangers clean format
+.PHONY: --before help setup docs demo demo-live test test-long test-uncompiled test-stress test-times answers lint lint-page screenshots wheel spark-versions release conformance mutations bench fuzz crash kills sim attack strangers clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ screenshots: ## pictures of every page of the dashboard, in docs/images/dashboar
 wheel: ## build packages, install them elsewhere, publish through a broker there; WHEEL_ARGS=--all: for every Python
 	@$(SET_UP) wheel
 	@$(RUN) $(BIN)/python -m scripts.check_wheel $(WHEEL_ARGS)
+
+spark-versions: ## heliograph-spark with each version of Spark that it is for; SPARK_ARGS=4.1.4
+	@$(SET_UP) wheel
+	@$(RUN) $(BIN)/python -m scripts.spark_versions $(SPARK_ARGS)
 
 mutations: ## puts mended faults back: the tests have to find each; MUTATIONS_ARGS="--only tracing/"
 	@$(SET_UP) test

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -173,7 +173,7 @@ def _check_spark(folder: Path, wheel: Path, heliograph: Path) -> None:
         python = environment_in(folder / "spark")
         pip(python, f"{wheel}[pyspark]")
         broker = heliograph.parents[1]
-        with _broker(heliograph, broker) as (port, endpoint):
+        with running_broker([heliograph], broker) as (port, endpoint):
             _publish(heliograph, broker, port)
             said = run([python, "-c", SPARK, endpoint], cwd=folder / "spark", PYSPARK_PYTHON=str(python))
         # Those of the check before are stored as well.
@@ -189,7 +189,7 @@ def _check_broker(python: Path, folder: Path, kind: str) -> None:
         raise PackageError(f"`heliograph --version` says {version.strip()!r} instead of {kind!r}")
     run([python, "-c", DASHBOARD], cwd=folder)
     shutil.rmtree(folder / "data", ignore_errors=True)
-    with _broker(heliograph, folder) as (port, _):
+    with running_broker([heliograph], folder) as (port, _):
         _publish(heliograph, folder, port)
     stored = run([heliograph, "storage", "info", "messages", "--data-dir", folder / "data"], cwd=folder)
     if not re.search(rf"\b{MESSAGES}\b", stored):
@@ -205,12 +205,12 @@ def _publish(heliograph: Path, folder: Path, port: str) -> None:
 
 
 @contextmanager
-def _broker(heliograph: Path, folder: Path) -> Iterator[tuple[str, str]]:
+def running_broker(heliograph: Sequence[str | Path], folder: Path, **environment: str) -> Iterator[tuple[str, str]]:
     """A broker that runs for as long as the block; its port, and where its storage reader listens."""
     (folder / "heliograph.conf").write_text(CONFIG)
-    command = [str(heliograph), "start", "--config", "heliograph.conf", "--data-dir", "data"]
-    environment = packages.clean_environment({"PYTHONUNBUFFERED": "1"})
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    command = [*heliograph, "start", "--config", "heliograph.conf", "--data-dir", "data"]
+    variables = packages.clean_environment({"PYTHONUNBUFFERED": "1", **environment})
+    process = subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline() if process.stdout is not None else ""
         port, endpoint = re.search(r"tcp://[^\s,]*:(\d+)", line), re.search(r"flight grpc://([^\s,]+)", line)

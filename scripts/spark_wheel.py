@@ -46,8 +46,8 @@ ROOMS: Final = frozenset(
 )
 # Packages of others whose names are not those of imports.
 IMPORTED_AS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools", "paho": "paho-mqtt"}
-# A cluster brings a pyspark of its own, or its client.
-LEFT_TO_USERS: Final = ("pyspark",)
+# A cluster brings a pyspark of its own, or its client. `make spark-versions` tests the versions of this range.
+LEFT_TO_USERS: Final = {"pyspark": "pyspark>=4.0,<4.4"}
 _DATE: Final = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources make the same wheel
 
 
@@ -158,7 +158,7 @@ def requirements() -> list[str]:
         if name not in known:
             raise SparkWheelError(f"heliograph-spark would import {package}, which pyproject.toml does not require")
         found.append(known[name])
-    return found + [f"{known[name]}; extra == {name!r}".replace("'", '"') for name in LEFT_TO_USERS]
+    return found + [f"{line}; extra == {name!r}".replace("'", '"') for name, line in LEFT_TO_USERS.items()]
 
 
 def _normal(name: str) -> str:

@@ -31,6 +31,8 @@ ALLOWED = {
     # Empty, and nothing is added to them.
     "shared_groups/open_share.py _NOTHING",
     "shared_groups/turns.py _NO_READERS",
+    # What this process has put into its environment, once, before Spark starts.
+    "pipeline/datasource/worker_python.py name_own_python",
     # The databases that are open: a directory can be open once in a process, and each is looked up by its place.
     "storage/store.py _OPEN",
     # The schema that is built in: nothing can change it.

@@ -1,6 +1,11 @@
 """What `heliograph-spark` holds: the format and the client, what they import, and nothing of a broker."""
 
-from scripts.spark_wheel import PATH, closure, files, requirements
+from pathlib import Path
+
+from scripts.spark_versions import VERSIONS
+from scripts.spark_wheel import LEFT_TO_USERS, PATH, closure, files, requirements
+
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_the_wheel_for_spark_has_what_it_imports_and_nothing_of_a_broker() -> None:
@@ -19,3 +24,12 @@ def test_the_wheel_for_spark_has_what_it_imports_and_nothing_of_a_broker() -> No
     required = {line.split(">")[0].split("[")[0] for line in requirements()}
     assert {"pyarrow", "paho-mqtt", "protobuf"} <= required
     assert not required & {"fastapi", "rocksdict", "uvicorn", "uvloop"}
+
+
+def test_the_versions_of_spark_that_are_documented_are_those_that_are_tested() -> None:
+    first, last = (version.rpartition(".")[0] for version in (VERSIONS[0], VERSIONS[-1]))
+    text = " ".join((_DOCS / "spark_cluster.md").read_text(encoding="utf-8").split())
+    assert f"for Spark {first} to {last}." in text
+    assert f"installs {', '.join(VERSIONS[:-1])} and {VERSIONS[-1]} in turn" in text
+    major, minor = last.split(".")
+    assert LEFT_TO_USERS["pyspark"] == f"pyspark>={first},<{major}.{int(minor) + 1}"

@@ -16,6 +16,8 @@ _PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
 
+if sys.argv[1] == "imported":
+    import pyspark_heliograph
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 if sys.argv[1] == "register":
     from heliograph.pipeline.datasource.source import HeliographDataSource
@@ -26,7 +28,9 @@ print("rows", rows.where("topic = 'a/1'").count())
 """
 
 
-@pytest.mark.parametrize("how", ["found", pytest.param("register", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "how", ["imported", *(pytest.param(how, marks=pytest.mark.long) for how in ("found", "register"))]
+)
 def test_the_source_works_in_a_session_of_ones_own(stored: "Stored", how: str) -> None:
     stored.put("a/1", [b"1", b"2"])
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from heliograph.pipeline.datasource.spark_versions import IN_UTC
 from heliograph.pipeline.errors import OptionError, PayloadError
 
 if TYPE_CHECKING:
@@ -140,9 +141,9 @@ class PayloadFormat:
         from heliograph.pipeline.datasource.json_columns import decode_structs, decode_variants
 
         if self.kind == _VARIANT:
-            variant = to_arrow_type(VariantType(), timezone="UTC")
+            variant = to_arrow_type(VariantType(), **IN_UTC)
             return lambda payloads: decode_variants(payloads, variant)
-        struct = to_arrow_type(kind, timezone="UTC") if kind is not None else pa.struct([])
+        struct = to_arrow_type(kind, **IN_UTC) if kind is not None else pa.struct([])
         return lambda payloads: decode_structs(payloads, struct)
 
     def _value_ddl(self) -> str:

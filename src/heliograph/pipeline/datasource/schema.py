@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
+from heliograph.pipeline.datasource.spark_versions import IN_UTC
 from heliograph.pipeline.errors import OptionError
 from heliograph.storage.message_columns import COLUMNS
 
@@ -73,7 +74,7 @@ def _check_names(names: Iterable[str], valid: Iterable[str]) -> None:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Spark's Arrow form of a schema; record batches given to Spark must have exactly this one."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **IN_UTC)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,30 +14,19 @@ at least once, and a receiver that must not see doubles tells them apart by a ke
 """
 
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
     WriterCommitMessage,
-)
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
@@ -55,16 +44,30 @@ from heliograph.pipeline.datasource.partitions import (
     worker_connections,
 )
 from heliograph.pipeline.datasource.publisher import MqttPublisher
-from heliograph.pipeline.datasource.pushdown import narrow
 from heliograph.pipeline.datasource.read_bounds import ReadBound, check_not_ahead
 from heliograph.pipeline.datasource.schema import arrow_schema, check_schema, columns_ddl, conform
+from heliograph.pipeline.datasource.spark_versions import (
+    HAS_LIMITS,
+    PUSH_FILTERS,
+    DataSourceStreamArrowWriter,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    UnlimitedStreamReader,
+    check_limit,
+    rows_of,
+)
+from heliograph.pipeline.datasource.worker_python import use_own_python
 from heliograph.pipeline.errors import DataLossError, OptionError, PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 FORMAT: Final = "heliograph"
 _log = logging.getLogger(__name__)
 
-#: What PySpark takes where nothing names a program: whatever the PATH has, which may lack this package.
-_OF_THE_PATH: Final = "python3"
 _COLUMNS: Final = ("topic", "payload", "qos", "retain", "properties")
 
 
@@ -86,10 +89,9 @@ class _MqttWriter:
         """Publish the rows of one partition. Called once for each, on a worker; it blocks until all is acknowledged."""
         rows = 0
         with MqttPublisher(self.options) as publisher:
-            for batch in iterator:
-                for row in batch.to_pylist():
-                    publisher.publish(row)
-                rows += batch.num_rows
+            for row in rows_of(iterator):
+                publisher.publish(row)
+                rows += 1
             publisher.flush()
         return PublishedRows(rows)
 
@@ -131,9 +133,11 @@ class HeliographDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         """A stream reader of the given columns."""
         try:
-            return MessageStreamReader(SourceOptions.of(self.read_options), schema)
+            reader = MessageStreamReader(SourceOptions.of(self.read_options), schema)
+            return reader if HAS_LIMITS else UnlimitedStreamReader(reader)
         except PipelineError as error:
-            return _RefusedStreamReader(error)
+            refused = _RefusedStreamReader(error)
+            return refused if HAS_LIMITS else UnlimitedStreamReader(refused)
 
     def writer(self, schema: StructType, overwrite: bool) -> MqttBatchWriter:
         """A writer that publishes the rows of a table."""
@@ -194,12 +198,12 @@ class _PushFilters:
     reads more than it needs, and the same rows come out, so there is nothing to refuse.
     """
 
-    __func__: ClassVar[Callable[..., Any]] = staticmethod(DataSourceReader.pushFilters)
+    __func__: ClassVar[Callable[..., Any] | None] = staticmethod(PUSH_FILTERS) if PUSH_FILTERS is not None else None
 
     def __init__(self, reader: "MessageReader") -> None:
         self._reader = reader
 
-    def __call__(self, filters: Iterable[Filter]) -> Iterable[Filter]:
+    def __call__(self, filters: "Iterable[Filter]") -> "Iterable[Filter]":
         return self._reader.take_filters(filters)
 
 
@@ -220,7 +224,7 @@ class MessageReader(_RangeReader, DataSourceReader):
         """Narrows the read; Spark calls it before `partitions`, if pushing filters is enabled in the session."""
         return _PushFilters(self)
 
-    def take_filters(self, filters: Iterable[Filter]) -> Iterable[Filter]:
+    def take_filters(self, filters: "Iterable[Filter]") -> "Iterable[Filter]":
         """Narrow the read to where the rows of some filters lie; return the filters that Spark must apply.
 
         Spark 4.3 keeps the partitions that come of it with the DataFrame that was loaded, and reads them for every
@@ -230,6 +234,8 @@ class MessageReader(_RangeReader, DataSourceReader):
         filters = list(filters)
         if self._selection is None or not self.options.push_filters:
             return filters
+        from heliograph.pipeline.datasource.pushdown import narrow  # which Spark 4.0 has no filters for
+
         narrowed = narrow(self._selection, filters)
         self._selection = narrowed.selection
         return narrowed.left
@@ -265,6 +271,8 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         if options.end != LATEST:
             raise OptionError("end", options.end, "left out: a stream has no end (read it as a batch for that)")
         check_not_ahead(options.start, is_stream=True)
+        check_limit("maxMessagesPerTrigger", options.trigger_messages_max)
+        check_limit("maxBytesPerTrigger", options.trigger_bytes_max)
         self._connections: Endpoints | None = None
         self._end: int | None = None
         self._planned: tuple[Offset, ReadPlan] | None = None
@@ -389,17 +397,6 @@ def _between(begin: Positions, end: Positions) -> dict[str, tuple[str, str]]:
     """The ranges of the streams that go on between two places."""
     ranges = {stream: (begin.get(stream, ""), to) for stream, to in end.items()}
     return {stream: ends for stream, ends in ranges.items() if ends[0] != ends[1]}
-
-
-def use_own_python() -> None:
-    """Make a local session start its workers with the Python of this process, if nothing says which.
-
-    Called when the source is registered, which is before Spark notes with which program its functions run. The workers
-    of a cluster are other machines, and what is there its configuration says.
-    """
-    context = SparkContext._active_spark_context
-    if context is not None and context.pythonExec == _OF_THE_PATH and str(context.master).startswith("local"):
-        context.pythonExec = sys.executable
 
 
 def _check_columns(schema: StructType) -> None:
