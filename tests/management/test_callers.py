@@ -467,3 +467,31 @@ def test_other_origins_may_call_only_where_cors_is_on(managed: Served) -> None:
         assert "access-control-allow-credentials" not in answer.headers
     finally:
         ctl(managed, "conf", "set", "dashboard.cors=false")
+
+
+@pytest.mark.parametrize(("header", "prefix"), [("X-Forwarded-For", ""), ("Forwarded", "for=")])
+def test_behind_a_trusted_proxy_callers_have_their_own_addresses(managed: Served, header: str, prefix: str) -> None:
+    def guess(*hops: str) -> str:
+        with managed.client(headers={header: ", ".join(prefix + hop for hop in hops)}) as stranger:
+            return code_of(stranger.post("/login", json={"username": "nn", "password": "Wr0ng-one"}))[1]
+
+    def trust(networks: str, name: str = header) -> None:
+        proxies, named = f"dashboard.trusted_proxies=[{networks}]", f"dashboard.proxy_address_header={name}"
+        ctl(managed, "conf", "set", proxies, named)
+
+    def noted(address: str) -> bool:
+        found = managed.api.get("/audit", params={"operation_id": "api.refused", "limit": 100}).json()["data"]
+        return address in [row["source_ip"] for row in found]
+
+    attacker, victim = (f"203.0.113.{len(header) + n}" for n in (1, 2))
+    trust('"127.0.0.1", "10.0.0.0/8"')
+    try:
+        # Whatever the caller has written before what the proxies add is its own affair.
+        wait_until(lambda: guess(victim, f"{attacker}:4711", "10.0.0.2") == "TOO_MANY_REQUESTS", "it has to wait")
+        wait_until(lambda: noted(attacker), "the audit has its address")
+        assert not noted(victim)
+        assert guess(victim) == "BAD_USERNAME_OR_PWD"
+        trust('"10.0.0.0/8"')
+        wait_until(lambda: guess(victim) == "TOO_MANY_REQUESTS", "who is no trusted proxy says nothing of its address")
+    finally:
+        trust("", "X-Forwarded-For")

@@ -10,6 +10,7 @@ from heliograph.config.authentication import Expressions, WantedClaims
 from heliograph.config.backends.mongodb import MongoFilter, Unsupported
 from heliograph.config.backends.redis import RedisCommandText
 from heliograph.config.kinds import AccessRuleText, Bind, ListenerBind, PartOfAll, PriorityTable, RateLimit, SizeOrPart
+from heliograph.config.management import ProxyNetwork
 from heliograph.config.message_policies import OperationKey
 from heliograph.config.opentelemetry import SHARE_PATTERN, SampleRatio
 from heliograph.config.pipeline import SparkConf
@@ -79,7 +80,7 @@ def _(kind: AccessRuleText) -> Shape:
 
 
 @shape_of.register
-def _(kind: NetworkText) -> Shape:
+def _(kind: NetworkText | ProxyNetwork) -> Shape:
     return {"type": "string", "x-kind": "network"}
 
 

@@ -2,10 +2,23 @@
 
 from dataclasses import dataclass
 
+from heliograph.config.address_limits import NetworkText
 from heliograph.config.kinds import Bind
 from heliograph.config.single_sign_on import SsoConfig
-from heliograph.settings.fields import How, section, setting
-from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, RefusedError, SecretText, Size, Unless
+from heliograph.hocon.values import Content
+from heliograph.settings.fields import How, ListOf, list_setting, section, setting
+from heliograph.settings.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    Kind,
+    RefusedError,
+    SecretText,
+    Size,
+    Unless,
+)
 from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address
@@ -49,6 +62,18 @@ class DashboardListeners:
     https: DashboardHttpsListener = section(DashboardHttpsListener, "Over TLS.")
 
 
+class ProxyNetwork(Kind[str]):
+    """A network of proxies, as text: the process that goes by it is sent the settings."""
+
+    expected = 'a network of proxies as in "10.0.0.0/24", or the address of one'
+
+    def convert(self, value: Content) -> str:
+        network = NetworkText().convert(value)
+        if network.prefixlen == 0:
+            raise RefusedError("it holds all addresses, so that every caller could say that it has another one")
+        return str(network)
+
+
 @dataclass(frozen=True, slots=True)
 class DashboardConfig:
     listeners: DashboardListeners = section(DashboardListeners, "Where it is served.")
@@ -66,6 +91,17 @@ class DashboardConfig:
     )
     default_password: Secret = setting(SecretText(may_be_empty=True), Secret(), "The password of `default_username`.")
     sso: SsoConfig = section(SsoConfig, "Logins at a provider of identities.")
+    trusted_proxies: tuple[str, ...] = list_setting(
+        ListOf(ProxyNetwork()),
+        (),
+        "Networks of reverse proxies. Of a request of theirs the address in `proxy_address_header` counts, for limits "
+        "and the audit log; of several ones the last that is no trusted proxy.",
+    )
+    proxy_address_header: str = setting(
+        Choice("X-Forwarded-For", "Forwarded"),
+        "X-Forwarded-For",
+        "The header to which `trusted_proxies` add the address of a caller.",
+    )
     cors: bool = setting(Boolean(), False, "Whether pages of other origins may call the API.")
     swagger_support: bool = setting(Boolean(), True, "Whether the document of the API is served.")
 

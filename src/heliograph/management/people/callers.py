@@ -258,7 +258,7 @@ class PeopleCallers:
 
 
 def address_of(request: Request) -> str:
-    """The address of a request; that of the proxy, if it is behind one that is not configured."""
+    """The address of a request; that of the proxy, if it is behind one that is not trusted."""
     return request.client.host if request.client is not None else ""
 
 

@@ -6,9 +6,12 @@ from typing import Final
 _NETWORK_BITS: Final = 64  # of an IPv6 address: one has as many addresses within it as it likes
 
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
 def place_of(address: str) -> int:
     """A number for an address; those of one IPv6 network have the same. 0 for what is no address."""
-    found = _parsed(address)
+    found = address_in(address)
     if isinstance(found, ipaddress.IPv6Address):
         return -(int(found) >> _NETWORK_BITS) - 1
     return 0 if found is None else int(found)
@@ -16,11 +19,12 @@ def place_of(address: str) -> int:
 
 def is_local(address: str) -> bool:
     """Whether it is an address of this machine that no other one has."""
-    found = _parsed(address)
+    found = address_in(address)
     return found is not None and found.is_loopback
 
 
-def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def address_in(address: str) -> Address | None:
+    """The address that a text is, without IPv6 around one of IPv4; None for any other text."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -14,6 +14,7 @@ from heliograph.management.web.area import Area
 from heliograph.management.web.callers import Callers
 from heliograph.management.web.errors import add_error_handlers
 from heliograph.management.web.limits import Limits
+from heliograph.management.web.proxies import TrustedProxies
 from heliograph.processes.programs import Programs
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE")
@@ -104,4 +105,5 @@ def make_app(
     opened = [route for area in areas for route in area.routes if route.is_open]
     app.add_middleware(Limits, is_open=lambda scope: any(one.is_for(scope) for one in opened))
     app.add_middleware(RequestScope)
+    app.add_middleware(TrustedProxies, settings=lambda: app.state.settings.dashboard)
     return app
