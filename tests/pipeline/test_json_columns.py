@@ -144,6 +144,48 @@ def test_of_a_list_only_the_item_that_does_not_fit_is_null() -> None:
     assert error == 'field l[] is 5, which is no struct; field l[].a is "x", which is no BYTE'
 
 
+_MAPS = pa.struct(
+    [
+        ("n", pa.int64()),
+        ("rates", pa.map_(pa.string(), pa.float64())),
+        ("tools", pa.list_(pa.struct([("of", pa.map_(pa.string(), pa.struct([("a", pa.list_(pa.int32()))])))]))),
+    ]
+)
+
+
+def test_objects_are_maps() -> None:
+    payloads = (
+        b'{"n": 1, "rates": {"a": 1, "b\\"": 2.5, "c": "x", "d": null, "a": 3}, "x": {}}',
+        b'{"rates": {}, "tools": [{"of": {"k": {"a": [1, "x"]}, "l": 5}}, {"of": null}, 7, null]}',
+        b'{"n": 2}',
+        b"null",
+        b"{",
+        b'{"n": NaN, "rates": [{"key": "a", "value": 1}]}',
+        b'{"n": 3, "rates": [{"key": "a", "value": 1}]}',
+    )
+    values, errors = structs(*payloads, kind=_MAPS)
+    nothing = {"n": None, "rates": None, "tools": None}
+    assert values == [
+        nothing | {"n": 1, "rates": [("a", 3.0), ('b"', 2.5), ("c", None), ("d", None)]},
+        nothing | {"rates": [], "tools": [{"of": [("k", {"a": [1, None]}), ("l", None)]}, {"of": None}, None, None]},
+        nothing | {"n": 2},
+        None,
+        None,
+        None,
+        nothing | {"n": 3},
+    ]
+    assert errors[0] == 'field rates.* is "x", which is no DOUBLE'
+    assert errors[1] == (
+        'field tools[].of.*.a[] is "x", which is no INT; field tools[].of.* is 5, which is no struct; '
+        "field tools[] is 7, which is no struct"
+    )
+    assert errors[2:4] == [None, None]
+    assert [error is not None for error in errors[4:]] == [True, True, True]
+    assert errors[6] == 'field rates is [{"key":"a","value":1}], which is no map'
+    alone = [structs(payload, kind=_MAPS) for payload in payloads]
+    assert (values, errors) == ([one for ((one,), _) in alone], [one for (_, (one,)) in alone])
+
+
 def test_nested_types_times_and_slices() -> None:
     kind = pa.struct(
         [("t", pa.timestamp("us", tz="UTC")), ("l", pa.list_(pa.field("element", pa.struct([("a", pa.int32())]))))]

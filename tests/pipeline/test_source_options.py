@@ -199,7 +199,14 @@ def test_json_payloads_become_typed_columns(spark: SparkSession, stored: "Stored
     good, *bad = rows.select("value.*").collect()
     assert (good["temp"], good["tags"], good["at"].isoformat()) == (1.5, ["x"], "2026-01-01T00:00:00")
     assert bad == [Row(temp=None, tags=None, at=None)] * 2
-    told = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE").orderBy("guid")
+    stored.put("a/2", [b'{"rates": {"a": 1, "b": "x"}, "tools": [{"of": {"k": {"n": 2}}}]}'])
+    nested = "rates MAP<STRING, DOUBLE>, tools ARRAY<STRUCT<of: MAP<STRING, STRUCT<n: INT>>>>"
+    maps = _read(spark, stored, schema="json", jsonSchema=nested, topics="a/2", columns="value,decode_error")
+    (found,) = maps.select("value.*", "decode_error").collect()
+    assert found["rates"] == {"a": 1.0, "b": None}
+    assert found["tools"] == [Row(of={"k": Row(n=2)})]
+    assert found["decode_error"] == 'field rates.* is "x", which is no DOUBLE'
+    told = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", topics="a/1").orderBy("guid")
     assert [row["decode_error"] for row in told.collect()] == [
         None,
         'field temp is "warm", which is no DOUBLE',
@@ -207,10 +214,14 @@ def test_json_payloads_become_typed_columns(spark: SparkSession, stored: "Stored
     ]
     assert [bytes(row["payload"]) for row in told.collect()][2] == b"\xff"
     with pytest.raises(PySparkException, match='cannot be decoded: field temp is "warm", which is no DOUBLE'):
-        _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", mode="FAILFAST").collect()
-    kept = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", mode="dropmalformed", columns="value")
+        _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", topics="a/1", mode="FAILFAST").collect()
+    kept = _read(
+        spark, stored, schema="json", jsonSchema="temp DOUBLE", topics="a/1", mode="dropmalformed", columns="value"
+    )
     assert kept.count() == 1
-    corrupt = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", columns="value,_corrupt_record,guid")
+    corrupt = _read(
+        spark, stored, schema="json", jsonSchema="temp DOUBLE", topics="a/1", columns="value,_corrupt_record,guid"
+    )
     records = [row["_corrupt_record"] for row in corrupt.orderBy("guid").collect()]
     assert records == [None, '{"temp": "warm"}', "\N{REPLACEMENT CHARACTER}"]
     with pytest.raises(PySparkException, match=r"option jsonSchema is 'value.temp date', but must be struct"):

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructType,
@@ -61,6 +62,7 @@ _SCALARS: Final = (
     ShortType,
     IntegerType,
     LongType,
+    MapType,
     FloatType,
     DoubleType,
     DecimalType,
@@ -246,8 +248,10 @@ def _check_json_type(kind: DataType, path: str) -> None:
             _check_json_type(one.dataType, f"{path}.{one.name}")
     elif isinstance(kind, ArrayType):
         _check_json_type(kind.elementType, f"{path}[]")
+    elif isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+        _check_json_type(kind.valueType, f"{path}.*")
     elif not isinstance(kind, _SCALARS):
-        valid = "struct, array, boolean, a number, string or timestamp"
+        valid = "struct, array, map of string, boolean, a number, string or timestamp"
         raise OptionError("jsonSchema", f"{path} {kind.simpleString()}", valid)
 
 

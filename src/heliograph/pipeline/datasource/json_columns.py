@@ -14,7 +14,7 @@ import pyarrow.json
 from pyspark.errors import PySparkException
 from pyspark.sql.variant_utils import VariantBuilder
 
-from heliograph.pipeline.datasource.json_repair import Repair, fields_of, kind_name, object_of
+from heliograph.pipeline.datasource.json_repair import Repair, fields_of, kind_name, object_of, with_maps, without_maps
 from heliograph.rules.json_text import encode_json
 
 #: The values of a column of payloads, and why a value is null, which is null for all others.
@@ -35,6 +35,13 @@ def decode_structs(payloads: pa.Array, kind: pa.StructType) -> Decoded:
     """
     if not len(payloads):
         return pa.nulls(0, kind), pa.nulls(0, pa.string())
+    plain = without_maps(kind)
+    if plain != kind:
+        repair = Repair(kind)
+        starts = range(0, len(payloads), _BLOCK_ROWS)
+        written = [_repaired(payloads[at : at + _BLOCK_ROWS], plain, repair, has_maps=True) for at in starts]
+        values = pa.concat_arrays([part[0] for part in written])
+        return with_maps(values, kind), pa.concat_arrays([part[1] for part in written])
     try:
         return _parsed(payloads, kind), pa.nulls(len(payloads), pa.string())
     except (pa.ArrowException, ValueError):
@@ -49,14 +56,19 @@ def _repaired_block(payloads: pa.Array, kind: pa.StructType, repair: Repair) -> 
     try:
         return _parsed(payloads, kind), pa.nulls(len(payloads), pa.string())
     except (pa.ArrowException, ValueError):
-        pass
+        return _repaired(payloads, kind, repair)
+
+
+def _repaired(payloads: pa.Array, kind: pa.StructType, repair: Repair, *, has_maps: bool = False) -> Decoded:
+    """Repair the payloads one by one, and parse them; `kind` is without maps, and `has_maps` if it had some."""
     texts: list[bytes] = []
     reasons: list[str | None] = []
     for payload in payloads.to_pylist():
         try:
             text, faults = repair.repaired(payload) or (payload, [])
-        except (ValueError, RecursionError):
-            text, faults = _if_parsed(payload, kind)
+        except (ValueError, RecursionError) as error:
+            # A list of entries is no map, though Arrow would take it for one.
+            text, faults = (b"null", [_reason(error)]) if has_maps else _if_parsed(payload, kind)
         texts.append(text)
         reasons.append("; ".join(faults) or None)
     return _halved(pa.array(texts, pa.binary()), reasons, kind)

@@ -3,6 +3,8 @@
 Arrow's parser takes a payload as a whole or not at all. So `Repair` writes the text of such a payload again, with
 null where a field has another type and with text where a STRING is given something else; Arrow then parses that. A
 payload that Arrow takes as it is has nothing to repair, so that it means the same alone and among others.
+
+Arrow's parser has no maps: `Repair` writes each as the list of its entries (`without_maps`).
 """
 
 import json
@@ -11,6 +13,8 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+_KEY: Final = "key"
+_VALUE: Final = "value"
 _INTEGERS: Final = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 
 
@@ -55,6 +59,34 @@ def fields_of(payload: bytes, kind: pa.StructType) -> dict[str, str]:
     return {one.name: _json_text(found[one.name]) for one in kind if found.get(one.name) is not None}
 
 
+def without_maps(kind: pa.DataType) -> pa.DataType:
+    """A type with lists of entries in the place of maps; the type itself if it has none."""
+    if pa.types.is_map(kind):
+        return pa.list_(pa.struct([(_KEY, kind.key_type), (_VALUE, without_maps(kind.item_type))]))
+    if pa.types.is_list(kind):
+        inner = without_maps(kind.value_type)
+        return kind if inner == kind.value_type else pa.list_(kind.value_field.with_type(inner))
+    if pa.types.is_struct(kind):
+        fields = [field.with_type(without_maps(field.type)) for field in kind]
+        return kind if fields == list(kind) else pa.struct(fields)
+    return kind
+
+
+def with_maps(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values of a type `without_maps` as ones of the type."""
+    if values.type == kind:
+        return values
+    nulls = values.is_null()
+    if pa.types.is_struct(kind):
+        columns = [with_maps(values.field(place), field.type) for place, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=nulls)
+    if pa.types.is_list(kind):
+        inner = with_maps(values.values, kind.value_type)
+        return pa.ListArray.from_arrays(values.offsets, inner, type=kind, mask=nulls)
+    keys, items = values.values.field(_KEY), with_maps(values.values.field(_VALUE), kind.item_type)
+    return pa.MapArray.from_arrays(values.offsets, keys, items, type=kind, mask=nulls)
+
+
 class _Changes:
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -81,6 +113,8 @@ def _writer(kind: pa.DataType, path: str) -> Write:
             return "[{}]".format(",".join([item(one, changes) for one in value]))
 
         return write_list
+    if pa.types.is_map(kind):
+        return _map_writer(_writer(kind.item_type, f"{path}.*"), _wrong(kind, path))
     fits, wrong = _fits(kind), _wrong(kind, path)
     return lambda value, changes: _json_text(value) if fits(value) else wrong(value, changes)
 
@@ -96,6 +130,17 @@ def _struct_writer(fields: Sequence[tuple[str, str, Write]], kind: pa.DataType, 
         )
 
     return write_struct
+
+
+def _map_writer(write: Write, wrong: Write) -> Write:
+    def write_map(value: object, changes: _Changes) -> str:
+        if not isinstance(value, dict):
+            return wrong(value, changes)
+        changes.are_some = True
+        entries = (f'{{"{_KEY}":{json.dumps(name)},"{_VALUE}":{write(item, changes)}}}' for name, item in value.items())
+        return f"[{','.join(entries)}]"
+
+    return write_map
 
 
 def _write_string(value: object, changes: _Changes) -> str:
@@ -142,6 +187,8 @@ def kind_name(kind: pa.DataType) -> str:
         return "array"
     if pa.types.is_struct(kind):
         return "struct"
+    if pa.types.is_map(kind):
+        return "map"
     names = {"bool": "BOOLEAN", "int8": "BYTE", "int16": "SHORT", "int32": "INT", "int64": "BIGINT"}
     others = {"float": "FLOAT", "double": "DOUBLE"}
     text = str(kind)
