@@ -20,8 +20,9 @@ _BATCH: Final = 200  # client ids and user names in one request
 _RULE: Final = (
     "A RULE is 'PERMISSION ACTION TOPIC', with options before the topic: allow or deny; publish, subscribe or all; "
     "qos=0,1 or retain=true or another field of a rule object, as ipaddr=10.0.0.0/8. Placeholders such as ${clientid} "
-    "may stand in the topic (quote it for the shell), and 'eq TOPIC' takes it literally. A RULE may also be a rule "
-    "object as JSON."
+    "may stand in the topic (quote it for the shell), and 'eq TOPIC' takes it literally. A client id is what the "
+    "client says, unless mqtt.use_username_as_clientid or a precondition ties it to the user name. A RULE may also be "
+    "a rule object as JSON."
 )
 _ASKED: Final = (
     "note: authorization.sources has no built_in_database that is enabled, so these rules are not asked; "

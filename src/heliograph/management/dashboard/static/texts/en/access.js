@@ -73,7 +73,8 @@ export default {
     title: (/** @type {string} */ name) => `Rules of ${name}`,
     intro:
       "Tried from the first to the last; the first one that fits decides. ${username} and ${clientid} stand for " +
-      "those of the client; eq before a filter means the filter itself.",
+      "those of the client; eq before a filter means the filter itself. A client id is what the client says, unless " +
+      "mqtt.use_username_as_clientid or a precondition ties it to the user name.",
     permission: "Permission",
     action: "Action",
     topic: "Topic filter",

@@ -32,7 +32,9 @@ export default {
   mayBoth: "Publish and subscribe to own topics, and nothing else",
   mayRules: "What the sources of authorization say for everybody",
   topics: "Own topics",
-  topicsHint: "A topic filter; ${username} and ${clientid} stand for those of the client.",
+  topicsHint:
+    "A topic filter; ${username} and ${clientid} stand for those of the client. A client id is what the client " +
+    "says, unless mqtt.use_username_as_clientid or a precondition ties it to the user name.",
   also: "What happens besides",
   alsoAuthenticator:
     "The node keeps users from now on (a new authenticator). Clients without a user name and password that are " +
