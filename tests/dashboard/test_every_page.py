@@ -52,6 +52,7 @@ PAGES = {
     "bans": ("Bans", "There are no bans."),
     "listeners": ("Listeners", "tcp:default"),
     "configuration": ("Configuration", "Search all settings"),
+    "backups": ("Backups", "none: set backup.place"),
     "mqtt_client": ("MQTT client", "Connect"),
     "traces": ("Traces", "There is no trace."),
     "api": ("API", "operations"),

@@ -87,6 +87,8 @@ export const PAGES = [
     load: () => import("./listeners.js") },
   { path: "configuration", title: titles.configuration, group: groups.operation, scope: "config:read",
     load: () => import("./configuration/page.js") },
+  { path: "backups", title: titles.backups, group: groups.operation, scope: "data:read",
+    load: () => import("./backups.js") },
   { path: "mqtt_client", title: titles.mqttClient, group: groups.tools, scope: "listeners:read",
     load: () => import("./mqtt_client.js") },
   { path: "traces", title: titles.traces, group: groups.tools, scope: "traces:read",

@@ -36,6 +36,7 @@ export default {
     bans: "Bans",
     listeners: "Listeners",
     configuration: "Configuration",
+    backups: "Backups",
     mqttClient: "MQTT client",
     traces: "Traces",
     api: "API",
