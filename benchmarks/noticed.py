@@ -10,7 +10,7 @@ from benchmarks.brokers import Broker
 from benchmarks.findings import Finding
 from benchmarks.scale import Traffic
 
-_LOAD: Final = ("--clients", 10, "--rate", 100, "--qos", 1)
+LOAD: Final = ("--clients", 10, "--rate", 100, "--qos", 1)
 
 
 def noticed(
@@ -43,7 +43,7 @@ def noticed(
 
 
 def _p99_ms(broker: Broker, seconds: float) -> float:
-    with Traffic(broker.port, *_LOAD) as traffic:
+    with Traffic(broker.port, *LOAD) as traffic:
         time.sleep(seconds)
         latency = traffic()["latency_us"]
     return float(latency["p99"]) / 1000

@@ -19,9 +19,12 @@ class AskedBackups(Protocol):
     async def rows(self) -> list[proto.BackupRow]:
         """Those in the configured place; raises `BackupFailedError`."""
 
+    async def verify(self, name: str) -> proto.BackupRow:
+        """Read all of one in the configured place; raises `BackupFailedError`."""
+
 
 def methods(backups: AskedBackups) -> list[Method]:
-    """What can be asked: `backups.make`, `backups.status`, `backups.list`."""
+    """What can be asked: `backups.make`, `backups.status`, `backups.list`, `backups.verify`."""
 
     async def make(args: proto.BackupWanted, call: Call) -> proto.BackupMade:
         try:
@@ -36,8 +39,15 @@ def methods(backups: AskedBackups) -> list[Method]:
             raise RpcError(error.code, str(error)) from error
         yield found
 
+    async def verify(args: proto.BackupNamed, call: Call) -> proto.BackupRow:
+        try:
+            return await backups.verify(args.id)
+        except StorageError as error:
+            raise RpcError(error.code, str(error)) from error
+
     return [
         proto.BACKUPS_MAKE.by(make),
         proto.BACKUPS_STATUS.by(lambda args, call: backups.status()),
         proto.BACKUPS_LIST.by(rows),
+        proto.BACKUPS_VERIFY.by(verify),
     ]

@@ -1,12 +1,13 @@
 """Backups of a node, as a part of it: made when they are asked for and when they are due.
 
-A process beside the node copies; the node flushes its databases in the background and takes their checkpoints in one
-turn of its loop, which is the moment that a backup shows.
+A process beside the node links and copies; the node notes in one turn of its loop how long the files of its
+databases are, which is the moment that a backup shows.
 """
 
 import asyncio
 import json
 import logging
+import os
 import shutil
 import time
 from contextlib import suppress
@@ -26,10 +27,11 @@ from heliograph.parts import Change, Part
 from heliograph.processes.child_process import ChildProcess
 from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.settings.url_secrets import masked_url
-from heliograph.storage.backup.capture import WORK, checkpoint
+from heliograph.storage.backup.capture import WORK
 from heliograph.storage.backup.copying import BackupOrigin, Copied
 from heliograph.storage.backup.errors import BackupDamagedError, BackupFailedError, BackupFullError
-from heliograph.storage.backup.worker import Wanted, WorkerAnswer
+from heliograph.storage.backup.moment import positions
+from heliograph.storage.backup.worker import Moment, Wanted, WorkerAnswer
 from heliograph.storage.durable_files import write_durably
 from heliograph.storage.errors import StorageError
 from heliograph.storage.store import open_stores
@@ -40,6 +42,7 @@ _FAILED_ALARM: Final = "backup_failed"
 _LATE_ALARM: Final = "backup_late"
 _NOTE: Final = "last_backup"
 _WORKER: Final = "heliograph.storage.backup.worker"
+_NICENESS: Final = 19
 _STOP_S: Final = 5.0
 _LINE_BYTES: Final = 16 << 20
 _FLUSH_POLL_S: Final = 0.01
@@ -94,6 +97,7 @@ class BackupsPart(ChildProcess, Part):
         self._since_us = 0  # when it began to wait for a backup by itself
         self._retry_us = 0
         self._problem = ""
+        self._progress = (0, 0)  # bytes of the one that is made now, and of all of it
 
     async def start(self) -> None:
         self._since_us = self._kernel.clock.now_us()
@@ -162,6 +166,9 @@ class BackupsPart(ChildProcess, Part):
             last,
             due_us,
             self._problem,
+            settings.every,
+            settings.keep,
+            *self._progress,
         )
 
     async def rows(self) -> list[BackupRow]:
@@ -170,11 +177,23 @@ class BackupsPart(ChildProcess, Part):
         Raises:
             BackupFailedError: The place cannot be read.
         """
-        if not self._settings.place:
-            return []
+        return await self._rows("list") if self._settings.place else []
+
+    async def verify(self, name: str) -> BackupRow:
+        """Read all content of one in the configured place; as `rows`."""
+        [row] = await self._rows("verify", name)
+        return row
+
+    async def _rows(self, action: str, *names: str) -> list[BackupRow]:
         process = await self.programs.start(
-            _WORKER, "list", self._settings.place, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+            _WORKER,
+            action,
+            self._settings.place,
+            *names,
+            stdout=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL,
         )
+        _make_less_urgent(process.pid)
         out, _ = await process.communicate()
         found: list[BackupRow] = []
         for line in out.splitlines():
@@ -223,7 +242,7 @@ class BackupsPart(ChildProcess, Part):
             write_durably(self._directory.path / _NOTE, msgspec.json.encode(self._note))
         for alarm in (_FAILED_ALARM, _LATE_ALARM):
             self._kernel.alarms.deactivate(alarm)
-        text = "the backup %s in %s has %s bytes, of which %s were copied in %.1f s; the loop was held for %.0f ms"
+        text = "the backup %s in %s has %s bytes, of which %s were copied in %.1f s; the loop was held for %.1f ms"
         _log.info(text, made.id, made.place, f"{made.bytes:,}", f"{made.copied_bytes:,}", made.duration_s, made.held_ms)
         return made
 
@@ -232,31 +251,33 @@ class BackupsPart(ChildProcess, Part):
         await asyncio.to_thread(_make_empty, self._work)
         keep = settings.keep if place == settings.place else None
         await self._flush(data_dir)
-        at = self._kernel.clock.now_us()
         origin = BackupOrigin(
-            self._config.node.name, self._site(), __version__, at, secrets, tuple(_outside(self._config, data_dir))
+            self._config.node.name, self._site(), __version__, 0, secrets, tuple(_outside(self._config, data_dir))
         )
         wanted = Wanted(str(data_dir), str(self._work), place, origin, settings.rate, keep)
         self._process = process = await self.programs.start(
             _WORKER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE_BYTES
         )
         try:
+            _make_less_urgent(process.pid)
             await _tell(process, msgspec.json.encode(wanted))
-            await _heard(process)
-            began = time.perf_counter()
-            checkpoint(data_dir, self._work)
-            held_ms = (time.perf_counter() - began) * 1000
-            await _tell(process, b"")
-            copied = (await _heard(process)).copied
+            held_s = 0.0
+            while (copied := (answer := await _heard(process)).copied) is None:
+                if not answer.files:
+                    self._progress = (answer.done, answer.total)
+                    continue
+                began = time.perf_counter()
+                moment = msgspec.json.encode(Moment(self._kernel.clock.now_us(), positions(data_dir, answer.files)))
+                held_s = max(held_s, time.perf_counter() - began)
+                await _tell(process, moment)
             await process.wait()
         finally:
-            self._process = None
+            self._process, self._progress = None, (0, 0)
             await self._end(process)
-        assert copied is not None  # every other end is an error
-        return _row(masked_url(place), copied, held_ms)
+        return _row(masked_url(place), copied, held_s * 1000)
 
     async def _flush(self, data_dir: Path) -> None:
-        """Leave little for the checkpoints to write, which hold the loop."""
+        """Make tables of what the logs hold, one database after the other: a table is copied once, a log each time."""
         for store in open_stores(data_dir).values():
             if store.is_open:
                 store.begin_flush()
@@ -278,6 +299,12 @@ class BackupsPart(ChildProcess, Part):
 def _make_empty(work: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(mode=0o700)
+
+
+def _make_less_urgent(pid: int) -> None:
+    """Before it loads its modules, which takes a second of a core."""
+    with suppress(OSError):  # it died
+        os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
 
 
 def _outside(config: Config, data_dir: Path) -> list[str]:

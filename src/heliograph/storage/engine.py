@@ -17,7 +17,6 @@ from rocksdict import (
     AccessType,
     BlockBasedOptions,
     BottommostLevelCompaction,
-    Checkpoint,
     CompactOptions,
     DBCompressionType,
     Options,
@@ -37,7 +36,6 @@ from heliograph.storage.errors import (
 )
 
 __all__ = [
-    "Checkpoint",
     "Rdict",
     "RdictIter",
     "WriteBatch",

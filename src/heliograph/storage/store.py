@@ -16,7 +16,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from heliograph.storage.disk import THIS_DISK, Aside, Disk
-from heliograph.storage.engine import Checkpoint, Rdict, WriteBatch, memory_state, records, translated
+from heliograph.storage.engine import Rdict, WriteBatch, memory_state, records, translated
 from heliograph.storage.errors import (
     StorageBusyError,
     StorageClosedError,
@@ -30,7 +30,7 @@ from heliograph.storage.wal import LogFiles, SyncRequest
 # database can drop what is old.
 FULL_INTERVAL_S: Final = 60.0
 _FLUSH_PROPERTIES: Final = ("num-immutable-mem-table", "mem-table-flush-pending", "num-running-flushes")
-# Of this process, by their places: what a backup takes checkpoints of. It keeps none of them.
+# Of this process, by their places: what a backup flushes. It keeps none of them.
 _OPEN: Final[WeakValueDictionary[Path, "Store"]] = WeakValueDictionary()
 _MEMORY_PROPERTIES: Final = ("size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
 
@@ -186,7 +186,7 @@ class Store:
         return self._disk.first_generation(self.path)
 
     def begin_flush(self) -> None:
-        """Begin to write in the background what RocksDB has in memory, so that a checkpoint has little to wait for."""
+        """Begin to write in the background what RocksDB has in memory, so that a backup need not copy it as a log."""
         with self.reading() as rocks:
             rocks.flush(wait=False)
 
@@ -195,11 +195,6 @@ class Store:
         """Whether RocksDB writes what it had in memory now."""
         rocks = self._rocks
         return rocks is not None and any(rocks.property_int_value(f"rocksdb.{name}") for name in _FLUSH_PROPERTIES)
-
-    def checkpoint(self, path: Path) -> None:
-        """Make a copy of what was written so far in a new directory of the same file system; tables are hard links."""
-        with self.reading() as rocks:
-            Checkpoint(rocks).create_checkpoint(str(path))
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
         """Free the space of removed records in a thread of its own; RocksDB does not hold the GIL for it."""

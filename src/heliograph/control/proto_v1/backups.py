@@ -55,6 +55,10 @@ class BackupStatus(msgspec.Struct, frozen=True):
         last_place: Where the newest went that was made.
         next_at: When the next one is due by itself; None for not at all.
         problem: Why the last attempt failed; empty if it did not.
+        every_s: Of `backup.every`, in seconds.
+        keep: Of `backup.keep`; None for all.
+        done_bytes: What of the one that is made now is in the place; 0 where none is made.
+        total_bytes: How much that will be.
     """
 
     is_enabled: Annotated[bool, Fact("enable")]
@@ -65,6 +69,10 @@ class BackupStatus(msgspec.Struct, frozen=True):
     last_at: Annotated[int | None, Fact(time_us=1)]
     next_at: Annotated[int | None, Fact(time_us=1)]
     problem: str
+    every_s: float = 0.0
+    keep: int | None = None
+    done_bytes: int = 0
+    total_bytes: int = 0
 
 
 class BackupRow(msgspec.Struct, frozen=True):
@@ -72,7 +80,8 @@ class BackupRow(msgspec.Struct, frozen=True):
 
     Attributes:
         version: Of the Heliograph that made it.
-        problems: What is missing of it; `heliograph backup verify` reads its content too.
+        copied_bytes: What earlier backups did not have; as much as `bytes` for a full one, None where it is not known.
+        problems: What is missing of it; `verify` reads its content too.
     """
 
     id: str
@@ -84,8 +93,16 @@ class BackupRow(msgspec.Struct, frozen=True):
     files: int
     bytes: int
     problems: list[str]
+    copied_bytes: int | None = None
+
+
+class BackupNamed(Args, frozen=True):
+    """A backup in `backup.place`."""
+
+    id: str
 
 
 BACKUPS_MAKE = Ask("backups.make", BackupWanted, BackupMade, ONE, ACTS)
 BACKUPS_STATUS = Ask("backups.status", NoArgs, BackupStatus, ONE)
 BACKUPS_LIST = ListAsk("backups.list", NoArgs, BackupRow, ONE)
+BACKUPS_VERIFY = Ask("backups.verify", BackupNamed, BackupRow, ONE)

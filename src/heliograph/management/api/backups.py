@@ -6,7 +6,9 @@ from heliograph.control.proto_v1.backups import (
     BACKUPS_LIST,
     BACKUPS_MAKE,
     BACKUPS_STATUS,
+    BACKUPS_VERIFY,
     BackupMade,
+    BackupNamed,
     BackupRow,
     BackupStatus,
     BackupWanted,
@@ -20,6 +22,7 @@ area = Area("Backups", "Backups of everything that a node keeps, messages and se
 
 _ROW: Final = ApiRow("Backup", BackupRow)
 _STATUS: Final = ApiRow("Backups", BackupStatus, data=_ROW.rows())
+_NOW: Final = ApiRow("BackupsNow", BackupStatus)
 _MADE: Final = ApiRow("BackupMade", BackupMade)
 
 
@@ -38,3 +41,15 @@ async def make_backup(node: str, nodes: NodesDep) -> dict[str, Any]:
     if not (await asked.ask(BACKUPS_STATUS())).place:
         raise ApiError(400, "BAD_REQUEST", "the setting backup.place names no place for backups")
     return _MADE(await asked.ask(BACKUPS_MAKE(BackupWanted()), timeout_s=None))
+
+
+@area.get("/heliograph/nodes/{node}/backups/now", errors=MISSING, answers=_NOW.one)
+async def show_backups_now(node: str, nodes: NodesDep) -> dict[str, Any]:
+    """How far the backup is that is made now, and when the next one is due; the place is not read."""
+    return _NOW(await nodes.named(node).ask(BACKUPS_STATUS()))
+
+
+@area.post("/heliograph/nodes/{node}/backups/{id}/verify", errors=MISSING, answers=_ROW.one)
+async def verify_backup(node: str, id: str, nodes: NodesDep) -> dict[str, Any]:
+    """Read all content of a backup in `backup.place` and compare its checksums; the answer says what is wrong."""
+    return _ROW(await nodes.named(node).ask(BACKUPS_VERIFY(BackupNamed(id)), timeout_s=None))

@@ -48,6 +48,7 @@ class BackupManifest(msgspec.Struct, frozen=True):
         secrets: Whether tokens and private keys are in it.
         offloaded: Where generations were offloaded to outside the data directory; nothing of that is in it.
         format: Of this document.
+        copied_bytes: What earlier backups did not have; None where an earlier version made it.
     """
 
     id: str
@@ -60,6 +61,7 @@ class BackupManifest(msgspec.Struct, frozen=True):
     offloaded: list[str]
     files: list[SavedFile]
     format: int = _FORMAT
+    copied_bytes: int | None = None
 
     @property
     def size(self) -> int:
@@ -75,7 +77,10 @@ def write_manifest(place: BackupPlace, manifest: BackupManifest) -> None:
     """Make what was copied a backup."""
     document = msgspec.json.encode(manifest)
     digest = hashlib.sha256(document).hexdigest()
-    place.put(f"{BACKUPS}/{manifest.id}{_END}", [digest.encode() + b"\n", document, b"\n"])
+    content = b"%b\n%b\n" % (digest.encode(), document)
+    place.settle()
+    place.put(lambda: f"{BACKUPS}/{manifest.id}{_END}", [content], len(content))
+    place.settle()
 
 
 def ids_in(place: BackupPlace) -> list[str]:

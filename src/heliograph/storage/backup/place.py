@@ -7,18 +7,16 @@ PLACE/content/ab/abcd...    a file, by the SHA-256 of its content: backups share
 import errno
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from heliograph.settings.url_secrets import masked_url, without_url_secrets
+from heliograph.storage.backup.direct_file import PIECE_BYTES, write_past_the_cache
 from heliograph.storage.backup.errors import BackupFailedError, BackupFullError
 from heliograph.storage.durable_files import force_to_disk
 
-CHUNK_BYTES: Final = 1 << 20
-# What is brought to the disk at once: commits of the node wait behind it, and behind all of a large table for long.
-_SYNC_CHUNKS: Final = 4
 _UNFINISHED: Final = ".unfinished"
 _LOCK: Final = "lock"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -30,17 +28,27 @@ class BackupPlace(Protocol):
     text: str
     """Where it is, without what is a secret in a URL."""
 
+    names_first: bool
+    """Whether the name of a file must be known before its content is written."""
+
     def alone(self) -> AbstractContextManager[None]:
         """Keep other writers out meanwhile, where that can be done."""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """The names of all whole files below a folder, with their sizes; empty where there is no such folder."""
 
-    def put(self, name: str, chunks: Iterable[bytes]) -> None:
-        """Write a file; when this returns it is there to stay."""
+    def put(self, name: Callable[[], str], chunks: Iterable[bytes], size: int) -> None:
+        """Write a file of so many bytes; after the next `settle` it is there to stay.
+
+        Args:
+            name: Gives its name; after its content is written, where the place does not need it first.
+        """
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """What a file holds, a chunk at a time."""
+
+    def settle(self) -> None:
+        """Wait until all that was written is there to stay."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -59,9 +67,12 @@ def open_place(text: str) -> BackupPlace:
 class DirectoryPlace:
     """A directory; of one writer at a time."""
 
+    names_first = False
+
     def __init__(self, path: Path) -> None:
         self.text = str(path)
         self._path = path
+        self._unsettled: set[Path] = set()  # directories with names that the disk may not have
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -84,25 +95,23 @@ class DirectoryPlace:
                 if not file.name.endswith(_UNFINISHED) and file.is_file()
             }
 
-    def put(self, name: str, chunks: Iterable[bytes]) -> None:
-        file = self._path / name
-        unfinished = file.with_name(file.name + _UNFINISHED)
-        with _errors(str(file)):
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def put(self, name: Callable[[], str], chunks: Iterable[bytes], size: int) -> None:
+        unfinished = self._path / f"new{_UNFINISHED}"
+        with _errors(self.text):
             try:
-                with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-                    for written, chunk in enumerate(chunks, 1):
-                        out.write(chunk)
-                        if written % _SYNC_CHUNKS == 0:
-                            os.fdatasync(out.fileno())
-                    out.flush()
-                    os.fsync(out.fileno())
-                    os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # the node needs the cache
+                write_past_the_cache(unfinished, chunks, size)
+                file = self._path / name()
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                unfinished.replace(file)
             except BaseException:
                 unfinished.unlink(missing_ok=True)
                 raise
-            unfinished.replace(file)
-            force_to_disk(file.parent)
+            self._unsettled.update(folder for folder in file.parents if folder.is_relative_to(self._path))
+
+    def settle(self) -> None:
+        with _errors(self.text):
+            while self._unsettled:
+                force_to_disk(self._unsettled.pop())
 
     def chunks(self, name: str) -> Iterator[bytes]:
         with _errors(str(self._path / name)):
@@ -120,6 +129,8 @@ class DirectoryPlace:
 
 class ObjectPlace:
     """An object store. It has no lock: give each node a path of its own."""
+
+    names_first = True
 
     def __init__(self, text: str) -> None:
         from pyarrow import fs  # a directory needs none of it
@@ -140,19 +151,22 @@ class ObjectPlace:
             found = [one for one in self._store.get_file_info(below) if one.type is self._fs.FileType.File]
             return {one.path.removeprefix(f"{self._path}/"): int(one.size) for one in found}
 
-    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+    def put(self, name: Callable[[], str], chunks: Iterable[bytes], size: int) -> None:
         """An object that is cut off has another size than its manifest says, and is written again."""
-        with _errors(f"{self.text}/{name}"):
+        with _errors(f"{self.text}/{name()}"):
             if not self._is_s3():
-                self._store.create_dir(f"{self._path}/{name}".rpartition("/")[0])
-            with self._store.open_output_stream(f"{self._path}/{name}") as out:
+                self._store.create_dir(f"{self._path}/{name()}".rpartition("/")[0])
+            with self._store.open_output_stream(f"{self._path}/{name()}") as out:
                 for chunk in chunks:
                     out.write(chunk)
 
     def chunks(self, name: str) -> Iterator[bytes]:
         with _errors(f"{self.text}/{name}"), self._store.open_input_stream(f"{self._path}/{name}") as source:
-            while chunk := source.read(CHUNK_BYTES):
+            while chunk := source.read(PIECE_BYTES):
                 yield chunk
+
+    def settle(self) -> None:
+        """An object that was written is there to stay."""
 
     def remove(self, name: str) -> None:
         with _errors(f"{self.text}/{name}"):
@@ -168,7 +182,7 @@ class ObjectPlace:
 def chunks_of(file: Path) -> Iterator[bytes]:
     """What a file of this machine holds."""
     with file.open("rb") as source:
-        while chunk := source.read(CHUNK_BYTES):
+        while chunk := source.read(PIECE_BYTES):
             yield chunk
 
 

@@ -19,6 +19,7 @@ class Verified(msgspec.Struct, frozen=True):
     """Whether a backup is what was written.
 
     Attributes:
+        copied_bytes: What earlier backups did not have; None where it is not known.
         problems: What is damaged, each with the file that needs it; empty for a backup that can be restored.
     """
 
@@ -31,6 +32,7 @@ class Verified(msgspec.Struct, frozen=True):
     files: int
     size: int
     problems: list[str]
+    copied_bytes: int | None = None
 
 
 def listed(place: BackupPlace) -> Iterator[Verified]:
@@ -116,7 +118,7 @@ def _looked_at(place: BackupPlace, name: str, problem: Callable[[SavedFile], str
     problems = [f"{file.path}: {text}" for file in manifest.files if (text := problem(file))]
     return Verified(
         name, manifest.at, manifest.node, manifest.version, manifest.layouts, manifest.secrets,
-        len(manifest.files), manifest.size, problems,
+        len(manifest.files), manifest.size, problems, manifest.copied_bytes,
     )  # fmt: skip
 
 

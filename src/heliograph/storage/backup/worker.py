@@ -2,31 +2,38 @@
 
     python -m heliograph.storage.backup.worker < OPTIONS
 
-Its first line of input is the options as JSON (`Wanted`). It answers `ready` when the place can be used; the node then
-takes the checkpoint and writes a line; it answers with what the backup came to, or with an error. When its input ends,
-as it does when the node dies, it ends at once: no backup is made, and the next one uses what was copied.
+Its first line of input is the options as JSON (`Wanted`). It answers with files when it has linked the databases; the
+node then writes how they are (`Moment`); that goes on until the links are those of such a moment. It answers with what
+the backup came to, or with an error. When its input ends, as it does when the node dies, it ends at once: no backup is
+made, and the next one uses what was copied.
 
     python -m heliograph.storage.backup.worker list PLACE
+    python -m heliograph.storage.backup.worker verify PLACE ID
 
-It prints the backups of a place, a line of JSON for each.
+It prints the backups of a place, a line of JSON for each, or one of them after it has read all of its content.
 """
 
 import os
 import sys
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from heliograph.storage.backup.capture import copy_others, link_offloaded
+from heliograph.storage.backup.capture import copy_others, link_offloaded, tidy_databases
 from heliograph.storage.backup.copying import BackupOrigin, Copied, Pace, copy
 from heliograph.storage.backup.errors import BackupFailedError
+from heliograph.storage.backup.moment import LinkedDatabases, Positions
 from heliograph.storage.backup.place import open_place
-from heliograph.storage.backup.restoring import listed
+from heliograph.storage.backup.restoring import listed, verify
 from heliograph.storage.errors import StorageError
 
-_NICENESS: Final = 10
+_LINKINGS_MAX: Final = 200
+_AGAIN_S: Final = 0.05
+_PROGRESS_S: Final = 0.3
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -40,37 +47,86 @@ class Wanted(msgspec.Struct, frozen=True):
     keep: int | None
 
 
-class WorkerAnswer(msgspec.Struct, frozen=True):
-    """A line of the process."""
+class Moment(msgspec.Struct, frozen=True):
+    """How the files of the databases are.
 
-    ready: bool = False
+    Attributes:
+        at: When, in microseconds since the epoch.
+    """
+
+    at: int
+    files: Positions
+
+
+class WorkerAnswer(msgspec.Struct, frozen=True):
+    """A line of the process.
+
+    Attributes:
+        files: To look at now; empty in a line of another kind.
+        done: Bytes of the backup that are in the place.
+        total: How many that will be.
+    """
+
+    files: tuple[str, ...] = ()
+    done: int = 0
+    total: int = 0
     copied: Copied | None = None
     error: str = ""
     code: str = ""
 
 
 def make(wanted: Wanted) -> Copied:
-    """Make the backup; waits for the checkpoint in between."""
+    """Make the backup."""
     data_dir, work = Path(wanted.data_dir), Path(wanted.work)
     place = open_place(wanted.place)
     with place.alone():
-        place.sizes("backups")  # a place that cannot be used costs no checkpoint
+        place.sizes("backups")  # a place that cannot be used costs no linking
         link_offloaded(data_dir, work)
-        _write(WorkerAnswer(ready=True))
-        if not sys.stdin.buffer.readline():
-            os._exit(1)
+        databases = LinkedDatabases(data_dir, work)
+        moment = _moment(databases)
         threading.Thread(target=_end_with_input, daemon=True).start()
+        databases.complete(moment.files)
         link_offloaded(data_dir, work)
         copy_others(data_dir, work, secrets=wanted.origin.secrets)
-        return copy(work, place, wanted.origin, Pace(wanted.rate), wanted.keep)
+        origin = replace(wanted.origin, at=moment.at)
+        return copy(work, place, origin, tidy_databases(work), Pace(wanted.rate), wanted.keep, _Progress().note)
+
+
+class _Progress:
+    """Says how far the backup is, a few times a second."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def note(self, done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + _PROGRESS_S
+            _write(WorkerAnswer(done=done, total=total))
+
+
+def _moment(databases: LinkedDatabases) -> Moment:
+    """Link the databases until none of them changed its tables meanwhile."""
+    for _ in range(_LINKINGS_MAX):
+        _write(WorkerAnswer(tuple(databases.link())))
+        line = sys.stdin.buffer.readline()
+        if not line:
+            os._exit(1)
+        moment = msgspec.json.decode(line, type=Moment)
+        if databases.are_those_of(moment.files):
+            return moment
+        time.sleep(_AGAIN_S)  # a merge of tables may be under way
+    raise BackupFailedError(
+        f"the databases changed their tables {_LINKINGS_MAX} times while they were linked: the next attempt may find "
+        "a quieter moment"
+    )
 
 
 def main() -> None:
-    """Make the backup that standard input names, or list a place."""
-    if sys.argv[1:2] == ["list"]:
-        _list(sys.argv[2])
+    """Make the backup that standard input names, or say what a place has."""
+    if sys.argv[1:]:
+        _print(*sys.argv[1:])
         return
-    os.nice(_NICENESS)
     os.umask(0o077)
     try:
         answer = WorkerAnswer(copied=make(msgspec.json.decode(sys.stdin.buffer.readline(), type=Wanted)))
@@ -83,10 +139,11 @@ def main() -> None:
     os._exit(0)  # a thread waits for input
 
 
-def _list(place: str) -> None:
+def _print(action: str, place: str, name: str | None = None) -> None:
     out = sys.stdout.buffer
     try:
-        for row in listed(open_place(place)):
+        opened = open_place(place)
+        for row in listed(opened) if action == "list" else verify(opened, name):
             out.write(msgspec.json.encode({**msgspec.structs.asdict(row), "bytes": row.size}) + b"\n")
     except StorageError as error:
         out.write(msgspec.json.encode({"error": error.problem, "code": error.code}) + b"\n")
