@@ -24,6 +24,7 @@ ALLOWED = {
     "management/api/configs.py _schema",
     "settings/fields.py _settings_of",
     "management/web/area.py _described",
+    "management/web/proxies.py _networks",
     "management/web/times.py _of_second",
     # Patterns that operators wrote: how much time one may still take is the same wherever it is used.
     "rules/bounded_pattern.py pattern_of_text",

@@ -12,7 +12,9 @@ from heliograph.control.proto_v1.people import ApiKeyRow, ApiKeySecrets, Managem
 from heliograph.management.asking.nodes import Node, Nodes
 from heliograph.management.people.back_off import CODES, EVERYWHERE, KEYS, LOGINS, BackOff
 from heliograph.management.people.callers import KeyCheck
+from heliograph.management.people.failures import FailuresSinceLogin
 from heliograph.management.people.known import KnownPeople, People
+from heliograph.management.people.login_file import LoginFile
 from heliograph.management.people.logins import Logins
 from heliograph.management.people.totp import STEP_S, code_at, new_totp_secret
 from heliograph.management.web.errors import ApiError
@@ -108,6 +110,32 @@ async def test_guesses_from_its_own_address_do_not_lock_out_a_browser_that_is_kn
     logins.stop()
 
 
+async def test_failures_since_the_last_login_outlast_a_restart(tmp_path: Path) -> None:
+    def begun() -> tuple[LoginFile, FailuresSinceLogin]:
+        file = LoginFile(tmp_path / "logins.sqlite3")
+        return file, FailuresSinceLogin(file, lambda: 7.0)
+
+    def end() -> None:
+        failures.close()
+        file.close()
+
+    file, failures = begun()
+    for _ in range(3):
+        failures.add("ann", "password")
+    failures.add("ann", "code")
+    failures.add("bob", "code")
+    assert failures.take("bob", "code").count == 1
+    end()
+    file, failures = begun()
+    assert failures.take("bob", "code").count == 0
+    found = failures.take("ann", "password")
+    assert (found.count, found.since_s) == (3, 7.0)
+    end()
+    file, failures = begun()
+    assert (failures.take("ann", "password").count, failures.take("ann", "code").count) == (0, 1)
+    end()
+
+
 async def test_the_right_secret_of_a_key_does_not_wait_for_guesses_of_others(tmp_path: Path) -> None:
     check = KeyCheck(_Keys(Nodes("heliograph@127.0.0.1", tmp_path).own()))
 
@@ -139,7 +167,7 @@ def test_wrong_codes_count_for_a_day(tmp_path: Path) -> None:
     assert waits.may_try(EVERYWHERE, "ann")
 
 
-def test_after_guessed_codes_the_right_one_has_to_wait_too(tmp_path: Path) -> None:
+async def test_after_guessed_codes_the_right_one_has_to_wait_too(tmp_path: Path) -> None:
     node: Node = Nodes("heliograph@127.0.0.1", tmp_path).own()
     logins = Logins(_Nobody(node), tmp_path / "logins.sqlite3", 60.0)
     secret = new_totp_secret()

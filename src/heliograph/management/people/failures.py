@@ -1,5 +1,6 @@
 """How many logins of each user failed since the last one that succeeded: another person may be trying."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,22 +10,23 @@ from heliograph.management.people.login_file import LoginFile
 
 Kind = Literal["password", "code"]
 
-_USERS_MAX: Final = 10_000
-_WRITTEN_EVERY_S: Final = 30.0  # a guesser is not to write the disk full, nor to keep this process at it
+_COUNTED_MAX: Final = 20_000
+_WRITTEN_AFTER_S: Final = 30.0
 
 
 @dataclass(slots=True)
 class FailureCount:
-    """FailureCount of one kind, and since when; 0 for none."""
+    """Failures of one kind, and since when; 0 for none."""
 
     count: int = 0
     since_s: float = 0.0
-    written_s: float = 0.0
-    is_written: bool = True
 
 
 class FailuresSinceLogin:
     """Counts failed logins of the users that there are, until they log in; owned by `Logins`.
+
+    The file is written some time later, for all of them together: a guesser does not make the disk busy, and the time
+    of an answer does not tell whether there is a user.
 
     Args:
         now_s: The time, in seconds since the epoch.
@@ -34,35 +36,42 @@ class FailuresSinceLogin:
         self._file = file
         self._now_s = now_s
         self._counted: OrderedDict[tuple[str, str], FailureCount] = OrderedDict()
+        self._changed: set[tuple[str, str]] = set()  # the file has something else
+        self._timer: asyncio.TimerHandle | None = None
         for username, kind, count, since_s in file.rows("failures"):
             self._counted[username, kind] = FailureCount(count, since_s)
 
     def add(self, username: str, kind: Kind) -> None:
-        now_s = self._now_s()
-        one = self._counted.setdefault((username, kind), FailureCount(0, now_s))
-        one.count += 1
-        one.is_written = False
-        if abs(now_s - one.written_s) >= _WRITTEN_EVERY_S:
-            self._write(username, kind, one)
-        while len(self._counted) > 2 * _USERS_MAX:
-            self._drop(*next(iter(self._counted)))
+        key = username, kind
+        self._counted.setdefault(key, FailureCount(0, self._now_s())).count += 1
+        self._change(key)
+        if len(self._counted) > _COUNTED_MAX:
+            oldest, _ = self._counted.popitem(last=False)
+            self._change(oldest)
 
     def take(self, username: str, kind: Kind) -> FailureCount:
         """What there was of one kind; counted from 0 again."""
-        found = self._counted.get((username, kind), FailureCount())
-        if found.count:
-            self._drop(username, kind)
+        key = username, kind
+        found = self._counted.pop(key, None)
+        if found is None:
+            return FailureCount()
+        self._change(key)
         return found
 
     def close(self) -> None:
-        for (username, kind), one in self._counted.items():
-            if not one.is_written:
-                self._write(username, kind, one)
+        """Write what the file does not have."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        changed, self._changed = self._changed, set()
+        for username, kind in changed:
+            one = self._counted.get((username, kind))
+            if one is None:
+                self._file.execute("DELETE FROM failures WHERE username = ? AND kind = ?", (username, kind))
+            else:
+                self._file.put("failures", (username, kind, one.count, one.since_s))
 
-    def _write(self, username: str, kind: str, one: FailureCount) -> None:
-        self._file.put("failures", (username, kind, one.count, one.since_s))
-        one.is_written, one.written_s = True, self._now_s()
-
-    def _drop(self, username: str, kind: str) -> None:
-        del self._counted[username, kind]
-        self._file.execute("DELETE FROM failures WHERE username = ? AND kind = ?", (username, kind))
+    def _change(self, key: tuple[str, str]) -> None:
+        self._changed.add(key)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_WRITTEN_AFTER_S, self.close)
