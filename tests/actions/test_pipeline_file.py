@@ -44,6 +44,8 @@ ACTIONS = {
     "parquet:obs": "connector = lake, parameters { path = obs, columns { station = string, select = double }, "
     "partition_by = [station] }",
     "delta:obs": "connector = here, parameters { path = obs, columns { n = bigint } }",
+    "delta:last": "connector = here, parameters { path = last, columns { n = int, at = timestamp }, "
+    "key = [n], newest_by = [at] }",
     "iceberg:obs": "connector = house, parameters { table = w.obs, columns { at = timestamp }, "
     'partition_by = ["day(at)"] }',
     "s3:raw": "connector = store, parameters { bucket = b, key = raw, container.type = csv, columns { n = bigint } }",
@@ -120,6 +122,7 @@ SINKS: dict[str, dict[str, Any]] = {
         "compression": "zstd",
     },
     "delta:obs": {"type": "delta", "path": "obs", "merge_schema": False},
+    "delta:last": {"type": "delta", "path": "last", "merge_schema": False, "key": ["n"], "newest_by": ["at"]},
     "iceberg:obs": {
         "type": "iceberg",
         "table": "w.obs",
@@ -225,6 +228,15 @@ def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, u
             "s3.a { connector = store, parameters { bucket = b, key = k, container.type = csv, "
             'columns { a = "array<int>" } } }',
             "CSV has no such values",
+        ),
+        ("delta.a { connector = here, parameters { path = x, columns { a = int }, key = [a] } }", "needs newest_by"),
+        (
+            "delta.a { connector = here, parameters { path = x, columns { a = int }, key = [a], newest_by = [t] } }",
+            "names 't', but the columns are a",
+        ),
+        (
+            "delta.a { connector = here, parameters { path = x, columns { a = int }, key = [a], newest_by = [a] } }",
+            "names 'a', which is in key",
         ),
         ("parquet.a { connector = lake, parameters { path = x, columns { a = int }, partition_by = b } }", "a list"),
         (

@@ -250,3 +250,17 @@ def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Maria
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: sink.write(rows[n], batch_of(0, query=f"races_{n}")), range(4)))
     assert list(server.query("SELECT id, c0, c11 FROM races ORDER BY id")) == [(n, n, n) for n in range(4)]
+
+
+def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE in_use (id INT)")
+    more = "merge_schema = true, timeout = 5s, retry { attempts = 2, first_pause = 1ms }"
+    sink = sink_of(server.section(f"table = in_use, {more}"))
+    rows = spark.sql("SELECT 1 AS id, 2 AS n")
+    with server.connect() as reader, reader.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT * FROM in_use")
+        with pytest.raises(SinkError, match=r"Lock wait timeout exceeded.* .tried 2 times"):
+            sink.write(rows, batch_of(0, query="in_use"))
+    sink.write(rows, batch_of(0, query="in_use"))
+    assert list(server.query("SELECT id, n FROM in_use")) == [(1, 2)]

@@ -449,3 +449,16 @@ def test_arrays_are_arrays_of_the_server_or_json_as_the_table_has_them(spark: Sp
         SinkError, match=r"the column 'n' is integer\[\], but the rows have array<string> there \(text\[\]\)"
     ):
         sink.write(rows.selectExpr("id", "t AS n"), batch_of(1, query="arrays held"))
+
+
+def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE in_use (id INT)")
+    more = "merge_schema = true, timeout = 1s, retry { attempts = 2, first_pause = 1ms }"
+    sink = sink_of(server.section(f"table = in_use, {more}"))
+    rows = spark.sql("SELECT 1 AS id, 2 AS n")
+    with server.connect() as reader:
+        reader.execute("SELECT * FROM in_use")
+        with pytest.raises(SinkError, match=r"lock timeout .tried 2 times"):
+            sink.write(rows, batch_of(0, query="in_use"))
+    sink.write(rows, batch_of(0, query="in_use"))
+    assert list(server.query("SELECT id, n FROM in_use")) == [(1, 2)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+from pymysql.cursors import Cursor
 
 from support.mosquitto import free_port
 from support.servers import KeptRunning, kept_running, program
@@ -29,9 +30,9 @@ class Mariadb:
     database: str = _DATABASE
     server: KeptRunning | None = None
 
-    def query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
-        """Execute a statement; the rows that it gives."""
-        connection = pymysql.connect(
+    def connect(self) -> "pymysql.Connection[Cursor]":
+        """A connection of the user, each of whose statements is a transaction unless it begins one."""
+        return pymysql.connect(
             host="127.0.0.1",
             port=self.port,
             user=self.user,
@@ -40,7 +41,10 @@ class Mariadb:
             autocommit=True,
             charset="utf8mb4",
         )
-        with connection, connection.cursor() as cursor:
+
+    def query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
+        """Execute a statement; the rows that it gives."""
+        with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute(statement)
             return cursor.fetchall()
 

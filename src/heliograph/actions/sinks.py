@@ -146,7 +146,13 @@ def _parquet(connector: TableConnectorConfig, action: ParquetAction) -> SinkSect
 
 def _delta(connector: TableConnectorConfig, action: DeltaAction) -> SinkSection:
     given = action.parameters
-    return {"type": "delta", **_table(connector, given.path, given.partition_by), "merge_schema": given.merge_schema}
+    return {
+        "type": "delta",
+        **_table(connector, given.path, given.partition_by),
+        "merge_schema": given.merge_schema,
+        "key": list(given.key) or None,
+        "newest_by": list(given.newest_by) or None,
+    }
 
 
 def _table(connector: TableConnectorConfig, path: str, partition_by: tuple[str, ...]) -> SinkSection:

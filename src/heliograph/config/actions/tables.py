@@ -105,7 +105,7 @@ class TableParameters:
     )
 
     def __post_init__(self) -> None:
-        _check_partition(self.partition_by, self.columns)
+        _check_named("partition_by", self.partition_by, self.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +121,23 @@ class ParquetAction(ActionConfig):
 @dataclass(frozen=True, kw_only=True)
 class DeltaParameters(TableParameters):
     merge_schema: bool = setting(Boolean(), False, "Whether columns that the table does not have are added to it.")
+    key: tuple[str, ...] = list_setting(
+        ListOf(Text("the name of a column")),
+        (),
+        "With `newest_by`: columns that identify a row; a newer one replaces it.",
+    )
+    newest_by: tuple[str, ...] = list_setting(
+        ListOf(Text("the name of a column")), (), "With `key`: columns by which a row is newer, the first first."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_named("key", self.key, self.columns)
+        _check_named("newest_by", self.newest_by, self.columns)
+        if bool(self.key) != bool(self.newest_by):
+            raise RefusedError("needs newest_by, and newest_by needs key: rows are replaced by newer ones", "key")
+        for name in set(self.key) & set(self.newest_by):
+            raise RefusedError(f"names {name!r}, which is in key: rows that differ there are other rows", "newest_by")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +212,7 @@ class S3Parameters:
     )
 
     def __post_init__(self) -> None:
-        _check_partition(self.partition_by, self.columns)
+        _check_named("partition_by", self.partition_by, self.columns)
         for name, kind in self.columns.items():
             if self.container.type == "csv" and "<" in kind:
                 raise RefusedError(
@@ -208,7 +225,7 @@ class S3Action(ActionConfig):
     parameters: S3Parameters = required_section(S3Parameters, "The files.")
 
 
-def _check_partition(names: tuple[str, ...], columns: Mapping[str, str]) -> None:
+def _check_named(key: str, names: tuple[str, ...], columns: Mapping[str, str]) -> None:
     for name in names:
         if name not in columns:
-            raise RefusedError(f"names {name!r}, but the columns are {', '.join(columns)}", "partition_by")
+            raise RefusedError(f"names {name!r}, but the columns are {', '.join(columns)}", key)

@@ -213,8 +213,7 @@ class _Statements:
 
         missing = self._missing(cursor, table)
         if missing:
-            # A server would wait for those who use the table much longer than this connection does.
-            cursor.execute(f"SET SESSION lock_wait_timeout = {max(1, int(self.settings.timeout_s))}")
+            cursor.execute(f"SET SESSION lock_wait_timeout = {max(1, int(self.settings.lock_wait_s))}")
         added = []
         for column in missing:
             # One by one, since not every server has IF NOT EXISTS here.

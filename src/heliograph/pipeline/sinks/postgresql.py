@@ -220,6 +220,8 @@ class _Statements:
             sql.SQL("ADD COLUMN IF NOT EXISTS {} {}").format(sql.Identifier(column.name), sql.SQL(column.type))
             for column in missing
         ]
+        milliseconds = max(1, round(self.settings.lock_wait_s * 1000))
+        connection.execute(f"SET LOCAL lock_timeout = {milliseconds}")
         connection.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(", ").join(add)))
         # Another writer may have added one in the meantime, with a type of its own.
         self._missing(connection)

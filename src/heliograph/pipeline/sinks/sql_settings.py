@@ -29,6 +29,9 @@ from heliograph.settings.units import Address
 
 _log = logging.getLogger(__name__)
 
+# Everyone who comes while a change of a table waits has to wait behind it.
+_LOCK_WAIT_S: Final = 5.0
+
 #: What an insert does with a row whose key is there already.
 UPDATE: Final = "update"
 NOTHING: Final = "nothing"
@@ -168,6 +171,11 @@ class SqlSink(ServerSink):
             names = ", ".join(map(str, missing))
             raise SinkError(f"{self.target} lacks columns of the rows: {names}. Add them, or set merge_schema = true")
         return tuple(f"adds the column {column}" for column in missing)
+
+    @property
+    def lock_wait_s(self) -> float:
+        """How long a change of the table waits for those who use it."""
+        return min(self.timeout_s / 2, _LOCK_WAIT_S)
 
     def log_added(self, added: Sequence[RowColumn]) -> None:
         _log.warning("%s: added the columns %s", self.target, ", ".join(map(str, added)))
