@@ -100,6 +100,22 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
     assert (code, live.part.audit.settings.enable) == (0, False)
 
 
+async def test_zones_show_what_they_inherit(live: LiveNode, ctl: Ctl) -> None:
+    values = ["zones.certs.mqtt.max_inflight=7", "zones.certs.mqtt.mqueue_priorities.a=3", "zones.bare={}"]
+    assert (await ctl("set", *values))[0] == 0
+    _, told, _ = await ctl("show", "zones.certs.mqtt")
+    assert "zones.certs.mqtt.max_inflight = 7" in told.splitlines()
+    assert "zones.certs.mqtt.mqueue_store_qos0 = true  # inherited from mqtt.mqueue_store_qos0" in told.splitlines()
+    assert "mqueue_priorities = " not in told
+    _, told, _ = await ctl("show", "zones", "--origins")
+    own = f"inherited from mqtt.max_topic_levels, node: {live.file}:1"
+    assert f"zones.bare.mqtt.max_topic_levels = 10  # {own}" in told.splitlines()
+    rows = {row["path"]: row for row in map(json.loads, (await ctl("show", "--json"))[1].splitlines())}
+    shown = rows["zones.bare.flapping_detect.max_count"]
+    assert (shown["value"], shown["inherited_from"]) == ("15", "flapping_detect.max_count")
+    assert rows["zones.certs.mqtt.max_inflight"]["inherited_from"] == ""
+
+
 async def test_what_holds_already_makes_no_revision(live: LiveNode, ctl: Ctl) -> None:
     assert (await ctl("set", "log.audit.rotation_count=3"))[0] == 0
     for words in (("log.audit.rotation_count=3",), ("mqtt.max_inflight=32", "--confirm", "60")):

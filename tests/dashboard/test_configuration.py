@@ -98,6 +98,23 @@ def test_a_change_that_a_higher_layer_hides_is_refused_with_the_line(admin: Dash
     expect(bind).to_have_value(f"127.0.0.1:{managed.node.port}")
 
 
+def test_a_zone_shows_what_it_inherits(admin: Dashboard, managed: ManagedNode) -> None:
+    values = {"zones.certs.mqtt.max_inflight": "7"}
+    assert managed.api.post("/heliograph/configuration/change", json={"values": values}).status_code == 200
+    page = admin.open("configuration/zones").page
+    page.reload()
+    field = page.locator("[data-path='zones.certs.mqtt.mqueue_store_qos0']")
+    expect(field).to_contain_text("Inherited from mqtt.mqueue_store_qos0: true")
+    expect(field.get_by_role("checkbox")).to_be_checked()
+    own = page.locator("[data-path='zones.certs.mqtt.max_inflight']")
+    expect(own.get_by_role("textbox")).to_have_value("7")
+    expect(own).to_contain_text("set by cluster")
+    expect(page.locator("[data-path='zones.certs.mqtt.max_mqueue_len'] input")).to_have_attribute("placeholder", "1000")
+    expect(page.get_by_role("button", name="Review and apply")).to_have_count(0)
+    undone = managed.api.post("/heliograph/configuration/change", json={"values": {"zones.certs": "null"}})
+    assert undone.status_code == 200
+
+
 def test_of_two_people_the_second_is_told_and_loses_nothing(
     admin: Dashboard, guest: Dashboard, managed: ManagedNode
 ) -> None:

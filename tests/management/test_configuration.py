@@ -60,6 +60,21 @@ def test_a_change_is_planned_tried_confirmed_and_taken_back(managed: Served) -> 
     assert difference == {"path": "mqtt.max_inflight", "old": "64", "new": None}
 
 
+def test_a_zone_shows_what_it_inherits_and_keeps_to_its_own(managed: Served) -> None:
+    api = managed.api
+    assert api.post(f"{BASE}/change", json={"values": {"zones.z.mqtt.max_inflight": "7"}}).status_code == 200
+    rows = {row["path"]: row for row in api.get(BASE, params={"path": "zones.z.mqtt"}).json()}
+    kept = rows["zones.z.mqtt.mqueue_store_qos0"]
+    assert (kept["plain"], kept["inherited_from"], kept["origin"]) == (True, "mqtt.mqueue_store_qos0", "defaults")
+    assert (rows["zones.z.mqtt.max_inflight"]["plain"], rows["zones.z.mqtt.max_inflight"]["inherited_from"]) == (
+        7,
+        None,
+    )
+    # What is read there may be written back, and becomes nothing of its own.
+    assert api.get("/configs", params={"key": "zones"}).text == "zones.z.mqtt.max_inflight = 7\n"
+    assert api.post(f"{BASE}/change", json={"values": {"zones.z": "null"}}).status_code == 200
+
+
 def test_what_cannot_be_changed_says_why(managed: Served) -> None:
     api = managed.api
     for body in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from heliograph.config.layers import DEFAULTS, KeyPath, Layers
@@ -41,6 +41,7 @@ class EffectiveSetting:
         origin: The layer, and where in it.
         plain: The same as JSON; `null` where it has no value.
         secrets: Where in the value secrets stand: names and numbers, none for the value itself.
+        inherited_from: The setting of the root that a zone has it from, whose origin it has; empty for all others.
     """
 
     path: str
@@ -49,6 +50,7 @@ class EffectiveSetting:
     how: How
     plain: str
     secrets: tuple[tuple[str, ...], ...] = ()
+    inherited_from: str = ""
 
 
 def effective_settings(layers: Layers, root: str = "") -> Iterator[EffectiveSetting]:
@@ -59,6 +61,28 @@ def effective_settings(layers: Layers, root: str = "") -> Iterator[EffectiveSett
         tree = Node({name: node for name, node in fields.items() if name == root}, tree.position, tree.source)
     wanted = settings_of(Config) if setting is None else {root: setting}
     return _in_group(layers, wanted, masked(tree, Config), (), How.RESTART)
+
+
+def inherited_settings(layers: Layers) -> Iterator[EffectiveSetting]:
+    """What zones do not say themselves, each with the value and the origin that it has at the root."""
+    (zones, kind) = next(
+        (name, one.kind) for name, one in settings_of(Config).items() if isinstance(one.kind, Overlays)
+    )
+    tree = layers.merged.value
+    named = tree[zones].value if isinstance(tree, dict) and zones in tree else None
+    if not isinstance(named, dict) or not isinstance(kind, Overlays):
+        return
+    roots = [one for group in settings_of(kind.model) for one in effective_settings(layers, group)]
+    for name, zone in named.items():
+        place = _dotted((zones, name))
+        said = [one.path.removeprefix(f"{place}.") for one in _said(layers, zone, (zones, name), How.RESTART)]
+        for one in roots:
+            if not any(_is_within(path, one.path) or _is_within(one.path, path) for path in said):
+                yield replace(one, path=f"{place}.{one.path}", inherited_from=one.path)
+
+
+def _is_within(path: str, group: str) -> bool:
+    return path == group or path.startswith(f"{group}.")
 
 
 def _in_group(

@@ -1,10 +1,10 @@
 """The configuration of a node: what holds, changes of it, and its revisions."""
 
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
-from heliograph.config.effective import effective_settings
+from heliograph.config.effective import effective_settings, inherited_settings
 from heliograph.config.settings import Config
 from heliograph.config_changes.edits import MERGE, REPLACE, Edit, path_of
 from heliograph.config_changes.errors import ConfigChangeError
@@ -71,14 +71,18 @@ class _Asked:
             path = ".".join(map(key_text, path_of(args.path))) if args.path else ""
         except ConfigChangeError as error:
             raise refused(error) from None
-        return self._shown(path)
+        return self._shown(path, args.inherited)
 
-    def _shown(self, path: str) -> Iterator[Sequence[proto.ConfSetting]]:
+    def _shown(self, path: str, has_inherited: bool) -> Iterator[Sequence[proto.ConfSetting]]:
         is_empty, near = True, _Near(path)
         root = path.partition(".")[0]  # all else is not looked at: it is most of what there is
-        for slice_ in sliced(effective_settings(self._manager.layers, root), 10):
+        layers = self._manager.layers
+        inherited = inherited_settings(layers) if has_inherited and root in ("", "zones") else ()
+        for slice_ in sliced(chain(effective_settings(layers, root), inherited), 10):
             rows = [
-                proto.ConfSetting(one.path, one.value, one.origin, one.how.value, one.plain, one.secrets)
+                proto.ConfSetting(
+                    one.path, one.value, one.origin, one.how.value, one.plain, one.secrets, one.inherited_from
+                )
                 for one in slice_
                 if not path or one.path == path or one.path.startswith(path + ".")
             ]

@@ -14,7 +14,7 @@ from heliograph.control.proto_v1 import conf as proto
 _CHANGE = "The node's file, the environment and the command line win over such a change: one that they hide is refused."
 
 # What `conf show --json` prints of a setting.
-_SHOWN: Final = ("path", "value", "origin", "how")
+_SHOWN: Final = ("path", "value", "origin", "how", "inherited_from")
 
 
 def add_parser(actions: Actions) -> None:
@@ -128,13 +128,18 @@ def _add_terms(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(args: argparse.Namespace) -> int:
-    """Print each setting and its value, with stars for secrets; --origins adds the layer and line that set it."""
+    """Print each setting and its value, with stars for secrets; --origins adds the layer and line that set it.
+
+    What a zone does not say itself is printed with the setting that it is inherited from.
+    """
     with asked(args) as node:
-        for one in node.rows(proto.CONF_SHOW(proto.ConfShowArgs(args.path))):
+        for one in node.rows(proto.CONF_SHOW(proto.ConfShowArgs(args.path, inherited=True))):
             if args.json:
                 print_json({name: getattr(one, name) for name in _SHOWN})
             else:
-                print(f"{one.path} = {text_of(one.value)}" + (f"  # {text_of(one.origin)}" if args.origins else ""))
+                notes = [f"inherited from {one.inherited_from}"] if one.inherited_from else []
+                notes += [text_of(one.origin)] if args.origins else []
+                print(f"{one.path} = {text_of(one.value)}" + (f"  # {', '.join(notes)}" if notes else ""))
     return 0
 
 

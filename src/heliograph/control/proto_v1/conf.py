@@ -15,9 +15,11 @@ class ConfShowArgs(Args, frozen=True):
 
     Attributes:
         path: The setting, or the group that they are in; empty for all.
+        inherited: Whether what zones inherit is among them.
     """
 
     path: str = ""
+    inherited: bool = False
 
 
 class ConfSetting(msgspec.Struct, frozen=True):
@@ -30,6 +32,7 @@ class ConfSetting(msgspec.Struct, frozen=True):
         how: How it changes: `live`, `new connections`, `listener replaced` or `restart`.
         plain: The same as JSON; `null` where it has no value.
         secrets: Where in the value secrets stand, as declarations say: names and numbers, none for the value itself.
+        inherited_from: The setting of the root from which a zone has it, with its origin; empty for all others.
     """
 
     path: str
@@ -38,6 +41,7 @@ class ConfSetting(msgspec.Struct, frozen=True):
     how: str
     plain: Annotated[str, Fact(answered=json.loads, answers=Any)] = "null"
     secrets: Annotated[tuple[tuple[str, ...], ...], Fact(is_shown=False)] = ()
+    inherited_from: Annotated[str, Fact(is_null_if_empty=True)] = ""
 
 
 class ConfKey(msgspec.Struct, frozen=True):

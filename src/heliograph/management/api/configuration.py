@@ -112,9 +112,9 @@ _DIFFERENCE: Final = ApiRow("SettingDifference", ConfDifference)
 async def show_configuration(
     nodes: NodesDep, path: Annotated[str, Query(description="A setting or group; all of them if empty")] = ""
 ) -> list[dict[str, Any]]:
-    """Each setting in effect, as text of a file and as JSON, with its origin and how it changes."""
+    """Each setting in effect, as text and as JSON, with its origin and how it changes; what zones inherit too."""
     with answering(config_no_setting=(404, "NOT_FOUND")):
-        rows = await nodes.own.rows(CONF_SHOW(ConfShowArgs(path)))
+        rows = await nodes.own.rows(CONF_SHOW(ConfShowArgs(path, inherited=True)))
     return [_SETTING(row) for row in rows]
 
 

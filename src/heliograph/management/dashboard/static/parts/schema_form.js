@@ -28,14 +28,15 @@ export const loadSchema = () => {
 /**
  * @param {{ schema: import("./schema/kinds.js").Schema, root?: object, value: unknown,
  *   onInput: (value: unknown) => void, errors?: Record<string, string>, path?: string[],
- *   note?: (path: string[]) => unknown, isChanged?: (path: string[]) => boolean, isReadOnly?: boolean }} props
+ *   note?: (path: string[]) => unknown, inherited?: (path: string[]) => Api.SettingShown | undefined,
+ *   isChanged?: (path: string[]) => boolean, isReadOnly?: boolean }} props
  *   `root`: the whole schema, where `schema` is a part of one with references; `path`: what paths of errors begin with;
- *   `note`: what stands below a setting.
+ *   `note`: what stands below a setting; `inherited`: what it is where it is not set, in place of its default.
  */
-export const SchemaForm = ({ schema: of, root = of, value, onInput, errors = {}, path = [], note, isChanged,
+export const SchemaForm = ({ schema: of, root = of, value, onInput, errors = {}, path = [], note, inherited, isChanged,
   isReadOnly = false }) => {
-  const form = useMemo(() => ({ Node: SchemaNode, root, errors, note, isChanged, isReadOnly }),
-    [root, errors, note, isChanged, isReadOnly]);
+  const form = useMemo(() => ({ Node: SchemaNode, root, errors, note, inherited, isChanged, isReadOnly }),
+    [root, errors, note, inherited, isChanged, isReadOnly]);
   return html`<${Form.Provider} value=${form}><div class="schema-form">
     <${SchemaNode} schema=${of} value=${value} onInput=${onInput} path=${path} isFlat />
   </div><//>`;

@@ -29,7 +29,7 @@ const load = async (signal) => {
   // The state first: a change that comes between is then told as a conflict, and not taken for what was looked at.
   const state = await api.get("heliograph/configuration/state", {}, signal);
   const [schema, rows] = await Promise.all([loadSchema(), api.get("heliograph/configuration", {}, signal)]);
-  const tree = rows.reduce((made, row) =>
+  const tree = rows.filter((row) => !row.inherited_from).reduce((made, row) =>
     withValue(made, namesOf(row.path), row.plain ?? undefined), /** @type {unknown} */ ({}));
   return { schema, rows: new Map(rows.map((row) => [row.path, row])), tree, state };
 };

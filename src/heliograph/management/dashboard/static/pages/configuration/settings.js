@@ -51,8 +51,10 @@ export const SettingsTab = ({ held, section, query, reload }) => {
   }, [changed]);
   const note = useMemo(() => (/** @type {string[]} */ path) => html`<${Origin} row=${held.rows.get(dotted(path))} />`,
     [held.rows]);
+  const inherited = useMemo(() => (/** @type {string[]} */ [root, , ...rest]) => (root === "zones"
+    ? held.rows.get(dotted(rest)) : undefined), [held.rows]);
   const canWrite = may("config:write");
-  const form = { Node: SchemaNode, root: held.schema, errors, note, isChanged, isReadOnly: !canWrite };
+  const form = { Node: SchemaNode, root: held.schema, errors, note, inherited, isChanged, isReadOnly: !canWrite };
   return html`
     <${Field} label=${texts.search} hint=${texts.searchHint} type="search" value=${find}
       onInput=${(/** @type {string} */ text) => replaceQuery({ find: text })} />
@@ -100,5 +102,6 @@ const Sections = ({ names, section, changed }) => html`
 const Origin = ({ row }) => row && html`<span class="origin">
   <span class=${`badge ${row.how === "restart" ? "warn" : "good"}`}>
     ${texts.how[/** @type {keyof typeof texts.how} */ (row.how)]}</span>
-  ${" "}${row.origin === "defaults" ? texts.defaults : ABOVE.test(row.origin)
+  ${" "}${row.inherited_from ? texts.inheritedFrom(row.inherited_from, row.origin)
+    : row.origin === "defaults" ? texts.defaults : ABOVE.test(row.origin)
     ? html`<strong>${texts.fixedBy(row.origin)}</strong>` : texts.setBy(row.origin)}</span>`;

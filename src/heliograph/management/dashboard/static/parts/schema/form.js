@@ -5,7 +5,8 @@ import { createContext } from "../../kernel/html.js";
 /**
  * @typedef {import("./kinds.js").Schema} Schema
  * @typedef {{ Node: (props: NodeProps) => unknown, root: Schema, errors: Record<string, string>,
- *   note?: (path: string[]) => unknown, isChanged?: (path: string[]) => boolean, isReadOnly: boolean }} FormContext
+ *   note?: (path: string[]) => unknown, inherited?: (path: string[]) => Api.SettingShown | undefined,
+ *   isChanged?: (path: string[]) => boolean, isReadOnly: boolean }} FormContext
  * @typedef {{ schema: Schema, value: unknown, onInput: (value: unknown) => void, path: string[], isRequired?: boolean,
  *   isFlat?: boolean }} NodeProps
  */

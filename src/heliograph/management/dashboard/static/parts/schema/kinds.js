@@ -10,7 +10,7 @@ import { own, recordOf } from "../../kernel/own.js";
  *   enum?: unknown[], anyOf?: Schema[], oneOf?: Schema[], allOf?: Schema[], not?: unknown, items?: Schema,
  *   properties?: Record<string, Schema>, required?: string[], additionalProperties?: Schema | boolean,
  *   minimum?: number, maximum?: number, format?: string, writeOnly?: boolean, "x-path"?: string, "x-kind"?: string,
- *   "x-expected"?: string,
+ *   "x-expected"?: string, "x-inherited"?: string,
  * }} Schema
  */
 

@@ -23,8 +23,9 @@ export const useLeaf = ({ schema, path, isRequired }, how = "") => {
   const form = useContext(Form);
   const valid = schema["x-expected"] && !schema.enum && schema.type !== "boolean" ? texts.valid(schema["x-expected"])
     : "";
-  const fallback = schema.default !== undefined && shown(schema.default) !== "" ? texts.fallback(shown(schema.default))
-    : "";
+  const usual = shown(schema.default);
+  const fallback = usual === "" ? "" : schema["x-inherited"] ? texts.inherited(usual, schema["x-inherited"])
+    : texts.fallback(usual);
   const facts = [isRequired ? texts.required : "", valid, fallback, how].filter(Boolean).join(" · ");
   return {
     label: path.at(-1) ?? "",
@@ -69,7 +70,7 @@ export const ChoiceField = (props) => {
   const options = words.map((word, at) =>
     ({ value: String(at), label: shown(word) || texts.empty }));
   const none = { value: "", label: schema.default === undefined ? texts.choose
-    : texts.asDefault(shown(schema.default)) };
+    : schema["x-inherited"] ? texts.asInherited(shown(schema.default)) : texts.asDefault(shown(schema.default)) };
   const at = words.indexOf(value);
   return html`<${Field} ...${useLeaf(props)} options=${isDefault || at < 0 ? [none, ...options] : options}
     value=${at < 0 ? "" : String(at)}

@@ -19,7 +19,9 @@ const FIELDS = {
 /** @param {NodeProps} props */
 export const SchemaNode = (props) => {
   const form = useContext(Form);
-  const schema = resolved(props.schema, form.root);
+  const own = resolved(props.schema, form.root);
+  const from = form.inherited?.(props.path);
+  const schema = from === undefined ? own : { ...own, default: from.plain ?? undefined, "x-inherited": from.path };
   const kind = kindOf(schema, form.root);
   if (kind === "none" || kind === "fixed") return null;
   const View = FIELDS[kind];

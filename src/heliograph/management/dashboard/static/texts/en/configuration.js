@@ -18,6 +18,7 @@ export default {
     "hidden": "hidden",
   },
   defaults: "the default",
+  inheritedFrom: (/** @type {string} */ path, /** @type {string} */ origin) => `inherited from ${path} (${origin})`,
   setBy: (/** @type {string} */ origin) => `set by ${origin}`,
   fixedBy: (/** @type {string} */ origin) => `set by ${origin}, which hides what is set here`,
   changed: (/** @type {number} */ many) => (many === 1 ? "1 setting changed, not applied yet"
