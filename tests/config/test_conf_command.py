@@ -1,5 +1,6 @@
 """`heliograph conf` as it is used from a shell."""
 
+import fcntl
 import json
 from pathlib import Path
 
@@ -102,6 +103,22 @@ pipeline {{ enable = true, file = "{tmp_path}/p.hocon" }}
     ):
         assert wanted in told, told
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["node.conf", "p.hocon", "taken"]
+
+
+def test_check_tries_the_data_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "node.conf"
+    path.write_text("")
+    assert main(["conf", "check", str(path), "--data-dir", "/proc/nope"]) == 1
+    assert "node.data_dir: '/proc/nope' cannot be used: /proc cannot be written: " in capsys.readouterr().err
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    with (data_dir / "node.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["conf", "check", str(path), "--data-dir", str(data_dir)]) == 1
+    told = capsys.readouterr().err
+    assert f"node.data_dir: '{data_dir}' is used by another process. Stop it, or choose another directory" in told
+    assert main(["conf", "check", str(path), "--data-dir", str(data_dir)]) == 0
+    assert [one.name for one in data_dir.iterdir()] == ["node.lock"]
 
 
 def test_a_pipeline_needs_no_file_where_there_are_actions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -100,6 +100,14 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
     assert (code, live.part.audit.settings.enable) == (0, False)
 
 
+async def test_the_file_of_a_running_node_is_checked(live: LiveNode, capsys: pytest.CaptureFixture[str]) -> None:
+    check = ["conf", "check", str(live.file), "--data-dir", str(live.data_dir)]
+    assert await asyncio.to_thread(main, check) == 0, capsys.readouterr().err
+    live.file.write_text('node.name = "second@here"')
+    assert await asyncio.to_thread(main, check) == 1
+    assert "is used by another node, heliograph@127.0.0.1. Stop it, or" in capsys.readouterr().err
+
+
 async def test_zones_show_what_they_inherit(live: LiveNode, ctl: Ctl) -> None:
     values = ["zones.certs.mqtt.max_inflight=7", "zones.certs.mqtt.mqueue_priorities.a=3", "zones.bare={}"]
     assert (await ctl("set", *values))[0] == 0

@@ -137,7 +137,7 @@ async def test_the_command_for_data_directories_asks_a_node_that_runs(asked: Ask
     assert (code, out.startswith("d/1  3 bytes, QoS 0, from 'c' at 20")) == (0, True)
     _, out, err = await asked.run("retainer", "ls", "--limit", "2")
     assert (len(out.splitlines()), "more than 2" in err) == (2, True)
-    assert (await asked.run("retainer", "delete", "d/1"))[1] == "1 messages were deleted\n"
+    assert (await asked.run("retainer", "delete", "d/1"))[1] == "1 message was deleted\n"
     code, _, err = await asked.run("retainer", "delete", "d/#/1")
     assert (code, "[bad_arguments]" in err) == (1, True)
 
@@ -188,7 +188,7 @@ async def test_alarms_are_listed_and_ended(one: Asked) -> None:
     assert "active are: a0, a1" in await one.refused("alarms", "deactivate", "a7")
     assert [row["name"] for row in await one.rows("alarms", "list", "--history")] == ["a7"]
     assert "a7" in await one.ctl("alarms", "list", "--history")
-    assert await one.ctl("alarms", "clear") == "1 alarms that had ended were forgotten\n"
+    assert await one.ctl("alarms", "clear") == "1 alarm that had ended was forgotten\n"
     assert await one.rows("alarms", "list", "--history") == []
     acts = [(line["method"], line.get("args"), line["outcome"]) for line in await one.audit()]
     ended = ("alarms.deactivate", {"name": "a7"})

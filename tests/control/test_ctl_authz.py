@@ -176,7 +176,7 @@ async def test_rules_are_exported_and_imported(world: World, tmp_path: Path) -> 
     rule = {"permission": "allow", "action": "all", "topic": "t/#"}
     wanted = [{"clientid": "c", "rules": [rule, rule]}, {"username": "u", "rules": [rule]}, {"rules": [rule]}]
     file.write_text(json.dumps(wanted))
-    assert "3 have 4 rules" in await world.ctl("acl", "import", str(file))
+    assert "3 client ids or user names have 4 rules" in await world.ctl("acl", "import", str(file))
     assert json.loads(await world.ctl("acl", "export")) == wanted
     file.write_text(json.dumps([{"clientid": "c", "rules": [{"permission": "allow"}]}]))
     assert "rule 1 of clientid 'c'" in await world.ctl("acl", "import", str(file), code=1)

@@ -187,4 +187,4 @@ async def test_bans(world: World) -> None:
         assert "s after 1970" in await world.ctl("banned", "show", "clientid", who)
         await world.ctl("banned", "delete", "clientid", who)
     assert "not banned any more" in await world.ctl("banned", "delete", "clientid", "one")
-    assert "1 bans are lifted" in await world.ctl("banned", "clear")
+    assert "1 ban is lifted" in await world.ctl("banned", "clear")

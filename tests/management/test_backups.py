@@ -61,7 +61,7 @@ def test_another_installation_takes_everything(
     with _user(managed, "ann") as user:
         name, archive = _exported(user, passphrase="open sesame")
     assert b"ann" not in archive
-    with ApiNode(tmp_path, "durable_storage.flight.enable = false") as other:
+    with ApiNode(tmp_path, 'durable_storage.flight.enable = false\nnode.name = "other@here"') as other:
         api = other.api
         assert api.post("/data/files", files={"filename": (name, archive)}).status_code == 204
         assert [one["filename"] for one in api.get("/data/files").json()["data"]] == [name]
@@ -79,6 +79,8 @@ def test_another_installation_takes_everything(
         assert str(managed.data_dir) not in api.get("/configs").text
         assert [one["who"] for one in api.get("/banned").json()["data"]] == ["bad"]
         assert api.get("/mqtt/retainer/message/kept%2F1").json()["payload"] == "d2FybQ=="
+        of_nodes = api.get("/mqtt/retainer/messages", params={"topic": "$SYS/brokers/+/version"}).json()["data"]
+        assert [one["topic"] for one in of_nodes] == ["$SYS/brokers/other@here/version"]
         capsys.readouterr()
         assert main(["ctl", "--data-dir", str(other.data_dir), "api_keys", "list"]) == 0
         assert "copied" in capsys.readouterr().out

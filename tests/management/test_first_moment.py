@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.config.management import DashboardConfig
 from heliograph.control.proto_v1.listeners import ListenerRow
-from heliograph.control.proto_v1.people import ManagementUserRow
+from heliograph.control.proto_v1.people import ManagementUserRow, NewManagementUser
 from heliograph.management.asking.nodes import Node, Nodes
 from heliograph.management.dashboard.page import ListedWebSockets
 from heliograph.management.people import refusals
@@ -74,6 +74,15 @@ async def first(node: SlowNode) -> AsyncIterator[FirstUser]:
     made = FirstUser(cast(KnownPeople, node), cast(Logins, node), cast(Node, node), again_s=0.0)
     yield made
     await made.stop()
+
+
+async def test_a_password_alone_is_that_of_the_user_admin(node: SlowNode, first: FirstUser) -> None:
+    first.begin(DashboardConfig(default_password=Secret("public")))
+    node.go_on.set()
+    await until(lambda: node.added)
+    (added,) = node.added
+    assert isinstance(added, NewManagementUser)
+    assert (added.username, added.password_hash, added.is_default) == ("admin", "hash of public", True)
 
 
 async def test_who_comes_at_once_waits_for_the_user_of_the_configuration(node: SlowNode, first: FirstUser) -> None:

@@ -1,9 +1,13 @@
 """What load balancers and probes ask, and how the API answers what is not there."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from heliograph.cli.main import main
+from heliograph.config.loading import load_config
+from heliograph.node import Node
 from support.management import Served
 from support.waiting import wait_until
 
@@ -16,6 +20,17 @@ def test_a_probe_sees_that_the_node_runs(managed: Served) -> None:
         told = stranger.get("/status", params={"format": "json"}).json()
     assert told["node_name"] == "heliograph@127.0.0.1"
     assert (told["broker_status"], told["app_status"]) == ("started", "running")
+
+
+def test_ctl_names_the_address_of_the_dashboard(
+    managed: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ctl", "status", "--ready", "--data-dir", str(managed.data_dir)]) == 0
+    assert f"  dashboard {managed.url}" in capsys.readouterr().out.splitlines()
+    file = tmp_path / "node.conf"
+    file.write_text('management.enable = true\ndashboard.listeners.http.bind = "0.0.0.0:8080"')
+    node = Node(load_config(file, {}, {"node.data_dir": str(tmp_path / "data")}))
+    assert node.dashboard_line() == "; the dashboard comes at http://0.0.0.0:8080"
 
 
 def test_nodes_are_shown_to_callers_with_a_key(managed: Served) -> None:

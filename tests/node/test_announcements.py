@@ -37,7 +37,7 @@ def test_a_start_and_a_stop_say_what_they_do(tmp_path: Path, caplog: pytest.LogC
     assert f"data directory {tmp_path / 'data'}" in begin
     assert parts == "ready with messages in messages; 0 sessions known so far; 0 retained messages on the disk"
     assert listener.startswith("listener tcp:default listens on tcp://127.0.0.1:")
-    assert stops == "stopping: no connection is accepted any more, 0 clients are disconnected"
+    assert stops == "stopping: no connection is accepted any more; clients to disconnect: 0"
     assert re.fullmatch(r"stopped after .* s: what was acknowledged is on the disk", stopped)
 
 

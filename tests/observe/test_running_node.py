@@ -76,7 +76,7 @@ async def test_a_node_with_every_service(tmp_path: Path) -> None:
             async with aiomqtt.Client("127.0.0.1", node.port, identifier="bad"):
                 pass
         assert node.stop() == 0
-    assert "1 bans from" in node.log.read_text()
+    assert "bans from " in node.log.read_text()
 
 
 def test_a_file_of_bans_with_a_mistake_keeps_the_node_from_starting(tmp_path: Path) -> None:

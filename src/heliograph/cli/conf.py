@@ -4,11 +4,13 @@
 """
 
 import argparse
+import fcntl
 import importlib.util
 import json
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,11 +31,15 @@ from heliograph.hocon.files import MemoryFiles
 from heliograph.hocon.values import Node, Scalar, scalar_json, to_json
 from heliograph.node.checked_config import language_faults
 from heliograph.node.file_faults import Fault, file_faults
+from heliograph.rpc.conversation import UnreachableError
+from heliograph.rpc.methods import RpcError
+from heliograph.rpc.socket_path import CONTROL_SOCKET
 from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.values import string_of
 from heliograph.settings.errors import ConfigError
 from heliograph.settings.masking import masked
 
+_ANSWER_S: Final = 10.0
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
 
 
@@ -159,7 +165,7 @@ def start_faults(config: Config) -> Iterator[Fault]:
     yield from file_faults(config)
     yield from _authenticators(config)
     yield from _bans(config)
-    yield from _data_dir(Path(config.node.data_dir))
+    yield from ((("node", "data_dir"), fault) for fault in _data_dir_faults(config))
     if config.pipeline.enable:
         yield from _pipeline(config.pipeline.file)
 
@@ -211,12 +217,43 @@ def _bans(config: Config) -> Iterator[Fault]:
             yield ("banned", "bootstrap_file"), str(error)
 
 
-def _data_dir(directory: Path) -> Iterator[Fault]:
-    there = next(place for place in (directory.absolute(), *directory.absolute().parents) if place.exists())
+def _data_dir_faults(config: Config) -> Iterator[str]:
+    directory = Path(config.node.data_dir)
+    there = next(place for place in (directory.absolute(), *directory.absolute().parents) if os.path.lexists(place))
     if not there.is_dir():
-        yield ("node", "data_dir"), f"{str(directory)!r} cannot be used: {there} is no directory"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield ("node", "data_dir"), f"{str(directory)!r} cannot be used: {there} cannot be written"
+        yield f"{str(directory)!r} cannot be used: {there} is no directory"
+        return
+    try:  # permissions do not say all: some file systems take no directories
+        os.rmdir(tempfile.mkdtemp(dir=there, prefix=".heliograph-check-"))
+    except OSError as error:
+        yield f"{str(directory)!r} cannot be used: {there} cannot be written: {error.strerror}"
+        return
+    if there != directory.absolute():
+        return
+    for entry in sorted(there.iterdir()):
+        if not os.access(entry, os.R_OK | os.W_OK, follow_symlinks=False) and not entry.is_socket():
+            yield f"{str(directory)!r} cannot be used: {entry} is another user's (uid {entry.lstat().st_uid})"
+    if fault := _other_node(there, config.node.name):
+        yield f"{str(directory)!r} {fault}. Stop it, or choose another directory"
+
+
+def _other_node(directory: Path, name: str) -> str:
+    """That another node uses a directory; empty if none does, or the one that has the checked name."""
+    try:
+        with (directory / "node.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return ""
+    except BlockingIOError:
+        from heliograph.control.proto_v1.node import NODE_STATUS
+        from heliograph.rpc.client import RpcClient
+    except OSError:
+        return ""  # no node was ever there
+    try:
+        with RpcClient(directory / CONTROL_SOCKET, "heliograph conf check") as client:
+            found = client.ask(NODE_STATUS(), _ANSWER_S).name
+    except (RpcError, UnreachableError):
+        return "is used by another process"
+    return "" if found == name else f"is used by another node, {found}"
 
 
 def _pipeline(file: str) -> Iterator[Fault]:

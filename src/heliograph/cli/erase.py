@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from heliograph.cli.data_dir import run_in_data_dir, run_with_config
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions, add_node_options
 from heliograph.config.settings import Config
 from heliograph.node.erasure.signed_record import InvalidRecordError, is_about, verified
@@ -88,18 +89,18 @@ def _erase(args: argparse.Namespace, config: Config, subject: ErasureSubject) ->
         return 0
     print("erased:" if args.yes else "would be erased:")
     for name, count in found.messages.items():
-        print(f"  {count:,} messages of database {name}")
+        print(f"  {counted(count, 'message')} of database {name}")
     if found.offloaded_files:
         print(f"    of them {found.offloaded_messages:,} in {found.offloaded_files:,} offloaded files")
     for name, count in found.records.items():
-        print(f"  {count:,} records of database {name}")
-    print(f"  the arguments of {found.audit_lines:,} lines of the audit log")
+        print(f"  {counted(count, 'record')} of database {name}")
+    print(f"  the arguments of {counted(found.audit_lines, 'line')} of the audit log")
     print(f"  {found.dead_letters:,} dead letters")
     print("stays:")
     for text in found.stays:
         print(f"  {text}")
     for text, count in found.naming_records.items():
-        print(f"  {text}: {count:,} records")
+        print(f"  {text}: {counted(count, 'record')}")
     for file in found.still_named:
         print(f"  the file {file} still has {subject.name!r} in it")
     print(f"record: {found.record}" if args.yes else "Nothing was changed. Stop the node and add --yes to erase.")

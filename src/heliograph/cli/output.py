@@ -43,3 +43,12 @@ def open_closed_output() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things: `1 ban`, `1,204 bans`.
+
+    Args:
+        many: The word for several; `one` with an s where it is empty.
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"

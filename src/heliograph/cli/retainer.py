@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.data_dir import add_action, run_in_data_dir
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
 from heliograph.rpc.client import RpcClient
@@ -178,7 +179,7 @@ def _info(args: argparse.Namespace, messages: _Messages) -> int:
     if args.json:
         print(json.dumps({"messages": info.messages, "bytes": info.bytes, "streams": info.streams}))
     else:
-        print(f"{info.messages:,} messages, {info.bytes:,} bytes, {info.streams:,} streams of topics")
+        print(f"{counted(info.messages, 'message')}, {info.bytes:,} bytes, {info.streams:,} streams of topics")
     return 0
 
 
@@ -211,5 +212,6 @@ def _delete(args: argparse.Namespace, messages: _Messages) -> int:
     if args.json:
         print(json.dumps({"deleted": 0 if args.dry_run else count, "found": count}))
     else:
-        print(f"{count:,} messages {'would be' if args.dry_run else 'were'} deleted")
+        were = "would be" if args.dry_run else "was" if count == 1 else "were"
+        print(f"{counted(count, 'message')} {were} deleted")
     return 0

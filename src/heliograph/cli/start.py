@@ -168,7 +168,7 @@ async def _serve(load: Callable[[], Loaded], asked: _Signals, reader_process: as
             asked.reload.clear()
             await node.read_again()
         reloading = asyncio.create_task(_reload_when_asked(node, asked.reload, manager), name="reload")
-        print(node.ready_line(), flush=True)
+        print(f"{node.ready_line()}{node.dashboard_line()}", flush=True)
         manager.tell_ready(node.ready_line())
         node.begin_management()
         await asked.stop.wait()

@@ -86,10 +86,13 @@ class DashboardConfig:
     default_username: str = setting(
         AnyText("a user name, or empty"),
         "",
-        "A user that is made at the first start, with `default_password`; empty for none: the log then says how to "
-        "make the first one.",
+        "The name of the user that is made at the first start, where `default_password` is set; `admin` where empty.",
     )
-    default_password: Secret = setting(SecretText(may_be_empty=True), Secret(), "The password of `default_username`.")
+    default_password: Secret = setting(
+        SecretText(may_be_empty=True),
+        Secret(),
+        "The password of that user; empty for no such user: the log then says how to make the first one.",
+    )
     sso: SsoConfig = section(SsoConfig, "Logins at a provider of identities.")
     trusted_proxies: tuple[str, ...] = list_setting(
         ListOf(ProxyNetwork()),

@@ -62,7 +62,7 @@ class BansAnswers:
             for is_new, was_kicked in pieces:
                 banned, held, kicked = banned + is_new, held + (not is_new), kicked + was_kicked
             await asyncio.sleep(0)
-        await self._saved(f"{banned} clients are banned {_NOT_STORED}")
+        await self._saved(f"{'1 client is' if banned == 1 else f'{banned} clients are'} banned {_NOT_STORED}")
         return proto.ClientBansMade(banned, held, kicked)
 
     async def delete(self, args: proto.BanName, call: Call) -> proto.BanRow:
@@ -82,7 +82,7 @@ class BansAnswers:
                     break
             if seen % SLICE == 0:
                 await asyncio.sleep(0)
-        await self._saved(f"{count} bans are lifted {_NOT_STORED}")
+        await self._saved(f"{'1 ban is' if count == 1 else f'{count} bans are'} lifted {_NOT_STORED}")
         return proto.BansCleared(count)
 
     def _each_added(self, args: proto.ClientBans, call: Call) -> Iterator[tuple[bool, bool]]:

@@ -83,7 +83,7 @@ class SessionStart:
         """Every session on the disk is known, some time later."""
         self._durability.knows_all = True
         if len(self._table):
-            _log.info("%d sessions are known", len(self._table))
+            _log.info("sessions that are known: %d", len(self._table))
 
     def retry(self, uptime_us: int) -> None:
         if uptime_us >= self._retry_due_us:

@@ -53,7 +53,7 @@ def tell_listeners(listeners: Sequence[Listener], config: Config, chains: Hooks)
 
 
 def tell_stop_begins(connections: int) -> None:
-    _log.info("stopping: no connection is accepted any more, %d clients are disconnected", connections)
+    _log.info("stopping: no connection is accepted any more; clients to disconnect: %d", connections)
 
 
 def tell_stopped(seconds: float, failed: Sequence[str]) -> None:

@@ -44,6 +44,7 @@ class ManagementProcess(SupervisedProcess):
         self._data_dir = data_dir
         self._alarms = alarms
         self._failures = 0
+        self.served: Sequence[str] = ()  # where, as `http://127.0.0.1:18083`
 
     def start(self) -> None:
         self._watch()
@@ -83,6 +84,7 @@ class ManagementProcess(SupervisedProcess):
 
     def hear(self, message: dict[str, Any]) -> None:
         """Log what it says, and raise or end the alarm."""
+        self.served = message.get("serving") or message.get("still") or ()
         if "serving" in message:
             _log.info("the HTTP API is served at %s", ", ".join(message["serving"]) or "no address")
             self._alarms.deactivate(ALARM)
@@ -152,6 +154,20 @@ class ManagementPart(Part):
 
     def health(self) -> str:
         return "its process does not run" if self._process is not None and self._process.pid is None else ""
+
+    def places(self) -> Sequence[str]:
+        """Where the dashboard and the HTTP API are served."""
+        is_there = self._process is not None and self._process.pid is not None
+        return [f"dashboard {place}" for place in self._process.served] if self._process and is_there else []
+
+    @property
+    def coming_places(self) -> Sequence[str]:
+        """Where they are to be served soon, once the node is ready; those whose ports the system chooses left out."""
+        if not self._config.management.enable:
+            return []
+        listeners = self._config.dashboard.listeners
+        found = [("http", listeners.http.bind), ("https", listeners.https.bind)]
+        return [f"{scheme}://{bind}" for scheme, bind in found if bind is not None and bind.port]
 
     def samples(self) -> list[Sample]:
         return plain({} if self._process is None else self._process.statistics())

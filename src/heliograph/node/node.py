@@ -82,6 +82,11 @@ class Node:
     def statistics(self) -> dict[str, float]:
         return self.parts.statistics()
 
+    def dashboard_line(self) -> str:
+        """Where the dashboard is to be served, as the end of a line; empty where that is not known before."""
+        places = self.parts.get(ManagementPart).coming_places
+        return f"; the dashboard comes at {', '.join(places)}" if places else ""
+
     @property
     def rules(self) -> RuleEngine:
         return self.parts.get(RulesPart).engine

@@ -211,7 +211,7 @@ async def test_files_are_imported_and_exported(tmp_path: Path, capsys: pytest.Ca
             "user_id,password_hash,salt,is_superuser\n"
             f"ann,{sha256(b'salt' + b'one').hexdigest()},salt,true\nsix,{sha256(b'zsix').hexdigest()},z,false\n"
         )
-        assert "1 users are new, 1 overwritten" in await node.ctl("import", str(hashed), "--type", "hash")
+        assert "1 user is new, 1 overwritten" in await node.ctl("import", str(hashed), "--type", "hash")
         assert await node.connack("ann", b"one") == rc.SUCCESS
         assert await node.connack("six", b"six") == rc.SUCCESS
         bad = tmp_path / "bad.csv"
@@ -231,7 +231,7 @@ async def test_files_are_imported_and_exported(tmp_path: Path, capsys: pytest.Ca
         await node.ctl("delete", "seven")
         assert "has 2 users" in await node.ctl("export", str(tmp_path / "out.csv"))
         await node.ctl("delete", "six")
-        assert "1 users are new, 1 overwritten" in await node.ctl("import", str(tmp_path / "out.csv"), "--type", "hash")
+        assert "1 user is new, 1 overwritten" in await node.ctl("import", str(tmp_path / "out.csv"), "--type", "hash")
         assert await node.connack("six", b"six") == rc.SUCCESS
 
 

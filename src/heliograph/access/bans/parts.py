@@ -64,7 +64,7 @@ class BansPart(HookedPart):
     def _read(self, settings: Banned) -> BanList:
         bans, file = BanList(self.now_s, settings.max_entries), settings.bootstrap_file
         if file:
-            _log.info("%d bans from %s", load_bans(bans, file, self.now_s()), file)
+            _log.info("bans from %s: %d", file, load_bans(bans, file, self.now_s()))
         return bans
 
 

@@ -74,7 +74,7 @@ class StoredBans:
         self._bans.is_complete = True
         self.health.tell(None)
         if found:
-            _log.info("%d bans were made before", len(found))
+            _log.info("bans that were made before: %d", len(found))
 
     def put(self, ban: Ban) -> None:
         record = _Record(ban.reason, ban.by, ban.at_s, ban.until_s)
@@ -106,7 +106,7 @@ class StoredBans:
         if self._state is not None:
             await self._state.close()
         if self._changes:
-            _log.warning("%d bans that were made or lifted are not stored and end with the node", len(self._changes))
+            _log.warning("bans that were made or lifted, are not stored, and end with the node: %d", len(self._changes))
 
     def _database(self) -> StateDatabase:
         if self._state is None:

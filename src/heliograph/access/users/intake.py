@@ -74,7 +74,7 @@ class BootstrapFile:
             is_slow = self.kind == "plain" and self.algorithm.is_slow
             made = await pool.run(make, is_refused=False) if is_slow else make()  # nothing adds them later
             added += (await users.take(made.items(), overwrite=False)).added
-        _log.info("%d users of %s were added, %d were there", added, self.file, count - added)
+        _log.info("users of %s: %d added, %d there before", self.file, added, count - added)
 
     def __repr__(self) -> str:
         return f"BootstrapFile({self.file}, {len(self.text)} bytes)"

@@ -11,6 +11,7 @@ import msgspec
 
 from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked
 from heliograph.cli.ctl.printing import print_done, print_json, print_rows, text_of
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import acl as proto
 from heliograph.rpc.client import RpcClient
@@ -183,8 +184,9 @@ def _import(args: argparse.Namespace) -> int:
     """
     owners = list(_read_mosquitto(args.file) if args.format == "mosquitto" else _read(args.file))
     with asked(args) as node:
-        counted = _send(node, owners)
-    code = _print_done(counted, f"{counted.owners:,} have {_rules(counted.rules)} of {args.file}", args.json)
+        done = _send(node, owners)
+    whose = counted(done.owners, "client id or user name has", "client ids or user names have")
+    code = _print_done(done, f"{whose} {_rules(done.rules)} of {args.file}", args.json)
     if args.format == "mosquitto" and any(map(_is_denial, chain(*(own.rules for own in owners)))):
         print(_DENIALS, file=sys.stderr)
     return code

@@ -5,6 +5,7 @@ import argparse
 from heliograph.cli.ctl.asking import add_command, add_group, answer_of, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_done, text_of
 from heliograph.cli.ctl.times import time_of
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import alarms as proto
 
@@ -61,4 +62,8 @@ def _deactivate(args: argparse.Namespace) -> int:
 def _clear(args: argparse.Namespace) -> int:
     """Forget the alarms that ended; those that are active stay."""
     cleared = answer_of(args, proto.ALARMS_CLEAR())
-    return print_done(cleared, f"{cleared.cleared:,} alarms that had ended were forgotten", args.json)
+    return print_done(
+        cleared,
+        f"{counted(cleared.cleared, 'alarm that had ended was', 'alarms that had ended were')} forgotten",
+        args.json,
+    )

@@ -7,6 +7,7 @@ from typing import Final
 from heliograph.cli.ctl.asking import add_command, add_group, answer_of, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_done, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import bans as proto
 
@@ -106,7 +107,7 @@ def _delete(args: argparse.Namespace) -> int:
 def _clear(args: argparse.Namespace) -> int:
     """Lift all bans. Those of banned.bootstrap_file come back when the file is read again."""
     cleared = answer_of(args, proto.BANNED_CLEAR(proto.BansWanted(args.kind, by=args.by)))
-    return print_done(cleared, f"{cleared.count:,} bans are lifted", args.json)
+    return print_done(cleared, f"{counted(cleared.count, 'ban is', 'bans are')} lifted", args.json)
 
 
 def _time(text: str) -> int:

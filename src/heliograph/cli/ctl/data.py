@@ -12,6 +12,7 @@ import msgspec
 from heliograph.cli.ctl.asking import add_command, add_group, answer_of, data_dir
 from heliograph.cli.ctl.printing import print_done
 from heliograph.cli.ctl.times import size_of
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1.backups import BACKUPS_MAKE, BackupWanted
 from heliograph.control.proto_v1.node import NODE_STATUS
@@ -90,7 +91,7 @@ def _backup(args: argparse.Namespace) -> int:
         place = str(Path(place).absolute())
     made = answer_of(args, BACKUPS_MAKE(BackupWanted(place, True if args.secrets else None)))
     sentence = (
-        f"{made.place} has the backup {made.id}: {made.files:,} files with {size_of(made.bytes)}, of which "
+        f"{made.place} has the backup {made.id}: {counted(made.files, 'file')} with {size_of(made.bytes)}, of which "
         f"{made.copied_files:,} with {size_of(made.copied_bytes)} were copied in {made.duration_s:.1f} s"
     )
     return print_done(made, sentence, args.json)
@@ -132,7 +133,7 @@ def _import(args: argparse.Namespace) -> int:
 
     refused = {table: count for table, count in _done(args, take).items() if count}
     if refused:
-        text = ", ".join(f"{count} rows of {table}" for table, count in refused.items())
+        text = ", ".join(f"{counted(count, 'row')} of {table}" for table, count in refused.items())
         print_done(
             Imported(refused), f"{args.file} is taken but {text}, which the settings here do not allow", args.json
         )

@@ -7,6 +7,7 @@ from heliograph.cli.ctl.asking import add_command, add_group, answer_of
 from heliograph.cli.ctl.payloads import print_message
 from heliograph.cli.ctl.printing import print_done, print_json
 from heliograph.cli.ctl.tables import add_table_options, listed_columns, print_table
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import delayed as proto
 
@@ -39,7 +40,7 @@ def _info(args: argparse.Namespace) -> int:
         return 0
     counts = info.counts
     place = "on the disk" if info.storage == "disc" else "in memory"
-    print(f"{counts['delayed.count']:,.0f} messages, {counts['delayed.bytes']:,.0f} bytes, {place}")
+    print(f"{counted(int(counts['delayed.count']), 'message')}, {counts['delayed.bytes']:,.0f} bytes, {place}")
     for name, count in counts.items():
         if count and "dropped" in name:
             print(f"  {name}: {count:,.0f}")

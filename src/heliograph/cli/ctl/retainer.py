@@ -7,6 +7,7 @@ from heliograph.cli.ctl.asking import add_command, add_group, answer_of
 from heliograph.cli.ctl.payloads import print_message
 from heliograph.cli.ctl.printing import print_done, print_facts, print_json
 from heliograph.cli.ctl.tables import add_table_options, listed_columns, print_table
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
 
@@ -54,7 +55,8 @@ def _info(args: argparse.Namespace) -> int:
     else:
         on_disk = info.storage == "disc"
         streams = f", {info.streams:,} streams of topics" if on_disk else ""
-        print(f"{info.messages:,} messages, {info.bytes:,} bytes{streams}, {'on the disk' if on_disk else 'in memory'}")
+        place = "on the disk" if on_disk else "in memory"
+        print(f"{counted(info.messages, 'message')}, {info.bytes:,} bytes{streams}, {place}")
         for name, count in info.counts.items():
             if count and "dropped" in name:
                 print(f"  {name}: {count:,}")
@@ -88,7 +90,10 @@ def _clean(args: argparse.Namespace) -> int:
     the disk has done it. Subscribers are not notified.
     """
     cleaned = answer_of(args, proto.RETAINER_CLEAN(proto.RetainedClean(args.filter, args.dry_run)))
-    count = f"{cleaned.found:,} messages would be" if args.dry_run else f"{cleaned.deleted:,} messages were"
+    if args.dry_run:
+        count = f"{counted(cleaned.found, 'message')} would be"
+    else:
+        count = counted(cleaned.deleted, "message was", "messages were")
     return print_done(cleaned, f"{count} deleted", args.json)
 
 

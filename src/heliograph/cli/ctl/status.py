@@ -5,6 +5,7 @@ from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, answer_of
 from heliograph.cli.ctl.printing import print_json, text_of
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1.node import NODE_STATUS
 
@@ -36,7 +37,8 @@ def _status(args: argparse.Namespace) -> int:
     else:
         print(
             f"{status.name} is {status.state}: heliograph {status.version}, process {status.pid}, up for "
-            f"{duration(status.uptime_s)}, {status.connections:,} connections, {status.sessions:,} sessions"
+            f"{duration(status.uptime_s)}, {counted(status.connections, 'connection')}, "
+            f"{counted(status.sessions, 'session')}"
         )
         for place in status.places:
             print(f"  {place}")

@@ -6,6 +6,7 @@ from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, answer_of, asked, print_list
 from heliograph.cli.ctl.printing import TableColumn, print_done, print_json, print_rows, text_of
+from heliograph.cli.output import counted
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import users as proto
 
@@ -174,7 +175,7 @@ def _import(args: argparse.Namespace) -> int:
     if target.made_in is not None:
         tell_made(target.authenticator, target.made_in)
     print(
-        f"{args.file} is imported to {target.authenticator}: {done.added:,} users are new, "
+        f"{args.file} is imported to {target.authenticator}: {counted(done.added, 'user is', 'users are')} new, "
         f"{done.overwritten:,} overwritten{_ended(done.disconnected)}"
     )
     return 0
@@ -186,7 +187,7 @@ def _export(args: argparse.Namespace) -> int:
 
     with asked(args) as node:
         count = export_users(node, args)
-    print(f"{args.file} has {count:,} user{'' if count == 1 else 's'} now, with the hashes of their passwords")
+    print(f"{args.file} has {counted(count, 'user')} now, with the hashes of their passwords")
     return 0
 
 

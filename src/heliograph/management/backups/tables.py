@@ -87,10 +87,15 @@ def _retained(node: Node) -> AsyncIterator[list[retained.RetainedRecord]]:
     return node.slices(retained.RETAINER_EXPORT(retained.RetainedTopics()), timeout_s=None)
 
 
+def _is_about_node(row: retained.RetainedRecord) -> bool:
+    """Whether a node says it of itself, as its version: another node says its own."""
+    return row.topic.startswith("$SYS/") and not row.clientid
+
+
 async def _take_retained(node: Node, rows: list[retained.RetainedRecord]) -> int:
     refused, size = 0, 0
     part: list[retained.RetainedRecord] = []
-    for row in [*rows, None]:
+    for row in [*(row for row in rows if not _is_about_node(row)), None]:
         if row is None or size + len(row.payload) > _RETAINED_BYTES:
             if part:
                 done = await node.ask(retained.RETAINER_IMPORT(retained.RetainedImport(tuple(part))), timeout_s=None)

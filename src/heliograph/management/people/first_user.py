@@ -28,6 +28,7 @@ from heliograph.settings.secrets import SecretError
 _log = logging.getLogger(__name__)
 
 TOKEN_LIFE_S: Final = 3_600.0
+USERNAME: Final = "admin"  # of the user of `default_password`, where no other name is set
 _AGAIN_S: Final = 1.0
 
 
@@ -132,21 +133,22 @@ class FirstUser:
         except SecretError as error:
             _log.error("dashboard.default_password: %s", error)
             password = ""
-        if not settings.default_username or not password:
+        name = settings.default_username or USERNAME
+        if not password:
             self._tell_token()
             return
         try:
-            await self._add(settings.default_username, password, self._node, is_default=True)
+            await self._add(name, password, self._node, is_default=True)
         except PeopleError as error:
             _log.error("dashboard.default_username and default_password make no user: %s", error)
             self._tell_token()
         else:
-            _log.info("the user %s of dashboard.default_username is added", settings.default_username)
+            _log.info("the user %s of dashboard.default_password is added", name)
             if _is_weak(password):
                 _log.warning(
                     "dashboard.default_password is one that no other user may have (8 to 64 characters, two of "
                     "letters, digits and special characters): change it with `heliograph ctl admins passwd %s`",
-                    settings.default_username,
+                    name,
                 )
 
     def _tell_token(self) -> None:

@@ -10,6 +10,17 @@ export const NONE = "–";
 /** 1234567 as `1,234,567`. @param {number | null | undefined} value */
 export const count = (value) => (value === null || value === undefined ? NONE : whole.format(value));
 
+/**
+ * A number of things: `1 ban`, `1,204 bans`.
+ * @param {number | string} many The number, or as it is shown.
+ * @param {string} one
+ * @param {string} [several]
+ */
+export const counted = (many, one, several = `${one}s`) => {
+  const shown = typeof many === "number" ? count(many) : many;
+  return `${shown} ${shown === "1" ? one : several}`;
+};
+
 /** 1234567 as `1.2M`. @param {number | null | undefined} value */
 export const compact = (value) => {
   if (value === null || value === undefined) return NONE;

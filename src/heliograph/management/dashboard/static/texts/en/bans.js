@@ -1,5 +1,7 @@
 // @ts-check
 /** English: bans. */
+import { counted } from "../../kernel/format.js";
+
 export default {
   title: "Bans",
   intro: "Who may not connect. A ban does not end connections that are there: kick those clients too.",
@@ -30,5 +32,5 @@ export default {
   none: "There are no bans.",
   search: "Search",
   exists: (/** @type {string} */ who) => `${who} is banned already.`,
-  found: (/** @type {string} */ many) => `${many} bans`,
+  found: (/** @type {string} */ many) => counted(many, "ban"),
 };

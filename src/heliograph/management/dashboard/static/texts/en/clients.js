@@ -1,6 +1,6 @@
 // @ts-check
 /** English: clients. */
-import { count } from "../../kernel/format.js";
+import { count, counted } from "../../kernel/format.js";
 
 export default {
   title: "Clients",
@@ -44,8 +44,8 @@ export default {
   banFound: "Ban all found …",
   csv: "Save as CSV",
   csvStop: "Stop",
-  csvDone: (/** @type {number} */ rows) => `${count(rows)} clients are in the file.`,
-  csvCut: (/** @type {number} */ rows) => `The file has the first ${count(rows)} clients; more were found.`,
+  csvDone: (/** @type {number} */ rows) => `${counted(rows, "client is", "clients are")} in the file.`,
+  csvCut: (/** @type {number} */ rows) => `The file has the first ${counted(rows, "client")}; more were found.`,
   csvName: "clients.csv",
-  csvProgress: (/** @type {number} */ rows) => `${count(rows)} clients so far …`,
+  csvProgress: (/** @type {number} */ rows) => `${counted(rows, "client")} so far …`,
 };

@@ -1,5 +1,7 @@
 // @ts-check
 /** English: listeners. */
+import { counted } from "../../kernel/format.js";
+
 export default {
   title: "Listeners",
   intro: "Where clients connect. A listener begins, changes and ends while the node runs; the others notice nothing.",
@@ -32,9 +34,10 @@ export default {
   made: "The listener is made.",
   removed: (/** @type {string} */ id) => `${id} is deleted.`,
   stopText: (/** @type {string} */ id, /** @type {string} */ count) =>
-    `${id} accepts nothing from now on, also after a restart, and its ${count} connections end.`,
+    `${id} accepts nothing from now on, also after a restart, and its `
+      + `${counted(count, "connection ends", "connections end")}.`,
   removeText: (/** @type {string} */ id, /** @type {string} */ count) =>
-    `${id} is taken out of the configuration, and its ${count} connections end.`,
+    `${id} is taken out of the configuration, and its ${counted(count, "connection ends", "connections end")}.`,
   add: "New listener",
   type: "Type",
   types: {

@@ -1,6 +1,6 @@
 // @ts-check
 /** English: following one message. */
-import { count, duration } from "../../kernel/format.js";
+import { count, counted, duration } from "../../kernel/format.js";
 
 export default {
   title: "Follow a message",
@@ -41,7 +41,8 @@ export default {
   end: "Stop recording",
   ended: "Recording has stopped; what was recorded stays for its time.",
   missed: (/** @type {number} */ many) =>
-    `${count(many)} messages were not recorded: there were more than diagnose.messages.rate or max_memory allows.`,
+    `${counted(many, "message was", "messages were")} not recorded: there were more than `
+      + "diagnose.messages.rate or max_memory allows.",
   columns: {
     at: "Published", topic: "Topic", clientid: "By", qos: "QoS", outcome: "What became of it", receivers: "Receivers",
     why: "Why",
@@ -96,7 +97,7 @@ export default {
     sent: (/** @type {string} */ time) => `sent after ${time}`,
     acknowledged: (/** @type {string} */ time) => `acknowledged ${time} later`,
     dropped: (/** @type {string} */ time) => `dropped after ${time}`,
-    repeated: (/** @type {number} */ many) => `sent ${many} times`,
+    repeated: (/** @type {number} */ many) => `sent ${counted(many, "time")}`,
     qos: (/** @type {number} */ qos) => `QoS ${qos}`,
   },
   leftOut: (/** @type {number} */ many) => `${count(many)} further steps were not kept.`,

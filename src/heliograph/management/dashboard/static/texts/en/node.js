@@ -1,5 +1,7 @@
 // @ts-check
 /** English: a node. */
+import { counted } from "../../kernel/format.js";
+
 export default {
   unknown: "There is no node of that name.",
   overview: "All nodes",
@@ -7,7 +9,7 @@ export default {
   uptime: "Up for",
   connections: "Connected",
   /** @param {string} value */
-  sessions: (value) => `${value} sessions`,
+  sessions: (value) => counted(value, "session"),
   received: "Messages in",
   sent: "Messages out",
   dropped: "Dropped",
@@ -30,7 +32,7 @@ export default {
   refused: "Refused",
   /** @param {number} runs @param {number} restarts @param {number} damaged */
   reader: (runs, restarts, damaged) =>
-    `The storage reader ${runs ? "runs" : "does not run"}; it was started again ${restarts} times and met ` +
+    `The storage reader ${runs ? "runs" : "does not run"}; it was started again ${counted(restarts, "time")} and met ` +
     `${damaged} damaged places.`,
   listeners: "Listeners",
   noListener: "No listener is configured.",

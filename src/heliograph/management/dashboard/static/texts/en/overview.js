@@ -1,16 +1,18 @@
 // @ts-check
 /** English: the overview. */
+import { counted } from "../../kernel/format.js";
+
 export default {
   title: "Overview",
   connections: "Connected",
   /** @param {string} value */
-  sessions: (value) => `${value} sessions`,
+  sessions: (value) => counted(value, "session"),
   received: "Messages in",
   sent: "Messages out",
   dropped: "Dropped",
   subscriptions: "Subscriptions",
   /** @param {string} value */
-  filters: (value) => `${value} filters`,
+  filters: (value) => counted(value, "filter"),
   retained: "Retained",
   turn: "Longest turn",
   memory: "Memory",

@@ -1,5 +1,7 @@
 // @ts-check
 /** English: the pipeline. */
+import { counted } from "../../kernel/format.js";
+
 export default {
   title: "Pipeline",
   tabs: { queries: "Queries", dead_letters: "Dead letters", late_rows: "Late rows", plan: "Plan" },
@@ -13,7 +15,7 @@ export default {
   file: "Pipeline file",
   restarts: "Started again",
   failures: "Ended by itself",
-  times: (/** @type {string} */ many) => `${many} times since the node started`,
+  times: (/** @type {string} */ many) => `${counted(many, "time")} since the node started`,
   /** @type {Record<string, string>} */
   states: { starting: "starting", running: "running", "waiting to restart": "waiting to restart",
     interrupted: "interrupted", finished: "finished", failed: "failed" },
@@ -56,7 +58,8 @@ export default {
       `The rule ${rule}, as it is now, runs over its waiting dead letters, and their rows go to its sink. This ` +
       "starts Spark and may take a minute.",
     done: (/** @type {Api.ReplayedLetters} */ { letters, rows, kept }) =>
-      `${letters} letters replayed, ${rows} rows written, ${kept} letters stay.`,
+      `${counted(letters, "letter")} replayed, ${counted(rows, "row")} written, `
+      + `${counted(kept, "letter stays", "letters stay")}.`,
     none: "There is no dead letter.",
     of: (/** @type {string} */ rule) => `Dead letters of ${rule}`,
     all: "All rules",
@@ -90,7 +93,8 @@ export default {
     nameHint: "Of the table, below the output directory; or of a sink that the pipeline file has under sinks.",
     viewHint: "The rows of each view have columns of their own.",
     done: (/** @type {Api.ReplayedLateRows} */ { rows, kept, target, reason }) =>
-      `${rows} rows replayed to ${target}, ${kept} rows stay${reason ? `: ${reason}` : "."}`,
+      `${counted(rows, "row")} replayed to ${target}, `
+      + `${counted(kept, "row stays", "rows stay")}${reason ? `: ${reason}` : "."}`,
     noneOf: "No late row of this query waits.",
     showOf: (/** @type {string} */ query) => `Show late rows of ${query}`,
     none: "There is no late row.",
@@ -116,7 +120,8 @@ export default {
     to: "Writes to",
     messages: "Messages",
     counts: (/** @type {Api.QueryPlan} */ one) =>
-      `${one.messages} messages: ${one.rows_count} rows, ${one.failed} failed, ${one.refused} without a required ` +
+      `${counted(one.messages, "message")}: ${counted(one.rows_count, "row")}, ${one.failed} failed, ` +
+      `${one.refused} without a required ` +
       "column",
     reasons: "Why it failed",
     rows: (/** @type {string} */ name) => `Rows of ${name}`,

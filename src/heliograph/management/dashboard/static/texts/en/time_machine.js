@@ -1,5 +1,7 @@
 // @ts-check
 /** English: the rule time machine. */
+import { counted } from "../../kernel/format.js";
+
 export default {
   title: "Time machine",
   about: "Run a rule over stored messages to see what it would have made of them. "
@@ -28,7 +30,7 @@ export default {
   running: "Running",
   reading: (/** @type {string} */ share, /** @type {string} */ counts) => `${share} of the stretch${counts}`,
   soFar: (/** @type {string} */ messages, /** @type {string} */ rows, /** @type {string} */ failures) =>
-    `: ${messages} messages, ${rows} rows, ${failures} failed`,
+    `: ${counted(messages, "message")}, ${counted(rows, "row")}, ${failures} failed`,
   result: "What it made of the past",
   partial: "Its time was over before all messages were read: these are the figures of a part.",
   numbers: {

@@ -1,6 +1,6 @@
 // @ts-check
 /** English: traces. */
-import { count } from "../../kernel/format.js";
+import { count, counted } from "../../kernel/format.js";
 
 export default {
   title: "Traces",
@@ -66,10 +66,11 @@ export default {
   watch: "Watch",
   end: "Stop watching",
   liveHint: "Nothing is written to the disk. The trace ends when you leave this page, or after ten minutes.",
-  watching: (/** @type {number} */ many) => `Watching: ${count(many)} records so far.`,
+  watching: (/** @type {number} */ many) => `Watching: ${counted(many, "record")} so far.`,
   over: (/** @type {string} */ why) => `It has ended: ${why}.`,
   stoppedByUser: "you stopped it",
-  lost: (/** @type {number} */ many) => `${count(many)} records were lost: the connection was too slow.`,
+  lost: (/** @type {number} */ many) =>
+    `${counted(many, "record was", "records were")} lost: the connection was too slow.`,
   shown: (/** @type {number} */ many) => `The newest ${count(many)} are shown.`,
   waiting: "Nothing has happened yet.",
   time: "Time",
