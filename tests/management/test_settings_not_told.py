@@ -37,7 +37,7 @@ class SilentNodes(AskedNodes):
     """That node."""
 
     def __init__(self, node: SilentNode) -> None:
-        super().__init__(Nodes("n", node.data_dir), "", "")
+        super().__init__(Nodes("n", node.data_dir), "", "", hides_sent=False)
         self._node = node
 
     @property

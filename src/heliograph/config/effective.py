@@ -53,14 +53,18 @@ class EffectiveSetting:
     inherited_from: str = ""
 
 
-def effective_settings(layers: Layers, root: str = "") -> Iterator[EffectiveSetting]:
-    """Those below `root`, in the order of the declarations; all where it is empty or no root."""
+def effective_settings(layers: Layers, root: str = "", *, hides_sent: bool = False) -> Iterator[EffectiveSetting]:
+    """Those below `root`, in the order of the declarations; all where it is empty or no root.
+
+    Args:
+        hides_sent: See `masked`.
+    """
     tree, setting = layers.merged, settings_of(Config).get(root)
     if setting is not None:
         fields = tree.value if isinstance(tree.value, dict) else {}
         tree = Node({name: node for name, node in fields.items() if name == root}, tree.position, tree.source)
     wanted = settings_of(Config) if setting is None else {root: setting}
-    return _in_group(layers, wanted, masked(tree, Config), (), How.RESTART)
+    return _in_group(layers, wanted, masked(tree, Config, hides_sent=hides_sent), (), How.RESTART)
 
 
 def inherited_settings(layers: Layers) -> Iterator[EffectiveSetting]:

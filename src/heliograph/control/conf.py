@@ -1,8 +1,11 @@
 """The configuration of a node: what holds, changes of it, and its revisions."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeVar
+
+import msgspec
 
 from heliograph.config.effective import effective_settings, inherited_settings
 from heliograph.config.settings import Config
@@ -12,9 +15,11 @@ from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.revisions import Revision, revision_differences
 from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
 from heliograph.control.proto_v1 import conf as proto
-from heliograph.hocon.writing import key_text
+from heliograph.hocon.document import parse_text
+from heliograph.hocon.writing import key_text, to_hocon
 from heliograph.rpc.methods import SLICE, Call, Method, NoArgs, RpcError
 from heliograph.settings.fields import settings_of
+from heliograph.settings.masking import masked
 
 Row = TypeVar("Row")
 Answer = TypeVar("Answer")
@@ -71,14 +76,15 @@ class _Asked:
             path = ".".join(map(key_text, path_of(args.path))) if args.path else ""
         except ConfigChangeError as error:
             raise refused(error) from None
-        return self._shown(path, args.inherited)
+        return self._shown(path, args)
 
-    def _shown(self, path: str, has_inherited: bool) -> Iterator[Sequence[proto.ConfSetting]]:
+    def _shown(self, path: str, args: proto.ConfShowArgs) -> Iterator[Sequence[proto.ConfSetting]]:
         is_empty, near = True, _Near(path)
         root = path.partition(".")[0]  # all else is not looked at: it is most of what there is
         layers = self._manager.layers
-        inherited = inherited_settings(layers) if has_inherited and root in ("", "zones") else ()
-        for slice_ in sliced(chain(effective_settings(layers, root), inherited), 10):
+        found = effective_settings(layers, root, hides_sent=args.hides_sent)
+        inherited = inherited_settings(layers) if args.inherited and root in ("", "zones") else ()
+        for slice_ in sliced(chain(found, inherited), 10):
             rows = [
                 proto.ConfSetting(
                     one.path, one.value, one.origin, one.how.value, one.plain, one.secrets, one.inherited_from
@@ -121,15 +127,23 @@ class _Asked:
             yield [_revision(one, "") for one in slice_]
 
     async def revision(self, args: proto.ConfRevisionArgs, call: Call) -> proto.ConfRevision:
-        found = await answered(self._manager.show_revision(args.number))
+        found = await self._kept(args.number, args.hides_sent)
         return _revision(found, found.text)
 
     async def diff(self, args: proto.ConfDiffArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfDifference]]:
         """What two of them do not have alike."""
-        old = await answered(self._manager.show_revision(args.old))
-        new = await answered(self._manager.show_revision(args.new))
+        old, new = await self._kept(args.old, args.hides_sent), await self._kept(args.new, args.hides_sent)
         for slice_ in sliced(revision_differences(old, new)):
             yield [proto.ConfDifference(one.path, one.old or "", one.new or "") for one in slice_]
+
+    async def _kept(self, number: int, hides_sent: bool) -> Revision:
+        found = await answered(self._manager.show_revision(number))
+        return await asyncio.to_thread(_without_sent, found) if hides_sent else found
+
+
+def _without_sent(revision: Revision) -> Revision:
+    tree = masked(parse_text(revision.text, name="<revision>"), Config, hides_sent=True)
+    return msgspec.structs.replace(revision, text=to_hocon(tree))
 
 
 def sliced(rows: Iterable[Row], most: int = SLICE) -> Iterator[Sequence[Row]]:

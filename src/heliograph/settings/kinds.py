@@ -39,11 +39,13 @@ class Kind(Generic[Value]):
         expected: What is valid, to follow "expected".
         is_word: Whether a file has its texts without quotes, as `10s`.
         is_place: Whether it says where a server or store is, so that secrets of its group are sent there.
+        is_sent: Whether it is a template of what a server is sent: its constant texts may be secrets of that server.
     """
 
     expected: str = ""
     is_word: ClassVar[bool] = False
     is_place: ClassVar[bool] = False
+    is_sent: ClassVar[bool] = False
 
     def convert(self, value: Content) -> Value:
         """The value for the program; raises `RefusedError`."""

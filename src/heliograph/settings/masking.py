@@ -22,10 +22,10 @@ from heliograph.settings.fields import (
     Section,
     settings_of,
 )
-from heliograph.settings.kinds import Texts
+from heliograph.settings.kinds import Kind, Texts
 from heliograph.settings.reading import list_items, model_of
 from heliograph.settings.secrets import FILE_PREFIX, STARS
-from heliograph.settings.url_secrets import PLACEHOLDERS, has_url_secret, masked_url
+from heliograph.settings.url_secrets import PLACEHOLDERS, has_url_secret, masked_template, masked_url
 
 _SECRET_NAME: Final = re.compile(
     r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|authorization|jwt|headers|"
@@ -62,13 +62,14 @@ class NoSecretError(Exception):
         self.node = node
 
 
-def masked(tree: Node, model: type[Any]) -> Node:
+def masked(tree: Node, model: type[Any], *, hides_sent: bool = False) -> Node:
     """A document with stars for each secret.
 
     Args:
         model: The dataclass of the group that the document is.
+        hides_sent: Whether constant texts of what servers are sent have stars too; these keep nothing in a change.
     """
-    return run_walk(_masked(tree, Section(model), is_secret=False))
+    return run_walk(_masked(tree, Section(model), is_secret=False, hides_sent=hides_sent))
 
 
 def secrets_in(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Iterator[tuple[str, ...]]:
@@ -110,7 +111,7 @@ def kept_secrets(tree: Node, own: Node, present: Node) -> Node:
     return Node({}, tree.position) if kept is None else kept
 
 
-def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
+def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool, hides_sent: bool) -> Walk[Node]:
     value = node.value
     if isinstance(kind, ListOfVariants) and list_items(node) is None:
         kind = variant_of(kind, node)  # one without a list
@@ -119,16 +120,18 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
         for name, child in value.items():
             below, hidden = declared_below(kind, name, child)
             hidden = _is_secret(kind, name, child, is_secret) or _is_hidden(name, child, hidden)
-            fields[name] = yield _masked(child, below, is_secret=hidden)
+            fields[name] = yield _masked(child, below, is_secret=hidden, hides_sent=hides_sent)
         return Node(fields, node.position, node.source)
     if isinstance(value, list):
         items = []
         for item in value:
             below, hidden = declared_below(kind, "1", item)
-            items.append((yield _masked(item, below, is_secret=is_secret or hidden)))
+            items.append((yield _masked(item, below, is_secret=is_secret or hidden, hides_sent=hides_sent)))
         return Node(items, node.position, node.source)
     if is_secret:
         return node if _is_open(value) else Node(STARS, node.position, node.source)
+    if hides_sent and isinstance(kind, Kind) and kind.is_sent and isinstance(value, str):
+        return Node(masked_template(value), node.position, node.source)
     return Node(masked_url(value), node.position, node.source) if isinstance(value, str) else node
 
 

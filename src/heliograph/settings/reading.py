@@ -220,7 +220,7 @@ class GroupReader:
             return kind.read(node)
         except RefusedError as refusal:
             detail = f": {refusal}" if str(refusal) else ""
-            shown = node.kind if is_secret else found(node)
+            shown = node.kind if is_secret or kind.is_sent else found(node)
             self.refuse(node, path, f"found {shown}, expected {kind.expected}{detail}")
             return Unusable()
 

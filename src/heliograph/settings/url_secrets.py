@@ -8,6 +8,7 @@ from heliograph.settings.secrets import STARS
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 _USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
 _VALUE: Final = re.compile(r"(?:(?<=^)|(?<=&))([^=&]*=)?([^&]*)")
+_PLACEHOLDER: Final = re.compile(r"(\$\{[^}]*\})")
 PLACEHOLDERS: Final = re.compile(r"(?:\$\{[^}]*\})+")
 # In a sentence, where a URL may be wrong in any way: up to the quotation mark or blank behind it.
 _SAID_USERINFO: Final = re.compile(r"(?<=://)[^\s\"]+(?=@)")
@@ -46,6 +47,13 @@ def without_url_secrets(text: str) -> str:
     if "://" not in text:
         return text
     return _SAID_QUERY.sub(rf"\1{STARS}", _SAID_USERINFO.sub(STARS, text))
+
+
+def masked_template(text: str) -> str:
+    """A template with stars for its constant texts."""
+    return "".join(
+        STARS if part.strip() and not PLACEHOLDERS.fullmatch(part) else part for part in _PLACEHOLDER.split(text)
+    )
 
 
 def _masked_value(found: re.Match[str]) -> str:

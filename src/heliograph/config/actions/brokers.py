@@ -7,6 +7,7 @@ from heliograph.config.actions.interface import (
     ActionConfig,
     ConnectorConfig,
     RowTemplate,
+    SentTemplate,
     ServerConnectorConfig,
     ignored,
 )
@@ -60,14 +61,14 @@ class KafkaConnectorConfig(ConnectorConfig):
 @dataclass(frozen=True, kw_only=True)
 class KafkaMessage:
     key: str = setting(RowTemplate(), "${.clientid}", "Template of the key.")
-    value: str = setting(RowTemplate(), "${.}", "Template of the value.")
+    value: str = setting(SentTemplate(), "${.}", "Template of the value.")
     timestamp: str = ignored(RowTemplate(), "${.timestamp}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaHeader:
     kafka_ext_header_key: str = required(Text("a name without placeholders", r"[^$]+"), "Its name.")
-    kafka_ext_header_value: str = required(RowTemplate(), "Template of its value.")
+    kafka_ext_header_value: str = required(SentTemplate(), "Template of its value.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +133,7 @@ class MqttParameters:
     topic: str = required(RowTemplate("a template of a topic", r"(?s).*\S.*"), "Template of the topic.")
     qos: int = setting(Integer(0, 2), 1, "Quality of service; a placeholder is not there.")
     retain: bool = setting(Boolean(), False, "Whether the broker keeps each message; a placeholder is not there.")
-    payload: str | None = optional(RowTemplate(), "Template of the payload; without, the row as JSON.")
+    payload: str | None = optional(SentTemplate(), "Template of the payload; without, the row as JSON.")
 
 
 @dataclass(frozen=True, kw_only=True)

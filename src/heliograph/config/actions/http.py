@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from heliograph.config.actions.interface import ActionConfig, ConnectorConfig, RowTemplate, ignored
+from heliograph.config.actions.interface import ActionConfig, ConnectorConfig, SentTemplate, ignored
 from heliograph.hocon.values import Content
 from heliograph.settings.fields import optional, optional_section, required, section, setting
 from heliograph.settings.kinds import Choice, Duration, Integer, RefusedError, Text, Texts
@@ -66,10 +66,10 @@ class HttpConnectorConfig(ConnectorConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HttpParameters:
-    path: str = setting(RowTemplate(), "", "Template of what follows the URL of the connector.")
+    path: str = setting(SentTemplate(), "", "Template of what follows the URL of the connector.")
     method: str = setting(LowerMethod(), "post", "Method of the request.")
     headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.", is_secret=True)
-    body: str | None = optional(RowTemplate(), "Template of the body; without, the row as JSON.")
+    body: str | None = optional(SentTemplate(), "Template of the body; without, the row as JSON.")
     max_retries: int = setting(Integer(0, 99), 2, "How often a request is tried again before its batch is.")
     request_timeout: float = setting(Duration(0.001), 30.0, "How long an answer may take.")
 

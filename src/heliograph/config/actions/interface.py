@@ -44,6 +44,12 @@ class RowTemplate(Text):
         return text
 
 
+class SentTemplate(RowTemplate):
+    """One of what a server is sent."""
+
+    is_sent = True
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceOpts:
     """How a connector or an action is watched."""

@@ -16,10 +16,12 @@ class ConfShowArgs(Args, frozen=True):
     Attributes:
         path: The setting, or the group that they are in; empty for all.
         inherited: Whether what zones inherit is among them.
+        hides_sent: Whether what servers are sent has stars for its constant texts.
     """
 
     path: str = ""
     inherited: bool = False
+    hides_sent: bool = False
 
 
 class ConfSetting(msgspec.Struct, frozen=True):
@@ -123,9 +125,10 @@ class ConfOutcome(msgspec.Struct, frozen=True):
 
 
 class ConfRevisionArgs(Args, frozen=True):
-    """Names a revision."""
+    """Names a revision; `hides_sent` as for settings."""
 
     number: int
+    hides_sent: bool = False
 
 
 class ConfRevision(msgspec.Struct, frozen=True):
@@ -151,10 +154,11 @@ class ConfRevision(msgspec.Struct, frozen=True):
 
 
 class ConfDiffArgs(Args, frozen=True):
-    """Names two revisions."""
+    """Names two revisions; `hides_sent` as for settings."""
 
     old: int
     new: int
+    hides_sent: bool = False
 
 
 class ConfDifference(msgspec.Struct, frozen=True):

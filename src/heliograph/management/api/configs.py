@@ -49,7 +49,7 @@ async def get_configs(
     accept = request.headers.get("accept", "*/*")
     (asked,) = nodes.chosen(node)
     with refused_as("NOT_FOUND", 404):
-        rows = await asked.rows(CONF_SHOW(ConfShowArgs(key or "")))
+        rows = await asked.rows(CONF_SHOW(ConfShowArgs(key or "", hides_sent=nodes.hides_sent)))
     if "text/plain" in accept or "*/*" in accept:
         return Response(_as_hocon(rows), media_type="text/plain")
     if "application/json" in accept:

@@ -114,7 +114,8 @@ async def show_configuration(
 ) -> list[dict[str, Any]]:
     """Each setting in effect, as text and as JSON, with its origin and how it changes; what zones inherit too."""
     with answering(config_no_setting=(404, "NOT_FOUND")):
-        rows = await nodes.own.rows(CONF_SHOW(ConfShowArgs(path, inherited=True)))
+        wanted = ConfShowArgs(path, inherited=True, hides_sent=nodes.hides_sent)
+        rows = await nodes.own.rows(CONF_SHOW(wanted))
     return [_SETTING(row) for row in rows]
 
 
@@ -172,7 +173,7 @@ async def list_revisions(nodes: NodesDep) -> list[dict[str, Any]]:
 async def get_revision(number: Annotated[int, Path(ge=0, le=_NUMBER_MAX)], nodes: NodesDep) -> dict[str, Any]:
     """One revision, with its text."""
     with answering(config_no_revision=_NO_REVISION):
-        row = await nodes.own.ask(CONF_REVISION(ConfRevisionArgs(number)))
+        row = await nodes.own.ask(CONF_REVISION(ConfRevisionArgs(number, nodes.hides_sent)))
     return _WHOLE_REVISION(row)
 
 
@@ -184,5 +185,5 @@ async def diff_revisions(
 ) -> list[dict[str, Any]]:
     """Each setting that differs between two revisions; null where one does not set it."""
     with answering(config_no_revision=_NO_REVISION):
-        rows = await nodes.own.rows(CONF_DIFF(ConfDiffArgs(old, new)))
+        rows = await nodes.own.rows(CONF_DIFF(ConfDiffArgs(old, new, nodes.hides_sent)))
     return [_DIFFERENCE(row) for row in rows]

@@ -245,7 +245,7 @@ async def shown(
     if not rows:
         return []
     try:
-        tree = await settings_tree(nodes.own, root)
+        tree = await settings_tree(nodes.own, root, hides_sent=nodes.hides_sent)
     except RpcError as error:
         if error.code != NO_SETTING:
             raise

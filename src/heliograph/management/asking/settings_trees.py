@@ -18,13 +18,16 @@ from heliograph.management.asking.nodes import Node
 NO_SETTING: Final = "config_no_setting"  # what a node says of a path; all else it says is no answer to that
 
 
-async def settings_tree(node: Node, path: str = "") -> dict[str, Any]:
+async def settings_tree(node: Node, path: str = "", *, hides_sent: bool = False) -> dict[str, Any]:
     """The settings at a path, defaults included, with stars for secrets; durations and sizes are texts with units.
+
+    Args:
+        hides_sent: Whether what servers are sent has stars for its constant texts.
 
     Raises:
         RpcError: There is no such setting.
     """
-    rows = await node.rows(CONF_SHOW(ConfShowArgs(path)))
+    rows = await node.rows(CONF_SHOW(ConfShowArgs(path, hides_sent=hides_sent)))
     return tree_of(rows, path)
 
 

@@ -15,9 +15,11 @@ class AskedNodes:
     Args:
         on_behalf: The caller and the id of the request, for the audit.
         owner: The caller, for its share of the requests in flight.
+        hides_sent: Whether the caller sees no constant texts of what actions send, since it may not change them.
     """
 
-    def __init__(self, nodes: Nodes, on_behalf: str, owner: str) -> None:
+    def __init__(self, nodes: Nodes, on_behalf: str, owner: str, hides_sent: bool) -> None:
+        self.hides_sent = hides_sent
         self._nodes = nodes
         self._for = (on_behalf, owner)
 
@@ -54,7 +56,8 @@ class AskedNodes:
 
 def _asked_nodes(request: Request) -> AskedNodes:
     caller: Caller = getattr(request.state, "caller", NOBODY)
-    return AskedNodes(request.app.state.nodes, on_behalf_of(caller, request), caller.owner)
+    hides_sent = not caller.may("actions:write", "PUT")
+    return AskedNodes(request.app.state.nodes, on_behalf_of(caller, request), caller.owner, hides_sent)
 
 
 def asked_for(caller: Caller, request: Request) -> Node:

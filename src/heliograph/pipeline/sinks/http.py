@@ -314,8 +314,6 @@ def _retry_after_s(text: str | None) -> float | None:
 
 
 def _without_secrets(url: str) -> str:
-    # Tokens are found in queries, passwords before the host.
-    address = url.partition("?")[0]
-    scheme, slashes, rest = address.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
+    # Tokens are found in paths and queries, passwords before the host.
+    scheme, slashes, rest = url.partition("?")[0].partition("://")
+    return f"{scheme}{slashes}{rest.partition('/')[0].rpartition('@')[2]}"
