@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -31,9 +32,9 @@ def _fill(api: httpx.Client) -> None:
     assert api.post("/publish", json=message).status_code == 202
 
 
-def _user(node: Served, name: str) -> httpx.Client:
-    """The API as an administrator who has logged in; closed by who asks for it."""
-    assert main(["ctl", "--data-dir", str(node.data_dir), "admins", "add", name, PASSWORD]) == 0
+def _user(node: Served, name: str, role: str = "administrator") -> httpx.Client:
+    """The API as a user who has logged in; closed by the caller."""
+    assert main(["ctl", "--data-dir", str(node.data_dir), "admins", "add", name, PASSWORD, "--role", role]) == 0
     with node.client() as stranger:
         token = stranger.post("/login", json={"username": name, "password": PASSWORD}).json()["token"]
     return node.client(headers={"authorization": f"Bearer {token}"})
@@ -151,6 +152,51 @@ def test_an_archive_with_a_bootstrap_file_is_not_taken_from_a_key(managed: Serve
             out.addfile(member, io.BytesIO(text))
     answer = managed.api.post("/data/import", json={"filename": "own.tar.gz"})
     assert (answer.status_code, "API keys do not change api_key" in answer.text) == (400, True)
+    with _user(managed, "emil") as user:
+        assert user.post("/data/import", json={"filename": "own.tar.gz"}).status_code == 204
+        held = user.get("/heliograph/configuration", params={"path": "api_key.bootstrap_file"}).json()
+        assert held[0]["plain"].endswith("/certs/keys")
+        back = {"values": {"api_key.bootstrap_file": "null"}}
+        assert user.post("/heliograph/configuration/change", json=back).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("node.control_group", 'node.control_group = "users"'),
+        ("backup.place", 'backup.place = "/srv/mine"'),
+        ("pipeline.spark_conf", 'pipeline.spark_conf { "spark.pyspark.python" = x }'),
+    ],
+)
+def test_a_key_changes_nothing_that_leads_to_users_and_keys(managed: Served, path: str, text: str) -> None:
+    told = _refused(managed.api.post("/heliograph/configuration/change", json={"text": text}))
+    assert told.startswith(f"API keys do not change {path}, wh")
+
+
+@pytest.mark.parametrize("role", ["operator", "viewer", "publisher"])
+def test_archives_are_for_administrators(managed: Served, role: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ctl = ["ctl", "--data-dir", str(managed.data_dir)]
+    with _user(managed, f"made_for_{role}") as administrator:
+        name, archive = _exported(administrator)
+    capsys.readouterr()
+    assert main([*ctl, "api_keys", "add", f"of-{role}", "--role", role, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    callers = [managed.client((made["key"]["api_key"], made["secret"]))]
+    if role != "publisher":  # which only keys have
+        callers.append(_user(managed, f"is_{role}", role))
+    for caller in callers:
+        answers = (
+            caller.post("/data/export", json={"table_sets": ["banned"]}),
+            caller.post("/data/import", json={"filename": name}),
+            caller.post("/data/files", files={"filename": ("mine.tar.gz", archive)}),
+            caller.get("/data/files"),
+            caller.get(f"/data/files/{name}"),
+            caller.delete(f"/data/files/{name}"),
+        )
+        assert {(one.status_code, one.json()["code"]) for one in answers} == {(403, "UNAUTHORIZED_ROLE")}
+        caller.close()
+    assert (managed.data_dir / "backup" / name).is_file()
+    assert not (managed.data_dir / "backup" / "mine.tar.gz").exists()
 
 
 def test_the_command_does_the_same(managed: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +217,8 @@ def test_a_node_is_backed_up_to_its_place(managed: Served, tmp_path: Path) -> No
     assert (missing.status_code, missing.json()["code"]) == (400, "BAD_REQUEST")
     assert "backup.place" in missing.json()["message"]
     place = {"values": {"backup.place": f'"{tmp_path}/place"'}}
-    assert managed.api.post("/heliograph/configuration/change", json=place).status_code == 200
+    with _user(managed, "dora") as user:
+        assert user.post("/heliograph/configuration/change", json=place).status_code == 200
     made = managed.api.post(backups)
     assert made.status_code == 200, made.text
     listed = managed.api.get(backups).json()

@@ -45,13 +45,17 @@ from heliograph.settings.secrets import SecretError
 
 INCOMPLETE_ALARM: Final = "config_change_incomplete"
 
-# What makes users and keys. A key that changed it would outlive its own end.
-_WHO_MANAGES: Final = (
-    "api_key",
-    "dashboard.default_username",
-    "dashboard.default_password",
-    "dashboard.sso",
-)
+# What makes users and keys, or leads to them. A key that changed it would outlive its own end.
+_WHO_MANAGES: Final = "which says who may manage the node"
+_NOT_FOR_KEYS: Final[Mapping[str, str]] = {
+    "api_key": _WHO_MANAGES,
+    "dashboard.default_username": _WHO_MANAGES,
+    "dashboard.default_password": _WHO_MANAGES,
+    "dashboard.sso": _WHO_MANAGES,
+    "node.control_group": _WHO_MANAGES,
+    "backup.place": "where users and keys go with all else",
+    "pipeline.spark_conf": "which names programs that the node runs",
+}
 
 Changed = Callable[[int, Plan], object]
 
@@ -285,11 +289,9 @@ def _is_recorded(files: ConfigFiles, number: int, layers: Layers) -> bool:
 
 def _refuse_to_keys(settings: Sequence[PlannedSetting]) -> None:
     for one in settings:
-        for path in _WHO_MANAGES:
+        for path, why in _NOT_FOR_KEYS.items():
             if f"{one.path}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one.path}."):
-                raise NotForKeysError(
-                    f"API keys do not change {path}, which says who may manage the node: log in as a user"
-                )
+                raise NotForKeysError(f"API keys do not change {path}, {why}: log in as a user")
 
 
 def _refuse_hidden(settings: Sequence[PlannedSetting]) -> None:
