@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -27,7 +28,7 @@ from support.quick_spark import SESSION, workers
 from support.redis import RedisServer, redis_server
 from support.running import MqttClient
 from support.waiting import wait_until
-from support.webhook import Answer, Webhook, webhook
+from support.webhook import Answer, Posted, Webhook, webhook
 
 pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -46,7 +47,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "path": "/t/${topic}",
         "headers": {"x-client": "${clientid}"},
         "body": '{"n": ${payload.n}, "nothing": ${nothing}, "x": ${payload.deep.list[1].x}, "row": ${.}}',
-        "max_retries": 0,
+        "max_retries": 1,
     },
     "pgsql:db": {
         "sql": "INSERT INTO obs (topic, n, x, nothing, deep) "
@@ -228,14 +229,25 @@ def test_each_is_connected_and_counts(world: World) -> None:
 
 def test_what_the_target_does_not_take_is_told_and_arrives_later(world: World) -> None:
     world.web.requests.clear()
-    world.web.answer = lambda request: Answer(500, body=b"not today")
+    seen = Event()
+
+    def refuse(request: Posted) -> Answer:
+        if len(world.web.requests) > 1:
+            seen.wait(60)  # with the second attempt
+        return Answer(503, body=b"not today")
+
+    world.web.answer = refuse
     publish(world, "in/2", b"{}")
     shown = world.wait_for("http:web", lambda shown: "not today" in shown["status_reason"])
     assert shown["status"] == "disconnected"
+    queries = {one["name"]: one["state"] for one in world.api.get("/heliograph/pipeline").json()["queries"]}
+    assert queries[query_name("http:web")] == "retrying"
+    seen.set()
     wait_until(lambda: "pipeline_query_failing/http:web" in world.api.get("/alarms").text, "the alarm has begun")
     assert world.api.get("/actions/redis:cache").json()["status"] == "connected"
     world.web.answer = lambda request: Answer()
-    assert world.api.post("/actions/http:web/start").status_code in (204, 400)  # it has yet to begin
+    assert world.api.post("/actions/http:web/start").status_code == 204
+    assert world.api.get("/actions/http:web").json()["status"] in ("connecting", "connected")
     world.wait_for("http:web", lambda shown: shown["status"] == "connected")
     wait_until(lambda: any(request.path == "/base/t/in/2" for request in world.web.requests))
     wait_until(lambda: "pipeline_query_failing" not in world.api.get("/alarms").text, "the alarm has ended")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -113,6 +116,65 @@ def test_properties_of_a_message_arrive(broker: Ports, name: str) -> None:
         words = [word for each in given for word in ("-D", "publish", *each.split())]
         publish(broker, "-t", name, "-m", "x", *words, "-D", "publish", "user-property", "k", "v w")
         assert printed(process) == ["a/b|back|id|k:v w|1|7"]
+
+
+@contextmanager
+def relay(port: int) -> Iterator[tuple[int, list[socket.socket]]]:
+    """Passes connections on to a port: its own port, and the clients' sockets, which a test may shut down."""
+    clients: list[socket.socket] = []
+    brokers: list[socket.socket] = []
+    threads: list[Thread] = []
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def accept(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client = listening.accept()[0]
+                broker = socket.create_connection(("127.0.0.1", port))
+                clients.append(client)
+                brokers.append(broker)
+                threads.extend(Thread(target=pump, args=ends) for ends in ((client, broker), (broker, client)))
+                for thread in threads[-2:]:
+                    thread.start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        accepting = Thread(target=accept, args=(listening,))
+        accepting.start()
+        yield listening.getsockname()[1], clients
+        listening.shutdown(socket.SHUT_RDWR)
+        accepting.join()
+        for one in clients:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join()
+        for one in (*clients, *brokers):
+            one.close()
+
+
+def test_a_lost_connection_is_made_again(node: Ports, name: str) -> None:
+    with relay(node.tcp) as (port, clients):
+        through = replace(node, tcp=port)
+        with subscribed(through, "-t", name, "-C", "2") as process:
+            assert process.stderr is not None
+            publish(node, "-t", name, "-m", "before")
+            assert process.stdout is not None
+            assert process.stdout.readline() == "before\n"
+            clients[0].shutdown(socket.SHUT_RDWR)
+            told = [line for line in iter(process.stderr.readline, "received SUBACK\n") if "heliograph" in line]
+            assert any("[client_connection_lost]" in line and "again in 1 s" in line for line in told)
+            publish(node, "-t", name, "-m", "after")
+            assert printed(process) == ["after"]
+        with subscribed(through, "-t", name, "--no-reconnect") as process:
+            clients[-1].shutdown(socket.SHUT_RDWR)
+            assert process.wait(_WAIT_S) == 7
 
 
 def test_retained_messages_are_told_apart_and_removed(broker: Ports, name: str) -> None:

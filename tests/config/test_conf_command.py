@@ -62,6 +62,20 @@ def test_check_accepts_a_good_file(capsys: pytest.CaptureFixture[str], tmp_path:
     assert capsys.readouterr().out == f"{path}: no mistakes\n"
 
 
+def test_check_warns_of_what_needs_the_pipeline_while_it_is_off(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "rules.conf"
+    rule = "rule_engine.rules.one { sql = \"SELECT * FROM 't'\", actions = [{ function = pipeline }] }\n"
+    path.write_text(rule + 'pipeline.file = "jobs.conf"\n')
+    assert main(["conf", "check", str(path)]) == 0
+    first, *warnings = capsys.readouterr().out.splitlines()
+    assert (first, len(warnings)) == (f"{path}: no mistakes", 2)
+    assert f"{path}:2: pipeline.file: nothing runs this file" in warnings[0]
+    assert f"{path}:1: rule_engine.rules.one.actions: the rows of this rule wait" in warnings[1]
+    assert warnings[1].endswith("set pipeline.enable = true")
+
+
 def test_check_lists_every_mistake(node_conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conf", "check", str(node_conf)]) == 1
     lines = capsys.readouterr().err.splitlines()

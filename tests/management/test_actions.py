@@ -63,7 +63,10 @@ def test_an_action_is_shown_with_its_rules_and_why_it_waits(api: Any) -> None:
     assert (shown["type"], shown["name"], shown["connector"], shown["rules"]) == ("http", "tell", "web", [])
     assert (shown["parameters"]["path"], shown["parameters"]["method"]) == ("/x", "post")
     rule = {"id": "one", "sql": "SELECT * FROM 't'", "actions": ["http:tell"]}
-    assert api.post("/rules", json=rule).status_code == 201
+    made = api.post("/rules", json=rule)
+    assert (made.status_code, "set pipeline.enable = true" in made.headers["warning"]) == (201, True)
+    assert "warning" not in api.put("/rules/one", json={"sql": rule["sql"], "actions": []}).headers
+    assert "pipeline, which is off" in api.put("/rules/one", json=rule).headers["warning"]
     assert api.get("/rules/one").json()["actions"] == ["http:tell"]
     (alarm,) = (one for one in api.get("/alarms").json()["data"] if one["name"] == "pipeline_off")
     assert "set pipeline.enable = true" in alarm["message"]

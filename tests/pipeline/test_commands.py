@@ -154,7 +154,12 @@ def test_the_commands_as_a_person_uses_them(
     assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["obs", "rule", "1", "0"]
     assert main(["pipeline", "dlq", "show", "obs", *output]) == 0
     assert 'payload {"n": 0}' in capsys.readouterr().out
+    assert main(["pipeline", "dlq", "show", "obz", *output]) == 0
+    assert capsys.readouterr().err.endswith("there is no dead letter of obz\n")
     assert main(["pipeline", "status", "--checkpoint", str(run.directory / "nothere")]) == 2
+    for table in ("dlq", "late"):
+        assert main(["pipeline", table, "ls", "--output", str(run.directory / "nothere")]) == 2
+        assert "but must be the directory of a pipeline that has run" in capsys.readouterr().err
 
 
 def test_py4j_logs_nothing_of_a_java_process_that_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -29,11 +29,14 @@ class ActionFigures:
     Attributes:
         state: Of its query, in the words of the driver; empty while there is none.
         failures_in_row: How often its query failed since it last worked.
+        is_starting_again: Whether a person has asked for that, and the driver has yet to say what became of it.
     """
 
     state: str = ""
     error: str = ""
     failures_in_row: int = 0
+    is_starting_again: bool = False
+    _failures: int = 0
     lag: int | None = None
     rate: CountRate = field(default_factory=CountRate)
     _now: Counter[str] = field(default_factory=Counter)
@@ -43,6 +46,10 @@ class ActionFigures:
     def take(self, row: Mapping[str, Any]) -> None:
         self.state, self.error, self.lag = str(row["state"]), str(row.get("last_error") or ""), row.get("lag")
         self.failures_in_row = int(row.get("failures_in_row") or 0)
+        failures = int(row.get("failures") or 0)
+        if failures != self._failures or not self.failures_in_row:
+            self.is_starting_again = False
+        self._failures = failures
         written, refused = int(row["rows_written"]), int(row["rows_refused"])
         retries = row.get("sink_figures", {}).get("retries", 0)
         now = Counter(matched=written + refused, success=written, failed=refused, retried=int(retries))
@@ -53,6 +60,10 @@ class ActionFigures:
     def end(self) -> None:
         """The driver has ended, or has no such query any more."""
         self.state, self.lag = "", None
+
+    def start_again(self) -> None:
+        """The driver is asked to start it again, if it failed."""
+        self.is_starting_again = self.failures_in_row > 0
 
     def reset(self) -> None:
         self._zero = self._before + self._now

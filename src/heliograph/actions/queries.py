@@ -10,6 +10,7 @@ from heliograph.observe.metric import Metric, Sample, counter, gauge
 
 FAILING: Final = "pipeline_query_failing"
 RUNNING: Final = "running"
+RETRYING: Final = "retrying"
 FAILED: Final = ("waiting to restart", "failed", "interrupted")
 
 _PREFIX: Final = "pipeline.query"
@@ -103,7 +104,7 @@ class PipelineQueries:
         samples: list[Sample] = []
         for name, query in self._of.items():
             labels = (self._shown(name),)
-            is_running = query.row.get("state") == RUNNING and not query.is_failing
+            is_running = query.row.get("state") in (RUNNING, RETRYING) and not query.is_failing
             samples.append(Sample(f"{_PREFIX}.running", int(is_running), labels))
             for metric, key in (("lag", "lag"), ("behind", "behind_s")):
                 value = query.row.get(key)

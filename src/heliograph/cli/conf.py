@@ -23,6 +23,7 @@ from heliograph.config.contradictions import open_listener_faults
 from heliograph.config.json_schema import json_schema
 from heliograph.config.layers import Layers, Sources
 from heliograph.config.loading import config_of
+from heliograph.config.pipeline_needs import pipeline_needs
 from heliograph.config.settings import Config
 from heliograph.hocon.document import parse_text
 from heliograph.hocon.environment import apply_environment
@@ -74,7 +75,8 @@ def add_parser(subparsers: Actions) -> None:
         "check",
         help="check that a node can start with the file",
         description="Check the file and the HELIOGRAPH_ variables as `heliograph start` does, and the certificates, "
-        "the files of rules, the data directory and the pipeline file that they name; tell every mistake.",
+        "the files of rules, the data directory and the pipeline file that they name; tell every mistake. A warning "
+        "says what needs the pipeline while that is off.",
     )
     check.add_argument("file", metavar="FILE", type=Path)
     _add_layers(check)
@@ -105,8 +107,11 @@ def run(args: argparse.Namespace) -> int:
         options = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
         sources = Sources(args.file, os.environ, options, args.base)
         if args.action == "check":
-            config_of(sources.read(), (language_faults, start_faults), os.environ)
+            layers = sources.read()
+            config = config_of(layers, (language_faults, start_faults), os.environ)
             print(f"{args.file}: no mistakes")
+            for path, text in pipeline_needs(config):
+                print(f"warning: {layers.origin(path)}: {'.'.join(path)}: {text}")
         else:
             _show(sources, origins=args.origins)
     except (HoconError, ConfigError) as error:

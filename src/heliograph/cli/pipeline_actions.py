@@ -156,8 +156,16 @@ def _read_status(checkpoint: Path, holder: int | None) -> dict[str, Any]:
     return document
 
 
+def _output_that_is_there(args: argparse.Namespace) -> Path:
+    """The tables of a pipeline that has run; a mistyped path is an error and no empty table."""
+    output: Path = args.output
+    if not output.is_dir():
+        raise OptionError("--output", str(output), "the directory of a pipeline that has run")
+    return output
+
+
 def _dlq_ls(args: argparse.Namespace) -> int:
-    counts = count_letters(args.output / args.path)
+    counts = count_letters(_output_that_is_there(args) / args.path)
     if args.json:
         for count in counts:
             print(json.dumps(count.to_json()))
@@ -168,8 +176,12 @@ def _dlq_ls(args: argparse.Namespace) -> int:
 
 
 def _dlq_show(args: argparse.Namespace) -> int:
-    for letter in show_letters(args.output / args.path, args.rule, args.limit, args.all):
+    is_empty = True
+    for letter in show_letters(_output_that_is_there(args) / args.path, args.rule, args.limit, args.all):
         print(letter.to_text() if not args.json else json.dumps(letter.to_json()))
+        is_empty = False
+    if is_empty:
+        print(f"heliograph pipeline: there is no dead letter of {args.rule}", file=sys.stderr)
     return 0
 
 
@@ -190,7 +202,7 @@ def _dlq_replay(args: argparse.Namespace) -> int:
 
 
 def _late_ls(args: argparse.Namespace) -> int:
-    counts = count_late_rows(args.output / args.path)
+    counts = count_late_rows(_output_that_is_there(args) / args.path)
     if args.json:
         for count in counts:
             print(json.dumps(count.to_json()))

@@ -89,7 +89,9 @@ def _add_replay(actions: Actions) -> None:
         "over the same messages, and the rows that are added, gone and changed are printed. Ctrl-C ends it.",
     )
     parser.add_argument(
-        "rule", metavar="RULE_OR_SQL", help="a rule of the broker, one of the pipeline (pipeline:NAME), or SQL"
+        "rule",
+        metavar="RULE_OR_SQL",
+        help="a rule of the broker, one of the pipeline that the node runs (pipeline:NAME), or SQL",
     )
     parser.add_argument(
         "--from",

@@ -10,14 +10,25 @@ from heliograph.cli.client_options import add_connection, connect, run_client, s
 from heliograph.cli.usage import Actions, UsageError, example_of
 from heliograph.client.connection import FOREVER, ClientConnection
 from heliograph.client.conversation import ReceivedMessage
-from heliograph.client.errors import EXIT_TIMED_OUT, DeniedError
+from heliograph.client.errors import (
+    EXIT_FAILED,
+    EXIT_TIMED_OUT,
+    BrokerUnreachableError,
+    ClientError,
+    DeniedError,
+    LostError,
+)
 from heliograph.client.output import as_json, check_template, formatted
 from heliograph.client.property_texts import CommandProperties
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, subscription_fault, topic_matches
+from heliograph.processes.backoff import Backoff
 
+_AGAIN: Final = Backoff(first_s=1.0, longest_s=30.0)
+# Reasons of a broker that has gone, or cannot take clients now; others are meant for this client.
+_PASSING: Final = (rc.SERVER_SHUTTING_DOWN, rc.SERVER_BUSY, rc.SERVER_UNAVAILABLE)
 _ONLY_V5: Final = ("no_local", "retain_as_published", "retain_handling")
 
 
@@ -28,9 +39,10 @@ def add_parser(subparsers: Actions) -> None:
         add_help=False,
         help="print messages, as mosquitto_sub does",
         description="Subscribe to topic filters and print what comes, with the options of mosquitto_sub, until Ctrl-C. "
+        "A lost connection is made again, after pauses of up to 30 seconds, unless --no-reconnect is given. "
         "The exit code is 0 then; the reason code of a broker that refuses (of MQTT 3 its return code), 7 when the "
-        "connection is lost, 27 at the end of -W or when the broker does not answer in time, 2 when the options make "
-        "no sense, and 1 otherwise.",
+        "connection is lost for good, 27 at the end of -W or when the broker does not answer in time, 2 when the "
+        "options make no sense, and 1 otherwise.",
         epilog=example_of(
             "heliograph subscribe -t 'weather/+/obs' -v",
             "heliograph subscribe -h broker.example.org -t '#' --json -C 10 -W 5",
@@ -48,6 +60,7 @@ def _add_subscription(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-U", "--unsubscribe", action="append", default=[], metavar="FILTER", help="end a subscription")
     group.add_argument("-q", "--qos", type=int, choices=(0, 1, 2), default=0, help="at most (default: 0)")
     group.add_argument("-E", "--exit-subscribed", action="store_true", help="end when the broker has acknowledged it")
+    group.add_argument("--no-reconnect", action="store_true", help="end with exit code 7 when the connection is lost")
     group.add_argument("--no-local", action="store_true", help="nothing that this client publishes (MQTT 5)")
     group.add_argument("--retain-as-published", action="store_true", help="keep the retain flag of messages (MQTT 5)")
     group.add_argument(
@@ -99,12 +112,35 @@ def _subscribe(args: argparse.Namespace) -> int:
     properties = CommandProperties(args.property)
     _check(args, properties)
     deadline = FOREVER if args.wait is None else time.monotonic() + args.wait
-    with connect(args, "sub", properties) as connection:
+    printing, lost = _Printing(args), 0
+    while True:
         try:
-            _ask(connection, args, properties)
-            return 0 if args.exit_subscribed else _Printing(connection, args).until(deadline)
-        finally:
-            connection.disconnect(rc.SUCCESS, properties.of("disconnect"))
+            with connect(args, "sub", properties) as connection:
+                try:
+                    _ask(connection, args, properties)
+                    lost = 0
+                    return 0 if args.exit_subscribed else printing.until(connection, deadline)
+                finally:
+                    connection.disconnect(rc.SUCCESS, properties.of("disconnect"))
+        except ClientError as error:
+            sys.stdout.buffer.flush()
+            if args.no_reconnect or not printing.has_begun or not _passes(error):
+                raise
+            lost += 1
+            pause_s = min(_AGAIN.pause_s(lost), deadline - time.monotonic())
+            if pause_s <= 0:
+                return EXIT_TIMED_OUT
+            if not args.quiet:
+                print(f"heliograph subscribe: [{error.code}] {error}; again in {pause_s:.0f} s", file=sys.stderr)
+            time.sleep(pause_s)
+
+
+def _passes(error: ClientError) -> bool:
+    """Whether a connection that ended so may be made again."""
+    if isinstance(error, DeniedError):
+        return error.reason_code in _PASSING
+    is_absent = isinstance(error, BrokerUnreachableError) and error.exit_code == EXIT_FAILED
+    return is_absent or isinstance(error, LostError)
 
 
 def _ask(connection: ClientConnection, args: argparse.Namespace, properties: CommandProperties) -> None:
@@ -138,27 +174,28 @@ def _heed_refusals(topic_filters: list[str], codes: tuple[int, ...], properties:
 
 
 class _Printing:
-    """Prints what comes; owned by one run of the command."""
+    """Prints what comes; owned by one run of the command, over all its connections."""
 
-    def __init__(self, connection: ClientConnection, args: argparse.Namespace) -> None:
-        self._connection = connection
+    def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self._count = 0
+        self.has_begun = False
 
-    def until(self, deadline: float) -> int:
+    def until(self, connection: ClientConnection, deadline: float) -> int:
         """Print until the count is reached (0) or the time has come (27)."""
+        self.has_begun = True
         while True:
-            messages = self._connection.messages(deadline)
+            messages = connection.messages(deadline)
             if not messages:
-                self._settle()
+                self._settle(connection)
                 return EXIT_TIMED_OUT
             for message in messages:
-                if self._is_last(message):
-                    self._settle()
+                if self._is_last(connection, message):
+                    self._settle(connection)
                     return 0
             sys.stdout.buffer.flush()
 
-    def _is_last(self, message: ReceivedMessage) -> bool:
+    def _is_last(self, connection: ClientConnection, message: ReceivedMessage) -> bool:
         """Print a message if it is wanted; whether nothing more is."""
         args, is_retained = self._args, bool(message.packet.retain)
         if args.retained_only and not is_retained:
@@ -166,7 +203,7 @@ class _Printing:
         if (is_retained and args.no_retained) or any(topic_matches(message.topic, each) for each in args.filter_out):
             return False
         if args.remove_retained and is_retained:
-            self._connection.conversation.publish(message.topic, b"", 1, True, Properties())
+            connection.conversation.publish(message.topic, b"", 1, True, Properties())
         sys.stdout.buffer.write(self._text(message) + (b"" if args.no_newline else b"\n"))
         self._count += 1
         return args.count is not None and self._count >= args.count
@@ -181,8 +218,8 @@ class _Printing:
             return message.topic.encode() + b" " + message.packet.payload
         return message.packet.payload
 
-    def _settle(self) -> None:
+    def _settle(self, connection: ClientConnection) -> None:
         """Bring the output out, and wait until what was removed is acknowledged."""
         sys.stdout.buffer.flush()
-        while self._connection.conversation.unanswered_count:
-            self._connection.answer()
+        while connection.conversation.unanswered_count:
+            connection.answer()

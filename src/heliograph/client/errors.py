@@ -45,6 +45,7 @@ class DeniedError(ClientError):
     code = "client_refused"
 
     def __init__(self, what: str, code: int, properties: props.Properties | None, version: int) -> None:
+        self.reason_code = code
         reason = "" if properties is None else properties.strings.get(props.REASON_STRING, "")
         meaning = rc.name_of(code).replace("_", " ")
         number = f"0x{code:02x}" if version == p.V5 else f"code {rc.connack_return_code(code)}"

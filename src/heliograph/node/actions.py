@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from heliograph.actions.figures import PipelineFigures, query_name
-from heliograph.actions.queries import FAILED, QUERIES, RUNNING, PipelineQueries
+from heliograph.actions.queries import FAILED, QUERIES, RETRYING, RUNNING, PipelineQueries
 from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
 from heliograph.config.actions.roots import all_actions, all_connectors, running_actions
 from heliograph.config.rules import rules_by_action
@@ -155,10 +155,12 @@ class ActionsPart(Part):
         if not self._config.durable_storage.flight.enable:
             return DISCONNECTED, "the pipeline reads from the storage reader: set durable_storage.flight.enable = true"
         figures = self._figures.find(query_name(action_id))
+        if figures.is_starting_again:
+            return CONNECTING, f"it starts again after: {figures.error}"
         if figures.state == RUNNING:
             is_proved = not figures.failures_in_row
             return (CONNECTED, "") if is_proved else (CONNECTING, f"it starts again after: {figures.error}")
-        if figures.state in FAILED:
+        if figures.state in (*FAILED, RETRYING):
             return DISCONNECTED, figures.error or f"its query is {figures.state}"
         return CONNECTING, self._figures.problem or "the pipeline has yet to start it; rows wait for it"
 
@@ -179,6 +181,9 @@ class ActionsPart(Part):
         process = self._pipeline.process
         if process is not None and process.pid is not None and process.pid == self._figures.pid:
             process.look_again()
+            for action_id, action in self._actions.items():
+                if f"{action_id.partition(':')[0]}:{action.connector}" == connector_id:
+                    self._figures.find(query_name(action_id)).start_again()
         await self._reachability.look(connector_id)
 
     async def test(self, kind: str, connector: "ConnectorConfig", action: "ActionConfig | None") -> str:

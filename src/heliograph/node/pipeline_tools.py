@@ -22,6 +22,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
 _LETTERS_MAX: Final = 1000
 _MESSAGES_MAX: Final = 1000
 _OUTPUT_BYTES_MAX: Final = 3 << 20  # of an answer
+_OUTPUT: Final = ("--output",)
 _WITHOUT_VALUE: Final = ("--watch-stdin",)
 
 
@@ -43,7 +44,7 @@ class PipelineTools:
         if args.rule:
             words = ["dlq", "show", _name(args.rule), "--limit", str(args.limit)]
             words += ["--all"] if args.with_replayed else []
-        return await self._run([*words, "--path", _name(args.path), "--json"], ("--output",))
+        return await self._run([*words, "--path", _name(args.path), "--json"], _OUTPUT)
 
     async def late_rows(self, args: LateRowsWanted) -> list[str]:
         """Lines of JSON: of one query, or how many there are of each."""
@@ -52,7 +53,7 @@ class PipelineTools:
         if args.query:
             words = ["late", "show", _name(args.query), "--limit", str(args.limit)]
             words += ["--all"] if args.with_replayed else []
-        return await self._run([*words, "--path", _name(args.path), "--json"], ("--output",))
+        return await self._run([*words, "--path", _name(args.path), "--json"], _OUTPUT)
 
     async def replay(self, rule: str) -> list[str]:
         """Run a rule as it is now over its dead letters, and bring the rows to its sink."""
@@ -104,6 +105,8 @@ class PipelineTools:
         process = self._process()
         async with lock:
             begin, files, options = _parts(process.command())
+            if only == _OUTPUT and not await asyncio.to_thread(Path(dict(options)["--output"]).is_dir):
+                return []  # it has yet to write something
             kept = [(name, value) for name, value in options if name not in (*without, "--trigger")]
             if only is not None:
                 files, kept = [], [(name, value) for name, value in kept if name in only]

@@ -8,6 +8,7 @@ from fastapi import Query, Response
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
+from heliograph.config.pipeline_needs import PIPELINE_OFF
 from heliograph.control.proto_v1.groups import RULES, GroupRemoval, GroupSettings
 from heliograph.control.proto_v1.rules import (
     RULES_ALL,
@@ -22,6 +23,7 @@ from heliograph.control.proto_v1.rules import (
     RuleTrial,
     RuleTried,
 )
+from heliograph.management.asking.settings_trees import settings_tree
 from heliograph.management.asking.states import NodeMetrics
 from heliograph.management.web.answering import answering
 from heliograph.management.web.area import MISSING, Area
@@ -169,11 +171,12 @@ async def list_rules(
 
 
 @area.post("/rules", status=201, answers=_RULE.one, errors=_NEEDS_JSON)
-async def create_rule(body: NewRule, nodes: NodesDep) -> dict[str, Any]:
-    """Make a rule."""
+async def create_rule(body: NewRule, nodes: NodesDep, response: Response) -> dict[str, Any]:
+    """Make a rule; the header `Warning` says that its rows wait for the pipeline, where that is off."""
     rule_id = body.id or f"rule_{uuid.uuid4().hex[:8]}"
     with answering(already_exists=(400, "BAD_REQUEST")):
         await nodes.own.ask(RULES.put(GroupSettings(rule_id, body.settings(), is_new=True)))
+    await _warn(response, body, nodes)
     return await _shown(nodes, rule_id)
 
 
@@ -184,10 +187,11 @@ async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
 
 
 @area.put("/rules/{id}", answers=_RULE.one, errors=_NEEDS_JSON)
-async def put_rule(id: str, body: RuleBody, nodes: NodesDep) -> dict[str, Any]:
-    """Replace a rule, or create it if its id is new."""
+async def put_rule(id: str, body: RuleBody, nodes: NodesDep, response: Response) -> dict[str, Any]:
+    """Replace a rule, or create it if its id is new; `Warning` as for POST."""
     with answering():
         await nodes.own.ask(RULES.put(GroupSettings(id, body.settings())))
+    await _warn(response, body, nodes)
     return await _shown(nodes, id)
 
 
@@ -241,6 +245,14 @@ def rule_metrics(row: RuleShown) -> dict[str, float]:
     """The counts of a rule, by the names of the API."""
     counts = {name: row.counts[name] for name in _COUNTS}
     return {**counts, "actions.discarded": 0, **{f"matched.{name}": rate for name, rate in row.rates.items()}}
+
+
+async def _warn(response: Response, rule: RuleBody, nodes: AskedNodes) -> None:
+    """Say in a header that rows of a rule wait for a pipeline that is off."""
+    is_handed_over = any(isinstance(one, str) or one.function == "pipeline" for one in rule.actions)
+    if rule.enable and is_handed_over and not (await settings_tree(nodes.own, "pipeline")).get("enable"):
+        text = f"the rows of this rule wait for the pipeline, which is off: {PIPELINE_OFF}"
+        response.headers["Warning"] = f'199 - "{text}"'
 
 
 async def _shown(nodes: AskedNodes, rule_id: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from heliograph.pipeline.errors import (
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.files.rulefile import load_pipeline, pipeline_files
 from heliograph.pipeline.running.lag import lag_of
-from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, RUNNING, WAITING, QueryFigures
+from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, RETRYING, RUNNING, WAITING, QueryFigures
 from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
 from heliograph.pipeline.side_outputs.retention import SideTables
 from heliograph.processes.backoff import Backoff
@@ -207,6 +207,9 @@ class PipelineDriver:
         is_active = query.running.is_active
         self._take_progress(query, query.running)
         if is_active:
+            retried_after = query.running.retried_after
+            query.figures.state = RUNNING if retried_after is None else RETRYING
+            query.figures.last_error = retried_after or query.figures.last_error
             return
         error = query.running.why_it_ended()
         query.running = None

@@ -16,6 +16,8 @@ from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_M
 
 STARTING: Final = "starting"
 RUNNING: Final = "running"
+#: Its sink tries again within a micro-batch, after a failure that may pass.
+RETRYING: Final = "retrying"
 WAITING: Final = "waiting to restart"
 #: Of a query whose driver, or whose Spark, ended without ending it.
 INTERRUPTED: Final = "interrupted"

@@ -106,6 +106,8 @@ class RunningQuery:
         self._query: StreamingQuery | None = None
         self._is_known = Event()
         self._sink_error: str | None = None
+        #: The failure of its sink after which that tries again, within a micro-batch; None while there is none.
+        self.retried_after: str | None = None
         self._progress_seen = ""
         self._counters = BatchCounters()
         self._lock = Lock()
@@ -140,6 +142,9 @@ class RunningQuery:
         with self._lock:
             self._counters.add(written, kept, refused)
 
+    def tell_retry(self, error: str | None) -> None:
+        self.retried_after = error
+
     def facts(self) -> BatchFacts:
         """What Spark has counted of the batch that is being written; asked by the function that writes it."""
         self._is_known.wait(_START_S)
@@ -161,6 +166,7 @@ class RunningQuery:
         def write_batch(rows: DataFrame, batch: int) -> None:
             try:
                 write(rows, batch)
+                self.retried_after = None
             except Exception as error:  # noqa: BLE001 (whatever it is, Spark must get it as a sentence)
                 self._sink_error = sentence_of(error)
                 # Without the stack traces of Spark, which Spark would take for the failure of this function.
@@ -203,7 +209,8 @@ class PreparedQuery:
         def write(rows: DataFrame, number: int) -> None:
             refusals = RefusedRows(self.name, self.directory, number, self.letters_max)
             output, mqtt = settings.output, settings.mqtt
-            batch = MicroBatch(self.name, owner, number, output, mqtt, refusals.refuse, backfill_of)
+            refuse, tell_retry = refusals.refuse, running.tell_retry
+            batch = MicroBatch(self.name, owner, number, output, mqtt, refuse, backfill_of, tell_retry)
             written = self.sink.write(rows, batch)
             facts = running.facts()
             # What a run that was killed had refused is of rows that are not counted now.

@@ -108,7 +108,7 @@ class HttpSink(ServerSink):
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         prepared = _prepare(rows, self)
         with self._client() as client, ThreadPoolExecutor(self.concurrency, "http-sink") as pool:
-            poster = _Poster(self, client, f"{batch.owner}-{batch.query}-{batch.number}")
+            poster = _Poster(self, client, batch)
             sent = _Sent()
             requests = _requests(prepared, self.request_rows)
             for part in _in_parallel(pool, poster.post, requests, self.concurrency):
@@ -179,10 +179,11 @@ class _RefusedError(Exception):
 class _Poster:
     """Posts the requests of one batch. Its threads share it; it has no state but the client."""
 
-    def __init__(self, sink: HttpSink, client: "httpx.Client", batch: str) -> None:
+    def __init__(self, sink: HttpSink, client: "httpx.Client", batch: MicroBatch) -> None:
         self._sink = sink
         self._client = client
-        self._batch = batch
+        self._batch = f"{batch.owner}-{batch.query}-{batch.number}"
+        self._tell_retry = batch.tell_retry
         sign_key = revealed(sink.sign_key)
         self._sign_key = sign_key.encode() if sign_key is not None else None
         self._may_be_address = bool(placeholders(sink.url))
@@ -194,7 +195,7 @@ class _Poster:
         while waiting:
             part = waiting.pop()
             body = self._body(part)
-            attempts = Attempts(self._sink.retry)
+            attempts = Attempts(self._sink.retry, tell=self._tell_retry)
             sent.requests += 1
             try:
                 attempts.run(partial(self._post_once, part, body))

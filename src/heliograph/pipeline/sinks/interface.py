@@ -50,6 +50,8 @@ class MicroBatch:
             letters, and the batch goes on without it. What may go well when tried again is no reason to refuse.
         backfill_of: The owner of the live query into whose target a backfill or a replay writes, with an owner and
             numbers of its own; None for the live query. A target that belongs to one owner takes its backfills too.
+        tell_retry: Called by any thread of the sink with a failure after which it tries again, and with None when that
+            went well, for the status.
     """
 
     query: str
@@ -59,6 +61,7 @@ class MicroBatch:
     mqtt: str
     refuse: Callable[[Mapping[str, Any], str], None]
     backfill_of: str | None = None
+    tell_retry: Callable[[str | None], None] = lambda error: None
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class RedisSink(RedisServers):
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         prepared = PreparedCommands(rows, self.commands)
-        attempts = Attempts(self.retry)
+        attempts = Attempts(self.retry, tell=batch.tell_retry)
         outcome = _Outcome()
         if self.redis_type is RedisType.CLUSTER:
             whole = ClusterBatch(self, self.target, prepared, batch, self.wait_replicas, _LEDGER_PREFIX)

@@ -41,16 +41,22 @@ class RetryPolicy:
 
 
 class Attempts:
-    """Runs one thing until it goes well or the policy ends; it counts how often it was tried again."""
+    """Runs one thing until it goes well or the policy ends; it counts how often it was tried again.
+
+    Args:
+        tell: Called with each failure after which it is tried again, and with None when it then went well.
+    """
 
     def __init__(
         self,
         policy: RetryPolicy,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
+        tell: Callable[[str | None], object] = lambda error: None,
     ) -> None:
         self.retries = 0
         self._policy = policy
+        self._tell = tell
         self._clock = clock
         self._sleep = sleep
 
@@ -62,12 +68,17 @@ class Attempts:
         failures = 0
         while True:
             try:
-                return action()
+                result = action()
             except TransientError as error:
                 failures += 1
                 pause = self._policy.pause_s(failures) if error.pause_s is None else error.pause_s
                 if failures >= self._policy.attempts or self._clock() + pause > last_start:
                     raise SinkError(f"{error} (tried {_times(failures)})") from error
+                self._tell(str(error))
+            else:
+                if failures:
+                    self._tell(None)
+                return result
             self.retries += 1
             self._sleep(pause)
 

@@ -73,7 +73,7 @@ def write_exactly_once(
     Args:
         connect: Opens a connection and begins a transaction; leaving the context undoes what was not committed.
     """
-    attempts = Attempts(policy)
+    attempts = Attempts(policy, tell=batch.tell_retry)
     reports = RefusalReports(batch)
     outcome = attempts.run(lambda: _write_once(connect, rows, batch, chunk_rows, replace, reports))
     if outcome.is_repeated:

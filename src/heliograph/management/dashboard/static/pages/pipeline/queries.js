@@ -8,7 +8,7 @@ import texts from "../../texts/en/pipeline.js";
 
 /** @param {{ state: string }} props */
 const StateBadge = ({ state }) => {
-  const sign = { running: "good", starting: "warn", "waiting to restart": "bad", interrupted: "bad",
+  const sign = { running: "good", retrying: "bad", starting: "warn", "waiting to restart": "bad", interrupted: "bad",
     failed: "bad" }[state] ?? "";
   return html`<span class=${`badge ${sign}`}>${texts.states[state] ?? state}</span>`;
 };

@@ -17,7 +17,7 @@ export default {
   failures: "Ended by itself",
   times: (/** @type {string} */ many) => `${counted(many, "time")} since the node started`,
   /** @type {Record<string, string>} */
-  states: { starting: "starting", running: "running", "waiting to restart": "waiting to restart",
+  states: { starting: "starting", running: "running", retrying: "retrying", "waiting to restart": "waiting to restart",
     interrupted: "interrupted", finished: "finished", failed: "failed" },
   query: "Query",
   state: "State",
