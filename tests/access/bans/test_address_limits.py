@@ -125,6 +125,18 @@ def test_guesses_under_the_name_of_a_known_device_from_its_address_do_not_lock_i
     assert world.tries("192.0.2.9", "joe", BAD, "cam-2") == BAD
 
 
+def test_a_device_whose_user_name_comes_with_its_login_is_known_by_its_id() -> None:
+    world = World()
+    client = ClientInfo("cam", None, "192.0.2.1:1")
+    world.gate.on_client_connect(client, None, rc.SUCCESS)
+    client.username = "joe"  # as SCRAM does
+    world.gate.on_check_authn_complete(client, OK, False, False)
+    for number in range(7):
+        world.tries("192.0.2.1", f"guess{number}")
+    assert world.tries("192.0.2.1", None, OK, "new") == WAIT
+    assert world.tries("192.0.2.1", None, OK, "cam") == OK
+
+
 def test_logins_of_a_known_name_give_others_no_further_tries() -> None:
     world = World()
     world.tries("192.0.2.1", "joe", OK)

@@ -30,6 +30,7 @@ from heliograph.settings.units import Rate
 
 _ADDRESSES_MAX: Final = 100_000
 _HOSTS_CACHED: Final = 4096
+_NAMELESS_MAX: Final = 1_000
 
 
 # What a client can do nothing for is no failed login, and a ban is found after a password that was right.
@@ -92,6 +93,8 @@ class Gate:
         self._log = BoundedLog(logger, clock)
         self.logins = FailedLogins(settings.login_backoff, known)
         self._rates = ConnectRates(settings.max_conn_rate)
+        # Clients that connect without a user name, which SCRAM or Kerberos may give them: they count by their ids.
+        self._nameless: OrderedDict[ClientInfo, None] = OrderedDict()
         self.refused_logins = 0
         self.refused_connects = 0
         self.use(settings)
@@ -114,25 +117,31 @@ class Gate:
             self.refused_connects += 1
             self._log.warn("%s connects more often than address_limits.max_conn_rate allows", host)
             return STOP, rc.CONNECTION_RATE_EXCEEDED
-        if not self._settings.login_backoff.enable or not self.logins.has_waiting:
+        if not self._settings.login_backoff.enable:
             return OK
-        name = _login_name(client)
-        device = self.logins.known.device_of(place, name, client.clientid)
-        if not self.logins.may_try(place, name, now, device):
-            self.refused_logins += 1
-            return STOP, rc.CONNECTION_RATE_EXCEEDED
+        if self.logins.has_waiting:
+            name = _login_name(client)
+            device = self.logins.known.device_of(place, name, client.clientid)
+            if not self.logins.may_try(place, name, now, device):
+                self.refused_logins += 1
+                return STOP, rc.CONNECTION_RATE_EXCEEDED
+        if client.username is None:
+            self._nameless[client] = None
+            if len(self._nameless) > _NAMELESS_MAX:  # those that left before the answer
+                self._nameless.popitem(last=False)
         return OK
 
     def on_check_authn_complete(
         self, client: ClientInfo, code: int, _is_superuser: bool, is_anonymous: bool, *_args: object
     ) -> None:
+        is_nameless = self._nameless.pop(client, self) is None
         if is_anonymous or code in _NOT_ITS_FAULT or not self._settings.login_backoff.enable:
             return
         host = client.peerhost
         place = self._place_of(host)
         if place is None:
             return
-        name, known = _login_name(client), self.logins.known
+        name, known = client.clientid if is_nameless else _login_name(client), self.logins.known
         device = known.device_of(place, name, client.clientid)
         if code == rc.SUCCESS:
             self.logins.succeeded(place, name, self._clock(), device)
