@@ -114,7 +114,7 @@ def test_a_plan_shows_what_comes_of_the_last_messages_and_writes_nothing(
         stored.put("a/1", [b'{"n": %d}' % n])
     pipeline = load_pipeline(run.file)
     source = {"endpoint": run.endpoint}
-    obs, total = preview_queries(spark, pipeline, pipeline.query_names, source, 3)
+    obs, total = preview_queries(spark, pipeline, pipeline.query_names, source, 3, run.output)
     assert (obs.messages, obs.failed, obs.rows_count) == (3, 1, 2)
     assert sorted(row["n"] for row in obs.rows) == [2, 3]
     assert "zero" in obs.reasons[0]

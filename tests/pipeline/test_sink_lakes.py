@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import OutputMode
+from heliograph.pipeline.sinks.lakes import LakeSink
 from pipeline.batches import EVERY_TYPE, Batches, every_value, sink_of, station_rows
 from support.cases import cases
 
@@ -96,11 +98,37 @@ def test_a_complete_result_replaces_the_table(spark: SparkSession, tmp_path: Pat
 @of_both
 def test_columns_that_are_new_are_added_where_that_is_wanted(spark: SparkSession, tmp_path: Path, lake: Lake) -> None:
     batches, more = Batches(tmp_path), station_rows(spark, ("EWR", 2)).selectExpr("*", "1.5D wind")
-    sink_of(lake.settings).write(station_rows(spark, ("JFK", 1)), batches.number(0))
+    strict, merging = sink_of(lake.settings), sink_of(f"{lake.settings}, merge_schema = true")
+    assert isinstance(strict, LakeSink)
+    assert isinstance(merging, LakeSink)
+    creates = "creates the table with station (string), n (bigint), wind (double)"
+    assert strict.changes(more.schema, tmp_path / "none") == (creates,)
+    assert not (tmp_path / "none").exists()
+    strict.write(station_rows(spark, ("JFK", 1)), batches.number(0))
+    with pytest.raises(SinkError, match=r"lacks columns of the rows: wind \(double\). Add them, or set merge_schema"):
+        strict.changes(more.schema, tmp_path)
     with pytest.raises(SinkError, match=lake.refusal):
-        sink_of(lake.settings).write(more, batches.number(1))
-    sink_of(f"{lake.settings}, merge_schema = true").write(more, batches.number(1))
+        strict.write(more, batches.number(1))
+    assert merging.changes(more.schema, tmp_path) == ("adds the column wind (double)",)
+    merging.write(more, batches.number(1))
+    assert strict.changes(more.schema, tmp_path) == ()
     assert sorted((row["station"], row["wind"]) for row in lake.rows(tmp_path)) == [("EWR", 1.5), ("JFK", None)]
+
+
+def test_probe_tells_which_columns_a_table_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(tmp_path / "obs", pa.table({"station": ["JFK"]}))
+    file = tmp_path / "pipeline.hocon"
+    sql = """rules.obs.sql = "SELECT clientid AS station, qos FROM '#'", rules.obs.sink """
+    command = ["pipeline", "probe", str(file), "--output", str(tmp_path)]
+    file.write_text(sql + "{ type = delta, path = obs }")
+    assert main(command) == 1
+    lacks = "obs: the Delta table obs lacks columns of the rows: qos (bigint). Add them, or set merge_schema = true"
+    assert capsys.readouterr().err.strip() == lacks
+    file.write_text(sql + "{ type = delta, path = obs, merge_schema = true }")
+    assert main(command) == 0
+    assert capsys.readouterr().out == "obs: can be reached, adds the column qos (bigint)\n"
 
 
 @of_both

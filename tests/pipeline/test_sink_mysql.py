@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -220,7 +221,7 @@ def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, server: Ma
     assert list(server.query("SELECT id, ts, n FROM newest ORDER BY id")) == expected
 
 
-def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, server: Mariadb) -> None:
+def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, server: Mariadb, tmp_path: Path) -> None:
     server.query("CREATE TABLE merged (id VARCHAR(10) PRIMARY KEY, speed INT)")
     server.query("INSERT INTO merged VALUES ('a', 1)")
     rows = spark.sql("SELECT 'b' AS id, 2 AS speed, 1.5D AS energy, named_struct('x', 1) AS tool")
@@ -228,18 +229,18 @@ def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, se
     lacking = sink_of(server.section(keyed))
     assert isinstance(lacking, MysqlSink)
     with pytest.raises(SinkError, match=r"lacks columns of the rows: energy \(double\), tool \(json\). Add"):
-        lacking.changes(rows.schema)
+        lacking.changes(rows.schema, tmp_path)
     sink = sink_of(server.section(keyed + ", merge_schema = true"))
     assert isinstance(sink, MysqlSink)
-    assert sink.changes(rows.schema) == ("adds the column energy (double)", "adds the column tool (json)")
+    assert sink.changes(rows.schema, tmp_path) == ("adds the column energy (double)", "adds the column tool (json)")
     sink.write(rows, batch_of(0, query="merged"))
-    assert sink.changes(rows.schema) == ()
+    assert sink.changes(rows.schema, tmp_path) == ()
     assert list(server.query("SELECT id, energy FROM merged ORDER BY id")) == [("a", None), ("b", 1.5)]
     text = spark.sql("SELECT 'c' AS id, '2503 rpm' AS speed, 1 AS other")
     with pytest.raises(SinkError, match=r"the column 'speed' is int.*, but the rows have string there \(longtext\)"):
         sink.write(text, batch_of(1, query="merged"))
     # Nothing was added, since the rows cannot go there.
-    assert "adds the column other" in sink.changes(text.drop("speed").schema)[0]
+    assert "adds the column other" in sink.changes(text.drop("speed").schema, tmp_path)[0]
 
 
 def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Mariadb) -> None:

@@ -375,7 +375,7 @@ def test_probe_and_plan_tell_what_a_batch_would_change_in_the_table(
     assert "adds: can be reached, adds" in shown.out
     stored.put("t/1", [b'{"energy": 1.5}'])
     pipeline = load_pipeline(file)
-    found = preview_queries(spark, pipeline, ["adds", "lacks"], {"endpoint": stored.endpoint}, 1)
+    found = preview_queries(spark, pipeline, ["adds", "lacks"], {"endpoint": stored.endpoint}, 1, tmp_path)
     changes = [(list(one.changes), one.table_fault) for one in found]
     assert changes[0] == ([said["adds"]], None)
     assert changes[1][0] == []
@@ -383,7 +383,9 @@ def test_probe_and_plan_tell_what_a_batch_would_change_in_the_table(
     assert server.query("SELECT * FROM probed") == []
 
 
-def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, server: Postgresql) -> None:
+def test_columns_that_the_table_lacks_are_told_and_added(
+    spark: SparkSession, server: Postgresql, tmp_path: Path
+) -> None:
     server.query("CREATE TABLE merged (id VARCHAR(10) PRIMARY KEY, speed INT)")
     server.query("INSERT INTO merged VALUES ('a', 1)")
     rows = spark.sql("SELECT 'b' AS id, 2 AS speed, 1.5D AS energy, named_struct('x', 1) AS tool")
@@ -391,18 +393,21 @@ def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, se
     lacking = sink_of(server.section(keyed))
     assert isinstance(lacking, PostgresqlSink)
     with pytest.raises(SinkError, match=r"lacks columns of the rows: energy \(double precision\), tool \(jsonb\). Add"):
-        lacking.changes(rows.schema)
+        lacking.changes(rows.schema, tmp_path)
     sink = sink_of(server.section(keyed + ", merge_schema = true"))
     assert isinstance(sink, PostgresqlSink)
-    assert sink.changes(rows.schema) == ("adds the column energy (double precision)", "adds the column tool (jsonb)")
+    assert sink.changes(rows.schema, tmp_path) == (
+        "adds the column energy (double precision)",
+        "adds the column tool (jsonb)",
+    )
     sink.write(rows, batch_of(0, query="merged"))
-    assert sink.changes(rows.schema) == ()
+    assert sink.changes(rows.schema, tmp_path) == ()
     assert list(server.query("SELECT id, energy FROM merged ORDER BY id")) == [("a", None), ("b", 1.5)]
     text = spark.sql("SELECT 'c' AS id, '2503 rpm' AS speed, 1 AS other")
     with pytest.raises(SinkError, match=r"the column 'speed' is int.*, but the rows have string there \(text\)"):
         sink.write(text, batch_of(1, query="merged"))
     # Nothing was added, since the rows cannot go there.
-    assert "adds the column other" in sink.changes(text.drop("speed").schema)[0]
+    assert "adds the column other" in sink.changes(text.drop("speed").schema, tmp_path)[0]
 
 
 def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Postgresql) -> None:

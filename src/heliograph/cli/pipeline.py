@@ -59,6 +59,7 @@ def _add_plan(actions: Actions) -> None:
         "stored messages. Nothing is written.",
     )
     _add_file(parser)
+    _add_output(parser)
     parser.add_argument("--last", type=_count, default=10, metavar="N", help="messages of each view (default: 10)")
     parser.add_argument("--rule", metavar="NAME", help="this rule or job only")
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each rule and job")
@@ -109,9 +110,11 @@ def _add_probe(actions: Actions) -> None:
         "probe",
         help="see whether the targets of sinks can be reached",
         description="Connect to the target of each sink, log in, and write nothing; a target whose kind has no "
-        "such test passes. Needs no Spark. The exit code is 1 if one cannot be reached.",
+        "such test passes. Of a rule it tells which columns its table lacks. Needs no Spark. The exit code is 1 if a "
+        "target cannot be reached, or cannot take the rows.",
     )
     _add_file(parser)
+    _add_output(parser)
     parser.add_argument(
         "--mqtt", default="127.0.0.1:1883", metavar="H:P", help="MQTT for sinks (default: 127.0.0.1:1883)"
     )

@@ -71,7 +71,7 @@ def _probe(args: argparse.Namespace) -> int:
         fault = target_fault(sink, args.mqtt)
         changes: Sequence[str] = ()
         if fault is None and schema is not None:
-            changes, fault = table_changes(sink, schema)
+            changes, fault = table_changes(sink, schema, args.output)
         faults += fault is not None
         text = f"{name}: {fault or ', '.join(('can be reached', *changes))}"
         print(text, file=sys.stdout if fault is None else sys.stderr)
@@ -82,7 +82,7 @@ def _plan(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(*_files(args))
     names = _names(pipeline, args.rule)
     with _session(args) as session:
-        for preview in preview_queries(session, pipeline, names, _source(args), args.last):
+        for preview in preview_queries(session, pipeline, names, _source(args), args.last, args.output):
             print(json.dumps(preview.to_json(), default=_plain) if args.json else _preview_text(preview), flush=True)
     return 0
 

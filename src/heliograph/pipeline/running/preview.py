@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -62,23 +63,34 @@ class Preview:
 
 
 def preview_queries(
-    session: SparkSession, pipeline: Pipeline, names: Sequence[str], source: Mapping[str, str], last: int
+    session: SparkSession, pipeline: Pipeline, names: Sequence[str], source: Mapping[str, str], last: int, output: Path
 ) -> Iterator[Preview]:
-    """Run queries over the last stored messages of each of their views."""
+    """Run queries over the last stored messages of each of their views.
+
+    Args:
+        output: Where the tables are, which is not written to.
+    """
     for name in names:
         try:
-            yield _Previewer(session, pipeline, name, source, last).preview()
+            yield _Previewer(session, pipeline, name, source, last, output).preview()
         except (AnalysisException, ParseException, ValueError) as error:
             raise RuleFileError(f"{pipeline.job(name).origin}: {name}: {sentence_of(error)}") from error
 
 
 class _Previewer:
     def __init__(
-        self, session: SparkSession, pipeline: Pipeline, name: str, source: Mapping[str, str], last: int
+        self,
+        session: SparkSession,
+        pipeline: Pipeline,
+        name: str,
+        source: Mapping[str, str],
+        last: int,
+        output: Path,
     ) -> None:
         self._pipeline = pipeline
         self._name = name
         self._last = last
+        self._output = output
         self._begins: dict[str, str] = {}
         self._builder = ViewBuilder(session, pipeline, source, self._read)
 
@@ -89,7 +101,7 @@ class _Previewer:
         complete = complete_rows(rows, job.required, REFUSED_METRICS)
         shown = complete.limit(_ROWS_SHOWN).collect()
         count = len(shown) if len(shown) < _ROWS_SHOWN else complete.count()
-        changes, fault = table_changes(sink, rows.schema)
+        changes, fault = table_changes(sink, rows.schema, self._output)
         sources = [f"{view}: {', '.join(self._builder.messages(view).topics)}" for view in job.views]
         return Preview(
             name=self._name,

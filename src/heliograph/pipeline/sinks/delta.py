@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +105,13 @@ class DeltaSink(LakeSink):
     def check(self, schema: StructType) -> None:
         super().check(schema)
         check_newest_columns(self.newest_by, schema, "newest_by")
+
+    def held_columns(self, output: Path) -> Collection[str] | None:
+        with _translated(self.path):
+            uri, options = self._uri(output), dict(self.storage_options)
+            if not _library().DeltaTable.is_deltatable(uri, options):
+                return None
+            return [field.name for field in _library().DeltaTable(uri, storage_options=options or None).schema().fields]
 
     def write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
         with _translated(self.path):

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _NAMESPACE: Final = "default"
+_CATALOG_FILE: Final = "iceberg.db"
 _CATALOG_NAME: Final = "heliograph"
 _EXPIRE_EVERY: Final = 100
 # Of rows in memory that become a file at least.
@@ -136,6 +137,17 @@ class IcebergSink(LakeSink):
             return ()
         return [partition.column for partition in self.partitions if partition.transform == "identity"]
 
+    def held_columns(self, output: Path) -> Collection[str] | None:
+        with _translated(self.table):
+            from pyiceberg.exceptions import NoSuchTableError
+
+            if not self.catalog and not (output / _CATALOG_FILE).exists():
+                return None  # asking for the table would create the catalog
+            try:
+                return list(self._catalog(output).load_table(self.table).schema().column_names)
+            except NoSuchTableError:
+                return None
+
     def write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
         with _translated(self.table):
             table = self.find(batch)
@@ -236,7 +248,11 @@ class IcebergSink(LakeSink):
         if not properties:
             output.mkdir(parents=True, exist_ok=True)
             home = output.resolve()
-            properties = {"type": "sql", "uri": f"sqlite:///{home}/iceberg.db", "warehouse": f"file://{home}/iceberg"}
+            properties = {
+                "type": "sql",
+                "uri": f"sqlite:///{home}/{_CATALOG_FILE}",
+                "warehouse": f"file://{home}/iceberg",
+            }
         # A catalog in an SQL database holds the tables of several names.
         return load_catalog(properties.pop("name", _CATALOG_NAME), **properties)
 

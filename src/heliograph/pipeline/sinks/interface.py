@@ -93,10 +93,13 @@ class ChecksRows(Protocol):
 class AltersTable(Protocol):
     """A sink that can tell before the first batch what a batch would change in the definition of its table."""
 
-    def changes(self, schema: StructType) -> Sequence[str]:
+    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
         """What a batch of such rows would change, in words as `adds the column temp (double precision)`.
 
         It asks the target, and changes nothing there.
+
+        Args:
+            output: The output directory, which need not exist.
 
         Raises:
             SinkError: The table cannot take such rows, or cannot be asked.

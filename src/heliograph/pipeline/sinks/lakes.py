@@ -7,7 +7,7 @@ the rows, and as much memory for a large batch as for a small one.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from heliograph.pipeline.sinks.rejected_rows import (
     with_valid_texts,
     write_without_rejected,
 )
+from heliograph.pipeline.sinks.table_columns import RowColumn, said_of
 from heliograph.pipeline.sinks.table_locations import BOOKKEEPING
 from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import list_setting, setting
@@ -73,6 +74,20 @@ class LakeSink(Sink):
     def check(self, schema: StructType) -> None:
         check_columns(self.partition_columns, schema, "partition_by")
         check_columns(self.key, schema, "key")
+
+    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
+        columns = [
+            RowColumn(field.name, field.dataType.simpleString(), field.dataType.simpleString()) for field in schema
+        ]
+        held = self.held_columns(output)
+        if held is None:
+            return (f"creates the table with {', '.join(map(str, columns))}",)
+        missing = [column for column in columns if column.name not in held]
+        return said_of(missing, f"the {self.target}", may_add=self.merge_schema)
+
+    def held_columns(self, output: Path) -> Collection[str] | None:
+        """The names of the columns of the table; None without a table. Nothing is created."""
+        raise NotImplementedError
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         faults = faults_of_texts(rows.schema, rows.columns)

@@ -7,6 +7,7 @@ is one transaction, see `sql_batches`.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -129,7 +130,7 @@ class MysqlSink(SqlSink):
             replace=self.mode is OutputMode.COMPLETE,
         )
 
-    def changes(self, schema: StructType) -> Sequence[str]:
+    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
         if self.table is None:
             return ()
         statements = _Statements(self, schema)

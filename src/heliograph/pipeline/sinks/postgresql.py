@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -126,7 +127,7 @@ class PostgresqlSink(SqlSink):
             replace=self.mode is OutputMode.COMPLETE,
         )
 
-    def changes(self, schema: StructType) -> Sequence[str]:
+    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
         if self.table is None:
             return ()
         statements = _Statements(self, schema)

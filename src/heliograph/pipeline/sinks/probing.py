@@ -50,12 +50,12 @@ def target_fault(sink: Sink, mqtt: str) -> str | None:
     return None
 
 
-def table_changes(sink: Sink, schema: StructType) -> tuple[Sequence[str], str | None]:
+def table_changes(sink: Sink, schema: StructType, output: Path) -> tuple[Sequence[str], str | None]:
     """What rows with these columns would change in the definition of a sink's table, and why it cannot take them."""
     if not isinstance(sink, AltersTable):
         return (), None
     try:
-        return sink.changes(schema), None
+        return sink.changes(schema, output), None
     except (PipelineError, TransientError) as error:
         return (), str(error)
 

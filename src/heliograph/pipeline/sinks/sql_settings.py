@@ -20,7 +20,7 @@ from heliograph.pipeline.sinks.interface import (
 )
 from heliograph.pipeline.sinks.keyed_rows import check_newest_columns
 from heliograph.pipeline.sinks.servers import ServerSink
-from heliograph.pipeline.sinks.table_columns import RowColumn
+from heliograph.pipeline.sinks.table_columns import RowColumn, said_of
 from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, parts_of, template_fault
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import list_setting, optional, required, setting
@@ -167,10 +167,7 @@ class SqlSink(ServerSink):
             if not self.create:
                 raise SinkError(f"{self.target}: there is no such table: create it, or set create = true")
             return (f"creates the table {self.table} with {', '.join(map(str, missing))}",)
-        if missing and not self.merge_schema:
-            names = ", ".join(map(str, missing))
-            raise SinkError(f"{self.target} lacks columns of the rows: {names}. Add them, or set merge_schema = true")
-        return tuple(f"adds the column {column}" for column in missing)
+        return said_of(missing, self.target, may_add=self.merge_schema)
 
     @property
     def lock_wait_s(self) -> float:

@@ -1,6 +1,7 @@
-"""Compares the columns of rows with those of a table of an SQL database: which it lacks, and which have another type.
+"""Compares the columns of rows with those of a table: which it lacks, and which have another type.
 
-The words of types are the database's own. Single values are not looked at: one that does not fit is a refused row.
+The words of types are the database's own where there is one. Single values are not looked at: one that does not fit
+is a refused row.
 """
 
 import re
@@ -82,6 +83,18 @@ def lacking(
                 f"({column.type}): give it another name or type in the rows, or change the table"
             )
     return [column for column in columns if held(column.name) is None]
+
+
+def said_of(missing: Sequence[RowColumn], target: str, *, may_add: bool) -> tuple[str, ...]:
+    """What adding columns would change, in words.
+
+    Raises:
+        SinkError: They may not be added.
+    """
+    if missing and not may_add:
+        names = ", ".join(map(str, missing))
+        raise SinkError(f"{target} lacks columns of the rows: {names}. Add them, or set merge_schema = true")
+    return tuple(f"adds the column {column}" for column in missing)
 
 
 def _takes(held: str, wanted: str, families: Mapping[str, TypeFamily]) -> bool:
