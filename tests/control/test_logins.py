@@ -17,12 +17,14 @@ def test_who_waits_is_listed_until_it_is_lifted_or_over() -> None:
     failed.failed_login(1, "192.0.2.1", "joe", now)
     failed.failed_login(1, "192.0.2.1", "ann", now)
     failed.failed_login(2, "192.0.2.2", "joe", now)
+    failed.failed_login(3, "192.0.2.3", "joe", now, b"known")
     now = 250_000
     assert asked.rows("logins.list") == [
         WaitingLoginRow("192.0.2.1", "joe", 0.75),
         WaitingLoginRow("192.0.2.1", "ann", 0.75),
         WaitingLoginRow("192.0.2.1", "", 0.75),
         WaitingLoginRow("192.0.2.2", "joe", 0.75),
+        WaitingLoginRow("192.0.2.3", "joe", 0.75, is_device=True),
     ]
     assert not failed.may_try(1, "other", now)
     assert asked.ask("logins.lift", LoginAddress("192.0.2.1")).count == 3

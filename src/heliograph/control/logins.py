@@ -29,7 +29,7 @@ class LoginsAnswers:
     def list(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.WaitingLoginRow]]:
         now = self._clock()
         rows = (
-            proto.WaitingLoginRow(one.address, one.name, max(0.0, (one.until_us - now) / 1e6))
+            proto.WaitingLoginRow(one.address, one.name, max(0.0, (one.until_us - now) / 1e6), one.is_device)
             for one in self._logins.waiting(now)
         )
         return in_slices(rows, lambda row: len(row.name))

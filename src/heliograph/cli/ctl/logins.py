@@ -29,10 +29,14 @@ def _list(args: argparse.Namespace) -> int:
     """List what has to wait."""
     columns = (
         "address",
-        TableColumn("name", lambda row: row.name or "(all others)"),
+        TableColumn("name", _shown),
         TableColumn("waits", lambda row: f"{row.wait_s:.1f} s"),
     )
     return print_list(args, proto.LOGINS_LIST(), columns)
+
+
+def _shown(row: proto.WaitingLoginRow) -> str:
+    return f"{row.name or '(all others)'}{' (a known device)' if row.is_device else ''}"
 
 
 def _lift(args: argparse.Namespace) -> int:

@@ -19,11 +19,13 @@ class WaitingLoginRow(msgspec.Struct, frozen=True):
         name: The user name, or the client id of a client without one; empty for all of the address that have not logged
             in from it before.
         wait_s: For how many seconds more.
+        is_device: Whether it is a known device of that user, apart from the others.
     """
 
     address: str
     name: str
     wait_s: float
+    is_device: bool = False
 
 
 class LoginsLifted(msgspec.Struct, frozen=True):
