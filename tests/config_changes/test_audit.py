@@ -194,11 +194,12 @@ async def test_a_refused_secret_is_in_no_message(live: LiveNode) -> None:
         'prometheus.push_gateway.url="http://q:hunter2@127.0.0.1:1/p?sig=hunter2"',
         'connectors.http.x.url="http://q:of hunter2@127.0.0.1:1/p"',
         'connectors.http.x.url="http://127.0.0.1:1/p?sig=hunter2"',
+        'connectors.http.x.url="http://127.0.0.1:1/hunter2#"',
         'actions.http.x={connector = x, parameters.body = "hunter2 ${x"}',
         'dashboard.sso.oidc={enable = true, clientid = x, issuer = "http://q:hunter2@far.example/p?sig=hunter2"}',
     ):
         for action_ in ("plan", "set"):
             assert await asyncio.to_thread(main, ["ctl", "conf", action_, refused, *data]) == 1
     lines = await live.audit()
-    assert [line["outcome"] for line in lines] == 8 * ["config_change_refused"]
+    assert [line["outcome"] for line in lines] == 9 * ["config_change_refused"]
     assert "hunter2" not in json.dumps(lines)

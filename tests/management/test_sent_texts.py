@@ -38,7 +38,10 @@ def callers(managed: Served) -> Iterator[dict[str, httpx.Client]]:
 
 def test_viewers_see_no_constant_text_of_what_actions_send(managed: Served, callers: dict[str, httpx.Client]) -> None:
     api, viewer, operator = managed.api, callers["viewer"], callers["operator"]
-    assert api.post("/connectors", json={"type": "http", "name": "s", "url": "http://127.0.0.1:9"}).status_code == 201
+    assert (
+        api.post("/connectors", json={"type": "http", "name": "s", "url": "http://127.0.0.1:9/hunter2"}).status_code
+        == 201
+    )
     action = {"type": "http", "name": "s", "connector": "s"}
     made = api.post("/actions", json={**action, "parameters": {**SENT, "body": "none"}})
     assert made.status_code == 201, made.text
@@ -50,6 +53,7 @@ def test_viewers_see_no_constant_text_of_what_actions_send(managed: Served, call
     assert made.status_code == 201, made.text
     last = api.get("/heliograph/configuration/revisions").json()[0]["number"]
     places = (
+        *("/connectors", "/connectors/http:s", "/configs?key=connectors"),
         *("/actions", "/actions/http:s", "/bridges", "/configs?key=actions", "/configs"),
         "/heliograph/configuration?path=actions",
         f"/heliograph/configuration/revisions/{last}",
@@ -62,6 +66,7 @@ def test_viewers_see_no_constant_text_of_what_actions_send(managed: Served, call
         assert "hunter2" in operator.get(place).text, place
     parameters = viewer.get("/actions/http:s").json()["parameters"]
     assert (parameters["path"], parameters["body"]) == ("******${clientid}******", "******${temp}******")
+    assert viewer.get("/connectors/http:s").json()["url"] == "http://127.0.0.1:9/******"
     shown = operator.get("/actions/http:s").json()["parameters"]
     assert (shown["body"], shown["headers"]) == (BODY, {"x-key": "******"})
     for one in ("/actions/http:s", "/actions/kafka_producer:s", "/connectors/http:s", "/connectors/kafka_producer:s"):

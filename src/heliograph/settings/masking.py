@@ -131,7 +131,7 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool, hides_sent: bo
     if is_secret:
         return node if _is_open(value) else Node(STARS, node.position, node.source)
     if hides_sent and isinstance(kind, Kind) and kind.is_sent and isinstance(value, str):
-        return Node(masked_template(value), node.position, node.source)
+        return Node(masked_template(masked_url(value)), node.position, node.source)
     return Node(masked_url(value), node.position, node.source) if isinstance(value, str) else node
 
 

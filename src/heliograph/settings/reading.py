@@ -24,7 +24,7 @@ from heliograph.settings.fields import (
     settings_of,
 )
 from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError, is_pem
-from heliograph.settings.url_secrets import quoted_url, without_url_secrets
+from heliograph.settings.url_secrets import masked_template, quoted_url, without_url_secrets
 
 Path = tuple[str, ...]
 Group = TypeVar("Group")
@@ -220,7 +220,7 @@ class GroupReader:
             return kind.read(node)
         except RefusedError as refusal:
             detail = f": {refusal}" if str(refusal) else ""
-            shown = node.kind if is_secret or kind.is_sent else found(node)
+            shown = node.kind if is_secret else found(_quoted(node) if kind.is_sent else node)
             self.refuse(node, path, f"found {shown}, expected {kind.expected}{detail}")
             return Unusable()
 
@@ -289,6 +289,11 @@ def found(node: Node) -> str:
     value = quoted_url(node.value) if isinstance(node.value, str) else node.value
     text = to_json(Node(value, node.position), None)
     return text if len(text) <= _FOUND_LENGTH_MAX else f"{node.kind} that begins with {text[:50]}"
+
+
+def _quoted(node: Node) -> Node:
+    """What was refused of what a server is to be sent, without its constant texts."""
+    return Node(masked_template(quoted_url(node.value)), node.position) if isinstance(node.value, str) else node
 
 
 def _usable(groups: Iterable[object]) -> object:

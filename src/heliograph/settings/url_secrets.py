@@ -8,6 +8,7 @@ from heliograph.settings.secrets import STARS
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 _USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
 _VALUE: Final = re.compile(r"(?:(?<=^)|(?<=&))([^=&]*=)?([^&]*)")
+_SERVER: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]*/?")
 _PLACEHOLDER: Final = re.compile(r"(\$\{[^}]*\})")
 PLACEHOLDERS: Final = re.compile(r"(?:\$\{[^}]*\})+")
 # In a sentence, where a URL may be wrong in any way: up to the quotation mark or blank behind it.
@@ -50,7 +51,10 @@ def without_url_secrets(text: str) -> str:
 
 
 def masked_template(text: str) -> str:
-    """A template with stars for its constant texts."""
+    """A template with stars for its constant texts, but for the server that a URL begins with."""
+    server = _SERVER.match(text)
+    if server is not None:
+        return server[0] + masked_template(text[server.end() :])
     return "".join(
         STARS if part.strip() and not PLACEHOLDERS.fullmatch(part) else part for part in _PLACEHOLDER.split(text)
     )

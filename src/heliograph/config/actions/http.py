@@ -18,6 +18,7 @@ class BaseUrl(Text):
     """Where a service is, without what only a request has."""
 
     is_place = True
+    is_sent = True  # a webhook's may end with a token
 
     def __init__(self) -> None:
         super().__init__("a URL that begins with http:// or https://, without ? and #", r"https?://[^\s?#$]+")
