@@ -26,7 +26,7 @@ def is_local(address: str) -> bool:
 def address_in(address: str) -> Address | None:
     """The address that a text is, without IPv6 around one of IPv4; None for any other text."""
     try:
-        found = ipaddress.ip_address(address)
+        found = ipaddress.ip_address(address.partition("%")[0])  # a zone is any text
     except ValueError:
         return None
     mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
