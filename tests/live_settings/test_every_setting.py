@@ -40,6 +40,7 @@ _ELSEWHERE = {
     "actions": "tests/actions/test_pipeline_file.py, tests/management/test_actions.py",
     "backup": "tests/node/test_backup.py",
     "node.control_group": "tests/node/test_control.py",
+    "node.allowed_targets": "tests/management/test_named_files.py",
     "node.tls_dir": "tests/management/test_named_files.py",
     "diagnose.traces": "tests/tracing/test_traces.py",
     "management": "tests/management/test_process.py",

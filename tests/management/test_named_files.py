@@ -115,3 +115,70 @@ def test_a_schema_service_has_its_files_there_too(operator: httpx.Client) -> Non
     parameters = {"url": URL, "ssl": {"cacertfile": "/etc/shadow"}}
     body = {"name": "far", "type": "external_http", "parameters": parameters}
     assert "parameters.ssl.cacertfile is '/etc/shadow'" in why(operator.post("/schema_registry", json=body))
+
+
+@pytest.fixture
+def bounded(managed: Served) -> Iterator[None]:
+    """Few servers may be named."""
+    conf = ["ctl", "--data-dir", str(managed.data_dir), "conf", "set"]
+    with redirect_stdout(io.StringIO()):
+        assert main([*conf, 'node.allowed_targets=["127.0.0.0/8", "*.plant.example", "kafka", "lake"]']) == 0
+    yield
+    with redirect_stdout(io.StringIO()):
+        assert main([*conf, "node.allowed_targets=null"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "host"),
+    [
+        ({"type": "http", "url": "http://127.0.0.1:9/x"}, ""),
+        ({"type": "http", "url": "http://169.254.169.254/"}, "169.254.169.254"),
+        ({"type": "http", "url": "http://2130706433/"}, "2130706433"),  # 127.0.0.1 for some resolvers
+        ({"type": "http", "url": "https://a.Plant.example"}, ""),
+        ({"type": "http", "url": "https://plant.example"}, "plant.example"),
+        ({"type": "http", "url": "https://kafka@evil.example"}, "evil.example"),
+        ({"type": "kafka_producer", "bootstrap_hosts": "kafka:9092,other:9092"}, "other"),
+        ({"type": "mqtt", "server": "[::1]:1883"}, "::1"),
+        ({"type": "parquet", "place": "s3://lake/x"}, ""),
+        ({"type": "parquet", "place": "s3://other/x"}, "other"),
+        ({"type": "parquet", "place": "s3://lake/x", "storage_options": {"endpoint_override": "evil:9000"}}, "evil"),
+        ({"type": "delta", "place": "s3://lake/x", "storage_options": {"AWS_ENDPOINT": "http://evil/"}}, "evil"),
+    ],
+)
+def test_connectors_go_to_servers_that_are_allowed(
+    managed: Served, operator: httpx.Client, bounded: None, settings: dict[str, Any], host: str
+) -> None:
+    for caller in (operator, managed.api):
+        made = caller.post("/connectors", json={**settings, "name": "target"})
+        if not host:
+            assert made.status_code == 201, made.text
+            assert caller.delete(f"/connectors/{settings['type']}:target").status_code == 204
+            continue
+        tried = caller.post("/connectors_probe", json={**settings, "name": "target"})
+        for answer in (made, tried):
+            assert answer.status_code == 400
+            assert f"goes to '{host}'; node.allowed_targets has 127.0.0.0/8, *.plant" in answer.json()["message"]
+
+
+def test_so_do_actions_and_schemas_and_what_is_there_counts(
+    managed: Served, operator: httpx.Client, bounded: None
+) -> None:
+    assert operator.post("/connectors", json={"type": "parquet", "name": "target", "tags": ["x"]}).status_code == 201
+    parameters = {"path": "s3://other/x", "columns": {"a": "string"}}
+    action = {"type": "parquet", "name": "target", "connector": "target", "parameters": parameters}
+    schema = {"name": "far", "type": "external_http", "parameters": {"url": "http://other/x"}}
+    registry = {"name": "far", "type": "confluent", "url": "http://other/x"}
+    for path, body in (
+        ("/actions", action),
+        ("/actions_probe", action),
+        ("/schema_registry", schema),
+        ("/schema_registry_external", registry),
+    ):
+        answer = operator.post(path, json=body)
+        assert (answer.status_code, "goes to 'other'" in answer.text) == (400, True), answer.text
+    assert operator.delete("/connectors/parquet:target").status_code == 204
+    assert operator.post("/connectors", json={"type": "http", "name": "target", "url": URL}).status_code == 201
+    text = {"values": {"node.allowed_targets": "[kafka]"}}
+    answer = managed.api.post("/heliograph/configuration/plan", json=text)
+    assert (answer.status_code, "connectors.http.target: goes to '127.0.0.1'" in answer.text) == (400, True)
+    assert operator.delete("/connectors/http:target").status_code == 204

@@ -20,6 +20,7 @@ from heliograph.config.storage import (
     FlightTokenConfig,
     MessagesConfig,
 )
+from heliograph.config.targets import target_faults
 from heliograph.settings.units import Address, UnixAddress, is_loopback
 
 Path = tuple[str, ...]
@@ -62,6 +63,8 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
         if not rule.sql and rule != RuleConfig():
             yield ("rule_engine", "rules", name), "a rule needs sql"
     yield from action_faults(config.connectors, config.actions)
+    allowed = config.node.allowed_targets
+    yield from target_faults(allowed, config.connectors, config.actions, config.schema_registry)
     if len(config.topic_metrics) > COUNTED_TOPICS_MAX:
         yield ("topic_metrics",), f"found {len(config.topic_metrics)} topics, at most {COUNTED_TOPICS_MAX} are counted"
     if config.pipeline.enable and not config.durable_storage.flight.enable:

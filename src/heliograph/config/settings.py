@@ -44,7 +44,8 @@ from heliograph.config.services import (
     SysTopics,
 )
 from heliograph.config.storage import DurableSessionsConfig, DurableStorageConfig, SharedGroupsConfig
-from heliograph.settings.fields import How, overlays, section, section_list, setting, variants
+from heliograph.config.targets import Target
+from heliograph.settings.fields import How, ListOf, list_setting, overlays, section, section_list, setting, variants
 from heliograph.settings.kinds import AnyText, Duration, Integer, Text, Unless
 from heliograph.settings.units import Percentage
 
@@ -68,6 +69,13 @@ class NodeConfig:
         "tls",
         "Directory of certificates and keys that operators of the HTTP API may name; a relative one lies in "
         "`node.data_dir`. Callers that may change the configuration name any file.",
+        how=How.LIVE,
+    )
+    allowed_targets: tuple[str, ...] = list_setting(
+        ListOf(Target()),
+        (),
+        "Servers that connectors, actions and services of schemas may name; empty: all. Of a URI such as "
+        "`s3://bucket/path` the bucket counts as host.",
         how=How.LIVE,
     )
     control_group: str = setting(

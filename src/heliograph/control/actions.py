@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from heliograph.config.actions.roots import all_actions, all_connectors
 from heliograph.config.layers import node_at
 from heliograph.config.settings import Config
+from heliograph.config.targets import target_fault
 from heliograph.config_changes.groups import NamedGroups, group_in
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.control.configured import ACTIONS, CONNECTORS, RULES, ConfiguredGroups, Resource
@@ -150,6 +151,8 @@ class _Integrations(ConfiguredGroups):
     async def probe(self, args: groups_proto.GroupSettings, call: Call) -> groups_proto.NamedGroup:
         """Look whether the target can be reached; nothing is changed, and nothing written there."""
         settings = await asyncio.to_thread(self._read, args)
+        if fault := target_fault(self._asked.config.node.allowed_targets, settings):
+            raise RpcError(BAD_ARGUMENTS, f"{args.name} {fault}")
         if problem := await self._problem(args.name.partition(":")[0], settings):
             raise RpcError("action_test_failed", problem)
         return groups_proto.NamedGroup(args.name)
