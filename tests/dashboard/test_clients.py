@@ -82,6 +82,17 @@ def test_clients_are_found_sorted_and_saved(managed: ManagedNode, admin: Dashboa
     expect(page.get_by_label("IP address is")).to_have_value("nowhere")
 
 
+def test_the_list_fits_a_window_a_client_a_line(admin: Dashboard, peers: Peers) -> None:
+    peers.connect("dev-03099", username="dev-03099-of-hall-7")
+    page = admin.open("clients").page
+    admin.look(width=1400)
+    expect(ids(page)).to_have_text(["dev-03099"])
+    table = page.get_by_role("region", name="Clients")
+    assert table.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
+    user = cell(page, "dev-03099", "User").locator("span")
+    assert user.evaluate("part => part.getClientRects().length") == 1
+
+
 def test_a_long_list_goes_on_with_cursors_and_begins_anew_after_a_restart(
     managed: ManagedNode, admin: Dashboard, peers: Peers
 ) -> None:

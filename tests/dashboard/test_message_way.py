@@ -76,6 +76,11 @@ def test_a_message_is_followed_to_its_receivers(admin: Dashboard, managed: Manag
     expect(row).to_contain_text(
         "no subscription matches its topic, neither of a session that was there nor of one that is away"
     )
+    admin.look(width=390)
+    box = row.bounding_box()
+    assert box is not None
+    assert box["height"] < 120  # some lines, not one a word
+    admin.look()
     assert managed.api.post("/schema_validations", json=STRICT).status_code == 201
     sensor.publish("strict/1", b"x", 1)
     page.get_by_role("button", name="Search").click()

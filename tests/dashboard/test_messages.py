@@ -13,7 +13,7 @@ from support.managed_clients import Peer, Peers
 from support.management import ManagedNode
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.service
 
@@ -75,6 +75,27 @@ def test_the_tree_of_topics_is_walked_with_keys(managed: ManagedNode, admin: Das
     expect(page.get_by_text("No topic is counted.")).to_be_visible()
     admin.check_access()
     assert managed.api.get("/mqtt/topic_metrics").json() == []
+
+
+def test_large_figures_of_the_tree_stand_apart(admin: Dashboard, station: Peer) -> None:
+    page = admin.page
+
+    def as_of_a_large_node(route: Route) -> None:
+        answer = route.fetch()
+        levels = answer.json()
+        for level in levels["data"]:
+            level.update(messages=12_345_678, messages_per_second=599.8)
+        route.fulfill(response=answer, json=levels)
+
+    page.route("**/heliograph/topic_tree*", as_of_a_large_node)
+    try:
+        opened(admin, "topics", "Topics")
+        admin.look(width=1400)
+        expect(page.get_by_text("12,345,678 messages").first).to_be_visible()
+        for figure in page.locator(".tree .figure").all():
+            assert figure.evaluate("part => part.scrollWidth - part.clientWidth") <= 0, figure.inner_text()
+    finally:
+        page.unroute("**/heliograph/topic_tree*")
 
 
 def test_names_that_are_too_many_to_be_learned_come_page_by_page(admin: Dashboard, station: Peer) -> None:

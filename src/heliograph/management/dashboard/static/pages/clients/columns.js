@@ -30,7 +30,11 @@ export const StateBadge = ({ isConnected }) => html`
   <span class=${`badge ${isConnected ? "good" : "warn"}`}>${isConnected ? texts.connected : texts.away}</span>`;
 
 /** @param {Api.ClientObject} row */
-const since = (row) => time(row.connected ? row.connected_at : row.disconnected_at);
+const since = (row) => {
+  const at = time(row.connected ? row.connected_at : row.disconnected_at);
+  const [day, clock] = at.split(" ");
+  return html`<span title=${at}>${clock && day === time(new Date().toISOString()).split(" ")[0] ? clock : at}</span>`;
+};
 
 /** Whether messages may wait in storage, which are not counted. @param {Api.ClientObject} row */
 export const isUncounted = (row) => row.asleep || Boolean(row.behind_since);
@@ -49,7 +53,7 @@ const behind = ({ behind_since: since }) => since && html`
 export const COLUMNS = [
   factColumn("clientid", { kind: "code", isHead: true, show: (row) => html`<${ClientLink} id=${row.clientid} />` }),
   factColumn("connected", { title: texts.state, show: (row) => html`<${StateBadge} isConnected=${row.connected} />` }),
-  factColumn("username", { show: (row) => cut(row.username ?? "", 30) }),
+  factColumn("username", { show: (row) => html`<span class="nowrap">${cut(row.username ?? "", 30)}</span>` }),
   factColumn("ip_address", { kind: "code", show: addressOf }),
   factColumn("proto_ver", { kind: "text", show: versionOf }),
   { key: "since", title: texts.since, kind: "time", show: since },

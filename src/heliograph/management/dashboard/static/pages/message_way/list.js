@@ -129,5 +129,6 @@ const COLUMNS = [
     show: ({ outcome }) => badge(texts.outcomes[outcome]),
   },
   { key: "receivers", title: texts.columns.receivers, kind: "number", show: texts.reached },
-  { key: "why", title: texts.columns.why, show: ({ why }) => html`<span title=${why}>${cut(why, 120)}</span>` },
+  { key: "why", title: texts.columns.why, show: ({ why }) => why
+    && html`<span class="way-why" title=${why}>${cut(why, 120)}</span>` },
 ];
