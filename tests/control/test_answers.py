@@ -133,6 +133,7 @@ async def test_the_command_for_data_directories_asks_a_node_that_runs(asked: Ask
     await asked.publish(*(retained(f"d/{number}") for number in range(3)))
     code, out, _ = await asked.run("retainer", "info")
     assert (code, out[:10]) == (0, "3 messages")
+    assert "d/1" in await asked.ctl("retainer", "list", "d/1")
     code, out, _ = await asked.run("retainer", "ls", "d/1")
     assert (code, out.startswith("d/1  3 bytes, QoS 0, from 'c' at 20")) == (0, True)
     _, out, err = await asked.run("retainer", "ls", "--limit", "2")
@@ -197,6 +198,9 @@ async def test_alarms_are_listed_and_ended(one: Asked) -> None:
 
 async def test_the_level_of_the_log_is_set(one: Asked, level: None) -> None:
     assert await one.ctl("log", "set-level", "debug") == "debug\n"
+    logging.getLogger("heliograph.test").error("the lamp is broken")
+    shown = await one.ctl("log", "show", "--level", "warning", "--limit", "5")
+    assert shown.endswith(" ERROR heliograph.test: the lamp is broken\n"), shown
     assert logging.getLogger().level == logging.DEBUG
     assert await one.ctl("log", "primary-level", "notice") == "info\n"
     assert await one.ctl("log", "primary-level") == "info\n"

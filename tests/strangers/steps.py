@@ -173,6 +173,44 @@ def status(place: Place) -> None:
     place.ctl("status", "--ready")
 
 
+@step("what holds already makes no revision, and going back shows what it would do")
+def changes(place: Place) -> None:
+    newest = place.ctl("conf", "set", "mqtt.max_inflight=31").splitlines()[-1].removeprefix("revision ")
+    assert "no new revision" in place.ctl("conf", "set", "mqtt.max_inflight=31")
+    assert "no new revision" in place.ctl("conf", "set", "mqtt.max_mqueue_len=1000")
+    before = str(int(newest) - 1)
+    text = place.ctl("conf", "rollback", before, "--plan")
+    assert "mqtt.max_inflight" in text, text
+    assert "nothing is changed" in text, text
+    place.ctl("conf", "rollback", before)
+
+
+@step("a zone shows what it inherits")
+def zones(place: Place) -> None:
+    place.ctl("conf", "set", "zones.certs.mqtt.max_inflight=7")
+    text = place.ctl("conf", "show", "zones.certs.mqtt")
+    assert "zones.certs.mqtt.mqueue_store_qos0 = true  # inherited from mqtt.mqueue_store_qos0" in text, text
+    place.ctl("conf", "set", "zones.certs=null")
+
+
+@step("one ban is one ban")
+def one_ban(place: Place) -> None:
+    place.ctl("banned", "add", "clientid", "noisy-1")
+    with place.device() as device:
+        _has(device.connect("noisy-1", "ann")[3], 0x8A)
+    place.ctl("clients", "show", "noisy-1", code=1)
+    assert "1 ban is lifted" in place.ctl("banned", "clear")
+
+
+@step("conf check tries the data directory")
+def data_directories(place: Place) -> None:
+    file = place.directory / "other.conf"
+    file.write_text('node.name = "other@here"\n')
+    text = command("conf", "check", str(file), "--data-dir", str(place.node.data_dir), code=1)
+    assert "is used by another node" in text, text
+    assert "cannot be written" in command("conf", "check", str(file), "--data-dir", "/proc/nope", code=1)
+
+
 @step("conf check names what EMQX's settings are here, and knows a mosquitto.conf")
 def files_of_others(place: Place) -> None:
     emqx = place.directory / "emqx.conf"

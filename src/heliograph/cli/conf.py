@@ -64,6 +64,7 @@ def add_parser(subparsers: Actions) -> None:
         ),
     )
     show.add_argument("file", metavar="FILE", type=Path, nargs="?")
+    show.add_argument("--config", metavar="FILE", type=Path, help="the same, as other commands have it")
     show.add_argument("--batch", action="store_true", help="read cases from standard input")
     show.add_argument(
         "--origins",
@@ -95,6 +96,8 @@ def _add_layers(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run `conf show`, `conf check` or `conf schema`; 1 if the file has a mistake."""
+    if args.action == "show" and args.config is not None and args.file is None:
+        args.file = args.config
     try:
         if args.action == "show" and args.batch == (args.file is not None):
             print("heliograph: name a file, or give --batch and cases on standard input", file=sys.stderr)

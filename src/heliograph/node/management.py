@@ -44,6 +44,7 @@ class ManagementProcess(SupervisedProcess):
         self._data_dir = data_dir
         self._alarms = alarms
         self._failures = 0
+        self._down = ""  # why it is not served, as the log has it
         self.served: Sequence[str] = ()  # where, as `http://127.0.0.1:18083`
 
     def start(self) -> None:
@@ -88,6 +89,7 @@ class ManagementProcess(SupervisedProcess):
         if "serving" in message:
             _log.info("the HTTP API is served at %s", ", ".join(message["serving"]) or "no address")
             self._alarms.deactivate(ALARM)
+            self._down = ""
         else:
             self._tell_down(str(message.get("failed", message)), message.get("still", ()))
 
@@ -98,14 +100,17 @@ class ManagementProcess(SupervisedProcess):
         ended = (
             f"it ended with code {process.returncode}" if process is not None else f"it cannot be started: {problem}"
         )
-        _log.error("the management process does not run: %s; it starts again in %.1f s", ended, pause_s)
+        level = logging.DEBUG if self._down else logging.ERROR  # it is said once, and again when the reason is another
+        _log.log(level, "the management process does not run: %s; it starts again in %.1f s", ended, pause_s)
         if ALARM not in {alarm.name for alarm in self._alarms.active()}:
             self._tell_down(ended)
 
     def _tell_down(self, why: str, still: Sequence[str] = ()) -> None:
         where = f"only where it was before, at {', '.join(still)}" if still else "at no address"
         text = f"the HTTP API is served {where}: {why}. Clients are not affected; mend what is named, and it is served"
-        _log.error("%s", text)
+        if text != self._down:
+            _log.error("%s", text)
+        self._down = text
         details = {"data_dir": str(self._data_dir)}
         if not self._alarms.update(ALARM, text, details):
             self._alarms.activate(ALARM, text, details)

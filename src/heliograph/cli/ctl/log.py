@@ -1,9 +1,10 @@
-"""`ctl log`: the level of a node's log."""
+"""`ctl log`: the newest entries of a node's log, and its level."""
 
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import print_done
+from heliograph.cli.ctl.printing import print_done, print_json, text_of
+from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import log as proto
 from heliograph.control.proto_v1.conf import CONF_CHANGE, ConfChangeArgs
@@ -16,10 +17,18 @@ def add_parser(actions: Actions) -> None:
     group = add_group(
         actions,
         "log",
-        "show and set the level of the log",
-        "The level of the log until the node starts again, or settings of `log` change.",
+        "show the newest entries of the log, and its level",
+        "The newest entries of the log, and its level until the node starts again, or settings of `log` change.",
+        "heliograph ctl log show --level warning",
         "heliograph ctl log set-level debug",
     )
+    show = add_command(
+        group, _show, "show", "print the newest entries", "heliograph ctl log show --level warning --limit 20"
+    )
+    show.add_argument(
+        "--level", choices=_LEVELS, default="debug", metavar="LEVEL", help="leave out those below (default: debug)"
+    )
+    show.add_argument("--limit", type=int, default=50, metavar="N", help="so many at most (default: 50)")
     set_level = add_command(
         group,
         _level,
@@ -35,6 +44,18 @@ def add_parser(actions: Actions) -> None:
         "--save", action="store_true", help="also after the next start: set log.console.level and log.file.level"
     )
     primary.set_defaults(save=False)
+
+
+def _show(args: argparse.Namespace) -> int:
+    """Print the newest entries that the node still has in memory, the newest last; its files have all."""
+    with asked(args) as node:
+        for one in node.rows(proto.LOG_ENTRIES(proto.LogEntriesWanted(args.level, limit=args.limit))):
+            if args.json:
+                print_json(one)
+            else:
+                end = f": {text_of(one.error)}" if one.error else ""
+                print(f"{time_of(one.at)} {one.level.upper()} {one.logger}: {text_of(one.text)}{end}")
+    return 0
 
 
 def _level(args: argparse.Namespace) -> int:

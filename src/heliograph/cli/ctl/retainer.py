@@ -31,6 +31,7 @@ def add_parser(actions: Actions) -> None:
         "list them",
         "heliograph ctl retainer topics 'site/+/state' --limit 20",
         "heliograph ctl retainer topics --sort bytes --limit 20",
+        alias="list",
     )
     topics.add_argument("filter", nargs="?", default="", metavar="FILTER", help="a topic filter; without one, all")
     add_table_options(topics, _COLUMNS)
