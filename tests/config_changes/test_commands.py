@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -106,6 +107,17 @@ async def test_the_file_of_a_running_node_is_checked(live: LiveNode, capsys: pyt
     live.file.write_text('node.name = "second@here"')
     assert await asyncio.to_thread(main, check) == 1
     assert "is used by another node, heliograph@127.0.0.1. Stop it, or" in capsys.readouterr().err
+
+
+async def test_a_pipeline_without_spark_is_refused_at_once(
+    live: LiveNode, ctl: Ctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # as where it is not installed
+    code, _, said = await ctl(
+        "set", 'durable_storage.flight={ enable = true, bind = "127.0.0.1:0" }', "pipeline.enable=true"
+    )
+    assert (code, live.manager.revision) == (1, 0)
+    assert "pyspark is not installed: pip install 'heliograph[pipeline,sinks]'" in said
 
 
 async def test_zones_show_what_they_inherit(live: LiveNode, ctl: Ctl) -> None:

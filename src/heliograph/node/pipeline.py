@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -228,7 +229,11 @@ class PipelinePart(Part):
             self._process.start()
 
     async def check(self, new: Config) -> Change | None:
-        """`PipelineRefusedError` if its file, or what is made of the actions, is not valid."""
+        """`PipelineRefusedError` without Spark, or if its file, or what is made of the actions, is not valid."""
+        if new.pipeline.enable and not self._config.pipeline.enable and find_spec("pyspark") is None:
+            raise PipelineRefusedError(
+                "pipeline.enable = true: pyspark is not installed: pip install 'heliograph[pipeline,sinks]'"
+            )
         actions = _actions_text(new)
         is_wanted = self._is_wanted(new, actions)
         if not is_wanted and self._process is None:
