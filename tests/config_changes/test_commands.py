@@ -54,6 +54,7 @@ async def test_values_are_set_and_shown_with_their_origin(live: LiveNode, ctl: C
     assert told.splitlines() == [
         "log.audit.enable = true  # defaults",
         "log.audit.rotation_size = 50MB  # defaults",
+        "log.audit.rotation_interval = infinity  # defaults",
         f"log.audit.rotation_count = 3  # cluster: {file}:6",
     ]
     code, told, _ = await ctl("show", "--json")

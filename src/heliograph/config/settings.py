@@ -44,7 +44,7 @@ from heliograph.config.services import (
     SysTopics,
 )
 from heliograph.config.storage import DurableSessionsConfig, DurableStorageConfig, SharedGroupsConfig
-from heliograph.config.targets import Target
+from heliograph.config.targets import AllowedTarget
 from heliograph.settings.fields import How, ListOf, list_setting, overlays, section, section_list, setting, variants
 from heliograph.settings.kinds import AnyText, Duration, Integer, Text, Unless
 from heliograph.settings.units import Percentage
@@ -72,7 +72,7 @@ class NodeConfig:
         how=How.LIVE,
     )
     allowed_targets: tuple[str, ...] = list_setting(
-        ListOf(Target()),
+        ListOf(AllowedTarget()),
         (),
         "Servers that connectors, actions and services of schemas may name; empty: all. Of a URI such as "
         "`s3://bucket/path` the bucket counts as host.",

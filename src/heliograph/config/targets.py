@@ -20,7 +20,7 @@ _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.*", re.DOTALL)
 _NAMES_SERVER: Final = re.compile(r"(?i).*(endpoint|host|proxy|server|ur[il]).*")
 
 
-class Target(Text):
+class AllowedTarget(Text):
     """A host, a domain with all below it, or a network."""
 
     def __init__(self) -> None:
