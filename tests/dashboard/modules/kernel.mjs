@@ -5,6 +5,7 @@ import { fakeApi, load } from "./harness.mjs";
 const { api, path, queryText, step } = await load("kernel/api.js");
 const { readEvents } = await load("kernel/events.js");
 const { own } = await load("kernel/own.js");
+const { joined } = await load("kernel/joined_series.js");
 const { link } = await load("kernel/router.js");
 const { csvFile } = await load("pages/clients/csv.js");
 const { stretchOf } = await load("pages/time_machine/stretch.js");
@@ -25,6 +26,19 @@ test("names that every object has are names like others", () => {
   for (const name of ["constructor", "__proto__", "toString"]) assert.equal(own({ a: 1 }, name), undefined);
   assert.equal(own({ constructor: 1 }, "constructor"), 1);
   assert.equal(own(null, "a"), undefined);
+});
+
+test("a rate does not jump where its seconds follow its means of ten", () => {
+  const at = (count, begin, step) => Array.from({ length: count }, (_, index) => begin + index * step);
+  const known = { received: Array(10).fill(100), connections: Array(10).fill(5) };
+  const before = { at: at(10, 1_000_000, 10_000), values: known };
+  const live = { at: at(20, 1_100_000, 1000), values: {
+    received: Array.from({ length: 20 }, (_, second) => (second % 10 === 9 ? 1000 : 0)), // the same in bursts
+    connections: Array(20).fill(7) } };
+  const { values } = joined(["received", "connections"], before, live, 300);
+  assert.deepEqual(values.received.slice(19), Array(11).fill(100));
+  assert.equal(Math.max(...values.received), 100);
+  assert.deepEqual(values.connections.slice(9, 11), [5, 7]);
 });
 
 test("a refusal names its field", async () => {

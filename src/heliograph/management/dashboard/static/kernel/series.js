@@ -2,6 +2,7 @@
 /** Values over time: a few minutes second by second, longer ones as the history has them. */
 import { useEffect, useRef } from "./html.js";
 import { api } from "./api.js";
+import { joined } from "./joined_series.js";
 import { useResource } from "./resource.js";
 
 export const LIVE = "live";
@@ -35,7 +36,7 @@ export const useSeries = (range, node, names, live) => {
       && Date.now() - loadedAt.current > AGAIN_MS) history.reload();
   }, [newest]);
   if (!history.data) return { ...history, data: undefined };
-  return { ...history, data: range === LIVE ? joined(names, history.data, live) : history.data };
+  return { ...history, data: range === LIVE ? joined(names, history.data, live, LIVE_S) : history.data };
 };
 
 /**
@@ -65,22 +66,3 @@ export const useRecent = (key, names, newest) => {
 
 /** @param {string[]} names @returns {Series} */
 const emptyOf = (names) => ({ at: [], values: Object.fromEntries(names.map((name) => [name, []])) });
-
-/**
- * The history up to where the live values begin, then these.
- * @param {string[]} names
- * @param {Series} before
- * @param {Series} live
- */
-const joined = (names, before, live) => {
-  const end = live.at[0] ?? Infinity;
-  const begin = (live.at.at(-1) ?? before.at.at(-1) ?? 0) - LIVE_S * 1000;
-  const known = before.at.findLastIndex((_, index) => names.some((name) => before.values[name][index] !== null));
-  const kept = before.at.map((_, index) => index).filter((index) => index <= known && before.at[index] < end
-    && before.at[index] >= begin);
-  return {
-    at: [...kept.map((index) => before.at[index]), ...live.at],
-    values: Object.fromEntries(names.map((name) => [name, [...kept.map((index) => before.values[name][index]),
-      ...live.values[name]]])),
-  };
-};
