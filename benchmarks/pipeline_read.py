@@ -6,11 +6,12 @@ that both sides meet the same machine:
 - `json`: one field taken out of the JSON, grouped by topic and averaged, by the data source's `schema=json` and by
   Spark's `get_json_object`; beside the same query over Parquet, which has the latter only.
 - `raw`: topics and payloads of the eight million counted and measured without looking into them; beside a fixed rate.
+- `count`: `count()` of the eight million, with no columns named; beside that of Parquet files of the same rows.
 - `closed`: the same query over the eight million in a closed generation that was exported, by `read_messages`; beside
   Spark's own reader over a table that Spark wrote.
 - `floor`: the duration of a micro-batch of one commit; beside a Python source that makes up its one row.
 
-    python benchmarks/pipeline_read.py [json] [raw] [closed] [floor] [--messages N] [--runs N]
+    python benchmarks/pipeline_read.py [json] [raw] [count] [closed] [floor] [--messages N] [--runs N]
 """
 
 import argparse
@@ -47,6 +48,7 @@ _STATIONS: Final = 20
 _COMMIT: Final = 2_000
 _BEGIN_US: Final = 1_767_225_600_000_000
 _JSON_TARGET: Final = 0.7
+_COUNT_TARGET: Final = 0.4
 _RAW_TARGET: Final = 2_500_000
 _DECODED: Final = "schema=json"
 _FLOOR_TARGET: Final = 1.3
@@ -139,6 +141,23 @@ def compare_raw(session: SparkSession, endpoint: str, directory: Path, messages:
     found = alternate({"raw": _bound(measure_raw, rows)}, runs)["raw"]
     rates = [_TIMES_MORE * messages / duration for duration in found]
     return _told("raw", statistics.median(rates), max(rates), _RAW_TARGET, "messages/s")
+
+
+def compare_count(session: SparkSession, endpoint: str, directory: Path, messages: int, runs: int) -> bool:
+    """`count()` where nothing says which columns are needed; whether the target is met."""
+    rows = session.read.format("heliograph").option("endpoint", endpoint).option("database", _MORE).load()
+    rows.write.mode("overwrite").parquet(str(directory / "counted"))
+    tables = {"heliograph": rows, "parquet": session.read.parquet(str(directory / "counted"))}
+    durations = alternate({name: _bound(_count, table) for name, table in tables.items()}, runs)
+    medians = {name: statistics.median(found) for name, found in durations.items()}
+    for name, median in medians.items():
+        print(f"count  {name:30}{median:8.2f} s{_TIMES_MORE * messages / median:14,.0f} messages/s")
+    best = max(parquet / ours for parquet, ours in zip(durations["parquet"], durations["heliograph"], strict=True))
+    return _told("count", medians["parquet"] / medians["heliograph"], best, _COUNT_TARGET, "x parquet")
+
+
+def _count(rows: DataFrame) -> None:
+    rows.count()
 
 
 def compare_closed(session: SparkSession, endpoint: str, directory: Path, messages: int, runs: int) -> bool:
@@ -266,6 +285,7 @@ def _told(name: str, median: float, best: float, target: float, unit: str, is_mo
 _COMPARISONS: Final[dict[str, Callable[..., bool]]] = {
     "json": compare_json,
     "raw": compare_raw,
+    "count": compare_count,
     "closed": compare_closed,
     "floor": compare_floor,
 }
@@ -290,7 +310,7 @@ def main() -> int:
         data_dir = args.data or directory
         if not (data_dir / "storage").exists():
             _store_and_tell(data_dir, _MESSAGES, args.messages)
-            if not args.what or {"raw", "closed"} & set(args.what):
+            if not args.what or {"raw", "count", "closed"} & set(args.what):
                 _store_and_tell(data_dir, _MORE, _TIMES_MORE * args.messages)
         if not args.what or "closed" in args.what:
             close_and_export(data_dir, directory)

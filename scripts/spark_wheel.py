@@ -48,6 +48,9 @@ ROOMS: Final = frozenset(
 IMPORTED_AS: Final = {"google": "protobuf", "grpc_tools": "grpcio-tools", "paho": "paho-mqtt"}
 # A cluster brings a pyspark of its own, or its client. `make spark-versions` tests the versions of this range.
 LEFT_TO_USERS: Final = {"pyspark": "pyspark>=4.0,<4.4"}
+_OF_PYSPARK: Final = {"py4j"}
+# What modules read from beside them.
+_READ: Final = (".lark", ".proto", ".java")
 _DATE: Final = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources make the same wheel
 
 
@@ -138,7 +141,7 @@ def files() -> dict[str, Path]:
     found = {_file(module) for module in modules}
     for path in [_file(module) for module in modules]:
         named = _texts(".".join(path.with_suffix("").relative_to(SOURCES).parts))
-        found |= {each for each in path.parent.glob("*.*") if each.suffix in (".lark", ".proto") and each.name in named}
+        found |= {each for each in path.parent.glob("*.*") if each.suffix in _READ and each.name in named}
     found |= {SOURCES / package / "py.typed" for package in ("heliograph", "pyspark_heliograph")}
     return {f"{PATH}/{path.relative_to(SOURCES).as_posix()}": path for path in sorted(found)}
 
@@ -153,7 +156,7 @@ def requirements() -> list[str]:
     lines = [*project["optional-dependencies"]["pipeline"], *project["dependencies"]]
     known = {_normal(re.split(r"[^\w.-]", line)[0]): line for line in lines}
     found = []
-    for package in sorted(closure().packages - set(LEFT_TO_USERS)):
+    for package in sorted(closure().packages - set(LEFT_TO_USERS) - _OF_PYSPARK):
         name = _normal(IMPORTED_AS.get(package, package))
         if name not in known:
             raise SparkWheelError(f"heliograph-spark would import {package}, which pyproject.toml does not require")

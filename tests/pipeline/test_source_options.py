@@ -1,6 +1,7 @@
 """What the options of the data source make of a read, on a real Spark and real storage readers."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -74,6 +75,34 @@ def test_a_narrow_query_reads_narrowly(
     told = capsys.readouterr().out
     assert "Filter (" not in told
     assert "PushedFilters: [IsNotNull(topic), EqualTo(topic,site/35/state)]" in told
+
+
+def _read_schemas(query: DataFrame) -> list[str]:
+    """The columns of each read of a query, as `explain` shows them."""
+    plan = query._jdf.queryExecution().optimizedPlan().toString()
+    return re.findall(r"RelationV2\[([^]]*)\]", re.sub(r"#\d+", "", plan))
+
+
+def test_a_query_reads_the_columns_that_it_uses(spark: SparkSession, stored: "Stored") -> None:
+    stored.put("a/1", [b'{"n": 1}', b'{"n": 2}', b"no"])
+    stored.put("a/2", [b'{"n": 3}'])
+    table = _read(spark, stored)
+    counted = table.groupBy().count()
+    assert (_read_schemas(counted), counted.collect()[0][0], table.count()) == (["qos"], 4, 4)
+    topics = table.where("clientid = 'station'").groupBy("topic").count()
+    assert _read_schemas(topics) == ["topic, clientid"]
+    assert sorted(topics.collect()) == [("a/1", 3), ("a/2", 1)]
+    both = table.select("topic", "payload").join(table.select("topic", "qos").where("qos = 1").distinct(), "topic")
+    assert sorted(_read_schemas(both)) == ["topic, payload", "topic, qos"]
+    assert both.count() == 4
+    assert _read_schemas(table) == _read_schemas(table.select("*"))
+    assert len(table.collect()[0]) == len(table.columns)
+    # What a mode leaves out is counted out, whatever is read.
+    decoded = _read(spark, stored, schema="json", jsonSchema="n INT", mode="DROPMALFORMED")
+    assert (decoded.count(), decoded.selectExpr("sum(value.n)").collect()[0][0]) == (3, 6)
+    # With conditions that the reader takes over, its read is planned with all columns.
+    narrowed = _read(spark, stored, pushFilters="true").where("topic = 'a/2'")
+    assert (narrowed.count(), [row.payload for row in narrowed.select("payload").collect()]) == (1, [b'{"n": 3}'])
 
 
 def test_queries_of_one_table_do_not_narrow_one_another(spark: SparkSession, stored: "Stored") -> None:

@@ -32,6 +32,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from heliograph._spark_worker import settle_process
 from heliograph.pipeline.datasource.client import MessageSelection, Positions, ReadPlan, StorageClient
+from heliograph.pipeline.datasource.column_pruning import prune_columns
 from heliograph.pipeline.datasource.decoding import PayloadDecoder
 from heliograph.pipeline.datasource.endpoints import Endpoints
 from heliograph.pipeline.datasource.offsets import Offset as Offset
@@ -114,6 +115,7 @@ class HeliographDataSource(DataSource):
     def name(cls) -> str:
         """The name of the format. Spark asks the driver for it when the source is registered."""
         use_own_python()
+        prune_columns()
         return FORMAT
 
     @property

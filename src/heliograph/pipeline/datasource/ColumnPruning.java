@@ -1,0 +1,165 @@
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
+import org.apache.spark.sql.types.StructType;
+import scala.Product;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Has a batch read of the format heliograph give only the columns that its query uses.
+ *
+ * Spark's own sources are told these columns; sources in Python are not. This rule runs after Spark's and puts scans of
+ * fewer columns in the place of theirs: below a projection or an aggregate, perhaps with conditions in between, the
+ * columns that these name, or for a count() a single small one.
+ */
+public class ColumnPruning extends Rule {
+  private static final String FORMAT = "heliograph";
+
+  // Scans by the source that Spark has made for a DataFrame, then by their columns: each plans its read once.
+  private final Map scans = Collections.synchronizedMap(new WeakHashMap());
+
+  public TreeNode apply(TreeNode plan) {
+    TreeNode pruned = plan;
+    if (plan instanceof Project || plan instanceof Aggregate) {
+      TreeNode child = (TreeNode) CollectionConverters.asJava(plan.children()).get(0);
+      List used = new ArrayList();
+      used.add(((QueryPlan) plan).references());
+      TreeNode fewer = below(child, used);
+      if (fewer != null) {
+        return withChild(plan, fewer);
+      }
+    }
+    return pruned.mapChildren(new AbstractFunction1() {
+      public Object apply(Object child) {
+        return ColumnPruning.this.apply((TreeNode) child);
+      }
+    });
+  }
+
+  private TreeNode below(TreeNode plan, List used) {
+    if (plan instanceof Filter) {
+      used.add(((QueryPlan) plan).references());
+      TreeNode fewer = below((TreeNode) CollectionConverters.asJava(plan.children()).get(0), used);
+      return fewer == null ? null : withChild(plan, fewer);
+    }
+    if (!(plan instanceof DataSourceV2ScanRelation)) {
+      return null;
+    }
+    DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) plan;
+    try {
+      return pruned(relation, used);
+    } catch (ReflectiveOperationException error) {
+      return null;  // a version of Spark that is built otherwise reads all columns
+    }
+  }
+
+  private TreeNode pruned(DataSourceV2ScanRelation relation, List used) throws ReflectiveOperationException {
+    Scan scan = relation.scan();
+    if (!(scan instanceof PythonScan) || !FORMAT.equalsIgnoreCase((String) field(scan, "shortName"))) {
+      return null;
+    }
+    List all = CollectionConverters.asJava(relation.output());
+    List kept = new ArrayList();
+    AttributeReference smallest = null;
+    for (Iterator each = all.iterator(); each.hasNext();) {
+      AttributeReference column = (AttributeReference) each.next();
+      if (isUsed(column, used)) {
+        kept.add(column);
+      }
+      if (smallest == null || column.dataType().defaultSize() < smallest.dataType().defaultSize()) {
+        smallest = column;
+      }
+    }
+    if (kept.isEmpty() && smallest != null) {
+      kept.add(smallest);
+    }
+    if (kept.size() == all.size()) {
+      return null;
+    }
+    Scan fewer = scanOf((PythonScan) scan, kept);
+    if (fewer == null) {
+      return null;
+    }
+    Product parts = (Product) relation;
+    Object[] made = new Object[parts.productArity()];
+    for (int at = 0; at < made.length; at++) {
+      Object part = parts.productElement(at);
+      made[at] = part == scan ? fewer : part == relation.output() ? CollectionConverters.asScala(kept).toSeq() : part;
+    }
+    return relation.makeCopy(made);
+  }
+
+  private Scan scanOf(PythonScan scan, List kept) throws ReflectiveOperationException {
+    java.lang.reflect.Constructor constructor = PythonScan.class.getConstructors()[0];
+    boolean hasFilters = constructor.getParameterCount() == 5;
+    if (hasFilters && ((Object[]) field(scan, "supportedFilters")).length > 0) {
+      return null;  // that read is planned already
+    }
+    StructType schema = new StructType();
+    for (Iterator each = kept.iterator(); each.hasNext();) {
+      schema = schema.add(scan.readSchema().apply(((AttributeReference) each.next()).name()));
+    }
+    PythonDataSourceV2 source = (PythonDataSourceV2) field(scan, "ds");
+    Map known = (Map) scans.get(source);
+    if (known == null) {
+      known = Collections.synchronizedMap(new HashMap());
+      scans.put(source, known);
+    }
+    Scan found = (Scan) known.get(schema);
+    if (found == null) {
+      PythonDataSourceV2 own = new PythonDataSourceV2();
+      String name = (String) field(scan, "shortName");
+      own.setShortName(name);
+      Field made = PythonDataSourceV2.class.getDeclaredField("dataSourceInPython");
+      made.setAccessible(true);
+      made.set(own, made.get(source));
+      Object options = field(scan, "options");
+      Object[] arguments = hasFilters
+          ? new Object[] {own, name, schema, options, field(scan, "supportedFilters")}
+          : new Object[] {own, name, schema, options};
+      found = (Scan) constructor.newInstance(arguments);
+      known.put(schema, found);
+    }
+    return found;
+  }
+
+  private static boolean isUsed(AttributeReference column, List used) {
+    for (Iterator each = used.iterator(); each.hasNext();) {
+      if (((AttributeSet) each.next()).contains(column)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static TreeNode withChild(TreeNode plan, TreeNode child) {
+    List children = new ArrayList();
+    children.add(child);
+    return plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+
+  private static Object field(Object of, String name) throws ReflectiveOperationException {
+    Field found = of.getClass().getDeclaredField(name);
+    found.setAccessible(true);
+    return found.get(of);
+  }
+}
