@@ -11,6 +11,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import IO, TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
@@ -292,3 +293,35 @@ def test_the_command_names_a_mistake_in_a_rule_file(run: Run, capsys: pytest.Cap
     assert "pipeline.hocon:1: rules.r.sql: line 1, column" in printed.err
     assert "Traceback" not in printed.err
     assert printed.out == ""
+
+
+def test_a_rule_keeps_the_newest_nested_row_of_each_key(spark: SparkSession, run: Run, stored: "Stored") -> None:
+    from deltalake import DeltaTable  # heavy: not while tests are collected
+
+    run.write_rules(
+        """
+        rules.last {
+          sql = "SELECT payload.machine AS machine, payload.ts AS ts, payload.tools AS tools FROM \\"load/#\\""
+          columns { machine = string, ts = timestamp, tools = "array<struct<id: string, wear: map<string, double>>>" }
+          sink { type = delta, path = last, key = [machine], newest_by = ts }
+        }
+        """
+    )
+
+    def put(machine: str, hour: int, tools: object) -> None:
+        document = {"machine": machine, "ts": f"2026-01-31T{hour:02}:00:00Z", "tools": tools}
+        stored.put(f"load/{machine}", [json.dumps(document).encode()])
+
+    put("a", 9, [{"id": 1, "wear": {"x": 0.5, "y": "worn"}}, None])
+    put("a", 8, [{"id": 2}])
+    put("b", 1, "none")
+    figures = run.once(spark)["last"]
+    assert (figures.rows_failed, figures.dead_letters) == (1, 1)
+    put("a", 6, [])
+    put("b", 2, [])
+    run.once(spark)
+    rows = pa.table(DeltaTable(str(run.output / "last")).scan())
+    assert {row["machine"]: row["tools"] for row in rows.to_pylist()} == {
+        "a": [{"id": "1", "wear": [("x", 0.5), ("y", None)]}, None],
+        "b": [],
+    }
