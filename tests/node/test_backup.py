@@ -21,8 +21,10 @@ from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.storage.backup.capture import WORK
 from heliograph.storage.backup.errors import BackupFailedError
 from support.asked_node import AskedNode
+from support.packets import properties_of
 from support.running import MqttClient
 from support.s3 import BUCKET, s3_server
+from support.small_disk import small_disk
 
 BASE = """
 listeners.tcp.default.bind = "127.0.0.1:0"
@@ -160,6 +162,93 @@ async def test_a_backup_under_load_holds_all_that_was_acknowledged_before_it(
         late.close()
     finally:
         await other.stop()
+
+
+MORE: dict[str, Any] = {"user_property": [("a", "1")], "content_type": "text/plain", "correlation_data": b"\0"}
+
+
+async def shown(node: BackedUp) -> dict[str, list[Any]]:
+    """What clients and operators get of a node, message by message; its sessions take what waits for them."""
+    late = await node.connect("late")
+    for topic in ("t/1", "g/1"):
+        assert await late.publish(topic, b"last", 1) == 0
+    await late.subscribe("kept/#", 1)
+    retained = [await late.take(p.Publish) for _ in range(3)]
+    late.close()
+    found = {"retained": sorted(retained, key=lambda packet: packet.topic)}
+    for clientid, count in (("away", 21), ("member", 14)):
+        client = MqttClient(*await asyncio.open_connection("127.0.0.1", await node.port()), p.V5)
+        client.send_connect(clientid, **SESSION)
+        assert (await client.take(p.Connack)).session_present
+        found[clientid] = []
+        while len(found[clientid]) < count:
+            packet = await client.take(p.Publish)
+            client.acknowledge(packet)
+            found[clientid].append(packet)
+        await client.leave()
+    found["member"].sort(key=lambda packet: packet.payload)  # what another publisher sent may overtake in a group
+    rows = [await node.ask("delayed.show", {"id": row.id}) for row in await node.ask("delayed.list")]
+    return {"delayed": sorted(rows, key=lambda one: str(one.row.topic))} | {
+        name: [(one.topic, one.payload, one.qos, one.retain, one.dup, properties_of(one)) for one in packets]
+        for name, packets in found.items()
+    }
+
+
+async def test_a_restored_node_goes_on_where_the_first_one_was(
+    node: BackedUp, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sessions with what is in flight, a shared group in the middle, retained and delayed messages."""
+    await subscribe_and_leave(node)
+    member = MqttClient(*await asyncio.open_connection("127.0.0.1", await node.port()), p.V5)
+    member.send_connect("member", **SESSION, receive_maximum=2)
+    await member.take(p.Connack)
+    await member.subscribe("$share/group/g/#", 1)
+    publisher = await node.connect("publisher")
+    for number in range(20):
+        await publisher.publish("g/1", b"g%d" % number, 1, **MORE)
+        await publisher.publish("t/1", b"t%d" % number, 1, **MORE)
+    for number in range(3):
+        await publisher.publish(f"kept/{number}", b"k%d" % number, 1, retain=True, **MORE)
+        await publisher.publish(f"$delayed/{5000 + number}/d/{number}", b"d%d" % number, 1, **MORE)
+    publisher.close()
+    for _ in range(7):
+        member.acknowledge(await member.take(p.Publish))
+    await member.take(p.Publish)
+    await member.leave()
+
+    await node.back_up(tmp_path / "place")
+    expected = await shown(node)
+    other = await restored(node, tmp_path / "place", capsys)
+    try:
+        found = await shown(other)
+    finally:
+        await other.stop()
+    assert [row[1] for row in found["member"]] == sorted([*(b"g%d" % number for number in range(7, 20)), b"last"])
+    assert [row[1] for row in found["away"]] == [*(b"t%d" % number for number in range(20)), b"last"]
+    assert [row.payload for row in found["delayed"]] == [b"d0", b"d1", b"d2"]
+    assert found == expected
+
+
+async def test_a_full_disk_ends_a_backup_and_a_restore_without_a_trace(node: BackedUp, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "1m") as small:
+        client = await node.connect("publisher")
+        first = await node.back_up(small / "place")
+        for _ in range(4):
+            await client.publish("t/1", os.urandom(500_000), 1)
+        client.close()
+        code, _, err = await node.run("ctl", "data", "backup", str(small / "place"), "--data-dir", str(node.data_dir))
+        assert (code, "[backup_full]" in err, "No space left on device" in err) == (1, True, True)
+        assert node.alarms() == ["backup_failed"]
+        assert not list(small.rglob("*.unfinished"))
+        assert [(one["id"], one["problems"]) for one in await node.json("verify", str(small / "place"))] == [
+            (first["id"], [])
+        ]
+        await node.back_up(tmp_path / "place")
+        assert node.alarms() == []
+        target = small / "data"
+        code, _, err = await node.run("backup", "restore", str(tmp_path / "place"), "--data-dir", str(target))
+        assert (code, "[backup_full]" in err) == (1, True)
+        assert [name for name in os.listdir(small) if "data" in name] == []
 
 
 async def test_the_next_backup_copies_what_is_new_and_the_oldest_goes_with_what_only_it_had(

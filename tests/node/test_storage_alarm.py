@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import aiomqtt
@@ -19,6 +17,7 @@ from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.interface import Batch
 from support.databases import open_database
 from support.process import NodeProcess
+from support.small_disk import small_disk
 from support.wire import varint
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -26,19 +25,6 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 WAIT_S = 30.0
 ALARMS = "$SYS/brokers/+/alarms/#"
 SETTINGS = 'durable_storage { flight.enable = false, messages.topics = ["t/#"] }'
-
-
-@contextmanager
-def small_disk(path: Path, size: str) -> Iterator[Path]:
-    """A file system of its own that is soon full."""
-    path.mkdir(parents=True)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], check=False)
-    if mounted.returncode:
-        pytest.skip("a file system can only be mounted by root")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 def remount(path: Path, how: str) -> None:

@@ -1,4 +1,4 @@
-"""Run as a program: make the data directory that every later release must read, with the release that is checked out.
+"""Run as a program: make the data directory and the backup that every later release must read, with this release.
 
 `PYTHONPATH=src:tests python tests/upgrade/generate.py` writes `tests/upgrade/VERSION.tar.xz`. It is run once for each
 release and never again: what it made is part of the tests, and `test_upgrade.py` starts a node on it.
@@ -79,9 +79,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         with NodeProcess(Path(scratch), OFFLOADING, is_copy=False) as node:
             _fill(node)
+            place = Path(scratch) / "place"
+            if heliograph(["ctl", "data", "backup", str(place), "--data-dir", str(node.data_dir)]):
+                raise SystemExit("no backup was made")
             node.stop()
         with tarfile.open(target, "w:xz", preset=9) as archive:
             archive.add(node.data_dir, "data", filter=_is_needed)
+            archive.add(place, "place")
 
 
 if __name__ == "__main__":

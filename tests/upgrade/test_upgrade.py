@@ -1,5 +1,6 @@
-"""A node of this release goes on with the data directory of each earlier one: sessions, messages, settings."""
+"""A node of this release goes on with the data directory, and with a backup, of each earlier one."""
 
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -15,12 +16,16 @@ RELEASES = sorted(Path(__file__).parent.glob("*.tar.xz"))
 pytestmark = pytest.mark.service
 
 
+@pytest.mark.parametrize("is_restored", [False, True])
 @pytest.mark.parametrize("archive", RELEASES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def test_a_node_goes_on_with_the_data_of_an_earlier_release(
-    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    archive: Path, is_restored: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="data")
+    if is_restored:
+        shutil.rmtree(tmp_path / "data")
+        assert main(["backup", "restore", str(tmp_path / "place"), "--data-dir", str(tmp_path / "data")]) == 0
     got: list[str] = []
     with NodeProcess(tmp_path, OFFLOADING) as node:
         place = ("--data-dir", str(node.data_dir), "--json")
