@@ -16,8 +16,9 @@ from heliograph.cli.main import main
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
-from node.test_storage_alarm import Publisher, small_disk
+from node.test_storage_alarm import Publisher
 from support.process import NodeProcess
+from support.small_disk import small_disk
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

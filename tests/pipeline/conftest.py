@@ -11,6 +11,9 @@ import pytest
 
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.engine import records
+from heliograph.storage.erasure.messages import erase_messages
+from heliograph.storage.erasure.subject import ErasureSubject
+from storage.offloading import offload
 from support.databases import open_database, store_batch
 from support.mosquitto import free_port
 from support.mosquitto import mosquitto as running_mosquitto
@@ -85,6 +88,17 @@ class Stored:
     def drop_generation(self, number: int) -> None:
         """Remove a generation, as retention does."""
         self._database.drop_generation(number)
+
+    def offload(self, number: int) -> None:
+        """Move a closed generation of messages to Parquet files."""
+        offload(self._database, number, "cold")
+
+    def erase(self, clientid: str) -> None:
+        """Erase what a client has published, as `heliograph erase` does of a stopped node."""
+        self.close()
+        erase_messages(self.data_dir, "messages", ErasureSubject(clientid=clientid), set(), is_tried=False)
+        self._database = open_database(self.data_dir)
+        self.start_reader("127.0.0.1:0")
 
     def damage_block(self, number: int) -> None:
         """Change a byte of a stored block, as a bad disk might."""

@@ -91,3 +91,23 @@ def test_rows_of_files_are_those_that_the_source_would_give(
     for options in ({}, {"topics": "#,$SYS/#"}, {"Topics": "a/#"}, {"START": f"{times[1].isoformat()}Z"}):
         plain = spark.read.format("heliograph").options(**endpoint | options).load()
         assert _rows(read_messages(spark, exported, **endpoint | options)) == _rows(plain), options
+
+
+def test_what_is_erased_is_in_no_table(spark: SparkSession, stored: "Stored") -> None:
+    """Neither in rows of files, nor in those that the storage reader serves."""
+    for _ in range(2):
+        stored.put_commits("a/1", 2, 3, "ada")
+        stored.put("a/1", [b"1", b"2"], "other")
+        stored.add_generation()
+    stored.offload(1)
+    stored.erase("ada")
+    (files,) = {str(one.parent) for one in stored.data_dir.rglob("*.parquet")}
+    assert spark.read.parquet(files).where("qos > 2").count() == 6
+    endpoint = {"endpoint": stored.endpoint}
+    for table in (
+        read_messages(spark, **endpoint),
+        spark.read.format("heliograph").options(**endpoint).load(),
+    ):
+        assert [row.asDict() for row in table.groupBy("clientid").count().collect()] == [
+            {"clientid": "other", "count": 4}
+        ]

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from heliograph.config.storage import OffloadConfig
 from heliograph.storage.columnar.arrow_rows import RowCollector
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.replay import block_slices, whole_slices
@@ -30,6 +32,7 @@ from storage.messages import MakeMessage
 from storage.offloading import files_of, offload
 from support.cases import cases
 from support.databases import open_database, store_batch
+from support.s3 import s3_server
 
 OPTIONS = DatabaseOptions(n_shards=1, layout=ColumnarOptions(wildcard_thresholds=(100, 2)))
 DEVICES = ("ada-lovelace", "bob", "cy")
@@ -146,6 +149,38 @@ def test_what_is_older_goes(data_dir: Path, make_message: MakeMessage) -> None:
     database = reopened(data_dir)
     assert rows_of(database) == {place: one for place, one in before.items() if one.stored_at >= limit}
     database.close()
+
+
+def test_what_is_erased_is_in_no_object_of_a_store(
+    data_dir: Path, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ada")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    text = DEVICES[0].encode()
+    with s3_server() as store:
+        options = {"endpoint_override": store.endpoint, "scheme": "http", "region": "eu"}
+        database = open_database(data_dir, options=OPTIONS)
+        fill(database, make_message)
+        database.add_generation()
+        offload(database, 1, OffloadConfig(target="s3://lake/cold", storage_options=options).place)
+        before = rows_of(database)
+        database.close()
+
+        def files() -> list[str]:
+            return [key for key in store.listed() if key.endswith(".parquet")]  # the others stand for folders
+
+        def rows_with_it() -> int:
+            tables = [parquet.read_table(pa.BufferReader(store.get(key))) for key in files()]
+            return sum(text in repr(row).encode() for table in tables for row in table.to_pylist())
+
+        assert rows_with_it() == sum(one.clientid == DEVICES[0] for one in before.values())
+        erase_messages(data_dir, "messages", SUBJECTS["client"], set(), is_tried=False)
+        assert rows_with_it() == 0
+        assert not [key for key in store.listed() if text in store.get(key)]
+        assert all(key.endswith("-e1.parquet") for key in files())
+        database = reopened(data_dir)
+        assert rows_of(database) == {place: one for place, one in before.items() if one.clientid != DEVICES[0]}
+        database.close()
 
 
 def test_a_crash_between_the_steps_is_made_good_by_the_next_run(

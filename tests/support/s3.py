@@ -115,6 +115,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
+        if urlsplit(self.path).path.strip("/").partition("/")[0] not in (BUCKET, _CONTROL):
+            self._answer(404, _error("NoSuchBucket"))  # pyarrow looks at one to learn how a store answers
+            return
         key, query = self._address()
         with self.server.lock:
             if self.path.startswith(f"/{_CONTROL}/"):
