@@ -272,6 +272,18 @@ def test_a_listing_has_what_was_there_all_the_time_and_what_is_replaced_meanwhil
     assert {message.payload for message in rest} <= {b"old", b"new"}
 
 
+def test_a_listing_that_finds_nothing_looks_at_few_at_once(make: MakeRetainer) -> None:
+    retainer = make()
+    for number in range(300):
+        retain(retainer, f"t/{number}/{number}")
+    settle(retainer)
+    listing, begin = retainer.listing("t/+/none"), retainer.broker.work
+    while not listing.is_done():
+        assert listing.next() is None
+        assert retainer.broker.work - begin <= 1_000
+        begin = retainer.broker.work
+
+
 def test_a_message_is_removed_by_its_topic(make: MakeRetainer) -> None:
     retainer = make()
     retain(retainer, "a")

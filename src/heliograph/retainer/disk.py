@@ -32,7 +32,8 @@ _COST_MAX: Final = 256  # keys that are looked at without finding any
 _FIRST_PAGE: Final = 8
 _PAGE_MAX: Final = 64
 _PAGE_BYTES: Final = 256 << 10
-_LISTED_PAGE_MAX: Final = 16  # read in less than 0.1 ms: a listing has more time than the clients beside it
+_LISTED_PAGE_MAX: Final = 16  # read in less than 0.1 ms: a listing has more time than the clients beside it,
+_LISTED_COST_MAX: Final = 32  # and so has a search that finds nothing
 _EVER: Final = 1 << 62
 
 
@@ -86,7 +87,7 @@ class DiskRetainer(Retainer):
         return DiskMatches(self, topic_filter, int(self.table.last_time), self.page_max)
 
     def listing(self, topic_filter: str) -> "DiskMatches":
-        return DiskMatches(self, topic_filter, _EVER, min(self.page_max, _LISTED_PAGE_MAX))
+        return DiskMatches(self, topic_filter, _EVER, min(self.page_max, _LISTED_PAGE_MAX), _LISTED_COST_MAX)
 
     def remove(self, topic: str) -> bool:
         change = self.table.remove(topic)
@@ -146,10 +147,10 @@ class DiskRetainer(Retainer):
         key = self.table.topics.find(topic)
         return [] if record is None or key is None else [(key, record)]
 
-    def step(self, walk: KeyedWalk, count: int) -> list[tuple[bytes, bytes]]:
+    def step(self, walk: KeyedWalk, count: int, cost: int) -> list[tuple[bytes, bytes]]:
         """Go on with a walk: keys and records, perhaps none though it is not done."""
         try:
-            found = self.table.step(walk, count, _PAGE_BYTES, _COST_MAX)
+            found = self.table.step(walk, count, _PAGE_BYTES, cost)
         except StorageError as error:
             # What cannot be read is not delivered; the rest could not be found without a look into the same files.
             self._tell_failed(error)
@@ -220,15 +221,19 @@ class DiskMatches(RetainedMatches):
 
     Args:
         last_time: Messages that are kept after that time are left out.
-        page_max: How many are read at once.
+        page_max: How many are read at once,
+        cost_max: and how many keys are looked at, at the most.
     """
 
-    def __init__(self, store: DiskRetainer, topic_filter: str, last_time: int, page_max: int) -> None:
+    def __init__(
+        self, store: DiskRetainer, topic_filter: str, last_time: int, page_max: int, cost_max: int = _COST_MAX
+    ) -> None:
         super().__init__()
         self._store = store
         self._filter = topic_filter
         self._last_time = last_time
         self._page_max = page_max
+        self._cost_max = cost_max
         self._walk: KeyedWalk | None = None  # none for a single topic
         self._began = False
         self._after = b""  # the last key that was looked at
@@ -266,7 +271,7 @@ class DiskMatches(RetainedMatches):
         elif self._page:
             self._page_size = min(2 * self._page_size, self._page_max)
         self._changes = self._store.changes
-        self._page = self._store.step(walk, self._page_size)
+        self._page = self._store.step(walk, self._page_size, self._cost_max)
         self._at = 0
         self._done = not self._page and walk.is_done
         return len(self._page) > 0
