@@ -37,6 +37,8 @@ class Attack:
 
 
 ATTACKS: Final[dict[str, Attack]] = {}
+API_ATTACKS: Final[dict[str, Attack]] = {}
+"""Those on the HTTP API, whose victim is a caller of it."""
 
 
 def attack(
@@ -52,12 +54,24 @@ def attack(
     return register
 
 
+def api_attack(what: str, *, settings: str = "") -> Callable[[Preparation], Preparation]:
+    """Register an attack on the HTTP API under the name of its function."""
+
+    def register(prepare: Preparation) -> Preparation:
+        name: str = prepare.__name__
+        API_ATTACKS[name] = Attack(name, what, prepare, settings)
+        return prepare
+
+    return register
+
+
 @dataclass
 class World:
-    """What an attack has: the broker's port, and how large it is to be."""
+    """What an attack has: the ports of the broker and of its HTTP API, if it has one, and how large it is to be."""
 
     port: int
     is_short: bool
+    api_port: int = 0
     clients: list[Client] = field(default_factory=list)
 
     def size(self, whole: int, short: int) -> int:

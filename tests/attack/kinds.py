@@ -1,5 +1,5 @@
 """Every module with attacks; importing this one registers them."""
 
-from attack import later, memory, strangers, work
+from attack import callers, later, memory, strangers, work
 
-__all__ = ["later", "memory", "strangers", "work"]
+__all__ = ["callers", "later", "memory", "strangers", "work"]

@@ -10,6 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from heliograph.management.web.limits import REQUESTS_MAX, STRANGERS_MAX, Limits
 
 KNOWN = {"authorization": "Basic eA=="}
+EVER = float("inf")
 OTHER, STRANGER, NEIGHBOUR = "192.0.2.1", "2001:db8::1", "2001:db8::2"
 
 
@@ -18,7 +19,7 @@ class _Slow:
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
-        self.app = Limits(self._answer)
+        self.app = Limits(self._answer, per_s=(EVER, EVER))
         self._begun = asyncio.Semaphore(0)
 
     async def ask(self, address: str, is_known: bool = True) -> httpx.Response:
@@ -93,6 +94,22 @@ async def test_strangers_have_a_small_part_of_the_places(slow: _Slow) -> None:
 
 def _request(method: str, *headers: tuple[bytes, bytes]) -> Scope:
     return {"type": "http", "method": method, "path": "/", "headers": list(headers), "client": ("127.0.0.1", 1)}
+
+
+async def test_callers_that_ask_again_at_once_have_a_pace() -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("answered")(scope, receive, send)
+
+    limits = Limits(answer, per_s=(0.1, 0.1), refused_s=0.0)  # the first one takes the pace of ten seconds
+    transport = httpx.ASGITransport(limits, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        for headers, whose in (({}, "without credentials"), (KNOWN, "with these credentials")):
+            assert (await client.get("/", headers=headers)).status_code == 200
+            refused = await client.get("/", headers=headers)
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert refused.json()["message"] == f"at most 0.1 requests a second that read {whose} are answered"
+            assert (await client.post("/", headers=headers)).status_code == 200
+        assert (await client.get("/", headers={"authorization": "Basic eTo="})).status_code == 200
 
 
 async def test_bodies_of_strangers_that_do_not_come_give_way() -> None:

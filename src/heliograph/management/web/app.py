@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from heliograph.config.management_settings import ManagementSettings
 from heliograph.management.asking.nodes import Nodes
-from heliograph.management.web.area import Area
+from heliograph.management.web.area import BASE, Area
 from heliograph.management.web.callers import Callers
 from heliograph.management.web.errors import add_error_handlers
 from heliograph.management.web.limits import Limits
@@ -103,7 +103,11 @@ def make_app(
     add_error_handlers(app)
     app.add_middleware(Cors, is_on=lambda: app.state.settings.dashboard.cors)
     opened = [route for area in areas for route in area.routes if route.is_open]
-    app.add_middleware(Limits, is_open=lambda scope: any(one.is_for(scope) for one in opened))
+    app.add_middleware(
+        Limits,
+        is_open=lambda scope: any(one.is_for(scope) for one in opened),
+        has_pace=lambda scope: scope["path"].startswith(f"{BASE}/"),
+    )
     app.add_middleware(RequestScope)
     app.add_middleware(TrustedProxies, settings=lambda: app.state.settings.dashboard)
     return app

@@ -17,6 +17,12 @@ REQUESTS_MAX: Final = 200
 STRANGERS_MAX: Final = 40  # of them, for callers without credentials
 BODY_BYTES_MAX: Final = 8 << 20
 UPLOAD_BYTES_MAX: Final = 1 << 30  # of files, which are kept on the disk while they come
+# What is answered in a second, beyond a first burst as large; a request costs a millisecond or two.
+_PER_S_OF_STRANGERS: Final = 100.0
+_PER_S_OF_A_CALLER: Final = 200.0
+_CALLERS_MAX: Final = 1024  # whose pace is remembered
+_PACE_WAIT_S: Final = 2.0  # who would have to wait longer is refused,
+_REFUSED_S: Final = 1.0  # after a while
 _PIECE_S: Final = 20.0  # a caller whose body comes slower is taken for gone
 _BODY_S: Final = 120.0
 _UPLOAD_S: Final = 3600.0
@@ -48,16 +54,34 @@ class Limits:
     Strangers, which send no credentials or ask what needs none, have `STRANGERS_MAX` of them. Where these are taken,
     the oldest stranger whose body is not there yet gives way.
 
+    However fast callers read again, the process has most of its time for others: all strangers together have a pace,
+    and all requests with the same credentials. Who is ahead of it waits, and is refused if that would take long.
+    Changes and publishing have none: who makes many in a row does not give them up.
+
     Args:
         app: What is called.
         is_open: Whether a request needs no credentials.
+        has_pace: Whether a request that reads asks more than for a file of the dashboard.
+        per_s: How many requests begin in a second, of strangers and of a caller.
+        refused_s: After what time one is refused that comes too soon.
     """
 
-    def __init__(self, app: ASGIApp, is_open: Callable[[Scope], bool] = lambda scope: False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        is_open: Callable[[Scope], bool] = lambda scope: False,
+        has_pace: Callable[[Scope], bool] = lambda scope: True,
+        per_s: tuple[float, float] = (_PER_S_OF_STRANGERS, _PER_S_OF_A_CALLER),
+        refused_s: float = _REFUSED_S,
+    ) -> None:
         self._app = app
         self._is_open = is_open
+        self._has_pace = has_pace
         self._places = Places(REQUESTS_MAX)
         self._strangers = Places(STRANGERS_MAX)
+        self._strangers_pace, self._caller_per_s = _Pace(per_s[0]), per_s[1]
+        self._paces: dict[int, _Pace] = {}  # of callers, by their credentials
+        self._refused_s = refused_s
         # The places of strangers whose bodies are not there yet, the oldest first.
         self._sending: dict[_Body, ExitStack] = {}
 
@@ -68,6 +92,15 @@ class Limits:
         address = scope["client"][0] if scope.get("client") else ""
         place = None if is_local(address) else place_of(address)
         is_stranger = self._is_stranger(scope)
+        pace = self._pace_of(scope, is_stranger)
+        if pace is not None and not pace.may_wait:
+            await asyncio.sleep(self._refused_s)  # else it would ask again at once
+            whose = "without credentials" if is_stranger else "with these credentials"
+            refusal = f"at most {pace.per_s:g} requests a second that read {whose} are answered"
+            await error_response(503, "SERVICE_UNAVAILABLE", refusal, _AGAIN)(scope, receive, send)
+            return
+        if pace is not None:
+            await pace.take()
         if is_stranger and not self._strangers.free and self._sending:
             slow = next(iter(self._sending))
             self._sending.pop(slow).close()
@@ -92,6 +125,19 @@ class Limits:
                 await self._bounded(scope, body, send)
         finally:
             self._sending.pop(body, None)
+
+    def _pace_of(self, scope: Scope, is_stranger: bool) -> "_Pace | None":
+        if scope["method"] not in _READS or not self._has_pace(scope):
+            return None
+        if is_stranger:
+            return self._strangers_pace
+        shown = hash(tuple(value for name, value in scope["headers"] if name in _CREDENTIALS))
+        pace = self._paces.get(shown)
+        if pace is None:
+            if len(self._paces) >= _CALLERS_MAX:
+                self._paces = {key: one for key, one in self._paces.items() if one.is_ahead}
+            pace = self._paces[shown] = _Pace(self._caller_per_s)
+        return pace
 
     def _is_stranger(self, scope: Scope) -> bool:
         return not any(name in _CREDENTIALS for name, _ in scope["headers"]) or self._is_open(scope)
@@ -172,6 +218,39 @@ async def _until_gone(app: ASGIApp, scope: Scope, body: "_Body", send: Send, is_
     finally:
         is_over = True
         watching.cancel()
+
+
+class _Pace:
+    """Lets so many requests begin in a second, after a first burst of as many; owned by `Limits`."""
+
+    def __init__(self, per_s: float) -> None:
+        self.per_s = per_s
+        self._next = 0.0
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a request that comes now must wait."""
+        return self._next > _now()
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a request that comes now has its turn soon."""
+        now = _now()
+        return self._turn(now) <= now + _PACE_WAIT_S
+
+    async def take(self) -> None:
+        """Wait until one more may begin."""
+        now = _now()
+        self._next = self._turn(now)
+        if self._next > now:
+            await asyncio.sleep(self._next - now)  # its turn
+
+    def _turn(self, now: float) -> float:
+        return max(self._next + 1 / self.per_s, now - 1.0)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class _Body:
