@@ -1,7 +1,7 @@
 """What a backup holds: its manifest, a JSON document after a line with its own checksum."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -103,15 +103,6 @@ def read_manifest(place: BackupPlace, name: str) -> BackupManifest:
     if msgspec.json.decode(document, type=_Format).format != _FORMAT:
         raise BackupFailedError(f"a later version of Heliograph made the backup {name}: use that one")
     return msgspec.json.decode(document, type=BackupManifest)
-
-
-def manifests_in(place: BackupPlace) -> Iterator[BackupManifest]:
-    """All backups of a place that can be read, oldest first."""
-    for name in ids_in(place):
-        try:
-            yield read_manifest(place, name)
-        except BackupDamagedError:
-            continue
 
 
 def chosen(place: BackupPlace, name: str | None) -> BackupManifest:

@@ -205,11 +205,6 @@ def read_constants(header: BlockHeader, value: bytes) -> Constants:
     )
 
 
-def is_erased(flags: int) -> bool:
-    """Whether a row was erased: it is empty, and readers leave it out."""
-    return flags & _QOS == ERASED
-
-
 def qos_of(flags: int) -> int:
     return flags & _QOS
 
