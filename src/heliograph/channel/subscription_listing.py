@@ -72,18 +72,24 @@ class WantedSubscriptions:
         self.is_any_filter = not matches and not within
         self._levels = matches.split("/") if matches else []
         self._slashes: i64 = within.count("/") if self._is_wild and not within.endswith("#") else ANY
-        self._prefix = self._part = ""
+        self._prefix = self._parent = self._part = ""
         self._suffix = bare_filter(name)
         if self._is_wild:
             self._prefix = literal_prefix(within)
+            if within == f"{self._prefix}/#":  # it matches its parent level too, and few others begin like that
+                self._parent, self._prefix = self._prefix, f"{self._prefix}/"
             self._part, self._suffix = _literals(within)
-        texts = [self._prefix, self._part, self._suffix, within if self.is_exact else ""]
+        texts = [self._parent or self._prefix, self._part, self._suffix, within if self.is_exact else ""]
         self.literal = max(texts, key=len)
 
     def of_filters(self, entries: list[FilterEntry]) -> list[FilterEntry]:
         """The wanted ones of some filters; of most, one look at the text is enough."""
-        prefix, part, suffix = self._prefix, self._part, self._suffix
-        if prefix:
+        prefix, parent, part, suffix = self._prefix, self._parent, self._part, self._suffix
+        if parent:
+            entries = [
+                entry for entry in entries if entry.topic_filter.startswith(prefix) or entry.topic_filter == parent
+            ]
+        elif prefix:
             entries = [entry for entry in entries if entry.topic_filter.startswith(prefix)]
         if suffix:
             entries = [entry for entry in entries if entry.topic_filter.endswith(suffix)]

@@ -79,14 +79,18 @@ async def list_subscriptions(
         rows, has_next = await take_whole_page(slices, page.limit)
         count = None
         if not match_topic:
-            (counted,) = await asked.rows(SUBSCRIPTIONS_COUNT(wanted))
-            count = counted.count
+            count = await _counted(asked, wanted) if has_next or (page.skip and not rows) else page.skip + len(rows)
     except RpcError as error:
         if error.code == "bad_arguments":
             message = f"match_topic_invalid: {error.message}" if match_topic else error.message
             raise ApiError(400, "INVALID_PARAMETER", message) from error
         raise
     return page_response([_SUBSCRIPTION(row, node=asked.name) for row in rows], page, count, has_next)
+
+
+async def _counted(node: Node, wanted: SubscriptionsWanted) -> int:
+    (counted,) = await node.rows(SUBSCRIPTIONS_COUNT(wanted))
+    return counted.count
 
 
 @area.get("/heliograph/subscriptions", errors={400: ("INVALID_PARAMETER",)}, answers=_SUBSCRIPTION.page)
