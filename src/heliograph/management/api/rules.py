@@ -8,7 +8,6 @@ from fastapi import Query, Response
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
-from heliograph.config.pipeline_needs import PIPELINE_OFF
 from heliograph.control.proto_v1.groups import RULES, GroupRemoval, GroupSettings
 from heliograph.control.proto_v1.rules import (
     RULES_ALL,
@@ -251,6 +250,8 @@ async def _warn(response: Response, rule: RuleBody, nodes: AskedNodes) -> None:
     """Say in a header that rows of a rule wait for a pipeline that is off."""
     is_handed_over = any(isinstance(one, str) or one.function == "pipeline" for one in rule.actions)
     if rule.enable and is_handed_over and not (await settings_tree(nodes.own, "pipeline")).get("enable"):
+        from heliograph.config.pipeline_needs import PIPELINE_OFF  # most processes never need the declarations
+
         text = f"the rows of this rule wait for the pipeline, which is off: {PIPELINE_OFF}"
         response.headers["Warning"] = f'199 - "{text}"'
 
