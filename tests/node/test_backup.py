@@ -276,6 +276,8 @@ async def test_secrets_are_in_a_backup_by_choice_and_what_is_committed_in_sqlite
     tmp_path: Path, node: BackedUp
 ) -> None:
     (node.data_dir / "flight_token").write_text("a token of this machine")
+    (node.data_dir / "tls").mkdir()  # the default of `node.tls_dir`
+    (node.data_dir / "tls/key.pem").write_text("a key of this machine")
     (node.data_dir / "management").mkdir(exist_ok=True)
     table = sqlite3.connect(node.data_dir / "management" / "history.sqlite3", isolation_level=None)
     table.execute("CREATE TABLE samples (value)")
@@ -288,7 +290,7 @@ async def test_secrets_are_in_a_backup_by_choice_and_what_is_committed_in_sqlite
         target = tmp_path / f"of-{name}"
         code, _, _ = await node.run("backup", "restore", str(tmp_path / name), "--data-dir", str(target))
         assert code == 0
-        assert (target / "flight_token").exists() is there
+        assert (target / "flight_token").exists() is (target / "tls/key.pem").exists() is there
         assert target.stat().st_mode & 0o077 == 0
         with closing(sqlite3.connect(target / "management" / "history.sqlite3")) as copy:
             assert copy.execute("SELECT value FROM samples").fetchall() == [(42,)]

@@ -32,6 +32,17 @@ def test_fields_are_taken_and_others_left() -> None:
     assert errors == [None] * 4
 
 
+def test_half_a_pair_of_surrogates_is_no_text_and_stops_nothing() -> None:
+    kind = pa.struct([("s", pa.string()), ("m", pa.map_(pa.string(), pa.int64())), ("n", pa.int64())])
+    values, errors = structs(rb'{"s": "\ud800", "n": 1}', rb'{"m": {"\ud800": 1}, "n": 2}', b'{"s": "x"}', kind=kind)
+    assert values == [
+        {"s": None, "m": None, "n": 1},
+        {"s": None, "m": None, "n": 2},
+        {"s": "x", "m": None, "n": None},
+    ]
+    assert [None if error is None else error.partition(" is ")[0] for error in errors] == ["field s", "field m", None]
+
+
 _BAD = [
     b"",
     b" ",

@@ -140,6 +140,17 @@ def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, tmp_path: 
         assert _read(tmp_path / f"newest_{mode}") == expected
 
 
+def test_rows_with_columns_that_a_table_lacks_are_not_merged_without_them(spark: SparkSession, tmp_path: Path) -> None:
+    batches = Batches(tmp_path)
+    sink_of("type = delta, path = narrow").write(station_rows(spark, ("JFK", 1)), batches.number(0))
+    sink = sink_of("type = delta, path = narrow, key = [station], newest_by = ts")
+    with pytest.raises(
+        SinkError, match=r"narrow lacks columns of the rows: ts \(int32\)\. Add them, or set merge_schema"
+    ):
+        sink.write(spark.sql("SELECT 'JFK' AS station, 2L AS n, 9 AS ts"), batches.number(1))
+    assert _read(tmp_path / "narrow") == [("JFK", 1)]
+
+
 def test_columns_are_added_to_a_table_whose_rows_are_merged(spark: SparkSession, tmp_path: Path) -> None:
     batches = Batches(tmp_path)
     sink_of("type = delta, path = wide").write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))

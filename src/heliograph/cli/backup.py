@@ -14,7 +14,7 @@ from heliograph.storage.backup.restoring import Verified, listed, restore, verif
 
 _COLUMNS: Sequence[str | TableColumn] = (
     "id",
-    TableColumn("checkpoint", lambda row: time_of(row.at)),
+    TableColumn("moment", lambda row: time_of(row.at)),
     "node",
     "version",
     "secrets",

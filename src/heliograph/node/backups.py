@@ -58,7 +58,7 @@ class Note(msgspec.Struct, frozen=True):
 
     Attributes:
         place: Without what is a secret in a URL.
-        at: The time of its checkpoint, in microseconds since the epoch.
+        at: Its moment, in microseconds since the epoch.
     """
 
     place: str = ""
@@ -193,14 +193,21 @@ class BackupsPart(ChildProcess, Part):
             stdout=asyncio.subprocess.PIPE,
             stdin=asyncio.subprocess.DEVNULL,
         )
-        _make_less_urgent(process.pid)
-        out, _ = await process.communicate()
+        try:
+            _make_less_urgent(process.pid)
+            out, _ = await process.communicate()
+        finally:
+            await self._end(process)
         found: list[BackupRow] = []
         for line in out.splitlines():
             fields = json.loads(line)
             if "error" in fields:
                 raise _KINDS.get(fields["code"], BackupFailedError)(fields["error"])
             found.append(msgspec.convert(fields, BackupRow))
+        if process.returncode:
+            raise BackupFailedError(
+                f"the process that reads backups ended with {process.returncode}: look into its log"
+            )
         return found
 
     @property
@@ -254,7 +261,8 @@ class BackupsPart(ChildProcess, Part):
         origin = BackupOrigin(
             self._config.node.name, self._site(), __version__, 0, secrets, tuple(_outside(self._config, data_dir))
         )
-        wanted = Wanted(str(data_dir), str(self._work), place, origin, settings.rate, keep)
+        tls_dir = os.path.relpath(data_dir / self._config.node.tls_dir, data_dir)
+        wanted = Wanted(str(data_dir), str(self._work), place, origin, settings.rate, keep, tls_dir)
         self._process = process = await self.programs.start(
             _WORKER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE_BYTES
         )

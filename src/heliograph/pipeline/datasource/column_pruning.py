@@ -24,11 +24,9 @@ def prune_columns() -> None:
     session = SparkSession.getActiveSession()
     if session is None:
         return
-    from py4j.protocol import Py4JError
-
     try:
         _add(session, SparkContext._gateway)
-    except (Py4JError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever another version of Spark lacks, queries read all columns
         _log.warning("queries read all columns of stored messages: %s", str(error).partition("\n")[0])
 
 

@@ -70,7 +70,7 @@ def _repaired(payloads: pa.Array, kind: pa.StructType, repair: Repair, *, has_ma
             # A list of entries is no map, though Arrow would take it for one.
             text, faults = (b"null", [_reason(error)]) if has_maps else _if_parsed(payload, kind)
         texts.append(text)
-        reasons.append("; ".join(faults) or None)
+        reasons.append(_as_text("; ".join(faults)) or None)
     return _halved(pa.array(texts, pa.binary()), reasons, kind)
 
 
@@ -106,7 +106,7 @@ def _field_by_field(payload: bytes, reason: str | None, error: Exception, kind: 
         try:
             _parsed(pa.array([object_of({name: text})], pa.binary()), kind)
         except (pa.ArrowException, ValueError):
-            reasons.append(f"field {name} is {text[:40]}, which is no {kind_name(kind.field(name).type)}")
+            reasons.append(f"field {name} is {_as_text(text[:40])}, which is no {kind_name(kind.field(name).type)}")
         else:
             fit[name] = text
     if len(reasons) == bool(reason):  # each field fits alone, so it is the payload that does not
@@ -169,6 +169,11 @@ def decode_variants(payloads: pa.Array, kind: pa.StructType) -> Decoded:
     columns = {"value": pa.array(values, pa.binary()), "metadata": pa.array(metadata, pa.binary())}
     fields = [kind.field(index) for index in range(kind.num_fields)]
     return pa.StructArray.from_arrays([columns[one.name] for one in fields], fields=fields, mask=why.is_valid()), why
+
+
+def _as_text(text: str) -> str:
+    """Half a pair of surrogates, which JSON may have and no text may, as it was escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _reason(error: Exception) -> str:

@@ -161,7 +161,7 @@ class DeltaSink(LakeSink):
         return int(metrics.get("num_added_files", 0))
 
     def _widened(self, table: "DeltaTable", staged: StagedRows) -> "DeltaTable":
-        """The table with all columns of the rows, where these may be added.
+        """The table with all columns of the rows, where these may be added: a merge would leave the others out.
 
         A merge that adds them gives the table another id and takes its description away, by which it is ours; an
         append, here one of no rows, does not.
@@ -169,7 +169,12 @@ class DeltaSink(LakeSink):
         from deltalake import write_deltalake
 
         held = pa.schema(table.schema())
-        if self.merge_schema and _has_more(pa.struct(list(staged.schema)), pa.struct(list(held))):
+        if _has_more(pa.struct(list(staged.schema)), pa.struct(list(held))):
+            if not self.merge_schema:
+                missing = _missing(staged.schema, held)
+                raise SinkError(
+                    f"the {self.target} lacks columns of the rows: {missing}. Add them, or set merge_schema = true"
+                )
             write_deltalake(table, staged.schema.empty_table(), mode="append", schema_mode="merge")
             table.update_incremental()
         return table
@@ -257,6 +262,14 @@ def _has_more(new: pa.DataType, held: pa.DataType) -> bool:
     if pa.types.is_map(new) and pa.types.is_map(held):
         return _has_more(new.item_type, held.item_type)
     return False
+
+
+def _missing(new: pa.Schema, held: pa.Schema) -> str:
+    """The columns of rows that a table lacks, or whose fields it lacks."""
+    there = {field.name: field.type for field in held}
+    return ", ".join(
+        f"{one.name} ({one.type})" for one in new if one.name not in there or _has_more(one.type, there[one.name])
+    )
 
 
 def _quoted(name: str) -> str:

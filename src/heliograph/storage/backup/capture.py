@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -20,14 +20,14 @@ from heliograph.storage.engine import Rdict, open_to_read, records
 WORK: Final = ".backup"  # below the data directory, since hard links need the same file system
 _LINKED: Final = ".parquet"
 _LEFT_OUT: Final = (WORK, "backup", "log", "node.lock", "databases.lock", "control.sock", REGISTER)
-_SECRETS: Final = ("flight_token", "certs", "tls", "management/logins.sqlite3")
+_SECRETS: Final = ("flight_token", "certs", "management/logins.sqlite3")
 _META: Final = b"\x00"
 _KEYED_LAYOUT: Final = b"\x01"
 
 
 def link_offloaded(data_dir: Path, work: Path) -> None:
-    """Link Parquet files, before the checkpoint and after it, so that all are there that its databases name."""
-    for path in _others(data_dir, secrets=False):
+    """Link Parquet files, before the moment of the backup and after it: all that its databases name are there then."""
+    for path in _others(data_dir, _LEFT_OUT):
         target = work / path
         if path.suffix == _LINKED and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -35,13 +35,14 @@ def link_offloaded(data_dir: Path, work: Path) -> None:
                 os.link(data_dir / path, target)
 
 
-def copy_others(data_dir: Path, work: Path, *, secrets: bool) -> None:
+def copy_others(data_dir: Path, work: Path, *, secrets: bool, tls_dir: str = "") -> None:
     """Copy what is in no database of RocksDB: configuration, SQLite files, ids, files that the API wrote.
 
     Args:
         secrets: Whether to copy tokens and private keys too.
+        tls_dir: Where operators of the API find keys, relative to the data directory; empty if it lies elsewhere.
     """
-    for path in _others(data_dir, secrets=secrets):
+    for path in _others(data_dir, _LEFT_OUT if secrets else (*_LEFT_OUT, *_SECRETS, tls_dir)):
         source, target = data_dir / path, work / path
         if path.suffix == _LINKED:
             continue
@@ -113,19 +114,17 @@ def _copy_sqlite(source: Path, target: Path) -> None:
         raise BackupFailedError(f"{source} cannot be copied: {error}") from error
 
 
-def _others(data_dir: Path, *, secrets: bool) -> Iterator[Path]:
+def _others(data_dir: Path, left_out: Collection[str]) -> Iterator[Path]:
     """The files that are in no database, relative to the data directory."""
     for folder, names, files in os.walk(data_dir):
         here = Path(folder).relative_to(data_dir)
         is_of_databases = str(here) in DATABASES
-        names[:] = [name for name in names if not (is_of_databases or _is_left_out(here / name, secrets))]
+        names[:] = [name for name in names if not (is_of_databases or _is_left_out(here / name, left_out))]
         for name in files:
             path = here / name
-            if not _is_left_out(path, secrets) and (data_dir / path).is_file() and not (data_dir / path).is_symlink():
+            if not _is_left_out(path, left_out) and (data_dir / path).is_file() and not (data_dir / path).is_symlink():
                 yield path
 
 
-def _is_left_out(path: Path, secrets: bool) -> bool:
-    text = str(path)
-    is_draft = path.name.endswith((".unfinished", "-journal", "-wal", "-shm"))
-    return text in _LEFT_OUT or is_draft or (text in _SECRETS and not secrets)
+def _is_left_out(path: Path, left_out: Collection[str]) -> bool:
+    return str(path) in left_out or path.name.endswith((".unfinished", "-journal", "-wal", "-shm"))

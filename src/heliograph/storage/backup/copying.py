@@ -32,7 +32,7 @@ _REST_MAX: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class BackupOrigin:
-    """Whose backup it is; `at` is the time of its checkpoint in microseconds since the epoch."""
+    """Whose backup it is; `at` is its moment in microseconds since the epoch."""
 
     node: str
     site: str

@@ -5,6 +5,7 @@ allocated first, and the content goes past the cache in pieces. Measured beside 
 with a sync for each 4 MiB, its p99 was 39 ms and the file got 67 MB/s; past the cache 7 ms and 271 MB/s.
 """
 
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -16,6 +17,9 @@ from typing import Final
 
 PIECE_BYTES: Final = 256 << 10
 _BLOCK_BYTES: Final = 4096  # no disk asks for more
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
@@ -27,14 +31,23 @@ def write_past_the_cache(path: Path, chunks: Iterable[bytes], size: int) -> None
     """
     descriptor = _open(path)
     try:
-        if size:
-            os.posix_fallocate(descriptor, 0, size)
+        _allocate(descriptor, size)
         with closing(mmap.mmap(-1, PIECE_BYTES)) as piece:  # memory at the beginning of a page, as it must be
             _write(descriptor, piece, chunks)
         os.ftruncate(descriptor, size)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    """Set blocks aside, where the file system can.
+
+    Where it cannot, `os.posix_fallocate` writes a byte into each block instead: that takes long over a network, and is
+    an error past the cache.
+    """
+    if size and _LIBC.fallocate(descriptor, 0, 0, size) and ctypes.get_errno() in _FULL:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _open(path: Path) -> int:

@@ -41,7 +41,7 @@ class BackupManifest(msgspec.Struct, frozen=True):
     """One backup.
 
     Attributes:
-        id: Its name: the time of the checkpoint in UTC.
+        id: Its name: its moment in UTC.
         at: The same in microseconds since the epoch.
         version: The version of Heliograph that made it.
         layouts: The layout of each database, by its folder and name; a version that does not know one refuses it.

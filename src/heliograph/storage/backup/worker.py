@@ -37,7 +37,7 @@ _PROGRESS_S: Final = 0.3
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A backup to make; `work` is an empty directory below the data directory."""
+    """A backup to make; `work` is an empty directory below the data directory, and `tls_dir` relative to that."""
 
     data_dir: str
     work: str
@@ -45,6 +45,7 @@ class Wanted(msgspec.Struct, frozen=True):
     origin: BackupOrigin
     rate: float | None
     keep: int | None
+    tls_dir: str
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ def make(wanted: Wanted) -> Copied:
         threading.Thread(target=_end_with_input, daemon=True).start()
         databases.complete(moment.files)
         link_offloaded(data_dir, work)
-        copy_others(data_dir, work, secrets=wanted.origin.secrets)
+        copy_others(data_dir, work, secrets=wanted.origin.secrets, tls_dir=wanted.tls_dir)
         origin = replace(wanted.origin, at=moment.at)
         return copy(work, place, origin, tidy_databases(work), Pace(wanted.rate), wanted.keep, _Progress().note)
 
