@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -111,10 +112,9 @@ def test_a_database_that_is_made_meanwhile_is_not_left_out(tmp_path: Path, work:
 def test_a_file_of_any_size_is_what_was_written(tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     chunks = [content[begin : begin + 100_003] for begin in range(0, size, 100_003)]
-    for folder in (tmp_path, Path.cwd()):  # which may be memory, and which is a disk
-        file = folder / "written-by-test.tmp"
-        try:
-            write_past_the_cache(file, chunks, size)
-            assert file.read_bytes() == content
-        finally:
-            file.unlink(missing_ok=True)
+    build = Path("build")  # on a disk, where pytest's own directory may be memory
+    build.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=build) as disk:
+        for folder in (tmp_path, Path(disk)):
+            write_past_the_cache(folder / "file", chunks, size)
+            assert (folder / "file").read_bytes() == content
