@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from heliograph.storage.backup.capture import tidy_databases
+from heliograph.storage.backup.capture import copy_others, tidy_databases
 from heliograph.storage.backup.direct_file import PIECE_BYTES, write_past_the_cache
 from heliograph.storage.backup.moment import LinkedDatabases, positions
 from heliograph.storage.engine import new_batch, open_to_read, records
@@ -118,3 +118,17 @@ def test_a_file_of_any_size_is_what_was_written(tmp_path: Path, size: int) -> No
         for folder in (tmp_path, Path(disk)):
             write_past_the_cache(folder / "file", chunks, size)
             assert (folder / "file").read_bytes() == content
+
+
+def test_keys_for_operators_are_secrets_wherever_they_lie(tmp_path: Path) -> None:
+    data, link = tmp_path / "data", tmp_path / "link"
+    (data / "keys").mkdir(parents=True)
+    (data / "keys/key.pem").write_text("a key")
+    link.symlink_to(data)
+    places = ((data, "keys"), (data, f"{data}/keys"), (data, f"{link}/keys"), (link, f"{data}/keys"), (data, "/other"))
+    for number, (data_dir, tls_dir) in enumerate(places):
+        for secrets in (False, True):
+            work = tmp_path / f"{number}-{secrets}"
+            work.mkdir()
+            copy_others(data_dir, work, secrets=secrets, tls_dir=tls_dir)
+            assert (work / "keys/key.pem").exists() is (secrets or tls_dir == "/other")

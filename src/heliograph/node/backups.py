@@ -261,8 +261,7 @@ class BackupsPart(ChildProcess, Part):
         origin = BackupOrigin(
             self._config.node.name, self._site(), __version__, 0, secrets, tuple(_outside(self._config, data_dir))
         )
-        tls_dir = _below(data_dir, self._config.node.tls_dir)
-        wanted = Wanted(str(data_dir), str(self._work), place, origin, settings.rate, keep, tls_dir)
+        wanted = Wanted(str(data_dir), str(self._work), place, origin, settings.rate, keep, self._config.node.tls_dir)
         self._process = process = await self.programs.start(
             _WORKER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE_BYTES
         )
@@ -313,11 +312,6 @@ def _make_less_urgent(pid: int) -> None:
     """Before it loads its modules, which takes a second of a core."""
     with suppress(OSError):  # it died
         os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
-
-
-def _below(data_dir: Path, directory: str) -> str:
-    """Where a configured directory lies, relative to the data directory."""
-    return os.path.relpath(data_dir / directory, data_dir)
 
 
 def _outside(config: Config, data_dir: Path) -> list[str]:

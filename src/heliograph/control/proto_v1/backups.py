@@ -26,11 +26,11 @@ class BackupMade(msgspec.Struct, frozen=True):
 
     Attributes:
         id: Its name in the place.
-        at: Of its checkpoint, in microseconds since the epoch.
+        at: Its moment, in microseconds since the epoch.
         bytes: Of all of its files.
         copied_files: Those that the place did not have.
         duration_s: Of the copying.
-        held_ms: How long the checkpoint held the event loop.
+        held_ms: How long it held the event loop.
         removed: Older backups that were removed.
     """
 

@@ -20,7 +20,7 @@ from heliograph.storage.engine import Rdict, open_to_read, records
 WORK: Final = ".backup"  # below the data directory, since hard links need the same file system
 _LINKED: Final = ".parquet"
 _LEFT_OUT: Final = (WORK, "backup", "log", "node.lock", "databases.lock", "control.sock", REGISTER)
-_SECRETS: Final = ("flight_token", "certs", "management/logins.sqlite3")
+_SECRETS: Final = ("flight_token", "certs", "tls", "management/logins.sqlite3")
 _META: Final = b"\x00"
 _KEYED_LAYOUT: Final = b"\x01"
 
@@ -35,14 +35,15 @@ def link_offloaded(data_dir: Path, work: Path) -> None:
                 os.link(data_dir / path, target)
 
 
-def copy_others(data_dir: Path, work: Path, *, secrets: bool, tls_dir: str = "") -> None:
+def copy_others(data_dir: Path, work: Path, *, secrets: bool, tls_dir: str) -> None:
     """Copy what is in no database of RocksDB: configuration, SQLite files, ids, files that the API wrote.
 
     Args:
         secrets: Whether to copy tokens and private keys too.
-        tls_dir: Where operators of the API find keys, relative to the data directory; empty if it lies elsewhere.
+        tls_dir: Where operators of the API find keys; a relative one lies in the data directory.
     """
-    for path in _others(data_dir, _LEFT_OUT if secrets else (*_LEFT_OUT, *_SECRETS, tls_dir)):
+    keys = os.path.relpath((data_dir / tls_dir).resolve(), data_dir.resolve())
+    for path in _others(data_dir, _LEFT_OUT if secrets else (*_LEFT_OUT, *_SECRETS, keys)):
         source, target = data_dir / path, work / path
         if path.suffix == _LINKED:
             continue

@@ -37,7 +37,7 @@ _PROGRESS_S: Final = 0.3
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A backup to make; `work` is an empty directory below the data directory, and `tls_dir` relative to that."""
+    """A backup to make; `work` is an empty directory below the data directory, and `tls_dir` is `node.tls_dir`."""
 
     data_dir: str
     work: str
