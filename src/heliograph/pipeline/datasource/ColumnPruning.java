@@ -67,7 +67,7 @@ public class ColumnPruning extends Rule {
     DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) plan;
     try {
       return pruned(relation, used);
-    } catch (ReflectiveOperationException | RuntimeException error) {
+    } catch (Exception error) {
       return null;  // a version of Spark that is built otherwise reads all columns
     }
   }
