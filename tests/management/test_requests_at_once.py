@@ -103,13 +103,16 @@ async def test_callers_that_ask_again_at_once_have_a_pace() -> None:
     limits = Limits(answer, per_s=(0.1, 0.1), refused_s=0.0)  # the first one takes the pace of ten seconds
     transport = httpx.ASGITransport(limits, client=("127.0.0.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        for headers, whose in (({}, "without credentials"), (KNOWN, "with these credentials")):
+        for headers, whose in (({}, "without credentials from there"), (KNOWN, "with these credentials")):
             assert (await client.get("/", headers=headers)).status_code == 200
             refused = await client.get("/", headers=headers)
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
             assert refused.json()["message"] == f"at most 0.1 requests a second that read {whose} are answered"
             assert (await client.post("/", headers=headers)).status_code == 200
         assert (await client.get("/", headers={"authorization": "Basic eTo="})).status_code == 200
+    elsewhere = httpx.ASGITransport(limits, client=("192.0.2.1", 1))
+    async with httpx.AsyncClient(transport=elsewhere, base_url="http://test") as client:
+        assert (await client.get("/")).status_code == 200
 
 
 async def test_bodies_of_strangers_that_do_not_come_give_way() -> None:

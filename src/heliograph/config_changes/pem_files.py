@@ -78,17 +78,15 @@ class PemFiles:
     def remove_unused(self, texts: Callable[[], Iterable[str]]) -> None:
         """Remove files that none of some texts names, if they were not made just now."""
         before_s = self._now_s() - _KEPT_S
-        files = self._directory.iterdir() if self._directory.is_dir() else ()
-        old = [file for file in files if _OWN.fullmatch(file.name) and file.stat().st_mtime < before_s]
-        if not old:
-            return
-        named = "\n".join(texts())
-        for file in old:
-            if file.name not in named:
-                try:
+        try:
+            files = self._directory.iterdir() if self._directory.is_dir() else ()
+            old = [file for file in files if _OWN.fullmatch(file.name) and file.lstat().st_mtime < before_s]
+            named = "\n".join(texts()) if old else ""
+            for file in old:
+                if file.name not in named:
                     file.unlink(missing_ok=True)
-                except OSError as error:
-                    _log.warning("%s stays, which nothing needs any more: %s", file, error.strerror)
+        except OSError as error:  # the change is made already
+            _log.warning("files in %s that nothing needs any more stay: %s", self._directory, error)
 
     def __repr__(self) -> str:
         return f"PemFiles({self._directory})"

@@ -25,7 +25,7 @@ _ANY_FILE: Final = "config:write"
 _DIRECTORY: Final = "node.tls_dir"
 # Options of stores whose values are files, or modules that a library imports.
 _OF_A_FILE: Final = re.compile(
-    r"(?i)py-.*|(.*[._-])?(file|path|ca[_-]?bundle|cert|service_account|application_credentials)"
+    r"(?i)py-.*|(.*[._-])?(ca[_-]?bundle|cert|service_account|application_credentials)|.*(file|path)"
 )
 
 

@@ -54,7 +54,7 @@ class Limits:
     Strangers, which send no credentials or ask what needs none, have `STRANGERS_MAX` of them. Where these are taken,
     the oldest stranger whose body is not there yet gives way.
 
-    However fast callers read again, the process has most of its time for others: all strangers together have a pace,
+    However fast callers read again, the process has most of its time for others: strangers of one address have a pace,
     and all requests with the same credentials. Who is ahead of it waits, and is refused if that would take long.
     Changes and publishing have none: who makes many in a row does not give them up.
 
@@ -79,8 +79,8 @@ class Limits:
         self._has_pace = has_pace
         self._places = Places(REQUESTS_MAX)
         self._strangers = Places(STRANGERS_MAX)
-        self._strangers_pace, self._caller_per_s = _Pace(per_s[0]), per_s[1]
-        self._paces: dict[int, _Pace] = {}  # of callers, by their credentials
+        self._stranger_per_s, self._caller_per_s = per_s
+        self._paces: dict[int, _Pace] = {}  # of strangers by their addresses, of callers by their credentials
         self._refused_s = refused_s
         # The places of strangers whose bodies are not there yet, the oldest first.
         self._sending: dict[_Body, ExitStack] = {}
@@ -92,10 +92,10 @@ class Limits:
         address = scope["client"][0] if scope.get("client") else ""
         place = None if is_local(address) else place_of(address)
         is_stranger = self._is_stranger(scope)
-        pace = self._pace_of(scope, is_stranger)
+        pace = self._pace_of(scope, place_of(address) if is_stranger else None)
         if pace is not None and not pace.may_wait:
             await asyncio.sleep(self._refused_s)  # else it would ask again at once
-            whose = "without credentials" if is_stranger else "with these credentials"
+            whose = "without credentials from there" if is_stranger else "with these credentials"
             refusal = f"at most {pace.per_s:g} requests a second that read {whose} are answered"
             await error_response(503, "SERVICE_UNAVAILABLE", refusal, _AGAIN)(scope, receive, send)
             return
@@ -126,17 +126,17 @@ class Limits:
         finally:
             self._sending.pop(body, None)
 
-    def _pace_of(self, scope: Scope, is_stranger: bool) -> "_Pace | None":
+    def _pace_of(self, scope: Scope, stranger: int | None) -> "_Pace | None":
+        """That of a request that reads; `stranger` is the place of one without credentials."""
         if scope["method"] not in _READS or not self._has_pace(scope):
             return None
-        if is_stranger:
-            return self._strangers_pace
-        shown = hash(tuple(value for name, value in scope["headers"] if name in _CREDENTIALS))
+        credentials = tuple(value for name, value in scope["headers"] if name in _CREDENTIALS)
+        shown = hash(credentials if stranger is None else stranger)
         pace = self._paces.get(shown)
         if pace is None:
             if len(self._paces) >= _CALLERS_MAX:
                 self._paces = {key: one for key, one in self._paces.items() if one.is_ahead}
-            pace = self._paces[shown] = _Pace(self._caller_per_s)
+            pace = self._paces[shown] = _Pace(self._caller_per_s if stranger is None else self._stranger_per_s)
         return pace
 
     def _is_stranger(self, scope: Scope) -> bool:
