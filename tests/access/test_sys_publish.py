@@ -71,16 +71,16 @@ def test_nor_a_rule(topic: str) -> None:
     node = Node(QUIET + rewriting + "rule_engine.rules {" + republish("own", topic) + "}")
     watcher = watching(node)
     peer = node.connect("c")
-    told = (ALARM, f"$delayed/0/{ALARM}", EVENT)
-    for to in told:
+    topics = (ALARM, f"$delayed/0/{ALARM}", EVENT)
+    for to in topics:
         peer.publish("own", b'{"to": "%s"}' % to.encode())
     node.advance(1)
     assert watcher.heard() == []
     statistics = node.statistics()
     if topic == "up/x":  # the rule has published it
-        assert statistics["packets.publish.auth_error"] == len(told)
+        assert statistics["packets.publish.auth_error"] == len(topics)
     else:
-        assert statistics["rules.own.actions.failed"] == len(told)
+        assert statistics["rules.own.actions.failed"] == len(topics)
 
 
 def test_a_rule_may_where_that_is_allowed_but_no_message_says_so() -> None:

@@ -62,11 +62,11 @@ def test_a_stored_message_has_a_receiver() -> None:
 
 def test_a_stored_message_that_no_session_waits_for_had_no_subscriber() -> None:
     kernel, pub = world()
-    told: list[str] = []
-    kernel.broker.hooks.message_dropped.add(lambda message, reason, _: told.append(reason))
+    reasons: list[str] = []
+    kernel.broker.hooks.message_dropped.add(lambda message, reason, _: reasons.append(reason))
     pub.publish("s/t", b"x", 1, 1)
     assert kernel.broker.counters.snapshot()["messages.dropped.no_subscribers"] == 1
-    assert told == []  # it is not lost: history and pipeline have it
+    assert reasons == []  # it is not lost: history and pipeline have it
     kernel.connect("sub").subscribe("s/#", 1)
     pub.publish("s/t", b"x", 1, 2)
     assert kernel.broker.counters.snapshot()["messages.dropped.no_subscribers"] == 1

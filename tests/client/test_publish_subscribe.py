@@ -168,8 +168,8 @@ def test_a_lost_connection_is_made_again(node: Ports, name: str) -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == "before\n"
             clients[0].shutdown(socket.SHUT_RDWR)
-            told = [line for line in iter(process.stderr.readline, "received SUBACK\n") if "heliograph" in line]
-            assert any("[client_connection_lost]" in line and "again in 1 s" in line for line in told)
+            lines = [line for line in iter(process.stderr.readline, "received SUBACK\n") if "heliograph" in line]
+            assert any("[client_connection_lost]" in line and "again in 1 s" in line for line in lines)
             publish(node, "-t", name, "-m", "after")
             assert printed(process) == ["after"]
         with subscribed(through, "-t", name, "--no-reconnect") as process:

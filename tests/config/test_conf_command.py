@@ -129,8 +129,8 @@ def test_check_tries_the_data_directory(capsys: pytest.CaptureFixture[str], tmp_
     with (data_dir / "node.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert main(["conf", "check", str(path), "--data-dir", str(data_dir)]) == 1
-    told = capsys.readouterr().err
-    assert f"node.data_dir: '{data_dir}' is used by another process. Stop it, or choose another directory" in told
+    printed = capsys.readouterr().err
+    assert f"node.data_dir: '{data_dir}' is used by another process. Stop it, or choose another directory" in printed
     assert main(["conf", "check", str(path), "--data-dir", str(data_dir)]) == 0
     assert [one.name for one in data_dir.iterdir()] == ["node.lock"]
 

@@ -85,20 +85,20 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
     assert told.splitlines()[1:] == ['log.audit.rotation_size   "1MB"  -', "log.audit.rotation_count  -      4"]
     code, told, _ = await ctl("show-revision", "3")
     assert "rotation_count = 4" in told
-    code, told, _ = await ctl("rollback", "1", "--plan")
-    assert [line.split() for line in told.splitlines()[1:]] == [
+    code, printed, _ = await ctl("rollback", "1", "--plan")
+    assert [line.split() for line in printed.splitlines()[1:]] == [
         ["log.audit.rotation_size", "50MB", '"1MB"', "live"],
         ["log.audit.rotation_count", "4", "10", "live"],
         ["revision", "3,", "nothing", "is", "changed"],
     ]
     assert live.manager.revision == 3
-    code, told, _ = await ctl("rollback", "1", "--revision", "3", "--comment", "no")
-    assert told.splitlines()[-1] == "revision 4"
-    code, told, _ = await ctl("revisions")
-    assert [line.split()[0] for line in told.splitlines()] == ["NUMBER", "1", "2", "3", "4"]
-    assert "(uid " in told
+    code, printed, _ = await ctl("rollback", "1", "--revision", "3", "--comment", "no")
+    assert printed.splitlines()[-1] == "revision 4"
+    code, printed, _ = await ctl("revisions")
+    assert [line.split()[0] for line in printed.splitlines()] == ["NUMBER", "1", "2", "3", "4"]
+    assert "(uid " in printed
     live.file.write_text("log.audit.enable = false\n")
-    code, told, _ = await ctl("reload")
+    code, printed, _ = await ctl("reload")
     assert (code, live.part.audit.settings.enable) == (0, False)
 
 
@@ -124,13 +124,13 @@ async def test_a_pipeline_without_spark_is_refused_at_once(
 async def test_zones_show_what_they_inherit(live: LiveNode, ctl: Ctl) -> None:
     values = ["zones.certs.mqtt.max_inflight=7", "zones.certs.mqtt.mqueue_priorities.a=3", "zones.bare={}"]
     assert (await ctl("set", *values))[0] == 0
-    _, told, _ = await ctl("show", "zones.certs.mqtt")
-    assert "zones.certs.mqtt.max_inflight = 7" in told.splitlines()
-    assert "zones.certs.mqtt.mqueue_store_qos0 = true  # inherited from mqtt.mqueue_store_qos0" in told.splitlines()
-    assert "mqueue_priorities = " not in told
-    _, told, _ = await ctl("show", "zones", "--origins")
+    _, printed, _ = await ctl("show", "zones.certs.mqtt")
+    assert "zones.certs.mqtt.max_inflight = 7" in printed.splitlines()
+    assert "zones.certs.mqtt.mqueue_store_qos0 = true  # inherited from mqtt.mqueue_store_qos0" in printed.splitlines()
+    assert "mqueue_priorities = " not in printed
+    _, printed, _ = await ctl("show", "zones", "--origins")
     own = f"inherited from mqtt.max_topic_levels, node: {live.file}:1"
-    assert f"zones.bare.mqtt.max_topic_levels = 10  # {own}" in told.splitlines()
+    assert f"zones.bare.mqtt.max_topic_levels = 10  # {own}" in printed.splitlines()
     rows = {row["path"]: row for row in map(json.loads, (await ctl("show", "--json"))[1].splitlines())}
     shown = rows["zones.bare.flapping_detect.max_count"]
     assert (shown["value"], shown["inherited_from"]) == ("15", "flapping_detect.max_count")
@@ -140,14 +140,14 @@ async def test_zones_show_what_they_inherit(live: LiveNode, ctl: Ctl) -> None:
 async def test_what_holds_already_makes_no_revision(live: LiveNode, ctl: Ctl) -> None:
     assert (await ctl("set", "log.audit.rotation_count=3"))[0] == 0
     for words in (("log.audit.rotation_count=3",), ("mqtt.max_inflight=32", "--confirm", "60")):
-        code, told, _ = await ctl("set", *words)
-        assert (code, told.splitlines()) == (0, ["no setting differs", "no new revision; 1 stays"])
+        code, printed, _ = await ctl("set", *words)
+        assert (code, printed.splitlines()) == (0, ["no setting differs", "no new revision; 1 stays"])
     assert "max_inflight" not in live.cluster
-    code, told, _ = await ctl("set", "mqtt.max_inflight=32", "--force")
-    assert (code, told.splitlines()) == (0, ["no setting differs", "revision 2"])
+    code, printed, _ = await ctl("set", "mqtt.max_inflight=32", "--force")
+    assert (code, printed.splitlines()) == (0, ["no setting differs", "revision 2"])
     assert "max_inflight = 32" in live.cluster
-    code, told, _ = await ctl("set", "mqtt.max_inflight=null")
-    assert told.splitlines() == ["no setting differs", "revision 3"]  # the layers below count again
+    code, printed, _ = await ctl("set", "mqtt.max_inflight=null")
+    assert printed.splitlines() == ["no setting differs", "revision 3"]  # the layers below count again
     assert "max_inflight" not in live.cluster
 
 

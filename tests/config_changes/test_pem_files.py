@@ -6,6 +6,7 @@ import pytest
 
 from heliograph.config.loading import load_config
 from heliograph.config.settings import Config
+from heliograph.config_changes import pem_files
 from heliograph.config_changes.pem_files import PemFiles
 from heliograph.hocon.document import parse_text
 from heliograph.hocon.writing import to_hocon
@@ -32,6 +33,22 @@ def test_a_text_is_a_file_until_nothing_names_it(tmp_path: Path) -> None:
     (tmp_path / "certs" / "mine.pem").touch()
     files.remove_unused(list)
     assert [one.name for one in (tmp_path / "certs").iterdir()] == ["mine.pem"]
+
+
+def test_texts_of_refused_changes_do_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pem_files, "BYTES_MAX", 2 * len(KEY) + 4)
+    files = PemFiles(tmp_path, lambda: 1_000_000.0)
+
+    def store(number: int) -> None:
+        key = KEY.replace("MHc", f"MH{number}")
+        files.stored(parse_text(f'listeners.ssl.a.ssl_options.keyfile = """{key}"""'), Section(Config))
+
+    store(1)
+    store(2)
+    store(1)  # it is there
+    with pytest.raises(OSError, match="certificates and keys of changes have more than"):
+        store(3)
+    assert len(list((tmp_path / "certs").iterdir())) == 2
 
 
 def test_a_file_of_the_configuration_names_files(tmp_path: Path) -> None:

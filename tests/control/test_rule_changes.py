@@ -39,10 +39,10 @@ async def test_a_rule_does_not_speak_for_the_broker(node: AskedNode, topic: str)
     action = {"function": "republish", "args": {"topic": topic}}
     error = await refused(node, "rules.put", {"name": "forges", "text": json.dumps({"sql": SQL, "actions": [action]})})
     assert error.code == "config_change_refused"
-    told = (
+    text = (
         f"action 1, args.topic: {topic!r} is the broker's own: rules publish there only with sys_topics.allow_publish"
     )
-    assert error.message.startswith(told)
+    assert error.message.startswith(text)
 
 
 async def test_a_rule_is_made_replaced_as_a_whole_and_deleted(node: AskedNode) -> None:

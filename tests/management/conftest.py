@@ -1,11 +1,15 @@
 """Nodes with their HTTP API."""
 
+import io
+import json
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
-from support.management import ManagedNode
+from support.management import ManagedNode, Served
 
 if TYPE_CHECKING:
     from support.api_node import ApiNode
@@ -28,3 +32,17 @@ def managed_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manage
     """A node and its management process, for what only processes show."""
     with ManagedNode(tmp_path_factory.mktemp("process"), _SETTINGS) as node:
         yield node
+
+
+@pytest.fixture(scope="module")
+def operator(managed: Served) -> Iterator[httpx.Client]:
+    """The API of that node as a key with the role operator asks it."""
+    from heliograph.cli.main import main
+
+    keys = ["ctl", "--data-dir", str(managed.data_dir), "api_keys"]
+    with redirect_stdout(io.StringIO()) as out:
+        assert main([*keys, "add", "operating", "--role", "operator", "--json"]) == 0
+    made = json.loads(out.getvalue())
+    with managed.client((made["key"]["api_key"], made["secret"])) as client:
+        yield client
+    assert main([*keys, "del", "operating"]) == 0

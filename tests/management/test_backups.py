@@ -169,8 +169,8 @@ def test_an_archive_with_a_bootstrap_file_is_not_taken_from_a_key(managed: Serve
     ],
 )
 def test_a_key_changes_nothing_that_leads_to_users_and_keys(managed: Served, path: str, text: str) -> None:
-    told = _refused(managed.api.post("/heliograph/configuration/change", json={"text": text}))
-    assert told.startswith(f"API keys do not change {path}, wh")
+    refusal = _refused(managed.api.post("/heliograph/configuration/change", json={"text": text}))
+    assert refusal.startswith(f"API keys do not change {path}, wh")
 
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "publisher"])

@@ -1,7 +1,6 @@
 """Callers that may not change the configuration name few files of the node; texts in PEM become files of its own."""
 
 import io
-import json
 import stat
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -16,18 +15,6 @@ from support.certificates import Authority
 from support.management import Served
 
 URL = "https://127.0.0.1:9"
-
-
-@pytest.fixture(scope="module")
-def operator(managed: Served) -> Iterator[httpx.Client]:
-    """The API as an operator."""
-    keys = ["ctl", "--data-dir", str(managed.data_dir), "api_keys"]
-    with redirect_stdout(io.StringIO()) as out:
-        assert main([*keys, "add", "naming-operator", "--role", "operator", "--json"]) == 0
-    made = json.loads(out.getvalue())
-    with managed.client((made["key"]["api_key"], made["secret"])) as client:
-        yield client
-    assert main([*keys, "del", "naming-operator"]) == 0
 
 
 def connector(**ssl: str) -> dict[str, Any]:

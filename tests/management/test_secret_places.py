@@ -1,15 +1,10 @@
 """A stored secret goes to another place only if who brings it there may change the configuration."""
 
-import io
-import json
-from collections.abc import Iterator
-from contextlib import redirect_stdout
 from typing import Any, cast
 
 import httpx
 import pytest
 
-from heliograph.cli.main import main
 from heliograph.control.proto_v1.conf import ConfSetting
 from heliograph.management.api.secret_places import check_secrets_stay
 from heliograph.management.asking.nodes import Node
@@ -21,18 +16,6 @@ HERE, THERE = "http://127.0.0.1:9", "http://127.0.0.1:10"
 CONNECTOR, ACTION = "/connectors/http:moved", "/actions/http:moved"
 STARS = {"authorization": "******"}
 NEW = {"authorization": "Bearer new"}
-
-
-@pytest.fixture(scope="module")
-def operator(managed: Served) -> Iterator[httpx.Client]:
-    """The API as an operator."""
-    keys = ["ctl", "--data-dir", str(managed.data_dir), "api_keys"]
-    with redirect_stdout(io.StringIO()) as out:
-        assert main([*keys, "add", "moving-operator", "--role", "operator", "--json"]) == 0
-    made = json.loads(out.getvalue())
-    with managed.client((made["key"]["api_key"], made["secret"])) as client:
-        yield client
-    assert main([*keys, "del", "moving-operator"]) == 0
 
 
 def told(answer: httpx.Response) -> str:

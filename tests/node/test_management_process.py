@@ -15,6 +15,6 @@ def test_an_address_that_stays_taken_is_an_error_once(caplog: pytest.LogCaptureF
         process.hear({"failed": reason})
     process.hear({"serving": ["http://127.0.0.1:18083"]})
     process.hear({"failed": "the port is taken"})
-    told = [line.message for line in caplog.records if line.levelno == logging.ERROR]
+    lines = [line.message for line in caplog.records if line.levelno == logging.ERROR]
     reasons = ["the port is taken", "the certificate is not there", "the port is taken"]
-    assert [line.partition("no address: ")[2].partition(".")[0] for line in told] == reasons
+    assert [line.partition("no address: ")[2].partition(".")[0] for line in lines] == reasons

@@ -1,7 +1,6 @@
 """The sink `mysql` and a real MariaDB: what is in the table afterwards, whatever happened on the way."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.mysql import MysqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.settings.units import Address
+from support.added_columns import missing_columns_are_shown_and_added, writers_add_the_same_columns
 from support.mariadb import Mariadb, mariadb
 from support.sinks import Refused, batch_of, sink_of
 
@@ -221,36 +221,12 @@ def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, server: Ma
     assert list(server.query("SELECT id, ts, n FROM newest ORDER BY id")) == expected
 
 
-def test_columns_that_the_table_lacks_are_told_and_added(spark: SparkSession, server: Mariadb, tmp_path: Path) -> None:
-    server.query("CREATE TABLE merged (id VARCHAR(10) PRIMARY KEY, speed INT)")
-    server.query("INSERT INTO merged VALUES ('a', 1)")
-    rows = spark.sql("SELECT 'b' AS id, 2 AS speed, 1.5D AS energy, named_struct('x', 1) AS tool")
-    keyed = "table = merged, key = [id]"
-    lacking = sink_of(server.section(keyed))
-    assert isinstance(lacking, MysqlSink)
-    with pytest.raises(SinkError, match=r"lacks columns of the rows: energy \(double\), tool \(json\). Add"):
-        lacking.changes(rows.schema, tmp_path)
-    sink = sink_of(server.section(keyed + ", merge_schema = true"))
-    assert isinstance(sink, MysqlSink)
-    assert sink.changes(rows.schema, tmp_path) == ("adds the column energy (double)", "adds the column tool (json)")
-    sink.write(rows, batch_of(0, query="merged"))
-    assert sink.changes(rows.schema, tmp_path) == ()
-    assert list(server.query("SELECT id, energy FROM merged ORDER BY id")) == [("a", None), ("b", 1.5)]
-    text = spark.sql("SELECT 'c' AS id, '2503 rpm' AS speed, 1 AS other")
-    with pytest.raises(SinkError, match=r"the column 'speed' is int.*, but the rows have string there \(longtext\)"):
-        sink.write(text, batch_of(1, query="merged"))
-    # Nothing was added, since the rows cannot go there.
-    assert "adds the column other" in sink.changes(text.drop("speed").schema, tmp_path)[0]
+def test_columns_that_the_table_lacks_are_shown_and_added(spark: SparkSession, server: Mariadb, tmp_path: Path) -> None:
+    missing_columns_are_shown_and_added(spark, server, tmp_path, "double", "longtext", "json")
 
 
 def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Mariadb) -> None:
-    server.query("CREATE TABLE races (id INT PRIMARY KEY)")
-    sink = sink_of(server.section("table = races, key = [id], merge_schema = true"))
-    ids = ["int(id) AS id", *(f"int(id) AS c{number}" for number in range(12))]
-    rows = [spark.range(n, n + 1).selectExpr(*ids) for n in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: sink.write(rows[n], batch_of(0, query=f"races_{n}")), range(4)))
-    assert list(server.query("SELECT id, c0, c11 FROM races ORDER BY id")) == [(n, n, n) for n in range(4)]
+    writers_add_the_same_columns(spark, server)
 
 
 def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Mariadb) -> None:

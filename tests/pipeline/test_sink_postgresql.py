@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.settings.units import Address
+from support.added_columns import missing_columns_are_shown_and_added, writers_add_the_same_columns
 from support.cases import cases
 from support.postgresql import Postgresql, postgresql
 from support.sinks import Refused, batch_of, sink_of
@@ -383,41 +383,14 @@ def test_probe_and_plan_tell_what_a_batch_would_change_in_the_table(
     assert server.query("SELECT * FROM probed") == []
 
 
-def test_columns_that_the_table_lacks_are_told_and_added(
+def test_columns_that_the_table_lacks_are_shown_and_added(
     spark: SparkSession, server: Postgresql, tmp_path: Path
 ) -> None:
-    server.query("CREATE TABLE merged (id VARCHAR(10) PRIMARY KEY, speed INT)")
-    server.query("INSERT INTO merged VALUES ('a', 1)")
-    rows = spark.sql("SELECT 'b' AS id, 2 AS speed, 1.5D AS energy, named_struct('x', 1) AS tool")
-    keyed = "table = merged, key = [id]"
-    lacking = sink_of(server.section(keyed))
-    assert isinstance(lacking, PostgresqlSink)
-    with pytest.raises(SinkError, match=r"lacks columns of the rows: energy \(double precision\), tool \(jsonb\). Add"):
-        lacking.changes(rows.schema, tmp_path)
-    sink = sink_of(server.section(keyed + ", merge_schema = true"))
-    assert isinstance(sink, PostgresqlSink)
-    assert sink.changes(rows.schema, tmp_path) == (
-        "adds the column energy (double precision)",
-        "adds the column tool (jsonb)",
-    )
-    sink.write(rows, batch_of(0, query="merged"))
-    assert sink.changes(rows.schema, tmp_path) == ()
-    assert list(server.query("SELECT id, energy FROM merged ORDER BY id")) == [("a", None), ("b", 1.5)]
-    text = spark.sql("SELECT 'c' AS id, '2503 rpm' AS speed, 1 AS other")
-    with pytest.raises(SinkError, match=r"the column 'speed' is int.*, but the rows have string there \(text\)"):
-        sink.write(text, batch_of(1, query="merged"))
-    # Nothing was added, since the rows cannot go there.
-    assert "adds the column other" in sink.changes(text.drop("speed").schema, tmp_path)[0]
+    missing_columns_are_shown_and_added(spark, server, tmp_path, "double precision", "text", "jsonb")
 
 
 def test_two_writers_may_add_the_same_columns(spark: SparkSession, server: Postgresql) -> None:
-    server.query("CREATE TABLE races (id INT PRIMARY KEY)")
-    sink = sink_of(server.section("table = races, key = [id], merge_schema = true"))
-    ids = ["int(id) AS id", *(f"int(id) AS c{number}" for number in range(12))]
-    rows = [spark.range(n, n + 1).selectExpr(*ids) for n in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: sink.write(rows[n], batch_of(0, query=f"races_{n}")), range(4)))
-    assert list(server.query("SELECT id, c0, c11 FROM races ORDER BY id")) == [(n, n, n) for n in range(4)]
+    writers_add_the_same_columns(spark, server)
 
 
 def test_arrays_are_arrays_of_the_server_or_json_as_the_table_has_them(spark: SparkSession, server: Postgresql) -> None:

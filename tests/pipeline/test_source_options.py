@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
+from heliograph.pipeline.datasource import column_pruning
 from heliograph.pipeline.datasource.client import StorageClient
+from heliograph.pipeline.datasource.source import HeliographDataSource
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored
@@ -103,6 +105,17 @@ def test_a_query_reads_the_columns_that_it_uses(spark: SparkSession, stored: "St
     # With conditions that the reader takes over, its read is planned with all columns.
     narrowed = _read(spark, stored, pushFilters="true").where("topic = 'a/2'")
     assert (narrowed.count(), [row.payload for row in narrowed.select("payload").collect()]) == (1, [b'{"n": 3}'])
+
+
+def test_a_rule_that_spark_does_not_take_leaves_queries_as_they_are(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def add(*_: object) -> None:
+        raise TypeError("'JavaPackage' object is not callable")
+
+    monkeypatch.setattr(column_pruning, "add_rule", add)
+    spark.dataSource.register(HeliographDataSource)
+    assert "queries read all columns of stored messages: 'JavaPackage' object is not callable" in caplog.messages
 
 
 def test_queries_of_one_table_do_not_narrow_one_another(spark: SparkSession, stored: "Stored") -> None:
@@ -235,13 +248,13 @@ def test_json_payloads_become_typed_columns(spark: SparkSession, stored: "Stored
     assert found["rates"] == {"a": 1.0, "b": None}
     assert found["tools"] == [Row(of={"k": Row(n=2)})]
     assert found["decode_error"] == 'field rates.* is "x", which is no DOUBLE'
-    told = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", topics="a/1").orderBy("guid")
-    assert [row["decode_error"] for row in told.collect()] == [
+    narrow = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", topics="a/1").orderBy("guid")
+    assert [row["decode_error"] for row in narrow.collect()] == [
         None,
         'field temp is "warm", which is no DOUBLE',
         "it is not UTF-8",
     ]
-    assert [bytes(row["payload"]) for row in told.collect()][2] == b"\xff"
+    assert [bytes(row["payload"]) for row in narrow.collect()][2] == b"\xff"
     with pytest.raises(PySparkException, match='cannot be decoded: field temp is "warm", which is no DOUBLE'):
         _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", topics="a/1", mode="FAILFAST").collect()
     kept = _read(

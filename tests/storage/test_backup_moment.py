@@ -1,5 +1,7 @@
 """What a backup shows of databases that are written meanwhile, and how its files are written."""
 
+import ctypes
+import errno
 import os
 from collections.abc import Callable
 from contextlib import closing
@@ -8,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from heliograph.storage.backup import direct_file
 from heliograph.storage.backup.capture import copy_others, tidy_databases
 from heliograph.storage.backup.direct_file import PIECE_BYTES, write_past_the_cache
 from heliograph.storage.backup.moment import LinkedDatabases, positions
@@ -132,3 +135,21 @@ def test_keys_for_operators_are_secrets_wherever_they_lie(tmp_path: Path) -> Non
             work.mkdir()
             copy_others(data_dir, work, secrets=secrets, tls_dir=tls_dir)
             assert (work / "keys/key.pem").exists() is (secrets or tls_dir == "/other")
+
+
+@pytest.mark.parametrize(("code", "is_full"), [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)])
+def test_blocks_are_set_aside_only_where_the_file_system_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, is_full: bool
+) -> None:
+    class Library:
+        def fallocate(self, *_: int) -> int:
+            ctypes.set_errno(code)
+            return -1
+
+    monkeypatch.setattr(direct_file, "LIBC", Library())
+    if is_full:
+        with pytest.raises(OSError, match="No space left"):
+            write_past_the_cache(tmp_path / "file", [b"content"], 7)
+    else:
+        write_past_the_cache(tmp_path / "file", [b"content"], 7)
+        assert (tmp_path / "file").read_bytes() == b"content"

@@ -624,8 +624,8 @@ async def test_the_oldest_files_make_room_for_the_newest(world: World) -> None:
     await world.start("last", "topic", "room/#")
     await world.traces.stop("last")
     assert [one.name for one in await world.traces.listed()] == ["last", "on", "t3", "t4"]
-    told = [line for line in world.told if "max_bytes" in line]
-    assert told[-1].endswith("(diagnose.traces.max_bytes): removed are the oldest, t2.jsonl")
+    lines = [line for line in world.told if "max_bytes" in line]
+    assert lines[-1].endswith("(diagnose.traces.max_bytes): removed are the oldest, t2.jsonl")
     world.traces.bytes_max = 1
     await world.traces.stop("on")
     assert [one.name for one in await world.traces.listed()] == ["on"]

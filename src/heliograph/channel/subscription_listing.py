@@ -1,4 +1,4 @@
-"""Subscriptions as they are listed: found by their filters, so that most cost no more than a comparison of texts.
+"""Subscriptions as they are listed: found by their filters: most cost one comparison of texts.
 
 The filters that match a topic name are found as those of a message are. Others are found in the list of all filters:
 the beginning, the end or a part of its text shows of most filters that they are not wanted. Only subscriptions of

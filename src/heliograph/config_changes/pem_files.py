@@ -6,6 +6,7 @@ path in the place of a key. All functions wait for the disk.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -25,6 +26,7 @@ from heliograph.storage.durable_files import write_durably
 _log = logging.getLogger(__name__)
 _DIRECTORY: Final = "certs"
 _OWN: Final = re.compile(r"[a-z]+-[0-9a-f]{32}\.pem")
+BYTES_MAX: Final = 64 << 20  # of all: texts of changes that were refused stay until a later change
 _KEPT_S: Final = 600.0  # a change that is made, or a connection that is tried, may need it before anything names it
 
 
@@ -70,6 +72,10 @@ class PemFiles:
         file = self._directory / f"{role}-{hashlib.sha256(content).hexdigest()[:32]}.pem"
         if not file.exists():
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held = sum(one.stat().st_size for one in self._directory.iterdir() if _OWN.fullmatch(one.name))
+            if held + len(content) > BYTES_MAX:
+                text = f"certificates and keys of changes have more than {BYTES_MAX >> 20} MiB there: name a file"
+                raise OSError(errno.EDQUOT, text, str(self._directory))
             write_durably(file, content, 0o600)
         now_s = self._now_s()
         os.utime(file, (now_s, now_s))

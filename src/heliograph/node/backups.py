@@ -93,6 +93,7 @@ class BackupsPart(ChildProcess, Part):
         self._databases = databases
         self.programs = programs
         self._task: asyncio.Task[BackupMade] | None = None
+        self._alone = asyncio.Lock()  # of what is made, and what is verified
         self._note = Note()
         self._since_us = 0  # when it began to wait for a backup by itself
         self._retry_us = 0
@@ -180,8 +181,9 @@ class BackupsPart(ChildProcess, Part):
         return await self._rows("list") if self._settings.place else []
 
     async def verify(self, name: str) -> BackupRow:
-        """Read all content of one in the configured place; as `rows`."""
-        [row] = await self._rows("verify", name)
+        """Read all content of one in the configured place; as `rows`. It waits for others, which may remove some."""
+        async with self._alone:
+            [row] = await self._rows("verify", name)
         return row
 
     async def _rows(self, action: str, *names: str) -> list[BackupRow]:
@@ -232,7 +234,8 @@ class BackupsPart(ChildProcess, Part):
 
     async def _make(self, place: str, secrets: bool) -> BackupMade:
         try:
-            made = await self._made(place, secrets)
+            async with self._alone:
+                made = await self._made(place, secrets)
         except Exception as error:
             failed = error if isinstance(error, StorageError) else BackupFailedError(str(error) or repr(error))
             self._retry_us = self._kernel.clock.now_us() + _RETRY_US

@@ -74,7 +74,7 @@ class KnownLogins:
         records, self._new = self._new, []
         self._records_count += len(records)
         try:
-            if self._records_count > _RECORDS_MAX or not self._file.exists():
+            if self._has_failed or self._records_count > _RECORDS_MAX or not self._file.exists():
                 self._rewrite(self._file)
             else:
                 with self._file.open("ab") as file:
@@ -103,7 +103,10 @@ class KnownLogins:
     def _rewrite(self, file: Path) -> None:
         records = [self._salt]
         for name, devices in self._names.items():
-            records += [name + devices[at : at + _HASH_BYTES] for at in range(0, len(devices), _HASH_BYTES)]
+            if len(devices) == _HASH_BYTES:  # nearly all: the event loop waits for this
+                records.append(name + devices)
+            else:
+                records += [name + devices[at : at + _HASH_BYTES] for at in range(0, len(devices), _HASH_BYTES)]
         fresh = file.with_name(f"{file.name}.new")
         fresh.write_bytes(b"".join(records))
         os.replace(fresh, file)

@@ -173,9 +173,9 @@ async def list_rules(
 async def create_rule(body: NewRule, nodes: NodesDep, response: Response) -> dict[str, Any]:
     """Make a rule; the header `Warning` says that its rows wait for the pipeline, where that is off."""
     rule_id = body.id or f"rule_{uuid.uuid4().hex[:8]}"
+    await _warn(response, body, nodes)
     with answering(already_exists=(400, "BAD_REQUEST")):
         await nodes.own.ask(RULES.put(GroupSettings(rule_id, body.settings(), is_new=True)))
-    await _warn(response, body, nodes)
     return await _shown(nodes, rule_id)
 
 
@@ -188,9 +188,9 @@ async def get_rule(id: str, nodes: NodesDep) -> dict[str, Any]:
 @area.put("/rules/{id}", answers=_RULE.one, errors=_NEEDS_JSON)
 async def put_rule(id: str, body: RuleBody, nodes: NodesDep, response: Response) -> dict[str, Any]:
     """Replace a rule, or create it if its id is new; `Warning` as for POST."""
+    await _warn(response, body, nodes)
     with answering():
         await nodes.own.ask(RULES.put(GroupSettings(id, body.settings())))
-    await _warn(response, body, nodes)
     return await _shown(nodes, id)
 
 

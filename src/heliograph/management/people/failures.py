@@ -49,14 +49,14 @@ class FailuresSinceLogin:
             oldest, _ = self._counted.popitem(last=False)
             self._change(oldest)
 
-    def take(self, username: str, kind: Kind) -> FailureCount:
-        """What there was of one kind; counted from 0 again."""
+    def take(self, username: str, kind: Kind, created_s: float) -> FailureCount:
+        """What there was of one kind since the user was made; counted from 0 again."""
         key = username, kind
         found = self._counted.pop(key, None)
         if found is None:
             return FailureCount()
         self._change(key)
-        return found
+        return found if found.since_s >= created_s else FailureCount()  # else they were another's of that name
 
     def close(self) -> None:
         """Write what the file does not have."""

@@ -114,7 +114,8 @@ class Logins:
         self._by_code.succeeded(EVERYWHERE, username, self.devices.of(cookie, username).key(user.version))
         token = self.tokens.begin(username, str(user.version))
         device = self.devices.new(username, user.version)
-        failed, wrong = self._failures.take(username, "password"), self._failures.take(username, "code")
+        failed = self._failures.take(username, "password", user.user.created_at)
+        wrong = self._failures.take(username, "code", user.user.created_at)
         return NewLogin(token, user, device, failed, wrong)
 
     async def verified(self, username: str, password: str, address: str, cookie: str = "") -> ManagementUserSecrets:

@@ -22,7 +22,8 @@ _PER_S_OF_STRANGERS: Final = 100.0
 _PER_S_OF_A_CALLER: Final = 200.0
 _CALLERS_MAX: Final = 1024  # whose pace is remembered
 _PACE_WAIT_S: Final = 2.0  # who would have to wait longer is refused,
-_REFUSED_S: Final = 1.0  # after a while
+_REFUSED_S: Final = 1.0  # after a while;
+_WAITING_MAX: Final = 400  # where so many wait, at once
 _PIECE_S: Final = 20.0  # a caller whose body comes slower is taken for gone
 _BODY_S: Final = 120.0
 _UPLOAD_S: Final = 3600.0
@@ -82,6 +83,7 @@ class Limits:
         self._stranger_per_s, self._caller_per_s = per_s
         self._paces: dict[int, _Pace] = {}  # of strangers by their addresses, of callers by their credentials
         self._refused_s = refused_s
+        self._waiting = 0  # for their pace, or to be refused
         # The places of strangers whose bodies are not there yet, the oldest first.
         self._sending: dict[_Body, ExitStack] = {}
 
@@ -93,14 +95,11 @@ class Limits:
         place = None if is_local(address) else place_of(address)
         is_stranger = self._is_stranger(scope)
         pace = self._pace_of(scope, place_of(address) if is_stranger else None)
-        if pace is not None and not pace.may_wait:
-            await asyncio.sleep(self._refused_s)  # else it would ask again at once
+        if pace is not None and not await self._has_turn(pace):
             whose = "without credentials from there" if is_stranger else "with these credentials"
             refusal = f"at most {pace.per_s:g} requests a second that read {whose} are answered"
             await error_response(503, "SERVICE_UNAVAILABLE", refusal, _AGAIN)(scope, receive, send)
             return
-        if pace is not None:
-            await pace.take()
         if is_stranger and not self._strangers.free and self._sending:
             slow = next(iter(self._sending))
             self._sending.pop(slow).close()
@@ -138,6 +137,20 @@ class Limits:
                 self._paces = {key: one for key, one in self._paces.items() if one.is_ahead}
             pace = self._paces[shown] = _Pace(self._caller_per_s if stranger is None else self._stranger_per_s)
         return pace
+
+    async def _has_turn(self, pace: "_Pace") -> bool:
+        """Whether a request may begin, once its turn has come; one that may not waits too, since it would ask again."""
+        if self._waiting >= _WAITING_MAX:
+            return False
+        self._waiting += 1
+        try:
+            if pace.may_wait:
+                await pace.take()
+                return True
+            await asyncio.sleep(self._refused_s)  # the pace of its next try
+            return False
+        finally:
+            self._waiting -= 1
 
     def _is_stranger(self, scope: Scope) -> bool:
         return not any(name in _CREDENTIALS for name, _ in scope["headers"]) or self._is_open(scope)

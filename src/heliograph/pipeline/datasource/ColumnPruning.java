@@ -27,7 +27,7 @@ import scala.runtime.AbstractFunction1;
 /**
  * Has a batch read of the format heliograph give only the columns that its query uses.
  *
- * Spark's own sources are told these columns; sources in Python are not. This rule runs after Spark's and puts scans of
+ * Spark names these columns to its own sources, and not to sources in Python. This rule runs after Spark's and puts scans of
  * fewer columns in the place of theirs: below a projection or an aggregate, perhaps with conditions in between, the
  * columns that these name, or for a count() a single small one.
  */
@@ -38,7 +38,14 @@ public class ColumnPruning extends Rule {
   private final Map scans = Collections.synchronizedMap(new WeakHashMap());
 
   public TreeNode apply(TreeNode plan) {
-    TreeNode pruned = plan;
+    try {
+      return applied(plan);
+    } catch (Exception error) {
+      return plan;  // a version of Spark that is built otherwise reads all columns
+    }
+  }
+
+  private TreeNode applied(TreeNode plan) throws ReflectiveOperationException {
     if (plan instanceof Project || plan instanceof Aggregate) {
       TreeNode child = (TreeNode) CollectionConverters.asJava(plan.children()).get(0);
       List used = new ArrayList();
@@ -48,14 +55,14 @@ public class ColumnPruning extends Rule {
         return withChild(plan, fewer);
       }
     }
-    return pruned.mapChildren(new AbstractFunction1() {
+    return plan.mapChildren(new AbstractFunction1() {
       public Object apply(Object child) {
         return ColumnPruning.this.apply((TreeNode) child);
       }
     });
   }
 
-  private TreeNode below(TreeNode plan, List used) {
+  private TreeNode below(TreeNode plan, List used) throws ReflectiveOperationException {
     if (plan instanceof Filter) {
       used.add(((QueryPlan) plan).references());
       TreeNode fewer = below((TreeNode) CollectionConverters.asJava(plan.children()).get(0), used);
@@ -64,12 +71,7 @@ public class ColumnPruning extends Rule {
     if (!(plan instanceof DataSourceV2ScanRelation)) {
       return null;
     }
-    DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) plan;
-    try {
-      return pruned(relation, used);
-    } catch (Exception error) {
-      return null;  // a version of Spark that is built otherwise reads all columns
-    }
+    return pruned((DataSourceV2ScanRelation) plan, used);
   }
 
   private TreeNode pruned(DataSourceV2ScanRelation relation, List used) throws ReflectiveOperationException {

@@ -25,12 +25,13 @@ def prune_columns() -> None:
     if session is None:
         return
     try:
-        _add(session, SparkContext._gateway)
+        add_rule(session, SparkContext._gateway)
     except Exception as error:  # noqa: BLE001 - whatever another version of Spark lacks, queries read all columns
         _log.warning("queries read all columns of stored messages: %s", str(error).partition("\n")[0])
 
 
-def _add(session: SparkSession, gateway: Any) -> None:
+def add_rule(session: SparkSession, gateway: Any) -> None:
+    """Compile the rule, and add it to a session that lacks it; raises where its Spark does not take it."""
     name = _SOURCE.partition(".")[0]
     java: Any = session._jsparkSession
     experimental = java.experimental()

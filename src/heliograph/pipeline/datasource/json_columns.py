@@ -39,7 +39,7 @@ def decode_structs(payloads: pa.Array, kind: pa.StructType) -> Decoded:
     if plain != kind:
         repair = Repair(kind)
         starts = range(0, len(payloads), _BLOCK_ROWS)
-        written = [_repaired(payloads[at : at + _BLOCK_ROWS], plain, repair, has_maps=True) for at in starts]
+        written = [_repaired(payloads[at : at + _BLOCK_ROWS], plain, repair, kind) for at in starts]
         values = pa.concat_arrays([part[0] for part in written])
         return with_maps(values, kind), pa.concat_arrays([part[1] for part in written])
     try:
@@ -56,11 +56,11 @@ def _repaired_block(payloads: pa.Array, kind: pa.StructType, repair: Repair) -> 
     try:
         return _parsed(payloads, kind), pa.nulls(len(payloads), pa.string())
     except (pa.ArrowException, ValueError):
-        return _repaired(payloads, kind, repair)
+        return _repaired(payloads, kind, repair, kind)
 
 
-def _repaired(payloads: pa.Array, kind: pa.StructType, repair: Repair, *, has_maps: bool = False) -> Decoded:
-    """Repair the payloads one by one, and parse them; `kind` is without maps, and `has_maps` if it had some."""
+def _repaired(payloads: pa.Array, kind: pa.StructType, repair: Repair, wanted: pa.StructType) -> Decoded:
+    """Repair the payloads one by one, and parse them; `kind` is `wanted` without maps."""
     texts: list[bytes] = []
     reasons: list[str | None] = []
     for payload in payloads.to_pylist():
@@ -68,10 +68,10 @@ def _repaired(payloads: pa.Array, kind: pa.StructType, repair: Repair, *, has_ma
             text, faults = repair.repaired(payload) or (payload, [])
         except (ValueError, RecursionError) as error:
             # A list of entries is no map, though Arrow would take it for one.
-            text, faults = (b"null", [_reason(error)]) if has_maps else _if_parsed(payload, kind)
+            text, faults = (b"null", [_reason(error)]) if kind != wanted else _if_parsed(payload, kind)
         texts.append(text)
         reasons.append(_as_text("; ".join(faults)) or None)
-    return _halved(pa.array(texts, pa.binary()), reasons, kind)
+    return _halved(pa.array(texts, pa.binary()), reasons, kind, wanted)
 
 
 def _if_parsed(payload: bytes, kind: pa.StructType) -> tuple[bytes, list[str]]:
@@ -83,22 +83,24 @@ def _if_parsed(payload: bytes, kind: pa.StructType) -> tuple[bytes, list[str]]:
     return payload, []
 
 
-def _halved(payloads: pa.Array, reasons: list[str | None], kind: pa.StructType) -> Decoded:
+def _halved(payloads: pa.Array, reasons: list[str | None], kind: pa.StructType, wanted: pa.StructType) -> Decoded:
     """Parse what is repaired; where that still fails, each half by itself, down to the payload that fails."""
     try:
         return _parsed(payloads, kind), pa.array(reasons, pa.string())
     except (pa.ArrowException, ValueError) as error:
         if len(payloads) == 1:
-            return _field_by_field(payloads[0].as_py(), reasons[0], error, kind)
+            return _field_by_field(payloads[0].as_py(), reasons[0], error, kind, wanted)
     middle = len(payloads) // 2
     halves = [
-        _halved(payloads[:middle], reasons[:middle], kind),
-        _halved(payloads[middle:], reasons[middle:], kind),
+        _halved(payloads[:middle], reasons[:middle], kind, wanted),
+        _halved(payloads[middle:], reasons[middle:], kind, wanted),
     ]
     return pa.concat_arrays([half[0] for half in halves]), pa.concat_arrays([half[1] for half in halves])
 
 
-def _field_by_field(payload: bytes, reason: str | None, error: Exception, kind: pa.StructType) -> Decoded:
+def _field_by_field(
+    payload: bytes, reason: str | None, error: Exception, kind: pa.StructType, wanted: pa.StructType
+) -> Decoded:
     """One payload whose fields have the right types and not all the right form, such as a time."""
     reasons = [reason] if reason else []
     fit: dict[str, str] = {}
@@ -106,7 +108,10 @@ def _field_by_field(payload: bytes, reason: str | None, error: Exception, kind: 
         try:
             _parsed(pa.array([object_of({name: text})], pa.binary()), kind)
         except (pa.ArrowException, ValueError):
-            reasons.append(f"field {name} is {_as_text(text[:40])}, which is no {kind_name(kind.field(name).type)}")
+            of = wanted.field(name).type
+            # Maps are written otherwise here than in the payload.
+            shown = f"{_as_text(text[:40])}, which is " if of == kind.field(name).type else ""
+            reasons.append(f"field {name} is {shown}no {kind_name(of)}")
         else:
             fit[name] = text
     if len(reasons) == bool(reason):  # each field fits alone, so it is the payload that does not

@@ -1,6 +1,7 @@
 """Which Python Spark's local workers run, where nothing says which: the one of the program, which has this package.
 
-PySpark takes the `python3` of the PATH, which is another one where the program's environment is not activated.
+PySpark takes the `python3` of the PATH, which is another one where the program's environment is not activated. Workers
+on other machines take what is named here too: there it has to be named before.
 """
 
 import os

@@ -21,7 +21,7 @@ from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, batch_rows, check_rows_of
-from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily, lacking
+from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required, setting
@@ -239,7 +239,7 @@ class _Statements:
             (schema or None, name),
         )
         held = {str(column).casefold(): str(kind) for column, kind in cursor.fetchall()}
-        return lacking(self._row_columns, lambda name: held.get(name.casefold()), _FAMILIES, self.settings.target)
+        return self.settings.missing_of(self._row_columns, lambda name: held.get(name.casefold()), _FAMILIES)
 
     def _insert(self) -> str:
         assert self.settings.table is not None

@@ -23,7 +23,7 @@ from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, check_rows_of
-from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily, lacking
+from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required
 from heliograph.settings.kinds import Choice
@@ -230,7 +230,7 @@ class _Statements:
         self.settings.log_added(missing)
 
     def _missing(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> list[RowColumn]:
-        return lacking(self._row_columns, self._held(connection).get, _FAMILIES, self.settings.target)
+        return self.settings.missing_of(self._row_columns, self._held(connection).get, _FAMILIES)
 
     def _held(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> dict[str, str]:
         """The types of the columns that the table has, by name."""

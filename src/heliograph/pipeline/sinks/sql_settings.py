@@ -1,7 +1,7 @@
 """The settings that sinks to SQL databases share, and SQL templates, whose placeholders become parameters."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
@@ -20,7 +20,7 @@ from heliograph.pipeline.sinks.interface import (
 )
 from heliograph.pipeline.sinks.keyed_rows import check_newest_columns
 from heliograph.pipeline.sinks.servers import ServerSink
-from heliograph.pipeline.sinks.table_columns import RowColumn, said_of
+from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily, check_types, said_of
 from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, parts_of, template_fault
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import list_setting, optional, required, setting
@@ -160,6 +160,18 @@ class SqlSink(ServerSink):
 
     def check(self, schema: StructType) -> None:
         check_rows_of(self, schema)
+
+    def missing_of(
+        self, columns: Sequence[RowColumn], held: Callable[[str], str | None], families: Mapping[str, TypeFamily]
+    ) -> list[RowColumn]:
+        """The columns of rows that the table does not have; see `check_types`.
+
+        Types are compared where columns are added. Elsewhere the database says for each value whether it fits: a text
+        may well be a time.
+        """
+        if self.merge_schema:
+            check_types(columns, held, families, self.target)
+        return [column for column in columns if held(column.name) is None]
 
     def changes_of(self, missing: Sequence[RowColumn], *, is_there: bool) -> tuple[str, ...]:
         """What a batch changes in the table, which lacks some columns of the rows; see `AltersTable`."""

@@ -60,20 +60,20 @@ class RowColumn:
         return f"{self.name} ({self.type})"
 
 
-def lacking(
+def check_types(
     columns: Sequence[RowColumn],
     held: Callable[[str], str | None],
     families: Mapping[str, TypeFamily],
     target: str,
-) -> list[RowColumn]:
-    """The columns of rows that a table does not have.
+) -> None:
+    """Refuse rows where a column of the table has a type that cannot take their values.
 
     Args:
         held: The type of a column of the table, None if it has no such column.
         families: Of the database's types, without what stands in brackets behind them.
 
     Raises:
-        SinkError: A column of the table has a type that cannot take the values of the rows.
+        SinkError: There is such a column.
     """
     for column in columns:
         found = held(column.name)
@@ -82,7 +82,6 @@ def lacking(
                 f"{target}: the column {column.name!r} is {found}, but the rows have {column.kind} there "
                 f"({column.type}): give it another name or type in the rows, or change the table"
             )
-    return [column for column in columns if held(column.name) is None]
 
 
 def said_of(missing: Sequence[RowColumn], target: str, *, may_add: bool) -> tuple[str, ...]:

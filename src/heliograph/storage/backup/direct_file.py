@@ -18,8 +18,8 @@ from typing import Final
 PIECE_BYTES: Final = 256 << 10
 _BLOCK_BYTES: Final = 4096  # no disk asks for more
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+LIBC: Final = ctypes.CDLL(None, use_errno=True)
+LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
@@ -46,7 +46,7 @@ def _allocate(descriptor: int, size: int) -> None:
     Where it cannot, `os.posix_fallocate` writes a byte into each block instead: that takes long over a network, and is
     an error past the cache.
     """
-    if size and _LIBC.fallocate(descriptor, 0, 0, size) and ctypes.get_errno() in _FULL:
+    if size and LIBC.fallocate(descriptor, 0, 0, size) and ctypes.get_errno() in _FULL:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
