@@ -6,6 +6,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from heliograph.access.people.api_keys import BOOTSTRAPPED, secret_hash_of
 from heliograph.access.people.passwords import hash_of
 from heliograph.control.proto_v1.people import ApiKeyRow, ApiKeySecrets, ManagementUserRow, ManagementUserSecrets
@@ -64,11 +66,12 @@ class _Ann(KnownPeople):
     """There is one user, whose version a test may change."""
 
     version = 1
+    created_at = 0
     password_hash = hash_of("Tr0ub4dor")
 
     async def fresh(self) -> People:
         """That user."""
-        row = ManagementUserRow("ann", "viewer", "", 0, False, False)
+        row = ManagementUserRow("ann", "viewer", "", self.created_at, False, False)
         return People(1, {"ann": ManagementUserSecrets(row, self.version, self.password_hash, b"", 0, ())}, {})
 
 
@@ -124,18 +127,38 @@ async def test_failures_since_the_last_login_outlast_a_restart(tmp_path: Path) -
         failures.add("ann", "password")
     failures.add("ann", "code")
     failures.add("bob", "code")
-    assert failures.take("bob", "code", 0).count == 1
-    failures.add("bob", "code")
-    assert failures.take("bob", "code", 8).count == 0  # of another user of that name, who is deleted
+    assert failures.take("bob", "code").count == 1
     end()
     file, failures = begun()
-    assert failures.take("bob", "code", 0).count == 0
-    found = failures.take("ann", "password", 0)
+    assert failures.take("bob", "code").count == 0
+    found = failures.take("ann", "password")
     assert (found.count, found.since_s) == (3, 7.0)
     end()
     file, failures = begun()
-    assert (failures.take("ann", "password", 0).count, failures.take("ann", "code", 0).count) == (0, 1)
+    assert (failures.take("ann", "password").count, failures.take("ann", "code").count) == (0, 1)
     end()
+
+
+async def test_a_user_does_not_hear_of_failed_logins_of_a_deleted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask(*_: object, **_more: object) -> None:
+        """The node takes every login."""
+
+    monkeypatch.setattr(Node, "ask", ask)
+    nodes = Nodes("heliograph@127.0.0.1", tmp_path)
+    ann = _Ann(nodes.own())
+    logins = Logins(ann, tmp_path / "logins.sqlite3", 60.0, clock=lambda: 0)
+
+    async def failures(*, is_made_again: bool) -> int:
+        with pytest.raises(ApiError):
+            await logins.log_in("ann", "wrong", "", "192.0.2.1", nodes.own())
+        ann.created_at += is_made_again
+        return (await logins.log_in("ann", "Tr0ub4dor", "", "192.0.2.1", nodes.own())).failed.count
+
+    assert await failures(is_made_again=False) == 1
+    assert await failures(is_made_again=True) == 0
+    logins.stop()
 
 
 async def test_the_right_secret_of_a_key_does_not_wait_for_guesses_of_others(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class FailuresSinceLogin:
     """Counts failed logins of the users that there are, until they log in; owned by `Logins`.
 
     The file is written some time later, for all of them together: a guesser does not make the disk busy, and the time
-    of an answer does not tell whether there is a user.
+    of an answer does not tell whether there is a user. `who` is a user, and no later one of the same name.
 
     Args:
         now_s: The time, in seconds since the epoch.
@@ -41,22 +41,22 @@ class FailuresSinceLogin:
         for username, kind, count, since_s in file.rows("failures"):
             self._counted[username, kind] = FailureCount(count, since_s)
 
-    def add(self, username: str, kind: Kind) -> None:
-        key = username, kind
+    def add(self, who: str, kind: Kind) -> None:
+        key = who, kind
         self._counted.setdefault(key, FailureCount(0, self._now_s())).count += 1
         self._change(key)
         if len(self._counted) > _COUNTED_MAX:
             oldest, _ = self._counted.popitem(last=False)
             self._change(oldest)
 
-    def take(self, username: str, kind: Kind, created_s: float) -> FailureCount:
-        """What there was of one kind since the user was made; counted from 0 again."""
-        key = username, kind
+    def take(self, who: str, kind: Kind) -> FailureCount:
+        """What there was of one kind; counted from 0 again."""
+        key = who, kind
         found = self._counted.pop(key, None)
         if found is None:
             return FailureCount()
         self._change(key)
-        return found if found.since_s >= created_s else FailureCount()  # else they were another's of that name
+        return found
 
     def close(self) -> None:
         """Write what the file does not have."""

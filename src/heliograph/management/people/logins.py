@@ -114,8 +114,8 @@ class Logins:
         self._by_code.succeeded(EVERYWHERE, username, self.devices.of(cookie, username).key(user.version))
         token = self.tokens.begin(username, str(user.version))
         device = self.devices.new(username, user.version)
-        failed = self._failures.take(username, "password", user.user.created_at)
-        wrong = self._failures.take(username, "code", user.user.created_at)
+        failed = self._failures.take(_who(user), "password")
+        wrong = self._failures.take(_who(user), "code")
         return NewLogin(token, user, device, failed, wrong)
 
     async def verified(self, username: str, password: str, address: str, cookie: str = "") -> ManagementUserSecrets:
@@ -146,7 +146,7 @@ class Logins:
         if user is None or not is_right:
             self._by_address.failed(address, username, key)
             if user is not None:
-                self._failures.add(username, "password")
+                self._failures.add(_who(user), "password")
             self._failed_log.warn("a login of %r from %s failed", username[:100], address)
             raise refusals.bad_password().by("user", username)
         self._by_address.succeeded(address, username, key)
@@ -209,7 +209,7 @@ class Logins:
         recovery = b"" if step else totp.recovery_of(code, user.recovery)
         if not recovery and step <= user.totp_step:
             self._by_code.failed(EVERYWHERE, name, device)
-            self._failures.add(name, "code")
+            self._failures.add(_who(user), "code")
             self._failed_log.warn("a login of %r from %s failed: its code is wrong, or was used", name, address)
             raise refusals.bad_code("the code is wrong, or was used before; wait for the next one").by("user", name)
         return step, recovery
@@ -223,6 +223,11 @@ class Logins:
 
     def __repr__(self) -> str:
         return f"Logins({self.tokens!r})"
+
+
+def _who(user: ManagementUserSecrets) -> str:
+    """A user, and no later one of the same name."""
+    return f"{user.user.created_at} {user.user.username}"
 
 
 async def _tell(node: Node, login: ManagementLogin) -> None:
