@@ -71,7 +71,7 @@ def test_each_command_has_a_manual_page_without_faults(tmp_path: Path) -> None:
     assert {"heliograph.1", "heliograph-ctl.1", "heliograph-publish.1"} <= pages.keys()
     page = pages["heliograph-conf.1"]
     assert page.startswith(".TH HELIOGRAPH-CONF 1 ")
-    assert r"heliograph\-conf \- show or check a configuration file" in page
+    assert r"heliograph\-conf \- show, check or import a configuration file" in page
     assert ".SH heliograph conf check" in page
     for command in ALL:
         inner = command.split()[1:2]

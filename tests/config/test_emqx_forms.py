@@ -55,5 +55,7 @@ def test_what_only_emqx_knows_has_advice(tmp_path: Path, text: str, place: str, 
 def test_a_file_of_mosquitto_is_known(tmp_path: Path) -> None:
     file = tmp_path / "mosquitto.conf"
     file.write_text("# a broker\nlistener 1883\nallow_anonymous false\npassword_file /etc/mosquitto/passwd\n")
-    with pytest.raises(ConfigSyntaxError, match=r"this is a mosquitto\.conf: docs/from_mosquitto\.md"):
+    with pytest.raises(
+        ConfigSyntaxError, match=r"this is a mosquitto\.conf: heliograph conf import makes a configuration of it"
+    ):
         load_config(file)

@@ -46,13 +46,17 @@ def free_port() -> int:
 
 
 @contextmanager
-def mosquitto(folder: Path, listeners: str) -> Iterator[None]:
-    """A mosquitto that lets everyone in and drops nothing."""
+def mosquitto(folder: Path, listeners: str, settings: str = _SETTINGS) -> Iterator[None]:
+    """A mosquitto that lets everyone in and drops nothing, unless its settings say otherwise.
+
+    Args:
+        settings: What stands before its listeners; its log goes to standard error.
+    """
     program = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
     if program is None:
         pytest.skip("mosquitto is not installed")
     config = folder / "mosquitto.conf"
-    config.write_text(f"user root\n{_SETTINGS}{listeners}")
+    config.write_text(f"user root\n{settings}{listeners}")
     with subprocess.Popen([program, "-c", str(config)], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:

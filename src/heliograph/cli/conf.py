@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
+from heliograph.cli.conf_import import add_import, run_import
 from heliograph.cli.usage import Actions
 from heliograph.config.authentication import BuiltInDatabaseConfig, JwtConfig
 from heliograph.config.contradictions import open_listener_faults
@@ -48,8 +49,9 @@ def add_parser(subparsers: Actions) -> None:
     """Add `conf` to the command line."""
     parser = subparsers.add_parser(
         "conf",
-        help="show or check a configuration file",
-        description="Show what a configuration file says, check it for a node, or print what may stand in one.",
+        help="show, check or import a configuration file",
+        description="Show what a configuration file says, check it for a node, make one of another broker's, or print "
+        "what may stand in one.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser(
@@ -81,6 +83,7 @@ def add_parser(subparsers: Actions) -> None:
     )
     check.add_argument("file", metavar="FILE", type=Path)
     _add_layers(check)
+    add_import(actions)
     actions.add_parser(
         "schema",
         help="print the JSON Schema of every setting",
@@ -95,7 +98,9 @@ def _add_layers(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `conf show`, `conf check` or `conf schema`; 1 if the file has a mistake."""
+    """Run an action of `conf`; 1 if the file has a mistake."""
+    if args.action == "import":
+        return run_import(args, _mistakes)
     if args.action == "show" and args.config is not None and args.file is None:
         args.file = args.config
     try:
@@ -121,6 +126,16 @@ def run(args: argparse.Namespace) -> int:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _mistakes(file: Path, data_dir: Path) -> tuple[list[str], list[str]]:
+    """What keeps a node from starting with a file, without what the environment says; and what needs the pipeline."""
+    try:
+        layers = Sources(file, {}, {"node.data_dir": str(data_dir)}).read()
+        config = config_of(layers, (language_faults, start_faults))
+    except (HoconError, ConfigError) as error:
+        return str(error).splitlines(), []
+    return [], [f"{'.'.join(path)}: {text}" for path, text in pipeline_needs(config)]
 
 
 def _show(sources: Sources, *, origins: bool) -> None:

@@ -22,7 +22,7 @@ _COMMANDS: Final = {
     "publish": "publish messages, as mosquitto_pub does",
     "subscribe": "print messages, as mosquitto_sub does",
     "ctl": "ask a running node, and change what it does",
-    "conf": "show or check a configuration file",
+    "conf": "show, check or import a configuration file",
     "service": "run a node by systemd",
     "backup": "list, verify and restore backups",
     "storage": "show, check and mend stored messages",

@@ -15,6 +15,10 @@ EXAMPLES: Final = {
     "conf": ("heliograph conf check node.conf",),
     "conf show": ("heliograph conf show node.conf --origins",),
     "conf check": ("heliograph conf check node.conf",),
+    "conf import": (
+        "heliograph conf import /etc/mosquitto/mosquitto.conf --output /etc/heliograph",
+        "heliograph conf import emqx.conf emqx-export-2026-01-31.tar.gz",
+    ),
     "conf schema": ("heliograph conf schema > heliograph.schema.json",),
     "backup": ("heliograph backup list /mnt/backups/node1",),
     "backup list": ("heliograph backup list s3://bucket/node1 --json",),

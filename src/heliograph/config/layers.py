@@ -178,7 +178,9 @@ def _of_mosquitto(file: str | os.PathLike[str]) -> HoconError | None:
     """What is wrong with a file that is no HOCON, but a mosquitto.conf."""
     with suppress(OSError, UnicodeDecodeError):
         if is_of_mosquitto(Path(file).read_text(encoding="utf-8")):
-            text = "this is a mosquitto.conf: docs/from_mosquitto.md says what stands for each of its lines here"
+            text = (
+                "this is a mosquitto.conf: heliograph conf import makes a configuration of it (docs/from_mosquitto.md)"
+            )
             return HoconError.at(SourcePosition(os.fspath(file)), text)
     return None
 

@@ -4,7 +4,6 @@ CSV and JSON, each with passwords (`plain`) or hashes (`hash`); docs/authenticat
 is taken whole or refused: the first line or element that is wrong is named, and its password is not.
 """
 
-import binascii
 import io
 from base64 import b64decode
 from collections.abc import Iterator
@@ -150,25 +149,33 @@ def read_mosquitto(text: bytes) -> Iterator[FileUser]:
             continue
         is_empty = False
         try:
-            yield _mosquitto_user(line.decode())
-        except (ValueError, binascii.Error) as error:
-            reason = f" ({error})" if isinstance(error, _LineError) else ""
+            yield mosquitto_user(line)
+        except UserFileError as error:
             raise UserFileError(
-                f"line {number} is no line of a mosquitto password file{reason}; it looks like USER:$7$101$SALT$HASH"
+                f"line {number} is no line of a mosquitto password file ({error}); it looks like USER:$7$101$SALT$HASH"
             ) from None
     if is_empty:
         raise UserFileError("there is no user in the file")
 
 
-class _LineError(ValueError):
-    """A line that cannot be used, and why; without what it has of passwords."""
-
-
-def _mosquitto_user(line: str) -> FileUser:
-    user_id, colon, secret = line.strip().partition(":")
-    fields = secret.split("$")
+def mosquitto_user(line: bytes) -> FileUser:
+    """The user of one line; raises `UserFileError`, which has nothing of the password."""
+    try:
+        user_id, colon, secret = line.decode().strip().partition(":")
+    except UnicodeDecodeError:
+        raise UserFileError("it is no UTF-8") from None
     if not user_id or not colon:
-        raise _LineError("it has no user name and colon")
+        raise UserFileError("it has no user name and colon")
+    try:
+        return _mosquitto_user(user_id, secret)
+    except UserFileError:
+        raise
+    except ValueError:
+        raise UserFileError("its salt or hash is no Base64") from None
+
+
+def _mosquitto_user(user_id: str, secret: str) -> FileUser:
+    fields = secret.split("$")
     if fields[:2] == ["", "6"] and len(fields) == 4:
         return FileUser(user_id, _hex(fields[3]), b64decode(fields[2], validate=True), algorithm=_SHA512)
     if fields[:2] == ["", "7"] and len(fields) == 5:
@@ -178,13 +185,13 @@ def _mosquitto_user(line: str) -> FileUser:
         )
         return FileUser(user_id, key.hex().encode(), b64decode(fields[3], validate=True), algorithm=algorithm)
     if not secret.startswith("$"):
-        raise _LineError("its password is not hashed: run mosquitto_passwd -U on the file first")
-    raise _LineError("its hash is of another kind than $6$ and $7$")
+        raise UserFileError("its password is not hashed: run mosquitto_passwd -U on the file first")
+    raise UserFileError("its hash is of another kind than $6$ and $7$")
 
 
 def _iterations(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise _LineError("its number of iterations is not valid")
+        raise UserFileError("its number of iterations is not valid")
     return int(text)
 
 

@@ -1,0 +1,1 @@
+"""Configurations and users of other brokers as ours, for `heliograph conf import`."""

@@ -1,0 +1,1 @@
+"""EMQX's files: its configuration, and the archives of its data export."""

@@ -1,0 +1,1 @@
+"""mosquitto's files: its configuration, users, rules, and what it has stored."""
