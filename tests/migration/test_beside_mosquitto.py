@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import ssl
+import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import chdir
 from functools import partial
@@ -135,6 +136,35 @@ async def test_each_listener_has_its_users_rules_and_mountpoint(tmp_path: Path) 
             await admins[0].leave()
 
 
+async def test_clients_without_a_name_and_subscriptions_with_wildcards(tmp_path: Path) -> None:
+    folder, port = tmp_path / "open", free_port()
+    folder.mkdir()
+    shutil.copy(CONFIGS / "home" / "conf.d" / "passwd", folder)
+    rules = "topic read #\ntopic deny secret/#\n"
+    (folder / "acl").write_text(f"{rules}user guest\n{rules}user homeassistant\ntopic readwrite #\n")
+    text = f"listener {port} 127.0.0.1\nallow_anonymous true\npassword_file {folder}/passwd\nacl_file {folder}/acl\n"
+    (folder / "mosquitto.conf").write_text(text)
+    topics, admin = ["open/x", "secret/x"], ("homeassistant", "ha-secret")
+    with mosquitto(tmp_path, text + "max_queued_messages 1000\n"):
+        async with started(tmp_path, folder / "mosquitto.conf") as node:
+            openers: tuple[Open, Open] = (partial(to_mosquitto, port), node.open)
+            admins = await openers[0](), await openers[1]()
+            assert [await logged_in(one, "admin", admin) for one in admins] == [True, True]
+            for login in (NOBODY, ("guest", "guest secret"), ("guest", "x"), ("nobody", "x")):
+                await compare(*openers, *admins, login, topics)
+            for login in (NOBODY, ("guest", "guest secret")):
+                for open_client, publisher in zip(openers, admins, strict=True):
+                    client = await open_client()
+                    assert await logged_in(client, "client-2", login)
+                    await client.subscribe("#")
+                    await client.payloads()
+                    for topic in topics:
+                        await publisher.publish(topic, topic.encode(), qos=1)
+                    assert await client.payloads() == [b"open/x"]
+                    await client.leave()
+            await admins[0].leave()
+
+
 async def test_retained_messages_and_sessions_of_a_database(tmp_path: Path) -> None:
     port = free_port()
     settings = f"persistence true\npersistence_location {tmp_path}/\nlistener {port} 127.0.0.1\n"
@@ -164,6 +194,31 @@ async def test_retained_messages_and_sessions_of_a_database(tmp_path: Path) -> N
     assert all(PublishMessage.model_validate(message).retain for message in messages.values())
     report = (tmp_path / "out" / "report.txt").read_text()
     assert "mosquitto.db: session of sensor (subscriptions commands/# (QoS 1), messages that wait 1)" in report
+
+
+@pytest.fixture
+def dynamic_security(tmp_path: Path) -> str:
+    """Lines for the plugin, with a user admin."""
+    control = shutil.which("mosquitto_ctrl")
+    plugin = next(Path("/usr/lib").glob("*/mosquitto_dynamic_security.so"), None)
+    if control is None or plugin is None:
+        pytest.skip("mosquitto's plugin for dynamic security is not installed")
+    file = tmp_path / "dynamic-security.json"
+    subprocess.run([control, "dynsec", "init", str(file), "admin", "admin-secret"], check=True, capture_output=True)
+    return f"plugin {plugin}\nplugin_opt_config_file {file}\n"
+
+
+async def test_users_of_dynamic_security_log_in(dynamic_security: str, tmp_path: Path) -> None:
+    port = free_port()
+    settings = f"allow_anonymous false\nlistener {port} 127.0.0.1\n{dynamic_security}"
+    with mosquitto(tmp_path, settings):
+        (tmp_path / "own").mkdir()
+        async with started(tmp_path / "own", tmp_path / "mosquitto.conf") as node:
+            for login in (("admin", "admin-secret"), ("admin", "wrong"), NOBODY):
+                there, here = await to_mosquitto(port), await node.open()
+                assert await logged_in(there, "c", login) == await logged_in(here, "c", login), login
+                await there.leave()
+                await here.leave()
 
 
 async def test_a_certificate_is_a_login(tmp_path: Path) -> None:

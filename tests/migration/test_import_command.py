@@ -11,6 +11,7 @@ import pytest
 from heliograph.cli.main import main
 from heliograph.config.loading import load_config
 from support.cases import cases
+from support.certificates import Authority
 
 
 @pytest.fixture(autouse=True)
@@ -116,14 +117,13 @@ def test_files_of_two_brokers_are_refused(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_plugin_that_authenticates_lets_nobody_in_here() -> None:
-    written(
-        "mosquitto.conf", "listener 1883\nplugin /usr/lib/mosquitto_dynamic_security.so\nplugin_opt_config_file x\n"
-    )
+    written("mosquitto.conf", "listener 1883\nplugin /mosquitto/go-auth.so\nplugin_opt_backends postgres\n")
     assert "plugins are not there, so clients that only it knows are refused here" in report(
         "mosquitto.conf", options=("--lose-logins",)
     )
     config = load_config("out0/heliograph.conf")
     assert len(config.authentication) == 1
+    assert config.authorization.no_match == "deny"
     assert not config.listeners.tcp["default"].allow_anonymous_network
 
 
@@ -229,6 +229,36 @@ def test_cluster_hocon_is_below_emqx_conf() -> None:
     assert "configs/cluster.hocon:1: mqtt.max_qos_allowed: kept as mqtt.max_qos_allowed = 1" in lines
 
 
+def test_a_key_within_the_configuration_becomes_a_file(tmp_path: Path) -> None:
+    server = Authority(tmp_path).server().read_text()
+    options = f'ssl_options {{ certfile = """{server}""", keyfile = """{server}""" }}'
+    written("emqx.conf", f'{EMQX}listeners.ssl.own {{ bind = "127.0.0.1:8883", {options} }}\n')
+    lines = report("emqx.conf")
+    assert (
+        "keyfile: changed to listeners.ssl.own.ssl_options.keyfile = listeners-ssl-own-ssl_options-keyfile.pem" in lines
+    )
+    assert stat.S_IMODE(Path("out0/listeners-ssl-own-ssl_options-keyfile.pem").stat().st_mode) == 0o600
+    assert "BEGIN" not in lines
+    assert main(["conf", "check", "out0/heliograph.conf", "--data-dir", str(tmp_path / "data")]) == 0
+
+
+def test_a_listener_that_was_deleted_in_emqx_is_not_there() -> None:
+    lines = report(written("emqx.conf", f"{EMQX}listeners.ws.default = marked_for_deletion\n"))
+    assert "listeners.ws.default: changed to listeners.ws.default.enable = false: it was deleted in EMQX" in lines
+    assert not load_config("out0/heliograph.conf").listeners.ws["default"].enable
+
+
+def test_a_rule_keeps_the_actions_that_are_there() -> None:
+    connector = 'connectors.http.c { url = "http://localhost" }\n'
+    good = "actions.http.good { connector = c, parameters { method = post } }\n"
+    bad = "actions.http.bad { connector = c, parameters { method = fly } }\n"
+    rule = 'rule_engine.rules.r { sql = "SELECT * FROM \'t\'", actions = ["http:good", "http:bad"] }\n'
+    lines = report(written("emqx.conf", EMQX + connector + good + bad + rule))
+    assert "actions.http.bad: cannot be imported: actions.http.bad.parameters.method: found" in lines
+    assert "rule_engine.rules.r.actions: http:bad: cannot be imported: this action is not there" in lines
+    assert 'rule_engine.rules.r.actions: kept as rule_engine.rules.r.actions = ["http:good"]' in lines
+
+
 def test_secrets_of_emqx_are_stars_in_the_report() -> None:
     lines = report(written("emqx.conf", EMQX + 'dashboard.default_password = "s3cret"\n'))
     assert "dashboard.default_password: kept as dashboard.default_password = ******" in lines
@@ -241,3 +271,26 @@ def test_a_database_that_is_damaged_is_told() -> None:
     assert "mosquitto.db: the database: cannot be imported: it is damaged" in report("mosquitto.conf", "mosquitto.db")
     Path("mosquitto.db").write_bytes(b"\x00\xb5\x00mosquitto db" + bytes(7) + b"\x03")
     assert "it has the format 3" in report("mosquitto.conf", "mosquitto.db")
+
+
+def test_users_of_dynamic_security_keep_their_passwords_and_may_do_nothing_yet() -> None:
+    hashed = {"password": "AAAA", "salt": "AAAA", "iterations": 101}
+    clients = [
+        {"username": "admin", **hashed, "roles": [{"rolename": "admin"}]},
+        {"username": "bound", **hashed, "clientid": "c-1"},
+        {"username": "gone", **hashed, "disabled": True},
+        {"username": "none"},
+    ]
+    written("dynamic-security.json", json.dumps({"clients": clients, "roles": []}))
+    options = "plugin /usr/lib/mosquitto_dynamic_security.so\nplugin_opt_config_file dynamic-security.json\n"
+    lines = report(written("mosquitto.conf", f"listener 1883 127.0.0.1\n{options}"))
+    assert [user["user_id"] for user in json.loads(Path("out0/users.json").read_text())] == ["admin", "bound"]
+    for words in (
+        "its roles are not imported, so all is denied: say with heliograph ctl acl what users may do",
+        "client admin: kept as a user with its PBKDF2 hash",
+        "client bound: changed to a user with its PBKDF2 hash: it may log in with any client id, there with c-1 alone",
+        "client gone: dropped: it is disabled",
+        "client none: dropped: it has no password",
+    ):
+        assert words in lines
+    assert load_config("out0/heliograph.conf").authorization.no_match == "deny"

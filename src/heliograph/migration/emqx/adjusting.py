@@ -14,6 +14,7 @@ from heliograph.migration.draft import BesideFile, ImportDraft
 from heliograph.migration.emqx.trees import KeyPath, every_leaf, made, value_at, with_value, without
 from heliograph.migration.outcomes import CHANGED, DROPPED, REFUSED, ForeignLine, ImportOutcome
 from heliograph.settings.fields import settings_of
+from heliograph.settings.kinds import is_pem
 from heliograph.settings.reading import list_items
 
 _ETC: Final = re.compile(r"(?:\$\{EMQX_ETC_DIR\}|etc)/(.+)")
@@ -23,6 +24,8 @@ ACL_FILE: Final = "acl.conf"
 _RULES: Final = f"{ACL_FILE}, the source of rules"
 _SOURCES: Final = ("authorization", "sources")
 _LISTS: Final = (("authentication",), _SOURCES)
+_PEM_FILES: Final = ("cacertfile", "certfile", "crlfile", "keyfile")
+_DELETED: Final = "marked_for_deletion"
 _BESIDE: Final = "beside:"  # what stands for a file in a tree, whose values are scalars
 
 
@@ -37,12 +40,14 @@ class Adjusting:
     def adjusted(self) -> Node:
         """The tree with our values; what became of those that it changes is in the draft."""
         self._lists()
+        self._deleted()
         self._data_dir()
         self._keepalive()
         self._rules_file()
         self._listeners()
         self._ciphers()
         self._rules_of_sources()
+        self._texts_of_files()
         self._files()
         self._actions_of_rules()
         self._dashboard()
@@ -73,6 +78,13 @@ class Adjusting:
             found = value_at(self._tree, path)
             if found is not None and isinstance(found.value, dict) and list_items(found) is None:
                 self._tree = with_value(self._tree, path, Node([found], found.position))
+
+    def _deleted(self) -> None:
+        """Listeners that were deleted in EMQX, which has some by default."""
+        for path, node in list(every_leaf(self._tree)):
+            if path[0] == "listeners" and node.value == _DELETED:
+                self._set(path, {"enable": False})
+                self._note(node, CHANGED, ".".join(path), f"{'.'.join(path)}.enable = false", "it was deleted in EMQX")
 
     def _keepalive(self) -> None:
         path = ("mqtt", "keepalive_backoff")
@@ -162,6 +174,17 @@ class Adjusting:
                 self._tree = without(self._tree, path)
                 self._set((*path[:3], "path"), beside(ACL_FILE))
                 self._note(node, CHANGED, ".".join(path), _RULES, "")
+
+    def _texts_of_files(self) -> None:
+        """An export has the text of certificates and keys in the place of their files."""
+        for path, node in list(every_leaf(self._tree)):
+            if path[-1] in _PEM_FILES and isinstance(node.value, str) and is_pem(node.value):
+                name = f"{'-'.join(path)}.pem"
+                self._draft.files[name] = node.value
+                self._set(path, beside(name))
+                self._note(
+                    node, CHANGED, ".".join(path), f"{'.'.join(path)} = {name}", "its text was in the place of it"
+                )
 
     def _files(self) -> None:
         """Files of EMQX's etc that are beside its configuration."""

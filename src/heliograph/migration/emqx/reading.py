@@ -28,7 +28,9 @@ from heliograph.migration.emqx.trees import KeyPath, every_leaf, made, there, va
 from heliograph.migration.errors import ImportRefusedError
 from heliograph.migration.outcomes import CHANGED, DROPPED, KEPT, REFUSED, ForeignLine, ImportOutcome
 from heliograph.settings.errors import ConfigSyntaxError, Problem
+from heliograph.settings.kinds import is_pem
 from heliograph.settings.masking import masked
+from heliograph.settings.reading import list_items
 
 _ARCHIVE: Final = ".tar.gz"
 _LOWEST: Final = ("base.hocon", "cluster.hocon")  # below emqx.conf, in this order
@@ -37,6 +39,7 @@ _DELETE: Final = ": delete it"
 _TYPED: Final = ("connectors", "actions")
 _SHOWN_MAX: Final = 60
 _CHAIN: Final = "authentication"
+_RULE_ENGINE: Final = ("rule_engine", "rules")
 _PSK: Final = ("psk_authentication",)
 _RULES: Final = (("authorization",), ("authorization", "sources"), ("authorization", "no_match"))
 # Settings of a listener that keep clients out: without one the listener is not started.
@@ -85,6 +88,7 @@ class _Reading:
         self._tree = adjusting.adjusted()
         self._tree = import_tables(self._tree, self._archive, ForeignLine(str(self._file)), draft)
         config = self._settle()
+        self._drop_missing_actions()
         self._open_listeners(config)
         self._outcomes += self._kept()
         self._outcomes.sort(key=lambda outcome: (outcome.place.line == 0, outcome.place.file, outcome.place.line))
@@ -122,6 +126,20 @@ class _Reading:
             self._outcomes.append(ImportOutcome(place, REFUSED, name, reason=where + reason, loses_login=loses))
         self._tree = without(self._tree, path)
         self._close(path, place, is_unknown=is_unknown)
+
+    def _drop_missing_actions(self) -> None:
+        """Take out of rules the actions that could not be imported."""
+        rules = value_at(self._tree, _RULE_ENGINE)
+        for rule in rules.value if rules is not None and isinstance(rules.value, dict) else ():
+            path = (*_RULE_ENGINE, rule, "actions")
+            listed = value_at(self._tree, path)
+            for number, action in reversed(list(enumerate(list_items(listed) or () if listed is not None else (), 1))):
+                kind, _, name = str(action.value).partition(":")
+                if isinstance(action.value, str) and name and value_at(self._tree, ("actions", kind, name)) is None:
+                    place = ForeignLine(action.position.source, action.position.line or 0)
+                    setting = f"{'.'.join(path)}: {action.value}"
+                    self._outcomes.append(ImportOutcome(place, REFUSED, setting, reason="this action is not there"))
+                    self._tree = without(self._tree, (*path, str(number)))
 
     def _is_enabled(self, path: KeyPath, *, default: bool = True) -> bool:
         switch = value_at(self._tree, (*path, "enable"))
@@ -206,6 +224,8 @@ def _guards(path: KeyPath, is_unknown: bool) -> bool:
 
 
 def _shown(node: Node) -> str:
+    if isinstance(node.value, str) and is_pem(node.value):
+        return "a text in PEM"
     if isinstance(node.value, str):
         text = json.dumps(node.value, ensure_ascii=False) if "\n" in node.value else node.value
     else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from heliograph.access.acl.errors import AclError
 from heliograph.access.acl.mosquitto import read_mosquitto_acl
@@ -12,6 +12,7 @@ from heliograph.access.users.files import FileUser, UserFileError, mosquitto_use
 from heliograph.migration.acl_text import mosquitto_rules, quoted, rule_text
 from heliograph.migration.draft import BesideFile, ImportDraft, Tree, users_file
 from heliograph.migration.errors import ImportRefusedError
+from heliograph.migration.mosquitto.dynamic_security import dynamic_users
 from heliograph.migration.mosquitto.lines import Line
 from heliograph.migration.mosquitto.sections import ListenerSection, Sections, Security
 from heliograph.migration.outcomes import CHANGED, DROPPED, KEPT, REFUSED, ForeignLine, ImportOutcome
@@ -20,6 +21,7 @@ ACL_FILE: Final = "acl.conf"
 _BUILT_IN: Final = {"mechanism": "password_based", "backend": "built_in_database"}
 _NAMELESS: Final = {"is_match": "is_empty(username)", "result": "allow"}
 _CERTIFIED: Final = {"is_match": "not(is_empty(cert_subject))", "result": "allow"}
+ReadUsers: TypeAlias = Callable[[Path, list[ImportOutcome]], Iterator[FileUser]]
 _ADD_USER: Final = "give it a password with: heliograph ctl users add"
 
 
@@ -64,12 +66,14 @@ class AccessImport:
             return []
         chain: list[Tree] = [{"mechanism": "cinfo", "checks": [_NAMELESS]}] if is_open else []
         users: Tree = dict(_BUILT_IN)
-        name = self._users(passwords) if passwords is not None else None
+        name = self._users(passwords, _users_of) if passwords is not None else None
+        if security.dynamic_users is not None:
+            name = self._users(security.dynamic_users, dynamic_users)
         if name is not None:
             users |= {"bootstrap_file": BesideFile(name), "bootstrap_type": "hash"}
         return [*chain, users]
 
-    def _users(self, line: Line) -> str | None:
+    def _users(self, line: Line, read: ReadUsers) -> str | None:
         """The file that has the users of a password file; None if it has none that can be imported."""
         source = line.found(line.value)
         if source is None:
@@ -85,7 +89,7 @@ class AccessImport:
             return None
         if source not in self._user_outcomes:
             outcomes: list[ImportOutcome] = []
-            users = list(_users_of(source, outcomes))
+            users = list(read(source, outcomes))
             self._user_outcomes[source] = outcomes
             if users:
                 name = f"users{len(self._files) + 1}.json" if self._files else "users.json"
@@ -93,18 +97,19 @@ class AccessImport:
                 self._draft.files[name] = users_file(users)
         return self._files.get(source)
 
-    def password_file(self, line: Line) -> Iterator[ImportOutcome]:
-        """What became of a password file and each of its users."""
+    def users_file(self, line: Line) -> Iterator[ImportOutcome]:
+        """What became of a file of users, and of each of them."""
+        setting = f"{line.option} {line.value}"
         source = line.found(line.value) or Path(line.value)
         name = self._files.get(source)
         if name is None:
             reason = "no user of it is imported; clients without a user name that is known are refused"
-            yield ImportOutcome(line.place, REFUSED, f"password_file {line.value}", reason=reason)
+            yield ImportOutcome(line.place, REFUSED, setting, reason=reason)
         else:
             yield ImportOutcome(
                 line.place,
                 KEPT,
-                f"password_file {line.value}",
+                setting,
                 f"{name}, the bootstrap_file of password_based:built_in_database",
                 "users are added at the first start; after that heliograph ctl users changes them",
             )
@@ -130,6 +135,8 @@ class AccessImport:
         sections, draft = self._sections, self._draft
         if not any("acl_file" in listener.security.lines for listener in sections.listeners):
             draft.set("authorization.sources", [])
+            if any(listener.security.has_plugin for listener in sections.listeners):
+                draft.set("authorization", {"no_match": "deny", "sources": [{"type": "built_in_database"}]})
             return
         mountpoints = [listener.mountpoint for listener in sections.listeners]
         if sections.is_per_listener or any(mountpoints):
@@ -146,6 +153,8 @@ class AccessImport:
 
     def _rules_of(self, listener: ListenerSection, own: str | None) -> list[str]:
         line = listener.security.lines.get("acl_file")
+        if line is None and listener.security.has_plugin:
+            return [rule_text("deny", [f"{{listener, {quoted(own or '')}}}"], "all", None)]
         if line is None:
             return [rule_text("allow", [f"{{listener, {quoted(own or '')}}}"], "all", None)]
         if listener.mountpoint and not listener.mountpoint.endswith("/"):

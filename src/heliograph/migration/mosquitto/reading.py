@@ -9,7 +9,7 @@ from typing import Final
 
 from heliograph.migration.draft import ImportDraft, said
 from heliograph.migration.errors import ImportRefusedError
-from heliograph.migration.mosquitto.access import AccessImport
+from heliograph.migration.mosquitto.access import ACL_FILE, AccessImport
 from heliograph.migration.mosquitto.database import import_database
 from heliograph.migration.mosquitto.lines import Line, included_files, read_lines
 from heliograph.migration.mosquitto.listeners import bind_outcome, is_reachable, listener_outcome, place_listener
@@ -55,6 +55,7 @@ _TOPICS: Final = {
     "out": 'a rule SELECT * FROM "TOPIC" with an action of the type mqtt sends them (docs/actions.md)',
 }
 _TOPICS_BOTH: Final = "out by a rule with an action of the type mqtt, in by a bridge of the other broker"
+_ROLES: Final = "its roles are not imported, so all is denied: say with heliograph ctl acl what users may do"
 _PLUGIN: Final = (
     "plugins are not there, so clients that only it knows are refused here: users and rules of databases, HTTP, LDAP "
     "and JWT are settings (docs/authentication.md, docs/authorization.md), others are added with heliograph ctl users "
@@ -120,11 +121,9 @@ class _Reading:
             assert isinstance(owner, ListenerSection)
             yield from bind_outcome(owner, line.place, _shown(line), sections.is_local)
         elif option.startswith(PLUGIN_PREFIXES):
-            is_first = not option.startswith(("plugin_opt_", "auth_opt_"))
-            reason = _PLUGIN if is_first else "it is the plugin's"
-            yield ImportOutcome(line.place, REFUSED, _shown(line), reason=reason, loses_login=is_first)
+            yield from self._plugin(line)
         elif option == "password_file":
-            yield from self._access.password_file(line)
+            yield from self._access.users_file(line)
         elif option == "psk_file":
             yield from self._access.psk_file(line)
         elif option == "acl_file":
@@ -155,6 +154,19 @@ class _Reading:
         reason = made.reason if isinstance(made, Changed) else fate.reason
         self._draft.set(fate.path, value)
         return ImportOutcome(line.place, CHANGED if reason else KEPT, _shown(line), said(fate.path, value), reason)
+
+    def _plugin(self, line: Line) -> Iterator[ImportOutcome]:
+        named = [each.security for each in self._sections.listeners if line in each.security.lines.values()]
+        users = named[0].dynamic_users if named else None
+        if users is line:
+            yield from self._access.users_file(line)
+        elif line.option.startswith(("plugin_opt_", "auth_opt_")):
+            yield ImportOutcome(line.place, REFUSED, _shown(line), reason="it is the plugin's")
+        elif users is not None:
+            here = "the authenticator password_based:built_in_database"
+            yield ImportOutcome(line.place, CHANGED, _shown(line), here, _ROLES)
+        else:
+            yield ImportOutcome(line.place, REFUSED, _shown(line), reason=_PLUGIN, loses_login=True)
 
     # --- options that are more than a value
 
@@ -259,7 +271,7 @@ class _Reading:
             here = f"mqtt.max_packet_size and retainer.max_payload_size = {PACKET_BYTES_MAX}"
             reason = "the most that MQTT has; give less where clients may be strangers (the default is 1 MB)"
             yield ImportOutcome(self._file, KEPT, "max_packet_size is not set (no limit)", here, reason)
-        if "check_retain_source" not in options and self._draft.tree["authorization"]["sources"]:
+        if "check_retain_source" not in options and ACL_FILE in self._draft.files:
             here = "authorization.check_retained_source = true"
             yield ImportOutcome(self._file, KEPT, "check_retain_source is not set (true)", here)
 

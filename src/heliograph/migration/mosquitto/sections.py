@@ -24,6 +24,7 @@ SECURITY: Final = frozenset(
 )
 #: A prefix of client ids that stands in a regular expression as it is.
 PLAIN_PREFIX: Final = re.compile("[A-Za-z0-9_/-]+")
+_DYNAMIC: Final = "dynamic_security"
 PLUGIN_PREFIXES: Final = ("plugin", "auth_plugin", "auth_opt_", "global_plugin")
 
 
@@ -33,6 +34,13 @@ class Security:
 
     lines: dict[str, Line] = field(default_factory=dict)
     has_plugin: bool = False
+
+    @property
+    def dynamic_users(self) -> Line | None:
+        """The line that names the file of the plugin for dynamic security, where that has the users."""
+        plugin = self.lines.get("plugin")
+        is_dynamic = plugin is not None and _DYNAMIC in plugin.value and "password_file" not in self.lines
+        return self.lines.get("plugin_opt_config_file") if is_dynamic else None
 
     def is_on(self, option: str, default: bool) -> bool:
         return is_true(self.lines[option]) if option in self.lines else default
