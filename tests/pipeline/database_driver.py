@@ -2,7 +2,7 @@
 
 `python -m pipeline.database_driver SECTIONS FILE...` brings the rows of the files, one after another, to each of the
 sinks in SECTIONS: a JSON object of their sections by name, which ends with the output mode. No process needs Spark:
-what a sink asks of a DataFrame is its columns and its rows as Arrow.
+what a sink asks for is columns and rows as Arrow.
 """
 
 import json
@@ -11,23 +11,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pymysql
 from pymysql.constants.COMMAND import COM_QUERY
-from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from redis.connection import AbstractConnection
 
 from heliograph.pipeline.sinks import OutputMode, mysql, postgresql
 from heliograph.pipeline.sinks import redis as redis_sink
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.interface import Written
+from heliograph.pipeline.sinks.interface import RowSink, Written
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.redis_commands import Command, PreparedCommands, RowCommand
+from heliograph.pipeline.sinks.spark.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.sql_batches import write_exactly_once
 from support.dying import bring_each, die, die_at
 from support.reach import reachable
@@ -60,26 +59,20 @@ def main(sections: str, *files: str) -> None:
         if step == "last":
             step = _LAST_STEPS[number % len(_LAST_STEPS)]
         _let_die(step)
-        sinks[name].write(cast(DataFrame, rows[file]), batch_of(number, query=modes[name]))
+        sink = sinks[name]
+        assert isinstance(sink, RowSink)
+        sink.write(rows[file], batch_of(number, query=modes[name]))
         die_at(step, "committed")
 
     bring_each(list(rows), {name: (*some, "last") for name, some in steps.items()}, bring)
 
 
-class _Rows:
-    """What a sink asks of a DataFrame here."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-        self.schema = from_arrow_schema(table.schema)
-
-
-class _HeldRows(ArrowRows):
+class _Rows(ArrowRows):
     """Rows that no Spark has computed."""
 
-    def __init__(self, rows: _Rows, **_: object) -> None:
-        self._schema = rows.schema
-        self._held = rows.table.combine_chunks()
+    def __init__(self, table: pa.Table) -> None:
+        self._schema = from_arrow_schema(table.schema)
+        self._held = table.combine_chunks()
 
 
 class _Commands(PreparedCommands):
@@ -87,7 +80,7 @@ class _Commands(PreparedCommands):
 
     def __init__(self, rows: _Rows, commands: tuple[Command, ...]) -> None:
         self.commands = commands
-        self._rows = _HeldRows(rows)
+        self._rows = rows
 
     def chunks(self, rows_max: int) -> Iterator[list[RowCommand]]:
         for number, row in enumerate(chunk.to_pylist()[0] for chunk in self._rows.chunks(1)):
@@ -157,9 +150,7 @@ def _let_die(step: str) -> None:
 
     replaced: tuple[tuple[Any, str, object], ...] = (
         (postgresql, "write_exactly_once", write_until_dead),
-        (postgresql, "ArrowRows", _HeldRows),
         (mysql, "write_exactly_once", write_until_dead),
-        (mysql, "ArrowRows", _HeldRows),
         (redis_sink, "PreparedCommands", _Commands),
         (AbstractConnection, "send_packed_command", _dying_redis(step)),
     )

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from pyspark.sql import DataFrame
 
 from heliograph.pipeline.sinks import MicroBatch, Written
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.parquet import ParquetSink
+from heliograph.pipeline.sinks.spark.arrow_rows import ArrowRows
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks.http import IDEMPOTENCY_KEY, SIGNATURE, TIMESTAMP, HttpSink, signature
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from support.cases import cases
 from support.sinks import Refused, batch_of, sink_of
 from support.webhook import Answer, Posted, Webhook, webhook
@@ -39,7 +40,7 @@ def test_rows_are_posted_as_signed_json_arrays(spark: SparkSession, service: Web
         'password = "p:w", headers { X-Site = north } }'
     )
     rows = spark.range(0, 10, 1, 2).selectExpr("id", "IF(id = 3, NULL, 'ü') AS t")
-    written = sink.write(rows, batch_of(7))
+    written = write_batch(sink, rows, batch_of(7))
     posted = [json.loads(request.body) for request in service.requests]
     assert [len(each) for each in posted] == [4, 4, 2]
     assert [row["id"] for each in posted for row in each] == list(range(10))
@@ -54,9 +55,9 @@ def test_rows_are_posted_as_signed_json_arrays(spark: SparkSession, service: Web
     keys = [request.headers[IDEMPOTENCY_KEY] for request in service.requests]
     assert keys[1].startswith("owner-1-obs-7-1-")
     service.requests.clear()
-    sink.write(rows, batch_of(7))
+    write_batch(sink, rows, batch_of(7))
     assert [request.headers[IDEMPOTENCY_KEY] for request in service.requests] == keys
-    sink.write(rows, batch_of(8))
+    write_batch(sink, rows, batch_of(8))
     assert len({request.headers[IDEMPOTENCY_KEY] for request in service.requests}) == 6
 
 
@@ -65,7 +66,7 @@ def test_templates_make_a_request_of_each_row(spark: SparkSession, service: Webh
         f'{{ type = webhook, url = "{service.url}/stations/${{id}}?t=${{s.t}}", method = put, body = "t=${{s.t}}", '
         'headers { X-Id = "${id}", Content-Type = "text/plain" } }'
     )
-    sink_of(section).write(spark.sql("SELECT 'KJFK' AS id, named_struct('t', 20.5D) AS s"), batch_of(0))
+    write_batch(sink_of(section), spark.sql("SELECT 'KJFK' AS id, named_struct('t', 20.5D) AS s"), batch_of(0))
     (request,) = service.requests
     assert (request.method, request.path, request.body) == ("PUT", "/stations/KJFK?t=20.5", b"t=20.5")
     assert (request.headers["X-Id"], request.headers["Content-Type"]) == ("KJFK", "text/plain")
@@ -73,13 +74,13 @@ def test_templates_make_a_request_of_each_row(spark: SparkSession, service: Webh
 
 def test_a_payload_is_posted_as_it_came(spark: SparkSession, service: Webhook) -> None:
     section = f'{{ type = http, url = "{service.url}", batch_rows = 1, body = "${{payload}}" }}'
-    sink_of(section).write(spark.sql("SELECT X'00FF' AS payload"), batch_of(0))
+    write_batch(sink_of(section), spark.sql("SELECT X'00FF' AS payload"), batch_of(0))
     assert service.requests[0].body == b"\x00\xff"
 
 
 def test_several_requests_may_be_under_way(spark: SparkSession, service: Webhook) -> None:
     section = f'{{ type = http, url = "{service.url}", batch_rows = 3, concurrency = 4 }}'
-    written = sink_of(section).write(spark.range(100), batch_of(0))
+    written = write_batch(sink_of(section), spark.range(100), batch_of(0))
     assert written.figures["requests"] == 34
     assert sorted(row["id"] for request in service.requests for row in json.loads(request.body)) == list(range(100))
 
@@ -87,12 +88,12 @@ def test_several_requests_may_be_under_way(spark: SparkSession, service: Webhook
 def test_a_service_that_is_busy_is_asked_again(spark: SparkSession, service: Webhook) -> None:
     service.answer = _answers(Answer(429, {"Retry-After": "0"}), Answer(503))
     sink = sink_of(f'{{ type = http, url = "{service.url}", {_QUICK} }}')
-    assert sink.write(spark.range(3), batch_of(0)).figures["retries"] == 2
+    assert write_batch(sink, spark.range(3), batch_of(0)).figures["retries"] == 2
     assert len({request.headers[IDEMPOTENCY_KEY] for request in service.requests}) == 1
     # It asks for more time than the policy gives, so the driver takes over.
     service.answer = _answers(Answer(503, {"Retry-After": "3600"}))
     with pytest.raises(SinkError, match=r"answered 503 Service Unavailable .tried once"):
-        sink.write(spark.range(3), batch_of(1))
+        write_batch(sink, spark.range(3), batch_of(1))
 
 
 def test_rows_that_are_refused_are_found_and_told(spark: SparkSession, service: Webhook) -> None:
@@ -102,7 +103,7 @@ def test_rows_that_are_refused_are_found_and_told(spark: SparkSession, service: 
 
     service.answer = picky
     refused = Refused()
-    written = sink_of(f'{{ type = http, url = "{service.url}" }}').write(spark.range(50), batch_of(0, refused))
+    written = write_batch(sink_of(f'{{ type = http, url = "{service.url}" }}'), spark.range(50), batch_of(0, refused))
     assert [row for row, _ in refused.rows] == [{"id": 13}, {"id": 14}]
     assert re.fullmatch(r"answered 422 Unprocessable Entity: no such station x{200,300}", refused.rows[0][1])
     assert (written.figures["rows"], written.figures["refused"]) == (48, 2)
@@ -113,7 +114,7 @@ def test_a_service_that_refuses_us_is_no_fault_of_rows(spark: SparkSession, serv
     service.answer = lambda request: Answer(status, body=b"go away")
     sink = sink_of(f'{{ type = http, url = "{service.url}/s3cret?token=s3cret", password = s3cret, username = u }}')
     with pytest.raises(SinkError, match=rf"HTTP POST http://127\.0\.0\.1:\d+ answered {status} .*: go away") as error:
-        sink.write(spark.range(3), batch_of(0))
+        write_batch(sink, spark.range(3), batch_of(0))
     assert "s3cret" not in str(error.value)
 
 
@@ -122,7 +123,7 @@ def test_a_service_that_is_not_there_is_told(spark: SparkSession, service: Webho
     assert isinstance(sink, HttpSink)
     away = replace(sink, url="http://127.0.0.1:9/", retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"HTTP POST http://127\.0\.0\.1:9: .*tried 2 times"):
-        away.write(spark.range(1), batch_of(0))
+        write_batch(away, spark.range(1), batch_of(0))
 
 
 @cases(

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks import OutputMode
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from pipeline.batches import Batches, sink_of, station_rows
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def _read(output: Path) -> list[tuple[str, int]]:
 
 def test_a_batch_is_a_snapshot_that_says_whose_it_is(spark: SparkSession, tmp_path: Path) -> None:
     sink, batches = sink_of("type = iceberg, table = weather.obs, partition_by = [station]"), Batches(tmp_path)
-    written = sink.write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
+    written = write_batch(sink, station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
     assert written.figures["files"] == 2
-    sink.write(station_rows(spark, ("JFK", 3)), batches.number(1))
+    write_batch(sink, station_rows(spark, ("JFK", 3)), batches.number(1))
     table = _table(tmp_path, "weather.obs")
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -44,7 +45,7 @@ def test_a_batch_is_a_snapshot_that_says_whose_it_is(spark: SparkSession, tmp_pa
 def test_a_batch_is_known_when_its_snapshot_has_expired(spark: SparkSession, tmp_path: Path) -> None:
     sink, batches = sink_of("type = iceberg, table = obs, snapshots_kept = 0s"), Batches(tmp_path)
     for number in (97, 98, 99, 99, 98):
-        sink.write(station_rows(spark, ("JFK", number)), batches.number(number))
+        write_batch(sink, station_rows(spark, ("JFK", number)), batches.number(number))
     assert len(_table(tmp_path).snapshots()) == 1
     assert [n for _, n in _read(tmp_path)] == [97, 98, 99]
 
@@ -52,11 +53,11 @@ def test_a_batch_is_known_when_its_snapshot_has_expired(spark: SparkSession, tmp
 def test_rows_are_merged_by_key_and_a_key_that_is_null_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     sink = sink_of("type = iceberg, table = obs, key = [station]", OutputMode.UPDATE)
     batches = Batches(tmp_path)
-    sink.write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
+    write_batch(sink, station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
     for number in (1, 1, 2):
         # Of several rows of a key the last counts.
         rows = station_rows(spark, ("JFK", 3), ("JFK", 4), (None, 5), ("LGA", 6))
-        sink.write(rows.coalesce(1), batches.number(number))
+        write_batch(sink, rows.coalesce(1), batches.number(number))
     assert _read(tmp_path) == [("EWR", 2), ("JFK", 4), ("LGA", 6)]
     assert [row for row, _ in batches.refused] == [{"station": None, "n": 5}] * 2
     assert "a column of the key (station) is null" in batches.refused[0][1]
@@ -65,7 +66,7 @@ def test_rows_are_merged_by_key_and_a_key_that_is_null_is_refused(spark: SparkSe
 def test_a_catalog_of_ones_own(spark: SparkSession, tmp_path: Path) -> None:
     catalog = f'type = sql, uri = "sqlite:///{tmp_path}/own.db", warehouse = "file://{tmp_path}/house", token = hidden'
     sink = sink_of(f"type = iceberg, table = obs, catalog {{ {catalog} }}")
-    sink.write(station_rows(spark, ("JFK", 1)), Batches(tmp_path / "out").number(0))
+    write_batch(sink, station_rows(spark, ("JFK", 1)), Batches(tmp_path / "out").number(0))
     assert list((tmp_path / "house").rglob("*.parquet"))
     assert "hidden" not in repr(sink)
 
@@ -75,10 +76,10 @@ def test_rows_are_parted_by_time_where_the_library_can(spark: SparkSession, tmp_
     rows = station_rows(spark, ("JFK", 1)).selectExpr("*", "timestamp'2026-01-02 03:04:05' at")
     if find_spec("pyiceberg_core") is None:
         with pytest.raises(SinkError, match="needs more of pyiceberg"):
-            sink.write(rows, Batches(tmp_path).number(0))
+            write_batch(sink, rows, Batches(tmp_path).number(0))
         return
     for _ in range(2):
-        sink.write(rows, Batches(tmp_path).number(0))
+        write_batch(sink, rows, Batches(tmp_path).number(0))
     assert [field.name for field in _table(tmp_path).spec().fields] == ["at_day", "station_bucket"]
     assert len(_read(tmp_path)) == 1
 
@@ -93,5 +94,5 @@ def test_a_table_whose_old_snapshots_cannot_expire_has_its_rows(
 
     monkeypatch.setattr(Table, "maintenance", property(fail))
     sink = sink_of("type = iceberg, table = obs")
-    assert sink.write(station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(99)).rows_total == 1
+    assert write_batch(sink, station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(99)).rows_total == 1
     assert "could not be expired: no room" in caplog.text

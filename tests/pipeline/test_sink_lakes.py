@@ -14,6 +14,8 @@ from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.lakes import LakeSink
+from heliograph.pipeline.sinks.spark.arrow_rows import fields_of
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from pipeline.batches import EVERY_TYPE, Batches, every_value, sink_of, station_rows
 from support.cases import cases
 
@@ -69,11 +71,11 @@ of_both = pytest.mark.parametrize("lake", [DELTA, ICEBERG], ids=["delta", "icebe
 @of_both
 def test_a_batch_that_runs_again_is_there_once(spark: SparkSession, tmp_path: Path, lake: Lake) -> None:
     sink, batches = sink_of(f"{lake.settings}, partition_by = [station]"), Batches(tmp_path)
-    written = sink.write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
+    written = write_batch(sink, station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
     assert (written.rows_total, written.figures["rows"]) == (2, 2)
     assert written.figures["bytes"] > 0
     for _ in range(2):
-        again = sink.write(station_rows(spark, ("JFK", 3)), batches.number(1))
+        again = write_batch(sink, station_rows(spark, ("JFK", 3)), batches.number(1))
     assert (again.rows_total, again.figures["rows"]) == (3, 0)
     assert lake.read(tmp_path) == [("EWR", 2), ("JFK", 1), ("JFK", 3)]
     assert not list((tmp_path / ".heliograph").rglob("*.parquet"))
@@ -81,7 +83,7 @@ def test_a_batch_that_runs_again_is_there_once(spark: SparkSession, tmp_path: Pa
 
 @of_both
 def test_values_of_every_type(spark: SparkSession, tmp_path: Path, lake: Lake) -> None:
-    sink_of(lake.settings).write(spark.sql(EVERY_TYPE), Batches(tmp_path).number(0))
+    write_batch(sink_of(lake.settings), spark.sql(EVERY_TYPE), Batches(tmp_path).number(0))
     assert lake.rows(tmp_path) == [every_value()]
 
 
@@ -89,10 +91,10 @@ def test_values_of_every_type(spark: SparkSession, tmp_path: Path, lake: Lake) -
 @pytest.mark.parametrize("partition", ["", ", partition_by = [station]"])
 def test_a_complete_result_replaces_the_table(spark: SparkSession, tmp_path: Path, lake: Lake, partition: str) -> None:
     sink, batches = sink_of(lake.settings + partition, OutputMode.COMPLETE), Batches(tmp_path)
-    sink.write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
-    assert sink.write(station_rows(spark, ("JFK", 3)), batches.number(1)).rows_total == 1
+    write_batch(sink, station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
+    assert write_batch(sink, station_rows(spark, ("JFK", 3)), batches.number(1)).rows_total == 1
     assert lake.read(tmp_path) == [("JFK", 3)]
-    assert sink.write(station_rows(spark, ("JFK", 3)).where("n > 5"), batches.number(2)).rows_total == 0
+    assert write_batch(sink, station_rows(spark, ("JFK", 3)).where("n > 5"), batches.number(2)).rows_total == 0
 
 
 @of_both
@@ -102,16 +104,16 @@ def test_columns_that_are_new_are_added_where_that_is_wanted(spark: SparkSession
     assert isinstance(strict, LakeSink)
     assert isinstance(merging, LakeSink)
     creates = "creates the table with station (string), n (bigint), wind (double)"
-    assert strict.changes(more.schema, tmp_path / "none") == (creates,)
+    assert strict.changes(fields_of(more.schema), tmp_path / "none") == (creates,)
     assert not (tmp_path / "none").exists()
-    strict.write(station_rows(spark, ("JFK", 1)), batches.number(0))
+    write_batch(strict, station_rows(spark, ("JFK", 1)), batches.number(0))
     with pytest.raises(SinkError, match=r"lacks columns of the rows: wind \(double\). Add them, or set merge_schema"):
-        strict.changes(more.schema, tmp_path)
+        strict.changes(fields_of(more.schema), tmp_path)
     with pytest.raises(SinkError, match=lake.refusal):
-        strict.write(more, batches.number(1))
-    assert merging.changes(more.schema, tmp_path) == ("adds the column wind (double)",)
-    merging.write(more, batches.number(1))
-    assert strict.changes(more.schema, tmp_path) == ()
+        write_batch(strict, more, batches.number(1))
+    assert merging.changes(fields_of(more.schema), tmp_path) == ("adds the column wind (double)",)
+    write_batch(merging, more, batches.number(1))
+    assert strict.changes(fields_of(more.schema), tmp_path) == ()
     assert sorted((row["station"], row["wind"]) for row in lake.rows(tmp_path)) == [("EWR", 1.5), ("JFK", None)]
 
 
@@ -136,18 +138,18 @@ def test_a_table_of_somebody_else_is_not_touched_unless_it_is_shared(
     spark: SparkSession, tmp_path: Path, lake: Lake
 ) -> None:
     rows = station_rows(spark, ("JFK", 1))
-    sink_of(lake.settings).write(rows, Batches(tmp_path).number(0))
+    write_batch(sink_of(lake.settings), rows, Batches(tmp_path).number(0))
     other = Batches(tmp_path, "22222222-other")
     with pytest.raises(SinkError, match=r"was made by 11111111-owner-1, not by this checkpoint \(22222222-other\)"):
-        sink_of(lake.settings).write(rows, other.number(0))
+        write_batch(sink_of(lake.settings), rows, other.number(0))
     guest = Batches(tmp_path, "22222222-other", "11111111-owner-1")
     for _ in range(2):
-        assert sink_of(lake.settings).write(rows, guest.number(0)).rows_total == 2
+        assert write_batch(sink_of(lake.settings), rows, guest.number(0)).rows_total == 2
     shared = sink_of(f"{lake.settings}, shared = true")
     assert shared.owned == ()
     third = Batches(tmp_path, "33333333-third")
     for _ in range(2):
-        assert shared.write(rows, third.number(0)).rows_total == 3
+        assert write_batch(shared, rows, third.number(0)).rows_total == 3
 
 
 @of_both
@@ -156,7 +158,7 @@ def test_without_its_library_the_sink_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, lake.library, None)
     with pytest.raises(SinkError, match=r"pip install 'heliograph\[pipeline,sinks\]'"):
-        sink_of(lake.settings).write(station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(0))
+        write_batch(sink_of(lake.settings), station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(0))
 
 
 @cases(

@@ -17,6 +17,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from support.cases import cases
 from support.certificates import Authority
 from support.mosquitto import free_port
@@ -81,7 +82,7 @@ def test_rows_become_messages(spark: SparkSession, mosquitto: tuple[str, int]) -
     )
     rows = spark.range(0, 1000, 1, 2).selectExpr("id", "IF(id % 2 = 0, 'even', 'odd') AS kind")
     with subscribed(mosquitto[1], "s/+") as heard:
-        written = sink.write(rows, batch_of(0))
+        written = write_batch(sink, rows, batch_of(0))
         messages = heard.wait_for(1000)
     assert sorted(json.loads(message.payload)["id"] for message in messages) == list(range(1000))
     assert {message.topic for message in messages} == {"s/even", "s/odd"}
@@ -103,7 +104,7 @@ def test_refused_rows_are_told_and_the_others_published(spark: SparkSession, mos
     )
     refused = Refused()
     with subscribed(mosquitto[1], "rows/#") as heard:
-        written = sink.write(rows, batch_of(0, refused))
+        written = write_batch(sink, rows, batch_of(0, refused))
         messages = heard.wait_for(6)
     assert [message.payload for message in messages] == [b"\x00\xff"] * 6
     reasons = {row["id"]: reason for row, reason in refused.rows}
@@ -134,28 +135,28 @@ def test_a_broker_that_asks_for_a_password_and_speaks_tls(spark: SparkSession, t
     with running_mosquitto(tmp_path, listener):
         refused = Refused()
         rows = spark.sql("SELECT repeat('x', 2000) AS t UNION ALL SELECT 'y'")
-        written = sink_of(f"{{ {section}, {trusted} }}").write(rows, batch_of(0, refused))
+        written = write_batch(sink_of(f"{{ {section}, {trusted} }}"), rows, batch_of(0, refused))
         assert (written.figures["rows"], written.figures["refused"]) == (1, 1)
         assert "takes 1000 at most" in refused.rows[0][1]
         with pytest.raises(SinkError, match="certificate verify failed"):
-            sink_of(f"{{ {section}, ssl {{}} }}").write(rows, batch_of(0))
+            write_batch(sink_of(f"{{ {section}, ssl {{}} }}"), rows, batch_of(0))
         secret.write_text("wrong")
         with pytest.raises(SinkError, match=r"refused the connection: (Not authorized|Bad user name)") as error:
-            sink_of(f"{{ {section}, {trusted} }}").write(rows, batch_of(0))
+            write_batch(sink_of(f"{{ {section}, {trusted} }}"), rows, batch_of(0))
         assert "wrong" not in str(error.value)
 
 
 def test_a_broker_that_is_not_there_is_told(spark: SparkSession) -> None:
     sink = sink_of('{ type = mqtt, server = "127.0.0.1:9", topic = t, retry { attempts = 2 } }')
     with pytest.raises(SinkError, match=r"MQTT topic t at 127\.0\.0\.1:9: .*cannot be reached: .*refused"):
-        sink.write(spark.range(1), batch_of(0))
+        write_batch(sink, spark.range(1), batch_of(0))
 
 
 def test_heliograph_itself_takes_rows(spark: SparkSession, tmp_path: Path) -> None:
     node = NodeProcess(tmp_path).start()
     try:
         sink = sink_of(f'{{ type = mqtt, server = "127.0.0.1:{node.port}", topic = "h/${{id}}", retain = true }}')
-        assert sink.write(spark.range(100), batch_of(0)).figures["rows"] == 100
+        assert write_batch(sink, spark.range(100), batch_of(0)).figures["rows"] == 100
         with subscribed(node.port, "h/+") as heard:
             messages = heard.wait_for(100)
         assert sorted(int(message.topic[2:]) for message in messages) == list(range(100))

@@ -11,6 +11,7 @@ from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.mysql import MysqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from heliograph.settings.units import Address
 from support.added_columns import missing_columns_are_shown_and_added, writers_add_the_same_columns
 from support.mariadb import Mariadb, mariadb
@@ -34,7 +35,7 @@ def test_values_of_every_type_arrive(spark: SparkSession, server: Mariadb) -> No
                   CAST(NULL AS STRING) AS nothing"""
     )
     sink = sink_of(server.section("table = every_type, create = true, key = [id]"))
-    assert sink.write(rows, batch_of(0, query="types")).figures["rows"] == 1
+    assert write_batch(sink, rows, batch_of(0, query="types")).figures["rows"] == 1
     (found,) = server.query(
         "SELECT small, big, d, CAST(amount AS CHAR), t, empty, b, flag, CAST(day AS CHAR), CAST(at AS CHAR), "
         "CAST(local AS CHAR), s, nothing FROM every_type"
@@ -49,9 +50,9 @@ def test_a_batch_that_is_written_again_changes_nothing(spark: SparkSession, serv
     server.query("CREATE TABLE plain (n BIGINT)")
     sink = sink_of(server.section("table = plain, batch_rows = 300"))
     rows = spark.range(1000).withColumnRenamed("id", "n")
-    assert sink.write(rows, batch_of(0, query="again")).figures["rows"] == 1000
-    assert sink.write(rows, batch_of(0, query="again")).figures["repeated"] == 1
-    sink.write(rows, batch_of(1, query="again"))
+    assert write_batch(sink, rows, batch_of(0, query="again")).figures["rows"] == 1000
+    assert write_batch(sink, rows, batch_of(0, query="again")).figures["repeated"] == 1
+    write_batch(sink, rows, batch_of(1, query="again"))
     assert server.query("SELECT count(*), count(DISTINCT n) FROM plain") == ((2000, 1000),)
 
 
@@ -65,7 +66,7 @@ def test_refused_rows_are_told_and_the_others_written(spark: SparkSession, serve
            FROM (SELECT id FROM range(100) UNION ALL SELECT 5)"""
     )
     refused = Refused()
-    written = sink.write(rows.coalesce(1), batch_of(0, refused, query="refused"))
+    written = write_batch(sink, rows.coalesce(1), batch_of(0, refused, query="refused"))
     assert server.query("SELECT count(*) FROM picky") == ((95,),)
     assert (written.figures["rows"], written.figures["refused"]) == (95, 6)
     assert sorted(row["id"] for row, _ in refused.rows) == [5, 17, 40, 41, 42, 50]
@@ -90,7 +91,7 @@ def test_values_that_no_column_takes_are_dead_letters(spark: SparkSession, serve
     )
     refused = Refused()
     sink = sink_of(server.section("table = narrow, retry { attempts = 1 }"))
-    written = sink.write(rows, batch_of(0, refused, query="narrow"))
+    written = write_batch(sink, rows, batch_of(0, refused, query="narrow"))
     assert (written.figures["rows"], written.figures["refused"]) == (4, 6)
     assert [n for (n,) in server.query("SELECT id FROM narrow ORDER BY id")] == [0, 3, 7, 9]
     told = {row["id"]: (row, reason) for row, reason in refused.rows}
@@ -110,7 +111,7 @@ def test_statements_stay_below_the_packet_of_a_small_server(spark: SparkSession,
         refused = Refused()
         rows = spark.range(2000).selectExpr("id", "repeat('é', IF(id = 7, 40000, 100)) AS t")
         sink = sink_of(server.section("table = small_packets, retry { attempts = 1 }"))
-        assert sink.write(rows, batch_of(0, refused, query="small")).figures["rows"] == 1999
+        assert write_batch(sink, rows, batch_of(0, refused, query="small")).figures["rows"] == 1999
     finally:
         server.as_root("SET GLOBAL max_allowed_packet = 16777216")
     assert [row["id"] for row, _ in refused.rows] == [7]
@@ -130,9 +131,9 @@ def test_what_passes_is_tried_again_and_never_a_dead_letter(
     )
     sink = sink_of(server.section(f"table = passing_{code}, retry {{ first_pause = 1ms, attempts = 2 }}"))
     with pytest.raises(SinkError, match=r"not now .tried 2 times"):
-        sink.write(spark.range(3), batch_of(0, query=f"passing_{code}"))
+        write_batch(sink, spark.range(3), batch_of(0, query=f"passing_{code}"))
     server.query(f"DROP TRIGGER passing_{code}")
-    assert sink.write(spark.range(3), batch_of(0, query=f"passing_{code}")).figures["rows"] == 3
+    assert write_batch(sink, spark.range(3), batch_of(0, query=f"passing_{code}")).figures["rows"] == 3
 
 
 def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Mariadb) -> None:
@@ -140,24 +141,26 @@ def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Mariadb)
     section = "table = keyed, key = [id, day]"
     updating = sink_of(server.section(section), OutputMode.UPDATE)
     rows = "SELECT 'a' AS id, DATE'2026-01-01' AS day, {} AS n"
-    updating.write(spark.sql(f"{rows.format(1)} UNION ALL {rows.format(2)}").coalesce(1), batch_of(0, query="keyed"))
+    write_batch(
+        updating, spark.sql(f"{rows.format(1)} UNION ALL {rows.format(2)}").coalesce(1), batch_of(0, query="keyed")
+    )
     assert server.query("SELECT id, n FROM keyed") == (("a", 2),)
     keeping = sink_of(server.section(section + ", on_conflict = nothing"))
-    keeping.write(spark.sql(rows.format(4)), batch_of(1, query="keyed"))
+    write_batch(keeping, spark.sql(rows.format(4)), batch_of(1, query="keyed"))
     assert server.query("SELECT id, n FROM keyed") == (("a", 2),)
 
 
 def test_keys_of_a_created_table_differ_in_case_accents_and_blanks(spark: SparkSession, server: Mariadb) -> None:
     sink = sink_of(server.section("table = exact, create = true, key = [id]"), OutputMode.UPDATE)
     ids = ["x", "X", "x ", "é", "e", ""]
-    sink.write(spark.createDataFrame([(text,) for text in ids], "id string"), batch_of(0, query="exact"))
+    write_batch(sink, spark.createDataFrame([(text,) for text in ids], "id string"), batch_of(0, query="exact"))
     assert sorted(text for (text,) in server.query("SELECT id FROM exact")) == sorted(ids)
 
 
 def test_a_whole_result_replaces_the_table(spark: SparkSession, server: Mariadb) -> None:
     sink = sink_of(server.section("table = whole, create = true"), OutputMode.COMPLETE)
-    sink.write(spark.range(5), batch_of(0, query="whole"))
-    sink.write(spark.range(3), batch_of(1, query="whole"))
+    write_batch(sink, spark.range(5), batch_of(0, query="whole"))
+    write_batch(sink, spark.range(3), batch_of(1, query="whole"))
     assert server.query("SELECT id FROM whole ORDER BY id") == ((0,), (1,), (2,))
 
 
@@ -167,9 +170,9 @@ def test_a_statement_takes_columns_as_parameters(spark: SparkSession, server: Ma
     sink = sink_of(server.section(f'sql = "{statement}"'))
     evil = "'); DROP TABLE stated; --"
     rows = spark.sql(f"""SELECT 1 AS id, "{evil}" AS t, named_struct('x', 1.5D) AS s""")
-    sink.write(rows, batch_of(0, query="stated"))
+    write_batch(sink, rows, batch_of(0, query="stated"))
     assert server.query("SELECT * FROM stated") == ((1, evil, 1.5),)
-    sink.write(rows, batch_of(1, query="stated"))
+    write_batch(sink, rows, batch_of(1, query="stated"))
     assert server.query("SELECT t FROM stated") == (("50%",),)
 
 
@@ -185,9 +188,9 @@ def test_a_lock_that_others_hold_is_waited_for(spark: SparkSession, server: Mari
     )
     sink = sink_of(server.section("table = locked, retry { first_pause = 1ms, attempts = 2 }"))
     with pytest.raises(SinkError, match=r"Deadlock found .tried 2 times"):
-        sink.write(spark.range(1, 10), batch_of(0, query="locked"))
+        write_batch(sink, spark.range(1, 10), batch_of(0, query="locked"))
     server.query("DROP TRIGGER wait")
-    assert sink.write(spark.range(1, 10), batch_of(0, query="locked")).figures["rows"] == 9
+    assert write_batch(sink, spark.range(1, 10), batch_of(0, query="locked")).figures["rows"] == 9
 
 
 def test_a_server_that_is_not_there_is_tried_and_told(spark: SparkSession, server: Mariadb) -> None:
@@ -195,16 +198,16 @@ def test_a_server_that_is_not_there_is_tried_and_told(spark: SparkSession, serve
     assert isinstance(sink, MysqlSink)
     away = replace(sink, server=Address("127.0.0.1", 9), retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"MySQL table t at 127\.0\.0\.1:9/weather: .*tried 2 times") as error:
-        away.write(spark.range(1), batch_of(0))
+        write_batch(away, spark.range(1), batch_of(0))
     assert server.password not in str(error.value)
     assert server.password not in repr(away)
 
 
 def test_what_a_person_must_mend_is_told_at_once(spark: SparkSession, server: Mariadb) -> None:
     with pytest.raises(SinkError, match=r"Table 'weather\.missing' doesn't exist"):
-        sink_of(server.section("table = missing")).write(spark.range(1), batch_of(0, query="missing"))
+        write_batch(sink_of(server.section("table = missing")), spark.range(1), batch_of(0, query="missing"))
     with pytest.raises(SinkError, match="Access denied"):
-        sink_of(server.section("table = t").replace(server.password, "wrong")).write(spark.range(1), batch_of(0))
+        write_batch(sink_of(server.section("table = t").replace(server.password, "wrong")), spark.range(1), batch_of(0))
     with pytest.raises(RuleFileError, match="did you mean table"):
         sink_of(server.section("tabel = t"))
 
@@ -216,7 +219,7 @@ def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, server: Ma
     later = "('a', 4, 9, 7), ('b', 1, 0, 8), ('c', null, 9, 9), ('d', 7, 2, 10), ('e', 7, 1, 11), ('f', 0, 0, 12)"
     for number, rows in enumerate((first, later)):
         found = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, ts, seq, n)").coalesce(1)
-        sink.write(found, batch_of(number, query="newest"))
+        write_batch(sink, found, batch_of(number, query="newest"))
     expected = [("a", 5, 1), ("b", 1, 8), ("c", 1, 4), ("d", 7, 10), ("e", 7, 6), ("f", 0, 12)]
     assert list(server.query("SELECT id, ts, n FROM newest ORDER BY id")) == expected
 
@@ -238,6 +241,6 @@ def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Mari
         cursor.execute("BEGIN")
         cursor.execute("SELECT * FROM in_use")
         with pytest.raises(SinkError, match=r"Lock wait timeout exceeded.* .tried 2 times"):
-            sink.write(rows, batch_of(0, query="in_use"))
-    sink.write(rows, batch_of(0, query="in_use"))
+            write_batch(sink, rows, batch_of(0, query="in_use"))
+    write_batch(sink, rows, batch_of(0, query="in_use"))
     assert list(server.query("SELECT id, n FROM in_use")) == [(1, 2)]

@@ -7,11 +7,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
-from heliograph.pipeline.sinks import ChecksRows
 from heliograph.pipeline.sinks.mqtt import MqttSink
 from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy, TransientError
+from heliograph.pipeline.sinks.spark.template_columns import bytes_column, template_column
+from heliograph.pipeline.sinks.spark.writing import check_rows
 from heliograph.pipeline.sinks.sql_settings import SqlTemplate
-from heliograph.pipeline.sinks.template import bytes_column, template_column
 from heliograph.settings.tls import ClientTls
 from support.cases import cases
 from support.sinks import sink_of
@@ -130,9 +130,8 @@ def test_a_column_that_rows_do_not_have_is_told_before_the_first_batch(
     spark: SparkSession, section: str, told: str
 ) -> None:
     sink = sink_of(f"{{ {section} }}")
-    assert isinstance(sink, ChecksRows)
     with pytest.raises(SinkError, match=re.escape(told)):
-        sink.check(StructType().add("n", "integer"))
+        check_rows(sink, StructType().add("n", "integer"))
 
 
 @cases(

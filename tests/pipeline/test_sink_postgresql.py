@@ -19,6 +19,7 @@ from heliograph.pipeline.running.preview import preview_queries
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from heliograph.settings.units import Address
 from support.added_columns import missing_columns_are_shown_and_added, writers_add_the_same_columns
 from support.cases import cases
@@ -46,7 +47,7 @@ def test_values_of_every_type_arrive(spark: SparkSession, server: Postgresql) ->
                   parse_json('{"a": [1]}') AS v, CAST(NULL AS STRING) AS nothing"""
     )
     sink = sink_of(server.section("table = every_type, create = true, key = [id]"))
-    written = sink.write(rows, batch_of(0, query="types"))
+    written = write_batch(sink, rows, batch_of(0, query="types"))
     assert written.figures["rows"] == 1
     (found,) = server.query(
         "SELECT small, big, d, nan::text, amount::text, t, empty, b, flag, day::text, at AT TIME ZONE 'UTC', "
@@ -62,25 +63,25 @@ def test_a_batch_that_is_written_again_changes_nothing(spark: SparkSession, serv
     server.query("CREATE TABLE plain (n bigint)")
     sink = sink_of(server.section("table = plain, batch_rows = 300"))
     rows = spark.range(1000).withColumnRenamed("id", "n")
-    assert sink.write(rows, batch_of(0, query="a_batch_that")).figures["rows"] == 1000
-    assert sink.write(rows, batch_of(0, query="a_batch_that")).figures == {
+    assert write_batch(sink, rows, batch_of(0, query="a_batch_that")).figures["rows"] == 1000
+    assert write_batch(sink, rows, batch_of(0, query="a_batch_that")).figures == {
         "rows": 0,
         "bytes": 0,
         "retries": 0,
         "refused": 0,
         "repeated": 1,
     }
-    sink.write(rows, batch_of(1, query="a_batch_that"))
+    write_batch(sink, rows, batch_of(1, query="a_batch_that"))
     # Another query of the same checkpoint, and the same query of another one, count for themselves.
-    sink.write(rows, batch_of(0, query="other"))
-    sink.write(rows, batch_of(0, query="a_batch_that", owner="owner-2"))
+    write_batch(sink, rows, batch_of(0, query="other"))
+    write_batch(sink, rows, batch_of(0, query="a_batch_that", owner="owner-2"))
     assert server.query("SELECT count(*), count(DISTINCT n) FROM plain") == [(4000, 1000)]
 
 
 def test_a_batch_of_many_partitions_arrives(spark: SparkSession, server: Postgresql) -> None:
     server.query("CREATE TABLE partitions (n bigint)")
     sink = sink_of(server.section("table = partitions, batch_rows = 100"))
-    sink.write(spark.range(0, 1000, 1, 9).withColumnRenamed("id", "n"), batch_of(0, query="a_batch_of"))
+    write_batch(sink, spark.range(0, 1000, 1, 9).withColumnRenamed("id", "n"), batch_of(0, query="a_batch_of"))
     assert server.query("SELECT count(*), sum(n) FROM partitions") == [(1000, 499500)]
 
 
@@ -94,7 +95,7 @@ def test_refused_rows_are_told_and_the_others_written(spark: SparkSession, serve
            FROM (SELECT id FROM range(100) UNION ALL SELECT 5)"""
     )
     refused = Refused()
-    written = sink.write(rows.coalesce(1), batch_of(0, refused, query="refused_rows_are"))
+    written = write_batch(sink, rows.coalesce(1), batch_of(0, refused, query="refused_rows_are"))
     assert server.query("SELECT count(*) FROM picky") == [(96,)]
     assert (written.figures["rows"], written.figures["refused"]) == (96, 5)
     assert sorted(row["id"] for row, _ in refused.rows) == [5, 17, 30, 40, 41]
@@ -103,7 +104,7 @@ def test_refused_rows_are_told_and_the_others_written(spark: SparkSession, serve
     assert "out of range" in reasons[40]
     assert "null value" in reasons[41]
     # The batch is in the table, so it is neither written nor refused again.
-    assert sink.write(rows, batch_of(0, query="refused_rows_are")).figures["repeated"] == 1
+    assert write_batch(sink, rows, batch_of(0, query="refused_rows_are")).figures["repeated"] == 1
 
 
 def test_values_that_no_column_takes_are_dead_letters(spark: SparkSession, server: Postgresql) -> None:
@@ -125,7 +126,7 @@ def test_values_that_no_column_takes_are_dead_letters(spark: SparkSession, serve
     for number, more in enumerate(("table = narrow", "table = narrow, key = [t]")):
         refused = Refused()
         sink = sink_of(server.section(more + ", batch_rows = 5, retry { attempts = 1 }"))
-        written = sink.write(rows.drop("id"), batch_of(number, refused, query="narrow"))
+        written = write_batch(sink, rows.drop("id"), batch_of(number, refused, query="narrow"))
         # PostgreSQL knows the year 12000.
         assert (written.figures["rows"], written.figures["refused"]) == (4, 8), [reason for _, reason in refused.rows]
         assert sorted(t for (t,) in server.query("SELECT t FROM narrow")) == ["0", "11", "5", "7"]
@@ -138,7 +139,7 @@ def test_values_that_no_column_takes_are_dead_letters(spark: SparkSession, serve
     statement = "INSERT INTO narrow (t, d) VALUES (${t}, ${d})"
     refused = Refused()
     sink = sink_of(server.section(f'sql = "{statement}", retry {{ attempts = 1 }}'))
-    assert sink.write(rows, batch_of(2, refused, query="narrow")).figures["rows"] == 8
+    assert write_batch(sink, rows, batch_of(2, refused, query="narrow")).figures["rows"] == 8
     assert sorted(row["id"] for row, _ in refused.rows) == [1, 2, 3, 5]
 
 
@@ -152,12 +153,12 @@ def test_a_limit_of_the_server_costs_a_row_only_where_it_is_of_a_row(spark: Spar
     sink = sink_of(server.section("table = limits, retry { attempts = 1 }"))
     rows = spark.range(5).selectExpr("id AS n", "IF(id = 3, repeat('[', 100000), '[]') AS j")
     refused = Refused()
-    assert sink.write(rows, batch_of(0, refused, query="limits")).figures["rows"] == 4
+    assert write_batch(sink, rows, batch_of(0, refused, query="limits")).figures["rows"] == 4
     ((row, reason),) = refused.rows
     assert (row["n"], reason.split(" (")[0]) == (3, "stack depth limit exceeded")
     refused = Refused()
     with pytest.raises(SinkError, match="too many arguments"):
-        sink.write(spark.sql("SELECT id AS n, '[]' AS j FROM range(10)"), batch_of(1, refused, query="limits"))
+        write_batch(sink, spark.sql("SELECT id AS n, '[]' AS j FROM range(10)"), batch_of(1, refused, query="limits"))
     assert refused.rows == []
 
 
@@ -175,9 +176,9 @@ def test_what_passes_is_tried_again_and_never_a_dead_letter(
     sink = sink_of(server.section(f"table = {table}, retry {{ first_pause = 1ms, attempts = 2 }}"))
     rows = spark.range(3).withColumnRenamed("id", "n")
     with pytest.raises(SinkError, match=r"not now .tried 2 times"):
-        sink.write(rows, batch_of(0, query=table))
+        write_batch(sink, rows, batch_of(0, query=table))
     server.query(f"DROP TRIGGER passing ON {table}")
-    assert sink.write(rows, batch_of(0, query=table)).figures["rows"] == 3
+    assert write_batch(sink, rows, batch_of(0, query=table)).figures["rows"] == 3
 
 
 def test_a_server_without_a_free_connection_is_waited_for(spark: SparkSession, server: Postgresql) -> None:
@@ -188,11 +189,11 @@ def test_a_server_without_a_free_connection_is_waited_for(spark: SparkSession, s
                 taken.append(server.connect())
         sink = sink_of(server.section("table = full, create = true, retry { first_pause = 1ms, attempts = 2 }"))
         with pytest.raises(SinkError, match=r"too many clients already .tried 2 times"):
-            sink.write(spark.range(3), batch_of(0, query="full"))
+            write_batch(sink, spark.range(3), batch_of(0, query="full"))
     finally:
         for connection in taken:
             connection.close()
-    assert sink.write(spark.range(3), batch_of(0, query="full")).figures["rows"] == 3
+    assert write_batch(sink, spark.range(3), batch_of(0, query="full")).figures["rows"] == 3
 
 
 def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Postgresql) -> None:
@@ -201,21 +202,21 @@ def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Postgres
     updating = sink_of(server.section(section), OutputMode.UPDATE)
     rows = "SELECT 'a' AS id, DATE'2026-01-01' AS day, {} AS n"
     # Two rows of one key in a batch: the last one counts.
-    updating.write(
-        spark.sql(f"{rows.format(1)} UNION ALL {rows.format(2)}").coalesce(1), batch_of(0, query="rows_of_a")
+    write_batch(
+        updating, spark.sql(f"{rows.format(1)} UNION ALL {rows.format(2)}").coalesce(1), batch_of(0, query="rows_of_a")
     )
     assert server.query("SELECT id, n FROM keyed") == [("a", 2)]
-    updating.write(spark.sql(rows.format(3)), batch_of(1, query="rows_of_a"))
+    write_batch(updating, spark.sql(rows.format(3)), batch_of(1, query="rows_of_a"))
     assert server.query("SELECT id, n FROM keyed") == [("a", 3)]
     keeping = sink_of(server.section(section + ", on_conflict = nothing"))
-    keeping.write(spark.sql(rows.format(4)), batch_of(2, query="rows_of_a"))
+    write_batch(keeping, spark.sql(rows.format(4)), batch_of(2, query="rows_of_a"))
     assert server.query("SELECT id, n FROM keyed") == [("a", 3)]
 
 
 def test_a_whole_result_replaces_the_table(spark: SparkSession, server: Postgresql) -> None:
     sink = sink_of(server.section("table = whole, create = true"), OutputMode.COMPLETE)
-    sink.write(spark.range(5), batch_of(0, query="a_whole_result"))
-    sink.write(spark.range(3), batch_of(1, query="a_whole_result"))
+    write_batch(sink, spark.range(5), batch_of(0, query="a_whole_result"))
+    write_batch(sink, spark.range(3), batch_of(1, query="a_whole_result"))
     assert server.query("SELECT id FROM whole ORDER BY id") == [(0,), (1,), (2,)]
     assert sink.owned == (f"the table whole at 127.0.0.1:{server.port}/postgres",)
 
@@ -226,12 +227,13 @@ def test_a_statement_takes_columns_as_parameters(spark: SparkSession, server: Po
     sink = sink_of(server.section(f'sql = "{statement}"'))
     evil = "'); DROP TABLE stated; --"
     rows = spark.sql(f"""SELECT 1 AS id, "{evil}" AS t, named_struct('x', 1.5D) AS s""")
-    sink.write(rows, batch_of(0, query="a_statement_takes"))
+    write_batch(sink, rows, batch_of(0, query="a_statement_takes"))
     assert server.query("SELECT * FROM stated") == [(1, evil.upper(), 1.5, {"x": 1.5})]
-    sink.write(rows, batch_of(1, query="a_statement_takes"))
+    write_batch(sink, rows, batch_of(1, query="a_statement_takes"))
     assert server.query("SELECT t FROM stated") == [("50%",)]
     refused = Refused()
-    sink.write(
+    write_batch(
+        sink,
         spark.sql("SELECT CAST(NULL AS INT) AS id, 'b' AS t, named_struct('x', 1.5D) AS s"),
         batch_of(2, refused, query="a_statement_takes"),
     )
@@ -243,7 +245,7 @@ def test_a_commit_is_on_the_disk_also_where_the_server_would_not_wait(spark: Spa
     server.query("CREATE TABLE settings (id int, setting text)")
     statement = "INSERT INTO settings VALUES (${id}, current_setting('synchronous_commit'))"
     sink = sink_of(server.section(f'sql = "{statement}"'))
-    sink.write(spark.range(1), batch_of(0, query="a_commit_is_on_the_disk"))
+    write_batch(sink, spark.range(1), batch_of(0, query="a_commit_is_on_the_disk"))
     assert server.query("SELECT setting FROM settings") == [("on",)]
 
 
@@ -257,7 +259,7 @@ def test_a_batch_survives_a_connection_that_is_cut(spark: SparkSession, server: 
     )
     server.query("CREATE TRIGGER cut AFTER INSERT ON cut FOR EACH STATEMENT EXECUTE FUNCTION cut()")
     sink = sink_of(server.section("table = cut, batch_rows = 200, retry { first_pause = 1ms }"))
-    written = sink.write(spark.range(1000).withColumnRenamed("id", "n"), batch_of(0, query="cut"))
+    written = write_batch(sink, spark.range(1000).withColumnRenamed("id", "n"), batch_of(0, query="cut"))
     assert server.query("SELECT count(*), count(DISTINCT n) FROM cut") == [(1000, 1000)]
     assert (written.figures["rows"], written.figures["retries"]) == (1000, 1)
 
@@ -267,29 +269,33 @@ def test_a_server_that_is_not_there_is_tried_and_told(spark: SparkSession, serve
     assert isinstance(sink, PostgresqlSink)
     away = replace(sink, server=Address("127.0.0.1", 9), retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"PostgreSQL table t at 127\.0\.0\.1:9/postgres: .*tried 2 times") as error:
-        away.write(spark.range(1), batch_of(0, query="a_server_that"))
+        write_batch(away, spark.range(1), batch_of(0, query="a_server_that"))
     assert server.password not in str(error.value)
     assert server.password not in repr(away)
 
 
 def test_what_a_person_must_mend_is_told_at_once(spark: SparkSession, server: Postgresql) -> None:
     with pytest.raises(SinkError, match='relation "missing" does not exist'):
-        sink_of(server.section("table = missing")).write(spark.range(1), batch_of(0, query="what_a_person"))
+        write_batch(sink_of(server.section("table = missing")), spark.range(1), batch_of(0, query="what_a_person"))
     wrong = server.section("table = t").replace(server.password, "wrong")
     with pytest.raises(SinkError, match="password authentication failed") as error:
-        sink_of(wrong).write(spark.range(1), batch_of(0, query="what_a_person"))
+        write_batch(sink_of(wrong), spark.range(1), batch_of(0, query="what_a_person"))
     assert "wrong" not in str(error.value)
     with pytest.raises(SinkError, match="names 'station', but the rows have id"):
-        sink_of(server.section("table = t, key = [station]")).write(spark.range(1), batch_of(0, query="what_a_person"))
+        write_batch(
+            sink_of(server.section("table = t, key = [station]")), spark.range(1), batch_of(0, query="what_a_person")
+        )
 
 
 def test_tls_checks_the_server(spark: SparkSession, server: Postgresql) -> None:
     section = "table = tls, create = true"
     trusted = sink_of(server.section(f'{section}, ssl {{ cacertfile = "{server.cafile}" }}'))
-    assert trusted.write(spark.range(1), batch_of(0, query="tls_checks_the")).figures["rows"] == 1
+    assert write_batch(trusted, spark.range(1), batch_of(0, query="tls_checks_the")).figures["rows"] == 1
     with pytest.raises(SinkError, match="certificate verify failed"):
-        sink_of(server.section(f"{section}, ssl {{}}, retry {{ attempts = 1 }}")).write(
-            spark.range(1), batch_of(0, query="tls_checks_the")
+        write_batch(
+            sink_of(server.section(f"{section}, ssl {{}}, retry {{ attempts = 1 }}")),
+            spark.range(1),
+            batch_of(0, query="tls_checks_the"),
         )
 
 
@@ -333,7 +339,7 @@ def test_an_older_row_never_replaces_a_newer_one(spark: SparkSession, server: Po
     later = "('a', 4, 9, 7), ('b', 1, 0, 8), ('c', null, 9, 9), ('d', 7, 2, 10), ('e', 7, 1, 11), ('f', 0, 0, 12)"
     for number, rows in enumerate((first, later)):
         found = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, ts, seq, n)").coalesce(1)
-        sink.write(found, batch_of(number, query="newest"))
+        write_batch(sink, found, batch_of(number, query="newest"))
     expected = [("a", 5, 1), ("b", 1, 8), ("c", 1, 4), ("d", 7, 10), ("e", 7, 6), ("f", 0, 12)]
     assert list(server.query("SELECT id, ts, n FROM newest ORDER BY id")) == expected
 
@@ -343,7 +349,7 @@ def test_what_is_newer_must_be_in_the_rows_and_have_an_order(spark: SparkSession
     for newest_by, said in (("at", "names 'at', but the rows have id, ts"), ("ts", "names 'ts', which is array<int>")):
         sink = sink_of(server.section(f"table = any, key = [id], newest_by = {newest_by}"))
         with pytest.raises(SinkError, match=said):
-            sink.write(rows, batch_of(0))
+            write_batch(sink, rows, batch_of(0))
 
 
 def test_probe_and_plan_tell_what_a_batch_would_change_in_the_table(
@@ -407,7 +413,7 @@ def test_arrays_are_arrays_of_the_server_or_json_as_the_table_has_them(spark: Sp
     texts = ['a "b" {c}, \\', "", "NULL", None]
     for more in ("", ", key = [id]"):
         sink = sink_of(server.section(f"table = arrays, create = true{more}"))
-        sink.write(rows, batch_of(0, query=f"arrays{more}"))
+        write_batch(sink, rows, batch_of(0, query=f"arrays{more}"))
         found = server.query(
             "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'arrays'"
         )
@@ -420,13 +426,13 @@ def test_arrays_are_arrays_of_the_server_or_json_as_the_table_has_them(spark: Sp
         server.query("DROP TABLE arrays")
     server.query("CREATE TABLE arrays (id int, d jsonb, t text, n int[])")
     sink = sink_of(server.section("table = arrays, merge_schema = true"))
-    sink.write(rows.select("id", "d", "t", "n", "p"), batch_of(0, query="arrays held"))
+    write_batch(sink, rows.select("id", "d", "t", "n", "p"), batch_of(0, query="arrays held"))
     ((d, t, n, p),) = server.query("SELECT d, t, n, p::text FROM arrays")
     assert (d, json.loads(t), n, p) == ([1.5, None, "NaN"], texts, [], "{1.10}")
     with pytest.raises(
         SinkError, match=r"the column 'n' is integer\[\], but the rows have array<string> there \(text\[\]\)"
     ):
-        sink.write(rows.selectExpr("id", "t AS n"), batch_of(1, query="arrays held"))
+        write_batch(sink, rows.selectExpr("id", "t AS n"), batch_of(1, query="arrays held"))
 
 
 def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Postgresql) -> None:
@@ -437,6 +443,6 @@ def test_a_table_in_use_gets_its_columns_later(spark: SparkSession, server: Post
     with server.connect() as reader:
         reader.execute("SELECT * FROM in_use")
         with pytest.raises(SinkError, match=r"lock timeout .tried 2 times"):
-            sink.write(rows, batch_of(0, query="in_use"))
-    sink.write(rows, batch_of(0, query="in_use"))
+            write_batch(sink, rows, batch_of(0, query="in_use"))
+    write_batch(sink, rows, batch_of(0, query="in_use"))
     assert list(server.query("SELECT id, n FROM in_use")) == [(1, 2)]

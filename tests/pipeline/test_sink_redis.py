@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from heliograph.settings.units import Address
 from support.cases import cases
 from support.redis import RedisServer, redis_server
@@ -36,7 +37,7 @@ def test_rows_become_commands(spark: SparkSession, server: RedisServer, client: 
     rows = spark.sql(
         "SELECT 1 AS id, named_struct('temp', 20.5D) AS s, CAST(NULL AS STRING) AS t UNION ALL SELECT 2, NULL, 'x'"
     )
-    written = sink_of(server.section(section)).write(rows, batch_of(0))
+    written = write_batch(sink_of(server.section(section)), rows, batch_of(0))
     assert client.hgetall("obs:1") == {"temp": "20.5", "row": '{"id":1,"s":{"temp":20.5},"t":null}'}
     assert client.hget("obs:2", "temp") == "null"
     assert client.smembers("stations") == {"st 1", "st 2"}
@@ -45,7 +46,7 @@ def test_rows_become_commands(spark: SparkSession, server: RedisServer, client: 
 
 def test_bytes_stay_bytes(spark: SparkSession, server: RedisServer, client: redis.Redis) -> None:
     sink = sink_of(server.section('command = [SET, raw, "${payload}"]'))
-    sink.write(spark.sql("SELECT X'00FFFE' AS payload"), batch_of(0))
+    write_batch(sink, spark.sql("SELECT X'00FFFE' AS payload"), batch_of(0))
     with redis.Redis(port=server.port, password=server.password) as raw:
         assert raw.get("raw") == b"\x00\xff\xfe"
 
@@ -54,10 +55,10 @@ def test_a_batch_that_is_written_again_counts_once(
     spark: SparkSession, server: RedisServer, client: redis.Redis
 ) -> None:
     sink = sink_of(server.section('command = "INCRBY total ${id}", batch_rows = 7'))
-    assert sink.write(spark.range(100), batch_of(0)).figures["rows"] == 100
-    assert sink.write(spark.range(100), batch_of(0)).figures["repeated"] == 1
+    assert write_batch(sink, spark.range(100), batch_of(0)).figures["rows"] == 100
+    assert write_batch(sink, spark.range(100), batch_of(0)).figures["repeated"] == 1
     assert client.get("total") == "4950"
-    sink.write(spark.range(10), batch_of(1))
+    write_batch(sink, spark.range(10), batch_of(1))
     assert client.get("total") == "4995"
 
 
@@ -67,11 +68,11 @@ def test_refused_rows_are_told_and_the_others_written(
     client.set("n:3", "no number")
     sink = sink_of(server.section('command = "INCR n:${id}", batch_rows = 2'))
     refused = Refused()
-    written = sink.write(spark.range(5), batch_of(0, refused))
+    written = write_batch(sink, spark.range(5), batch_of(0, refused))
     assert [(row, reason) for row, reason in refused.rows] == [({"id": 3}, "value is not an integer or out of range")]
     assert (written.figures["rows"], written.figures["refused"]) == (4, 1)
     assert client.mget("n:0", "n:1", "n:2", "n:4") == ["1", "1", "1", "1"]
-    assert sink.write(spark.range(5), batch_of(0)).figures["repeated"] == 1
+    assert write_batch(sink, spark.range(5), batch_of(0)).figures["repeated"] == 1
     assert client.get("n:0") == "1"
 
 
@@ -83,7 +84,7 @@ def test_a_value_that_is_longer_than_the_server_takes_is_refused(
         refused = Refused()
         sink = sink_of(server.section('commands = ["INCR n:${id}", [SET, "t:${id}", "${t}"]], retry { attempts = 1 }'))
         rows = spark.range(5).selectExpr("id", "repeat('x', IF(id = 2, 1100000, 10)) AS t")
-        assert sink.write(rows, batch_of(0, refused)).figures["rows"] == 4
+        assert write_batch(sink, rows, batch_of(0, refused)).figures["rows"] == 4
     finally:
         client.config_set("proto-max-bulk-len", 512 << 20)
     ((row, reason),) = refused.rows
@@ -97,7 +98,7 @@ def test_a_transaction_that_is_cut_leaves_nothing(
     # The last row is a command that Redis refuses to queue, so that the transaction before it is thrown away.
     sink = sink_of(server.section('commands = ["INCR total", "NOSUCHCOMMAND x"], batch_rows = 3'))
     with pytest.raises(SinkError, match="unknown command"):
-        sink.write(spark.range(10), batch_of(0))
+        write_batch(sink, spark.range(10), batch_of(0))
     assert client.keys("*") == []
 
 
@@ -120,10 +121,10 @@ def test_keys_and_channels_that_a_user_may_not_use_cost_their_rows_only(
     ).coalesce(1)
     try:
         sink, refused = sink_of(server.section(f"{section}{commands}")), Refused()
-        figures = sink.write(rows, batch_of(0, refused)).figures
-        assert sink.write(rows, batch_of(0)).figures["repeated"] == 1
+        figures = write_batch(sink, rows, batch_of(0, refused)).figures
+        assert write_batch(sink, rows, batch_of(0)).figures["repeated"] == 1
         with pytest.raises(SinkError, match="no permissions to run the 'append' command"):
-            sink_of(server.section(f'{section} = "APPEND n:${{id}} x"')).write(rows, batch_of(1))
+            write_batch(sink_of(server.section(f'{section} = "APPEND n:${{id}} x"')), rows, batch_of(1))
     finally:
         client.acl_deluser("station")
     assert (figures["rows"], figures["commands"], figures["refused"]) == (4, 12, 2)
@@ -147,10 +148,10 @@ def test_a_server_that_is_full_is_tried_again(spark: SparkSession, server: Redis
     try:
         sink = sink_of(server.section('command = "SET k:${id} v", retry { attempts = 2, first_pause = 1ms }'))
         with pytest.raises(SinkError, match=r"maxmemory.*tried 2 times"):
-            sink.write(spark.range(10), batch_of(0))
+            write_batch(sink, spark.range(10), batch_of(0))
     finally:
         client.config_set("maxmemory", "0")
-    assert sink.write(spark.range(10), batch_of(0)).figures["rows"] == 10
+    assert write_batch(sink, spark.range(10), batch_of(0)).figures["rows"] == 10
 
 
 def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisServer) -> None:
@@ -158,12 +159,14 @@ def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisSe
     assert isinstance(sink, RedisSink)
     away = replace(sink, address=Address("127.0.0.1", 9), retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"Redis SET at 127\.0\.0\.1:9/0: .*tried 2 times") as error:
-        away.write(spark.range(1), batch_of(0))
+        write_batch(away, spark.range(1), batch_of(0))
     assert server.password not in str(error.value)
     assert server.password not in repr(away)
     with pytest.raises(SinkError, match="invalid username-password pair"):
-        sink_of(server.section("command = 'SET a b'".replace("'", '"')).replace(server.password, "no")).write(
-            spark.range(1), batch_of(0)
+        write_batch(
+            sink_of(server.section("command = 'SET a b'".replace("'", '"')).replace(server.password, "no")),
+            spark.range(1),
+            batch_of(0),
         )
 
 

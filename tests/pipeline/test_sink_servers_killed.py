@@ -18,6 +18,7 @@ from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.redis_cluster import tag_of
 from heliograph.pipeline.sinks.redis_commands import RowCommand
 from heliograph.pipeline.sinks.redis_transaction import RedisTransaction
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from support.mariadb import Mariadb, mariadb
 from support.postgresql import Postgresql, postgresql
 from support.redis import RedisCluster, RedisServer, redis_cluster, redis_sentinel, redis_server
@@ -126,14 +127,14 @@ def test_a_server_that_is_killed_in_a_batch_has_all_rows_once(
     spark: SparkSession, target: Target, tmp_path: Path
 ) -> None:
     sink = sink_of(target.section())
-    sink.write(spark.range(100), batch_of(0, query="killed"))
+    write_batch(sink, spark.range(100), batch_of(0, query="killed"))
     # More partitions than are fetched at once, so that the transaction is open when the server dies.
     rows = spark.range(100, 1000, 1, 9)
-    written = sink.write(_killing(rows, target.pid, tmp_path / "killed"), batch_of(1, query="killed"))
+    written = write_batch(sink, _killing(rows, target.pid, tmp_path / "killed"), batch_of(1, query="killed"))
     assert written.figures["rows"] == 900
     assert written.figures["retries"] >= 1
     assert (tmp_path / "killed").exists()
-    assert sink.write(rows, batch_of(1, query="killed")).figures["repeated"] == 1
+    assert write_batch(sink, rows, batch_of(1, query="killed")).figures["repeated"] == 1
     assert target.numbers() == list(range(1000))
 
 
@@ -141,21 +142,21 @@ def test_a_batch_that_comes_again_in_other_partitions_and_another_order_changes_
     spark: SparkSession, target: Target
 ) -> None:
     sink = sink_of(target.section())
-    sink.write(spark.range(0, 500, 1, 3), batch_of(0, query="again"))
+    write_batch(sink, spark.range(0, 500, 1, 3), batch_of(0, query="again"))
     again = spark.range(0, 500, 1, 2).orderBy("id", ascending=False)
-    assert sink.write(again, batch_of(0, query="again")).figures["repeated"] == 1
+    assert write_batch(sink, again, batch_of(0, query="again")).figures["repeated"] == 1
     # A pipeline whose settings changed goes on with its checkpoint.
     other = sink_of(target.section().replace("batch_rows = 100", "batch_rows = 7"))
-    assert other.write(again, batch_of(0, query="again")).figures["repeated"] == 1
+    assert write_batch(other, again, batch_of(0, query="again")).figures["repeated"] == 1
     assert target.numbers() == list(range(500))
 
 
 def test_batches_without_rows_are_remembered(spark: SparkSession, target: Target) -> None:
     sink = sink_of(target.section())
-    assert sink.write(spark.range(0), batch_of(0, query="empty")).figures["rows"] == 0
-    assert sink.write(spark.range(0), batch_of(1, query="empty")).figures["rows"] == 0
-    assert sink.write(spark.range(5), batch_of(1, query="empty")).figures["repeated"] == 1
-    sink.write(spark.range(5), batch_of(2, query="empty"))
+    assert write_batch(sink, spark.range(0), batch_of(0, query="empty")).figures["rows"] == 0
+    assert write_batch(sink, spark.range(0), batch_of(1, query="empty")).figures["rows"] == 0
+    assert write_batch(sink, spark.range(5), batch_of(1, query="empty")).figures["repeated"] == 1
+    write_batch(sink, spark.range(5), batch_of(2, query="empty"))
     assert target.numbers() == list(range(5))
 
 
@@ -164,13 +165,15 @@ def test_two_pipelines_write_to_one_table_each_row_of_each_once(spark: SparkSess
     for number in range(2):
         for query, owner in (("obs", "owner-1"), ("obs", "owner-2"), ("renamed", "owner-1")):
             for _ in range(2):
-                sink.write(spark.range(number * 10, number * 10 + 10), batch_of(number, query=query, owner=owner))
+                write_batch(
+                    sink, spark.range(number * 10, number * 10 + 10), batch_of(number, query=query, owner=owner)
+                )
     assert target.numbers() == sorted(list(range(20)) * 3)
 
 
 def test_a_hundred_thousand_rows_arrive(spark: SparkSession, target: Target) -> None:
     sink = sink_of(target.section().replace("batch_rows = 100", "batch_rows = 20000"))
-    assert sink.write(spark.range(100_000), batch_of(0, query="large")).figures["rows"] == 100_000
+    assert write_batch(sink, spark.range(100_000), batch_of(0, query="large")).figures["rows"] == 100_000
     assert target.numbers() == list(range(100_000))
 
 
@@ -184,31 +187,31 @@ def test_a_table_without_a_column_waits_until_it_is_there(
     database.server.query("CREATE TABLE numbers (id BIGINT)")
     sink, rows, refused = sink_of(database.section()), spark.range(3).selectExpr("id", "id * 2 AS twice"), Refused()
     with pytest.raises(SinkError, match="twice"):
-        sink.write(rows, batch_of(0, refused, query="column"))
+        write_batch(sink, rows, batch_of(0, refused, query="column"))
     assert refused.rows == []
     assert database.numbers() == []
     database.server.query("ALTER TABLE numbers ADD COLUMN twice BIGINT")
-    assert sink.write(rows, batch_of(0, refused, query="column")).figures["rows"] == 3
+    assert write_batch(sink, rows, batch_of(0, refused, query="column")).figures["rows"] == 3
 
 
 def test_a_failover_of_sentinels_in_a_batch_brings_it_once(spark: SparkSession, tmp_path: Path) -> None:
     command = f'command = "INCRBY total ${{id}}", {_PATIENT}'
     with redis_sentinel(tmp_path) as servers:
         sure = sink_of(servers.section(f"{command}, wait_replicas = 1"))
-        assert sure.write(spark.range(10), batch_of(0)).figures["rows"] == 10
-        assert sure.write(spark.range(10), batch_of(0)).figures["repeated"] == 1
+        assert write_batch(sure, spark.range(10), batch_of(0)).figures["rows"] == 10
+        assert write_batch(sure, spark.range(10), batch_of(0)).figures["repeated"] == 1
         sink = sink_of(servers.section(command))
         rows = spark.range(0, 900, 1, 9)
-        written = sink.write(_killing(rows, servers.primary.pid, tmp_path / "killed"), batch_of(1))
+        written = write_batch(sink, _killing(rows, servers.primary.pid, tmp_path / "killed"), batch_of(1))
         assert (written.figures["rows"], written.figures["repeated"]) == (900, 0)
-        assert sink.write(rows, batch_of(1)).figures["repeated"] == 1
-        assert sink.write(rows, batch_of(0)).figures["repeated"] == 1
+        assert write_batch(sink, rows, batch_of(1)).figures["repeated"] == 1
+        assert write_batch(sink, rows, batch_of(0)).figures["repeated"] == 1
         with servers.replica.client() as client:
             assert client.role()[0] == "master"
             assert client.get("total") == str(sum(range(10)) + sum(range(900)))
         alone = sink_of(servers.section(f"{command}, timeout = 200ms, wait_replicas = 1").replace("= 100", "= 2"))
         with pytest.raises(SinkError, match=r"0 of 1 replicas have taken the batch .tried 2 times"):
-            alone.write(spark.range(1), batch_of(2))
+            write_batch(alone, spark.range(1), batch_of(2))
 
 
 @pytest.fixture(scope="module")
@@ -235,8 +238,8 @@ def test_a_cluster_has_each_slot_once(spark: SparkSession, cluster: RedisCluster
         assert (
             sink.target == f"Redis INCRBY, RPUSH, PUBLISH, EVAL at the cluster 127.0.0.1:9,127.0.0.1:{cluster.ports[1]}"
         )
-        assert sink.write(rows, batch_of(0)).figures == _FIGURES
-        assert sink.write(rows, batch_of(0)).figures["repeated"] == 1
+        assert write_batch(sink, rows, batch_of(0)).figures == _FIGURES
+        assert write_batch(sink, rows, batch_of(0)).figures["repeated"] == 1
         assert client.lrange("{all}", 0, -1) == [str(n) for n in range(300)]
         assert {client.get(f"n:{n}") for n in range(300)} == {"1"}
         assert {client.get(f"e:{n}") for n in range(300)} == {"1"}
@@ -246,12 +249,12 @@ def test_a_cluster_has_each_slot_once(spark: SparkSession, cluster: RedisCluster
         strict = sink_of(
             cluster.section(f'commands = ["INCR bad:${{id}}", "MSET a:${{id}} 1 b:${{id}} 2"], {_PATIENT}')
         )
-        written = strict.write(spark.range(5), batch_of(1, refused))
+        written = write_batch(strict, spark.range(5), batch_of(1, refused))
         assert (written.figures["rows"], written.figures["refused"]) == (0, 5)
         assert {reason for _, reason in refused.rows} == {"the keys of MSET lie in several slots of the cluster"}
         refused = Refused()
-        sink_of(cluster.section(f'command = "INCR bad:${{id}}", {_PATIENT}')).write(
-            spark.range(5), batch_of(2, refused)
+        write_batch(
+            sink_of(cluster.section(f'command = "INCR bad:${{id}}", {_PATIENT}')), spark.range(5), batch_of(2, refused)
         )
         assert [(row["id"], reason) for row, reason in refused.rows] == [(3, "value is not an integer or out of range")]
 
@@ -263,7 +266,7 @@ def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(
         section = """commands = ["XGROUP CREATE s:${id} readers $ MKSTREAM", "XGROUP CREATECONSUMER s:${id} readers a"],
                      retry { attempts = 1 }"""
         sink = sink_of(cluster.section(section))
-        assert sink.write(spark.range(20), batch_of(0)).figures["rows"] == 20
+        assert write_batch(sink, spark.range(20), batch_of(0)).figures["rows"] == 20
         assert {client.xinfo_groups(f"s:{n}")[0]["consumers"] for n in range(20)} == {1}
         for command, told in (
             ("SORT s:${id} STORE t:${id}", "which arguments of SORT are keys is unknown"),
@@ -272,7 +275,7 @@ def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(
             ("XGROUP NONE s", "knows no command XGROUP|NONE"),
         ):
             with pytest.raises(SinkError, match=re.escape(told)):
-                sink_of(cluster.section(f'command = "{command}"')).write(spark.range(1), batch_of(1))
+                write_batch(sink_of(cluster.section(f'command = "{command}"')), spark.range(1), batch_of(1))
 
         # Keys that this side has sorted in another way than the server.
         tag = tag_of(0).encode()
@@ -291,16 +294,16 @@ def test_a_batch_that_a_cluster_has_in_part_is_completed(spark: SparkSession, cl
     command = f'command = "INCR n:${{id}}", {_PATIENT}'
     with cluster.client() as client:
         sink = sink_of(cluster.section(command))
-        sink.write(spark.range(100), batch_of(0))
+        write_batch(sink, spark.range(100), batch_of(0))
         # One node turns its slots away in the second batch, so that the others have it and this one does not.
         node = RedisServer(cluster.ports[2])
         with node.client() as lame:
             lame.config_set("maxmemory", "1")
             once = sink_of(cluster.section(command).replace("= 100", "= 1"))
             with pytest.raises(SinkError, match="maxmemory"):
-                once.write(spark.range(100), batch_of(1))
+                write_batch(once, spark.range(100), batch_of(1))
             assert {client.get(f"n:{n}") for n in range(100)} == {"1", "2"}
             lame.config_set("maxmemory", "0")
-        written = sink.write(spark.range(100).orderBy("id", ascending=False), batch_of(1))
+        written = write_batch(sink, spark.range(100).orderBy("id", ascending=False), batch_of(1))
         assert 0 < written.figures["rows"] < 100
         assert {client.get(f"n:{n}") for n in range(100)} == {"2"}

@@ -6,6 +6,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from pipeline.batches import Batches, sink_of
 
 pytestmark = [pytest.mark.slow]
@@ -37,8 +38,8 @@ def test_a_partition_value_that_is_no_name_of_a_directory_costs_its_row_only(
     bad = [_LONG, "a" * 300] + (["a\0b"] if kind in ("parquet", "csv") else [])
     rows = spark.createDataFrame([(name, 1) for name in ("JFK", "x" * 200, *bad)], "station string, n long")
     for _ in range(2):
-        sink.write(rows, batches.number(0))
-    sink.write(spark.createDataFrame([("LGA", 2)], "station string, n long"), batches.number(1))
+        write_batch(sink, rows, batches.number(0))
+    write_batch(sink, spark.createDataFrame([("LGA", 2)], "station string, n long"), batches.number(1))
     assert _rows(tmp_path, kind) == ["JFK", "LGA", "x" * 200]
     assert sorted({row["station"] for row, _ in batches.refused}) == sorted(bad)
     assert len(batches.refused) == len(bad)
@@ -50,7 +51,7 @@ def test_text_that_is_not_utf_8_costs_its_row_only(spark: SparkSession, tmp_path
     place = "table = obs" if kind == "iceberg" else "path = obs, partition_by = [station]"
     batches = Batches(tmp_path)
     rows = spark.sql("SELECT CAST(X'61FF62' AS STRING) AS station, 1L AS n UNION ALL SELECT 'JFK', 2L")
-    sink_of(f"{{ type = {kind}, {place} }}").write(rows, batches.number(0))
+    write_batch(sink_of(f"{{ type = {kind}, {place} }}"), rows, batches.number(0))
     assert _rows(tmp_path, kind) == ["JFK"]
     ((row, reason),) = batches.refused
     assert (row["station"], reason) == (r"a\xffb", "the value of station is not UTF-8")
@@ -66,7 +67,7 @@ def test_a_name_is_as_long_as_the_writer_of_the_table_makes_it(
     place = "table = obs" if kind == "iceberg" else "path = obs"
     batches = Batches(tmp_path)
     rows = spark.createDataFrame([(bad, 1), (good, 2)], "station string, n long")
-    sink_of(f"{{ type = {kind}, {place}, partition_by = [station] }}").write(rows, batches.number(0))
+    write_batch(sink_of(f"{{ type = {kind}, {place}, partition_by = [station] }}"), rows, batches.number(0))
     assert _rows(tmp_path, kind) == [good]
     assert [row["station"] for row, _ in batches.refused] == [bad]
 
@@ -89,7 +90,7 @@ def test_text_within_a_value_that_is_not_utf_8_costs_its_row_only(
         "IF(station IS NULL, NULL, map(k, array(v, NULL))) AS pairs",
         "array(1, 2) AS numbers",
     )
-    sink_of(f"{{ type = {kind}, {place} }}").write(rows, batches.number(0))
+    write_batch(sink_of(f"{{ type = {kind}, {place} }}"), rows, batches.number(0))
     assert _rows(tmp_path, kind) == ["-", "nothing"]
     told = {row["station"]: reason.split()[3] for row, reason in batches.refused}
     assert told == {"s": "inner", "a": "list", "k": "pairs", "v": "pairs"}
@@ -101,5 +102,5 @@ def test_a_batch_that_fails_for_another_reason_refuses_nothing(spark: SparkSessi
     sink = sink_of("{ type = parquet, path = obs, partition_by = [station] }")
     rows = spark.createDataFrame([("JFK", 1)], "station string, n long")
     with pytest.raises(Exception, match="obs"):
-        sink.write(rows, batches.number(0))
+        write_batch(sink, rows, batches.number(0))
     assert batches.refused == []

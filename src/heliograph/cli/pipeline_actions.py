@@ -26,7 +26,7 @@ from heliograph.pipeline.running.backfill import BACKFILLS, REPLAYS, plan_backfi
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
 from heliograph.pipeline.running.driver import STATUS_FILE, FileWatch, PipelineDriver
 from heliograph.pipeline.running.identity import claim_output
-from heliograph.pipeline.running.planned_columns import planned_schema
+from heliograph.pipeline.running.planned_columns import planned_fields
 from heliograph.pipeline.running.preview import Preview, preview_queries
 from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
 from heliograph.pipeline.running.queries import RunSettings, Span, check_pipeline
@@ -67,11 +67,11 @@ def _probe(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(*_files(args))
     faults = 0
     for name in pipeline.query_names:
-        sink, schema = pipeline.sink(name), planned_schema(pipeline.job(name))
+        sink, fields = pipeline.sink(name), planned_fields(pipeline.job(name))
         fault = target_fault(sink, args.mqtt)
         changes: Sequence[str] = ()
-        if fault is None and schema is not None:
-            changes, fault = table_changes(sink, schema, args.output)
+        if fault is None and fields is not None:
+            changes, fault = table_changes(sink, fields, args.output)
         faults += fault is not None
         text = f"{name}: {fault or ', '.join(('can be reached', *changes))}"
         print(text, file=sys.stdout if fault is None else sys.stderr)

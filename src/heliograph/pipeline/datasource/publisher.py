@@ -64,7 +64,8 @@ class MqttPublisher:
         keep_refused: Whether messages that can never be published are kept in `refused` instead of ending it.
 
     Attributes:
-        refused: Why, by the number of the message from 0.
+        count: Messages given to `publish`, which are numbered from 0.
+        refused: Why one can never be published, by its number.
     """
 
     def __init__(self, options: SinkOptions, *, keep_refused: bool = False) -> None:
@@ -74,7 +75,7 @@ class MqttPublisher:
         self._options = options
         self._keep_refused = keep_refused
         self._changed = threading.Condition()
-        self._count = 0
+        self.count = 0
         self._window = options.window
         self._under_way = 0
         self._acknowledged = 0
@@ -105,7 +106,7 @@ class MqttPublisher:
         return client
 
     def __repr__(self) -> str:
-        return f"MqttPublisher({self._where()}, {self._under_way} of {self._count} under way)"
+        return f"MqttPublisher({self._where()}, {self._under_way} of {self.count} under way)"
 
     def __enter__(self) -> Self:
         self._connect()
@@ -126,8 +127,8 @@ class MqttPublisher:
     def publish(self, row: Mapping[str, Any]) -> None:
         """Publish one row; blocks while the window is full."""
         self._wait(lambda: self._under_way < self._window, self._options.ack_timeout_s, "acknowledged nothing")
-        number = self._count
-        self._count += 1
+        number = self.count
+        self.count += 1
         try:
             properties = make_properties(row.get("properties"))
             fault = self._fault_of(row, properties)

@@ -20,6 +20,7 @@ from heliograph.pipeline.running.starts import newest, storage_readers
 from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
 from heliograph.pipeline.side_outputs.leftovers import REFUSED_METRICS
 from heliograph.pipeline.sinks.probing import table_changes
+from heliograph.pipeline.sinks.spark.arrow_rows import fields_of
 from heliograph.rules.spark import plan_rule
 from heliograph.rules.spark.frames import evaluate_outcomes
 
@@ -101,7 +102,7 @@ class _Previewer:
         complete = complete_rows(rows, job.required, REFUSED_METRICS)
         shown = complete.limit(_ROWS_SHOWN).collect()
         count = len(shown) if len(shown) < _ROWS_SHOWN else complete.count()
-        changes, fault = table_changes(sink, rows.schema, self._output)
+        changes, fault = table_changes(sink, fields_of(rows.schema), self._output)
         sources = [f"{view}: {', '.join(self._builder.messages(view).topics)}" for view in job.views]
         return Preview(
             name=self._name,

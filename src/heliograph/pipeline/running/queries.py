@@ -36,8 +36,9 @@ from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_r
 from heliograph.pipeline.side_outputs.dead_letters import RefusedRows
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS, BatchFacts, Kept, Leftovers
 from heliograph.pipeline.side_outputs.lineage import analyzed, streaming_inputs
-from heliograph.pipeline.sinks import ChecksRows, MicroBatch, OutputMode, Sink, Written
+from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, Written
 from heliograph.pipeline.sinks.libraries import library_fault
+from heliograph.pipeline.sinks.spark import writing
 
 _START_S: Final = 60.0
 
@@ -211,7 +212,7 @@ class PreparedQuery:
             output, mqtt = settings.output, settings.mqtt
             refuse, tell_retry = refusals.refuse, running.tell_retry
             batch = MicroBatch(self.name, owner, number, output, mqtt, refuse, backfill_of, tell_retry)
-            written = self.sink.write(rows, batch)
+            written = writing.write_batch(self.sink, rows, batch)
             facts = running.facts()
             # What a run that was killed had refused is of rows that are not counted now.
             refused = refusals.count if facts.output else 0
@@ -293,10 +294,8 @@ def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[st
 
 
 def check_rows(pipeline: Pipeline, name: str, rows: DataFrame) -> None:
-    sink = pipeline.sink(name)
     try:
-        if isinstance(sink, ChecksRows):
-            sink.check(rows.schema)
+        writing.check_rows(pipeline.sink(name), rows.schema)
     except SinkError as error:
         raise RuleFileError(f"{pipeline.job(name).origin}: {name}: {error}") from error
 

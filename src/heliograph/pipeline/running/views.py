@@ -18,7 +18,7 @@ from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob, Source, StaticTable, View, Watermark
 from heliograph.pipeline.sinks.interface import INSTALL
-from heliograph.pipeline.sinks.template import quoted
+from heliograph.pipeline.sinks.spark.template_columns import quoted
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.spark import apply_rule, plan_rule
 

@@ -23,7 +23,8 @@ from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.side_outputs.replayed_files import RefusedAgain, ReplayedFile
 from heliograph.pipeline.side_outputs.side_tables import files_in, queries_in
 from heliograph.pipeline.sinks import MicroBatch
-from heliograph.pipeline.sinks.template import quoted
+from heliograph.pipeline.sinks.spark.template_columns import quoted
+from heliograph.pipeline.sinks.spark.writing import write_batch
 from heliograph.rules.spark.frames import evaluate_outcomes
 
 _PAYLOAD_SHOWN: Final = 200
@@ -194,7 +195,7 @@ class _Replay:
         owner, refuse = self._file.owner(self._query, "replay"), self._refused.refuse
         settings = self._settings
         batch = MicroBatch(self._rule.name, owner, 0, settings.output, settings.mqtt, refuse, self._query)
-        self._pipeline.sink(self._rule.name).write(rows, batch)
+        write_batch(self._pipeline.sink(self._rule.name), rows, batch)
         return count
 
 

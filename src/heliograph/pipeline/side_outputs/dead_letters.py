@@ -25,8 +25,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from heliograph.pipeline.datasource.decoding import DECODE_ERROR
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.files.definition import RuleJob
-from heliograph.pipeline.sinks.arrow_rows import UnreadableText
-from heliograph.pipeline.sinks.template import quoted
+from heliograph.pipeline.sinks.rows import UnreadableText
+from heliograph.pipeline.sinks.spark.template_columns import quoted
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.frames import evaluate_outcomes
 

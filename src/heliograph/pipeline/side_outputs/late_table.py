@@ -25,8 +25,9 @@ from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.side_outputs.late_rows import rows_as_they_were
 from heliograph.pipeline.side_outputs.replayed_files import REPLAYED_AT, RefusedAgain, ReplayedFile
 from heliograph.pipeline.side_outputs.side_tables import files_in, queries_in
-from heliograph.pipeline.sinks import ChecksRows, MicroBatch, Sink
+from heliograph.pipeline.sinks import MicroBatch, Sink
 from heliograph.pipeline.sinks.parquet import ParquetSink
+from heliograph.pipeline.sinks.spark.writing import check_rows, write_batch
 
 _TABLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
 _NUMBER: Final = "_late"
@@ -189,10 +190,10 @@ class _ViewReplay:
     def _write(self, rows: DataFrame, owner: str) -> dict[int, str]:
         """The numbers of the rows that the target refuses, with the reasons."""
         given, refused = rows.drop(_NUMBER), RefusedAgain()
-        if isinstance(self.target, ChecksRows):
-            self.target.check(given.schema)
+        check_rows(self.target, given.schema)
         # A table belongs to the late rows of one view, whose columns it has.
         table_owner = str(uuid.uuid5(uuid.UUID(self.identity), f"late:{self.view}"))
         output, mqtt = self.settings.output, self.settings.mqtt
-        self.target.write(given, MicroBatch(self.query, owner, 0, output, mqtt, refused.refuse, table_owner))
+        batch = MicroBatch(self.query, owner, 0, output, mqtt, refused.refuse, table_owner)
+        write_batch(self.target, given, batch)
         return refused.among(rows, _NUMBER)

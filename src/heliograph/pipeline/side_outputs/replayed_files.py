@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
+from heliograph.pipeline.sinks.spark.arrow_rows import ArrowRows
 from heliograph.storage.durable_files import force_to_disk
 
 #: The column with the time at which a row was replayed; null while it waits.

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import Any, Final, cast
 
 from heliograph.pipeline.files.section import FileSection
-from heliograph.pipeline.sinks.interface import ChecksRows, Guarantee, MicroBatch, OutputMode, Sink, Written
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Sink, Written
 
-__all__ = ["KINDS", "ChecksRows", "Guarantee", "MicroBatch", "OutputMode", "Sink", "Written", "read_sink"]
+__all__ = ["KINDS", "Guarantee", "MicroBatch", "OutputMode", "Sink", "Written", "read_sink"]
 
 #: The module and class of each `type`.
 KINDS: Final = {

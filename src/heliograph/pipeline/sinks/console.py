@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Sink, Written
-from heliograph.pipeline.sinks.template import row_as_json
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, TableSink, Written
+from heliograph.pipeline.sinks.spark.template_columns import row_as_json
 from heliograph.settings.fields import setting
 from heliograph.settings.kinds import Integer
 
 
 @dataclass(frozen=True)
-class ConsoleSink(Sink):
+class ConsoleSink(TableSink):
     """Rows of several queries may mix."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.files import TablePath
@@ -25,9 +24,11 @@ from heliograph.pipeline.sinks.interface import (
     Written,
     check_newest_by,
 )
-from heliograph.pipeline.sinks.keyed_rows import check_newest_columns, last_of_each_in_spark, newer_condition
+from heliograph.pipeline.sinks.keyed_rows import check_newest_columns, newer_condition
 from heliograph.pipeline.sinks.lakes import LakeSink, StagedRows, staged_rows
 from heliograph.pipeline.sinks.rejected_rows import Naming
+from heliograph.pipeline.sinks.rows import RowField
+from heliograph.pipeline.sinks.spark.keyed_rows import last_of_each_in_spark
 from heliograph.pipeline.sinks.table_locations import is_uri
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Duration, Integer, RefusedError, Size, Texts
@@ -102,9 +103,9 @@ class DeltaSink(LakeSink):
         """Whether the rows of a batch take the place of those with their key."""
         return self.mode is OutputMode.UPDATE or bool(self.newest_by)
 
-    def check(self, schema: StructType) -> None:
-        super().check(schema)
-        check_newest_columns(self.newest_by, schema, "newest_by")
+    def check_fields(self, fields: Sequence[RowField]) -> None:
+        super().check_fields(fields)
+        check_newest_columns(self.newest_by, fields, "newest_by")
 
     def held_columns(self, output: Path) -> Collection[str] | None:
         with _translated(self.path):

@@ -1,22 +1,20 @@
 """The sinks `json`, `csv` and `orc`, and what `parquet` shares with them: rows appended to a directory of files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
-from heliograph.pipeline.sinks.arrow_rows import is_complex
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, TIMES_AS_TEXT, FileFormat
-from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, Sink, Written
+from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, TableSink, Written
 from heliograph.pipeline.sinks.rejected_rows import Naming, faults_of_directories, write_without_rejected
+from heliograph.pipeline.sinks.rows import RowField, check_names
 from heliograph.pipeline.sinks.table_locations import is_uri, open_location, store_fault
-from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Boolean, Choice, Integer, Kind, RefusedError, Size, Text, Texts
 
@@ -42,7 +40,7 @@ def compression(format_name: str) -> str:
 
 
 @dataclass(frozen=True)
-class FilesSink(Sink):
+class FilesSink(TableSink):
     """Rows go to a directory of files; each kind of file has a class of its own below."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
@@ -90,9 +88,9 @@ class FilesSink(Sink):
     def target(self) -> str:
         return f"{self.format_name} files {self.path}"
 
-    def check(self, schema: StructType) -> None:
-        check_columns(self.partition_by, schema, "partition_by")
-        check_columns(self.key, schema, "key")
+    def check_fields(self, fields: Sequence[RowField]) -> None:
+        check_names(self.partition_by, fields, "partition_by")
+        check_names(self.key, fields, "key")
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         # Spark stages files by directories on a disk, wherever they go from there.
@@ -133,12 +131,12 @@ class CsvSink(FilesSink):
     )
     null_value: str | None = optional(Text("a text"), "What stands for null; without, nothing.")
 
-    def check(self, schema: StructType) -> None:
-        super().check(schema)
-        for field in schema:
-            if is_complex(field.dataType):
+    def check_fields(self, fields: Sequence[RowField]) -> None:
+        super().check_fields(fields)
+        for field in fields:
+            if field.is_complex:
                 raise SinkError(
-                    f"the column {field.name!r} is {field.dataType.simpleString()}, and CSV has no such values: "
+                    f"the column {field.name!r} is {field.kind}, and CSV has no such values: "
                     "make it a text, by to_json in Spark SQL or as a column of type string of a rule"
                 )
 

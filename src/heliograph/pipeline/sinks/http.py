@@ -10,23 +10,21 @@ import gzip
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.retry import Attempts, TransientError
+from heliograph.pipeline.sinks.rows import PREFIX, Derived, Rows
 from heliograph.pipeline.sinks.servers import ServerSink, revealed
-from heliograph.pipeline.sinks.template import bytes_column, placeholders, row_as_json, template_column
+from heliograph.pipeline.sinks.template import placeholders
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, RefusedError, SecretText, Text, Texts
@@ -42,9 +40,9 @@ SIGNATURE: Final = "X-Heliograph-Signature"
 
 _BATCH_ROWS: Final = 100
 _ANSWER_MAX: Final = 300
-_URL: Final = "heliograph_url"
-_BODY: Final = "heliograph_body"
-_HEADER: Final = "heliograph_header_"
+_URL: Final = "url"
+_BODY: Final = "body"
+_HEADER: Final = "header_"
 
 # Too early, too many, and what a proxy says for a server that is away.
 _TRANSIENT_STATUS: Final = frozenset({408, 425, 429})
@@ -102,19 +100,25 @@ class HttpSink(ServerSink):
         """The method and the address, without what may be secret in it."""
         return f"HTTP {self.method} {_without_secrets(self.url)}"
 
-    def check(self, schema: StructType) -> None:
-        _computed(schema, self)
+    @property
+    def derived(self) -> Sequence[Derived]:
+        made = [Derived(_BODY, self.body, "body")]
+        if placeholders(self.url):
+            made.append(Derived(_URL, self.url, "url", is_text=True))
+        for number, (name, template) in enumerate(self.headers.items()):
+            if placeholders(template):
+                made.append(Derived(f"{_HEADER}{number}", template, f"headers.{name}", is_text=True))
+        return made
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        prepared = _prepare(rows, self)
+    def write(self, rows: Rows, batch: MicroBatch) -> Written:
         with self._client() as client, ThreadPoolExecutor(self.concurrency, "http-sink") as pool:
             poster = _Poster(self, client, batch)
             sent = _Sent()
-            requests = _requests(prepared, self.request_rows)
+            requests = _requests(rows, self.request_rows)
             for part in _in_parallel(pool, poster.post, requests, self.concurrency):
                 sent.add(part)
                 for row, reason in part.refused:
-                    batch.refuse(prepared.row(row, 0), reason)
+                    batch.refuse(rows.row(row, 0), reason)
         return Written(figures=sent.figures())
 
     def _client(self) -> "httpx.Client":
@@ -142,8 +146,8 @@ class _Request:
             replace(self, name=f"{self.name}.1", rows=self.rows.slice(half)),
         )
 
-    def first(self, column: str) -> Any:
-        return self.rows.column(column)[0].as_py()
+    def first(self, derived: str) -> Any:
+        return self.rows.column(f"{PREFIX}{derived}")[0].as_py()
 
 
 @dataclass
@@ -211,7 +215,7 @@ class _Poster:
         return sent
 
     def _body(self, request: _Request) -> bytes:
-        bodies = request.rows.column(_BODY).to_pylist()
+        bodies = request.rows.column(f"{PREFIX}{_BODY}").to_pylist()
         body: bytes = bodies[0] if self._sink.request_rows == 1 else b"[" + b",".join(bodies) + b"]"
         # Without a time in it, so that the same rows are the same bytes.
         return gzip.compress(body, mtime=0) if self._sink.gzip else body
@@ -260,23 +264,7 @@ def signature(key: bytes, timestamp: str, body: bytes) -> str:
     return f"sha256={hmac.new(key, timestamp.encode() + b'.' + body, hashlib.sha256).hexdigest()}"
 
 
-def _prepare(rows: DataFrame, sink: HttpSink) -> ArrowRows:
-    return ArrowRows(rows, computed=_computed(rows.schema, sink))
-
-
-def _computed(schema: StructType, sink: HttpSink) -> list[Column]:
-    whole = row_as_json(schema.fieldNames()).cast("binary")
-    body = whole if sink.body is None else bytes_column(sink.body, schema, "body")
-    computed = [body.alias(_BODY)]
-    if placeholders(sink.url):
-        computed.append(template_column(sink.url, schema, "url").alias(_URL))
-    for number, (name, template) in enumerate(sink.headers.items()):
-        if placeholders(template):
-            computed.append(template_column(template, schema, f"headers.{name}").alias(f"{_HEADER}{number}"))
-    return computed
-
-
-def _requests(rows: ArrowRows, batch_rows: int) -> Iterator[_Request]:
+def _requests(rows: Rows, batch_rows: int) -> Iterator[_Request]:
     for number, chunk in enumerate(rows.chunks(batch_rows)):
         yield _Request(str(number), chunk)
 

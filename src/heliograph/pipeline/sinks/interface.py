@@ -1,22 +1,27 @@
-"""What a kind of sink is: a frozen value that is read from a pipeline file and brings micro-batches to their target.
+"""What a kind of sink is: a frozen value that is read from a pipeline file and brings batches to their target.
 
 One module beside this one for each kind, named in `heliograph.pipeline.sinks.KINDS`. A sink is made once from the file,
 pickles, and holds settings only; what `write` opens it closes again. Its library is imported in `write` and `check`, so
 that a file can be read where the library is not installed.
+
+There are two forms. A `RowSink` takes rows as Arrow and knows nothing of who computed them. A `TableSink` takes a
+DataFrame, since Spark's tasks write the files of its table.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
-
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
 from heliograph.hocon.values import Content
+from heliograph.pipeline.sinks.rows import Derived, RowField, Rows
 from heliograph.settings.fields import ListOf
 from heliograph.settings.kinds import Kind, RefusedError, Text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: What to say to a person who lacks the library of a sink.
 INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
@@ -77,36 +82,6 @@ class Written:
     figures: Mapping[str, int] = field(default_factory=dict)
 
 
-@runtime_checkable
-class ChecksRows(Protocol):
-    """A sink that names columns of its rows, and can tell before the first batch whether they are there."""
-
-    def check(self, schema: StructType) -> None:
-        """Look at the columns of the rows.
-
-        Raises:
-            SinkError: The sink names a column that they do not have.
-        """
-
-
-@runtime_checkable
-class AltersTable(Protocol):
-    """A sink that can tell before the first batch what a batch would change in the definition of its table."""
-
-    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
-        """What a batch of such rows would change, in words as `adds the column temp (double precision)`.
-
-        It asks the target, and changes nothing there.
-
-        Args:
-            output: The output directory, which need not exist.
-
-        Raises:
-            SinkError: The table cannot take such rows, or cannot be asked.
-            TransientError: It cannot be asked now.
-        """
-
-
 #: A setting that names columns of the rows.
 COLUMNS: Final = ListOf(Text("the name of a column"), at_least=1)
 
@@ -145,8 +120,8 @@ def check_newest_by(newest_by: tuple[str, ...], key: tuple[str, ...]) -> None:
             raise RefusedError(f"names {name!r}, which is in key: rows that differ there are other rows", "newest_by")
 
 
-class Sink(Protocol):
-    """A sink as the driver knows it. Every implementation is a frozen dataclass, whose fields are its settings.
+class Sink(ABC):
+    """What sinks of both forms have. Every implementation is a frozen dataclass, whose fields are its settings.
 
     A field `mode` that is no setting is given which rows the batches bring.
     """
@@ -160,12 +135,70 @@ class Sink(Protocol):
         return ()
 
     @property
+    @abstractmethod
     def target(self) -> str:
         """Where rows go, for people: `PostgreSQL table obs at db:5432/weather`; no secrets."""
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
+    def check_fields(self, fields: Sequence[RowField]) -> None:  # noqa: B027 (most sinks name none)
+        """Look at the columns of the rows before the first batch; the caller looks at what templates take of them.
+
+        Raises:
+            SinkError: The sink names a column that they do not have.
+        """
+
+
+class RowSink(Sink):
+    """A sink of rows as Arrow, with the columns that it names."""
+
+    @property
+    def derived(self) -> Sequence[Derived]:
+        """Texts and bytes that it makes of each row."""
+        return ()
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Columns, and paths such as ``a.b``, whose values it takes beside the columns of the rows."""
+        return ()
+
+    @property
+    def takes_bytes_as_hex(self) -> bool:
+        """Whether bytes are texts ``\\x0aff`` in the columns of the rows, as PostgreSQL writes them."""
+        return False
+
+    @abstractmethod
+    def write(self, rows: Rows, batch: MicroBatch) -> Written:
+        """Bring a batch to the target. Called once after another for one query; it may block.
+
+        Raises:
+            SinkError: The target did not take it; the caller runs the batch again after a pause.
+        """
+
+
+class TableSink(Sink):
+    """A sink of a DataFrame."""
+
+    @abstractmethod
+    def write(self, rows: "DataFrame", batch: MicroBatch) -> Written:
         """Bring a batch to the target. Called on the driver, once after another for one query; it may block.
 
         Raises:
             SinkError: The target did not take it; the driver runs the batch again after a pause.
+        """
+
+
+@runtime_checkable
+class AltersTable(Protocol):
+    """A sink that can tell before the first batch what a batch would change in the definition of its table."""
+
+    def changes(self, fields: Sequence[RowField], output: Path) -> Sequence[str]:
+        """What a batch of such rows would change, in words as `adds the column temp (double precision)`.
+
+        It asks the target, and changes nothing there.
+
+        Args:
+            output: The output directory, which need not exist.
+
+        Raises:
+            SinkError: The table cannot take such rows, or cannot be asked.
+            TransientError: It cannot be asked now.
         """

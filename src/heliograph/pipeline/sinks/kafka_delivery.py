@@ -46,14 +46,14 @@ class KafkaDelivery:
         topics: Sequence[str],
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
-        headers: Sequence[list[dict[str, Any]] | None],
+        headers: Sequence[list[tuple[str, bytes]] | None],
         partitions: Sequence[int | None],
     ) -> None:
         """Hand messages to the producer; it blocks while the producer's queue is full."""
         for topic, key, value, header, partition in zip(topics, keys, values, headers, partitions, strict=True):
             arguments: dict[str, Any] = {"partition": _PARTITION_UNSET if partition is None else partition}
             if header:
-                arguments["headers"] = [(each["key"], each["value"]) for each in header]
+                arguments["headers"] = header
             self._hand_over(topic, key, value, arguments)
             self.count += 1
             self.bytes += len(value or b"") + len(key or b"")

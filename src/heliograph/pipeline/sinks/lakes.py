@@ -17,11 +17,18 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.file_format import FileFormat
-from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, Sink, Written, check_key
+from heliograph.pipeline.sinks.interface import (
+    COLUMNS,
+    Guarantee,
+    MicroBatch,
+    OutputMode,
+    TableSink,
+    Written,
+    check_key,
+)
 from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
@@ -29,15 +36,15 @@ from heliograph.pipeline.sinks.rejected_rows import (
     with_valid_texts,
     write_without_rejected,
 )
+from heliograph.pipeline.sinks.rows import RowField, check_names
 from heliograph.pipeline.sinks.table_columns import RowColumn, said_of
 from heliograph.pipeline.sinks.table_locations import BOOKKEEPING
-from heliograph.pipeline.sinks.template import check_columns
 from heliograph.settings.fields import list_setting, setting
 from heliograph.settings.kinds import Boolean
 
 
 @dataclass(frozen=True, kw_only=True)
-class LakeSink(Sink):
+class LakeSink(TableSink):
     """A sink whose rows go to a table with a log of its own, each batch in one commit that says which it was.
 
     Attributes:
@@ -71,14 +78,12 @@ class LakeSink(Sink):
         """Those whose values become names of directories on a file system."""
         raise NotImplementedError
 
-    def check(self, schema: StructType) -> None:
-        check_columns(self.partition_columns, schema, "partition_by")
-        check_columns(self.key, schema, "key")
+    def check_fields(self, fields: Sequence[RowField]) -> None:
+        check_names(self.partition_columns, fields, "partition_by")
+        check_names(self.key, fields, "key")
 
-    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
-        columns = [
-            RowColumn(field.name, field.dataType.simpleString(), field.dataType.simpleString()) for field in schema
-        ]
+    def changes(self, fields: Sequence[RowField], output: Path) -> Sequence[str]:
+        columns = [RowColumn(field.name, field.kind, field.kind) for field in fields]
         held = self.held_columns(output)
         if held is None:
             return (f"creates the table with {', '.join(map(str, columns))}",)

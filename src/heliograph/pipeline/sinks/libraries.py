@@ -1,11 +1,12 @@
 """The Python packages that sinks need beside Spark's, and how they are installed."""
 
 from importlib import import_module
-from typing import Final
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final
 
 from heliograph.pipeline.sinks.interface import INSTALL, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Of the module of a sink: the package, and what is imported of it.
 _LIBRARIES: Final = {
@@ -20,7 +21,7 @@ _LIBRARIES: Final = {
 }
 
 
-def library_fault(sink: Sink, session: SparkSession | None = None) -> str | None:
+def library_fault(sink: Sink, session: "SparkSession | None" = None) -> str | None:
     """Why a sink cannot be used with what is installed; without a session, a Kafka sink is not looked at."""
     kind = type(sink).__module__.rpartition(".")[2]
     if kind not in _LIBRARIES or (kind == "kafka" and _is_of_spark(sink, session)):
@@ -33,10 +34,14 @@ def library_fault(sink: Sink, session: SparkSession | None = None) -> str | None
     return None
 
 
-def _is_of_spark(sink: Sink, session: SparkSession | None) -> bool:
-    from heliograph.pipeline.sinks.kafka import LIBRDKAFKA, SPARK, KafkaSink, spark_knows_kafka
+def _is_of_spark(sink: Sink, session: "SparkSession | None") -> bool:
+    from heliograph.pipeline.sinks.kafka import LIBRDKAFKA, SPARK, KafkaSink
 
     assert isinstance(sink, KafkaSink)
     if sink.client == LIBRDKAFKA:
         return False
-    return sink.client == SPARK or session is None or spark_knows_kafka(session)
+    if sink.client == SPARK or session is None:
+        return True
+    from heliograph.pipeline.sinks.spark.kafka import spark_knows_kafka
+
+    return spark_knows_kafka(session)

@@ -1,36 +1,29 @@
 """The sink `mqtt`: rows published as MQTT messages, by this broker or another.
 
-Spark's tasks publish, each its own partition over a connection of its own, and give back the rows that can never be
-published. A batch that runs again is published again; doubles are known by a user property with the message's id.
+A batch that runs again is published again; doubles are known by a user property with the message's id.
 """
 
-import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructType
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.datasource.options import SinkOptions, parse_endpoint
 from heliograph.pipeline.datasource.publisher import MqttPublisher, property_fault
-from heliograph.pipeline.errors import SinkError, sentence_of
-from heliograph.pipeline.sinks.arrow_rows import as_it_was, plain_columns
+from heliograph.pipeline.errors import PublishError, SinkError
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
+from heliograph.pipeline.sinks.rows import PREFIX, Derived, Rows
 from heliograph.pipeline.sinks.servers import ServerSink
-from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Boolean, Duration, Integer, RefusedError, Text, Texts
 from heliograph.settings.units import Address
 
-_PREFIX: Final = "heliograph_"
-
-# What a task gives back: figures of its partition, or a refused row.
-_RESULT: Final = "rows bigint, bytes bigint, reconnects bigint, refused binary"
+_TOPIC: Final = "topic"
+_PAYLOAD: Final = "payload"
+_CHUNK_ROWS: Final = 10_000
 
 
 class MessageProperties(Texts):
@@ -77,27 +70,29 @@ class MqttSink(ServerSink):
     def target(self) -> str:
         return f"MQTT topic {self.topic} at {self.server or 'the broker'}"
 
-    def check(self, schema: StructType) -> None:
-        list(self._columns(schema))
+    @property
+    def derived(self) -> Sequence[Derived]:
+        made = (
+            Derived(_property(number), text, f"properties.{name}", is_text=True)
+            for number, (name, text) in enumerate(self.properties.items())
+        )
+        return (Derived(_TOPIC, self.topic, "topic", is_text=True), Derived(_PAYLOAD, self.payload, "payload"), *made)
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        names = tuple(self.properties)
-        publish = _PublishPartition(self.options(batch.query, batch.mqtt), rows.schema, self.retain, names)
-        prepared = rows.select(*plain_columns(rows.schema), *self._columns(rows.schema))
-        figures = {"rows": 0, "bytes": 0, "retries": 0, "refused": 0}
-        try:
-            results = prepared.mapInArrow(publish, _RESULT).collect()
-        except PySparkException as error:
-            raise SinkError(f"{self.target}: {sentence_of(error)}") from error
-        for result in results:
-            if result["refused"] is not None:
-                batch.refuse(*pickle.loads(result["refused"]))
-                figures["refused"] += 1
-            else:
-                figures["rows"] += result["rows"]
-                figures["bytes"] += result["bytes"]
-                figures["retries"] += result["reconnects"]
-        return Written(figures=figures)
+    def write(self, rows: Rows, batch: MicroBatch) -> Written:
+        refused = count = 0
+        with MqttPublisher(self.options(batch.query, batch.mqtt), keep_refused=True) as publisher:
+            for chunk in rows.chunks(_CHUNK_ROWS):
+                names = tuple(self.properties)
+                try:
+                    reasons = publish_chunk(publisher, chunk, retain=self.retain, properties=names)
+                except PublishError as error:
+                    raise SinkError(f"{self.target}: {error}") from error
+                for index, reason in reasons.items():
+                    batch.refuse(rows.row(chunk, index), reason)
+                count += chunk.num_rows
+                refused += len(reasons)
+            figures = {"bytes": publisher.payload_bytes, "retries": publisher.reconnects}
+        return Written(figures={"rows": count - refused, "refused": refused, **figures})
 
     def options(self, query: str, mqtt: str) -> SinkOptions:
         """How the publisher connects, to the broker `mqtt` where the sink names none."""
@@ -116,70 +111,32 @@ class MqttSink(ServerSink):
             tls=self.tls,
         )
 
-    def _columns(self, schema: StructType) -> Iterator[Column]:
-        payload = row_as_json(schema.fieldNames()).cast("binary")
-        if self.payload is not None:
-            payload = bytes_column(self.payload, schema, "payload")
-        yield template_column(self.topic, schema, "topic").alias(f"{_PREFIX}topic")
-        yield payload.alias(f"{_PREFIX}payload")
-        for number, (name, template) in enumerate(self.properties.items()):
-            yield template_column(template, schema, f"properties.{name}").alias(f"{_PREFIX}property_{number}")
+
+def publish_chunk(
+    publisher: MqttPublisher, chunk: pa.RecordBatch, *, retain: bool, properties: Sequence[str]
+) -> dict[int, str]:
+    """Publish the rows of a chunk, and wait for the last acknowledgement.
+
+    Returns:
+        What is said of rows that can never be published, by their places in the chunk.
+
+    Raises:
+        PublishError: The broker did not take them.
+    """
+    before = publisher.count
+    topics, payloads = (chunk.column(f"{PREFIX}{name}").to_pylist() for name in (_TOPIC, _PAYLOAD))
+    columns = [chunk.column(f"{PREFIX}{_property(number)}").to_pylist() for number in range(len(properties))]
+    for index, (topic, payload) in enumerate(zip(topics, payloads, strict=True)):
+        message = {"topic": topic, "payload": payload, "retain": retain}
+        if columns:
+            message["properties"] = dict(zip(properties, (column[index] for column in columns), strict=True))
+        publisher.publish(message)
+    # A chunk is many windows long, so that waiting for its end costs little.
+    publisher.flush()
+    refused = {number - before: reason for number, reason in sorted(publisher.refused.items())}
+    publisher.refused.clear()
+    return refused
 
 
-@dataclass(frozen=True)
-class _PublishPartition:
-    """Publishes one partition, on a worker; Spark pickles it with the options, as the worker must log in."""
-
-    options: SinkOptions
-    schema: StructType
-    retain: bool = False
-    properties: tuple[str, ...] = ()
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Publish the rows; the result is in the form of `_RESULT`."""
-        publisher: MqttPublisher | None = None
-        begin = 0
-        try:
-            for batch in batches:
-                if batch.num_rows and publisher is None:
-                    publisher = MqttPublisher(self.options, keep_refused=True).__enter__()
-                if publisher is None:
-                    continue
-                for message in self._messages(batch):
-                    publisher.publish(message)
-                # A batch of Arrow is many windows long, so that waiting for its end costs little.
-                publisher.flush()
-                yield self._result(batch, begin, publisher.refused)
-                publisher.refused.clear()
-                begin += batch.num_rows
-            if publisher is not None:
-                yield _figures(0, publisher.payload_bytes, publisher.reconnects)
-        finally:
-            if publisher is not None:
-                publisher.__exit__(None, None, None)
-
-    def _messages(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        topics = batch.column(f"{_PREFIX}topic").to_pylist()
-        payloads = batch.column(f"{_PREFIX}payload").to_pylist()
-        columns = [batch.column(f"{_PREFIX}property_{number}").to_pylist() for number in range(len(self.properties))]
-        for index, (topic, payload) in enumerate(zip(topics, payloads, strict=True)):
-            message = {"topic": topic, "payload": payload, "retain": self.retain}
-            if columns:
-                pairs = zip(self.properties, (column[index] for column in columns), strict=True)
-                message["properties"] = dict(pairs)
-            yield message
-
-    def _result(self, batch: pa.RecordBatch, begin: int, refused: Mapping[int, str]) -> pa.RecordBatch:
-        pickled = []
-        for number, reason in sorted(refused.items()):
-            values = batch.slice(number - begin, 1).to_pylist()[0]
-            row = {field.name: as_it_was(values[field.name], field.dataType) for field in self.schema}
-            pickled.append(pickle.dumps((row, reason)))
-        return _figures(batch.num_rows - len(pickled), 0, 0, pickled)
-
-
-def _figures(rows: int, payload_bytes: int, reconnects: int, refused: Sequence[bytes] = ()) -> pa.RecordBatch:
-    none = [0] * len(refused)
-    numbers = [pa.array([value, *none], pa.int64()) for value in (rows, payload_bytes, reconnects)]
-    columns = [*numbers, pa.array([None, *refused], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, names=["rows", "bytes", "reconnects", "refused"])
+def _property(number: int) -> str:
+    return f"property_{number}"

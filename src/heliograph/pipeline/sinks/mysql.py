@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, DecimalType, StringType, StructField, StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
+from heliograph.pipeline.sinks.rows import RowField, Rows
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
-from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, batch_rows, check_rows_of
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, batch_rows
 from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.addresses import ServerAddress
@@ -111,8 +109,8 @@ class MysqlSink(SqlSink):
     def target(self) -> str:
         return f"MySQL {self.what} at {self.place}"
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        statements = _Statements(self, rows.schema)
+    def write(self, rows: Rows, batch: MicroBatch) -> Written:
+        statements = _Statements(self, rows.fields)
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
@@ -123,17 +121,17 @@ class MysqlSink(SqlSink):
 
         return write_exactly_once(
             transaction,
-            ArrowRows(rows, more=statements.parameters),
+            rows,
             batch,
             self.retry,
             chunk_rows=self.batch_rows,
             replace=self.mode is OutputMode.COMPLETE,
         )
 
-    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
+    def changes(self, fields: Sequence[RowField], output: Path) -> Sequence[str]:
         if self.table is None:
             return ()
-        statements = _Statements(self, schema)
+        statements = _Statements(self, fields)
         with self.connected() as connection, translated(self.target, rows=False), connection.cursor() as cursor:
             return statements.changes(cursor, self.table)
 
@@ -168,19 +166,17 @@ class MysqlSink(SqlSink):
 class _Statements:
     """The statements of one batch. They are made once and used by each attempt."""
 
-    def __init__(self, sink: SqlSink, schema: StructType) -> None:
+    def __init__(self, sink: SqlSink, fields: Sequence[RowField]) -> None:
         self.settings = sink
         self.ledger = _table(sink.ledger)
-        self.parameters: tuple[str, ...] = tuple(schema.fieldNames())
-        self._schema = schema
-        self._row_columns = [
-            RowColumn(field.name, field.dataType.simpleString(), _type(field, None).lower()) for field in schema
-        ]
+        self.parameters: tuple[str, ...] = tuple(field.name for field in fields)
+        self._fields = fields
+        self._row_columns = [RowColumn(field.name, field.kind, _type(field.kind, None).lower()) for field in fields]
         for name in self.parameters:
             # It is pymysql's mark of a parameter, and nothing takes it out of an insert of many rows.
             if "%" in name:
                 raise SinkError(f"the column {name!r} has a percent sign, which no column may have here: rename it")
-        check_rows_of(sink, schema)
+        sink.check_fields(fields)
         if sink.template is not None:
             self.parameters = sink.template.names
             self.insert = sink.template.statement
@@ -267,7 +263,8 @@ class _Statements:
     def _create_table(self, table: str, collation: str) -> str:
         key = self.settings.key
         columns = [
-            f"{_column(field.name)} {_type(field, collation if field.name in key else None)}" for field in self._schema
+            f"{_column(field.name)} {_type(field.kind, collation if field.name in key else None)}"
+            for field in self._fields
         ]
         if key:
             columns.append(f"PRIMARY KEY ({', '.join(_column(name) for name in key)})")
@@ -375,16 +372,17 @@ def _collation(cursor: "Cursor") -> str:
     return "utf8mb4_nopad_bin" if "MariaDB" in str(cursor.fetchone()) else "utf8mb4_0900_bin"
 
 
-def _type(field: StructField, collation_of_key: str | None) -> str:
+def _type(kind: str, collation_of_key: str | None) -> str:
+    """The type of a column, for values of a type in Spark's words."""
     # Long texts and blobs cannot be keys.
     is_key = collation_of_key is not None
-    if is_key and isinstance(field.dataType, StringType):
+    if is_key and kind == "string":
         return f"VARCHAR(255) CHARACTER SET utf8mb4 COLLATE {collation_of_key}"
-    if is_key and isinstance(field.dataType, BinaryType):
+    if is_key and kind == "binary":
         return "VARBINARY(255)"
-    if isinstance(field.dataType, DecimalType):
-        return f"DECIMAL({field.dataType.precision}, {field.dataType.scale})"
-    return "JSON" if is_complex(field.dataType) else _TYPES.get(field.dataType.simpleString(), "LONGTEXT")
+    if kind.startswith("decimal("):
+        return kind.upper().replace(",", ", ")
+    return "JSON" if RowField("", kind).is_complex else _TYPES.get(kind, "LONGTEXT")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ which they are inserted or updated. The whole batch is one transaction, see `sql
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,16 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from pyspark.sql import DataFrame
-from pyspark.sql.types import ArrayType, DataType, DecimalType, StructField, StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import newer_condition
 from heliograph.pipeline.sinks.retry import TransientError
+from heliograph.pipeline.sinks.rows import RowField, Rows
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
-from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, check_rows_of
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink
 from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required
@@ -61,6 +60,8 @@ _TYPES: Final = {
 # Elements whose text in JSON says all of them; times there have no microseconds, and bytes are in Base64.
 _ARRAYS_OF: Final = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string", "date"})
 _OF_ARRAY: Final = "[]"
+_ARRAY: Final = re.compile(r"array<(.*)>")
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _FAMILIES: Final = {
     **dict.fromkeys(("smallint", "integer", "bigint"), TypeFamily.INTEGER),
     **dict.fromkeys(("real", "double precision", "numeric"), TypeFamily.FRACTION),
@@ -107,9 +108,12 @@ class PostgresqlSink(SqlSink):
     def target(self) -> str:
         return f"PostgreSQL {self.what} at {self.place}"
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        names = self.template.names if self.template is not None else ()
-        statements = _Statements(self, rows.schema)
+    @property
+    def takes_bytes_as_hex(self) -> bool:
+        return self.template is None
+
+    def write(self, rows: Rows, batch: MicroBatch) -> Written:
+        statements = _Statements(self, rows.fields)
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
@@ -120,17 +124,17 @@ class PostgresqlSink(SqlSink):
 
         return write_exactly_once(
             transaction,
-            ArrowRows(rows, bytes_as_hex=self.template is None, more=names),
+            rows,
             batch,
             self.retry,
             chunk_rows=self.batch_rows,
             replace=self.mode is OutputMode.COMPLETE,
         )
 
-    def changes(self, schema: StructType, output: Path) -> Sequence[str]:
+    def changes(self, fields: Sequence[RowField], output: Path) -> Sequence[str]:
         if self.table is None:
             return ()
-        statements = _Statements(self, schema)
+        statements = _Statements(self, fields)
         with self.connected("plan") as connection, translated(self.target, rows=False):
             return statements.changes(connection)
 
@@ -169,18 +173,18 @@ class PostgresqlSink(SqlSink):
 class _Statements:
     """The statements of one batch. They are made once and used by each attempt."""
 
-    def __init__(self, sink: SqlSink, schema: StructType) -> None:
+    def __init__(self, sink: SqlSink, fields: Sequence[RowField]) -> None:
         from psycopg import sql
 
         self.settings = sink
         self.ledger = sql.Identifier(*sink.ledger.split("."))
-        self.columns = schema.fieldNames()
+        self.columns = [field.name for field in fields]
         self.table = sql.Identifier(*sink.table.split(".")) if sink.table is not None else None
-        check_rows_of(sink, schema)
-        self._schema = schema
+        sink.check_fields(fields)
+        self._fields = fields
         #: Columns of arrays that the table has as arrays of its own; in others, such as jsonb, they are JSON.
         self.arrays: tuple[str, ...] = ()
-        self._row_columns = [RowColumn(field.name, field.dataType.simpleString(), _type(field)) for field in schema]
+        self._row_columns = [RowColumn(field.name, field.kind, _type(field.kind)) for field in fields]
 
     def prepare(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
         """Create what is to be there, and begin with constraints that answer at once."""
@@ -195,7 +199,7 @@ class _Statements:
             connection.execute(self._create_table(self.table))
         if self.table is not None and self.settings.merge_schema:
             self._add_columns(connection, self.table)
-        if self.table is not None and (arrays := [field.name for field in self._schema if _is_array(field.dataType)]):
+        if self.table is not None and (arrays := [field.name for field in self._fields if _element_of(field.kind)]):
             held = self._held(connection)
             self.arrays = tuple(name for name in arrays if held.get(name, "").endswith(_OF_ARRAY))
         connection.commit()
@@ -295,7 +299,7 @@ class _Statements:
         from psycopg import sql
 
         columns: list[sql.Composable] = [
-            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(_type(field))) for field in self._schema
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(_type(field.kind))) for field in self._fields
         ]
         if self.settings.key:
             columns.append(sql.SQL("PRIMARY KEY ({})").format(self._names(self.settings.key)))
@@ -402,19 +406,20 @@ def _element_text(element: str | bool | None) -> str:
     return f'"{escaped}"'
 
 
-def _is_array(kind: DataType) -> bool:
-    """Whether a created table has values of a type as an array."""
-    if not isinstance(kind, ArrayType):
-        return False
-    return isinstance(kind.elementType, DecimalType) or kind.elementType.simpleString() in _ARRAYS_OF
+def _element_of(kind: str) -> str | None:
+    """The type of the elements of an array that a created table has as one; None for other values."""
+    found = _ARRAY.fullmatch(kind)
+    element = found[1] if found is not None else ""
+    return element if element in _ARRAYS_OF or _DECIMAL.fullmatch(element) else None
 
 
-def _type(field: StructField) -> str:
-    if isinstance(field.dataType, ArrayType) and _is_array(field.dataType):
-        return _type(StructField("", field.dataType.elementType)) + _OF_ARRAY
-    if isinstance(field.dataType, DecimalType):
-        return f"numeric({field.dataType.precision}, {field.dataType.scale})"
-    return "jsonb" if is_complex(field.dataType) else _TYPES.get(field.dataType.simpleString(), "text")
+def _type(kind: str) -> str:
+    """The type of a column, for values of a type in Spark's words."""
+    if (element := _element_of(kind)) is not None:
+        return _type(element) + _OF_ARRAY
+    if (decimal := _DECIMAL.fullmatch(kind)) is not None:
+        return f"numeric({decimal[1]}, {decimal[2]})"
+    return "jsonb" if RowField("", kind).is_complex else _TYPES.get(kind, "text")
 
 
 def _exists(connection: "psycopg.Connection[tuple[Any, ...]]", table: "sql.Identifier") -> bool:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pyspark.sql.types import StructType
-
 from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import PipelineError, SinkError, sentence_of
 from heliograph.pipeline.sinks.files import FilesSink
@@ -24,6 +22,7 @@ from heliograph.pipeline.sinks.mysql import MysqlSink
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.retry import TransientError
+from heliograph.pipeline.sinks.rows import RowField
 from heliograph.pipeline.sinks.table_locations import is_uri, open_location
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.redis import RedisType
@@ -50,12 +49,12 @@ def target_fault(sink: Sink, mqtt: str) -> str | None:
     return None
 
 
-def table_changes(sink: Sink, schema: StructType, output: Path) -> tuple[Sequence[str], str | None]:
+def table_changes(sink: Sink, fields: Sequence[RowField], output: Path) -> tuple[Sequence[str], str | None]:
     """What rows with these columns would change in the definition of a sink's table, and why it cannot take them."""
     if not isinstance(sink, AltersTable):
         return (), None
     try:
-        return sink.changes(schema, output), None
+        return sink.changes(fields, output), None
     except (PipelineError, TransientError) as error:
         return (), str(error)
 

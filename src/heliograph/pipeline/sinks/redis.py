@@ -7,20 +7,23 @@ rows the driver holds says `arrow_rows`: a batch of a few partitions wholly. A c
 hash slot, see `redis_cluster`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
-
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.redis_cluster import ClusterBatch
-from heliograph.pipeline.sinks.redis_commands import Command, CommandKind, PreparedCommands, RowCommand
+from heliograph.pipeline.sinks.redis_commands import (
+    Command,
+    CommandKind,
+    PreparedCommands,
+    RowCommand,
+    derived_arguments,
+)
 from heliograph.pipeline.sinks.redis_servers import RedisServers
 from heliograph.pipeline.sinks.redis_transaction import RedisTransaction, argument_bytes_max, await_replicas, oversized
 from heliograph.pipeline.sinks.retry import Attempts
-from heliograph.pipeline.sinks.template import bytes_column
+from heliograph.pipeline.sinks.rows import Derived, Rows
 from heliograph.settings.fields import ListOf, list_setting, optional, setting
 from heliograph.settings.kinds import Integer, RefusedError
 from heliograph.settings.redis import RedisType
@@ -55,11 +58,11 @@ class RedisSink(RedisServers):
         names = ", ".join(command[0].upper() for command in self.commands)
         return f"Redis {names} at {self.place}"
 
-    def check(self, schema: StructType) -> None:
-        for template in (template for command in self.commands for template in command):
-            bytes_column(template, schema, "the command")
+    @property
+    def derived(self) -> Sequence[Derived]:
+        return derived_arguments(self.commands)
 
-    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
+    def write(self, rows: Rows, batch: MicroBatch) -> Written:
         prepared = PreparedCommands(rows, self.commands)
         attempts = Attempts(self.retry, tell=batch.tell_retry)
         outcome = _Outcome()

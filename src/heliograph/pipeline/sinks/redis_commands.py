@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from heliograph.hocon.values import Content
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.template import bytes_column, placeholders, template_fault
+from heliograph.pipeline.sinks.rows import PREFIX, Derived, Rows, rows_at
+from heliograph.pipeline.sinks.template import placeholders, template_fault
 from heliograph.settings.kinds import Kind, RefusedError
 
 # They would end or break the transaction, or never answer.
@@ -34,21 +33,16 @@ class RowCommand:
 class PreparedCommands:
     """The rows of a batch with the arguments of their commands. They can be gone through as often as wanted."""
 
-    def __init__(self, rows: DataFrame, commands: tuple[Command, ...]) -> None:
+    def __init__(self, rows: Rows, commands: tuple[Command, ...]) -> None:
         self.commands = commands
-        self._names: list[list[str | bytes]] = []
-        columns = []
-        for number, command in enumerate(commands):
-            arguments: list[str | bytes] = []
-            for place, template in enumerate(command):
-                if not placeholders(template):
-                    arguments.append(template.encode())
-                    continue
-                name = f"heliograph_{number}_{place}"
-                columns.append(bytes_column(template, rows.schema, "the command").alias(name))
-                arguments.append(name)
-            self._names.append(arguments)
-        self._rows = ArrowRows(rows, computed=columns)
+        self._rows = rows
+        self._names: list[list[str | bytes]] = [
+            [
+                f"{PREFIX}{_argument(number, place)}" if placeholders(template) else template.encode()
+                for place, template in enumerate(command)
+            ]
+            for number, command in enumerate(commands)
+        ]
 
     def __repr__(self) -> str:
         return f"PreparedCommands({', '.join(command[0] for command in self.commands)})"
@@ -67,7 +61,21 @@ class PreparedCommands:
             begin += chunk.num_rows
 
     def rows_at(self, chunk_rows: int, reasons: Mapping[int, str]) -> Iterator[tuple[dict[str, Any], str]]:
-        return self._rows.rows_at(chunk_rows, reasons)
+        return rows_at(self._rows, chunk_rows, reasons)
+
+
+def derived_arguments(commands: tuple[Command, ...]) -> list[Derived]:
+    """The arguments that are made of rows."""
+    return [
+        Derived(_argument(number, place), template, "the command")
+        for number, command in enumerate(commands)
+        for place, template in enumerate(command)
+        if placeholders(template)
+    ]
+
+
+def _argument(command: int, place: int) -> str:
+    return f"{command}_{place}"
 
 
 class CommandKind(Kind[Command]):

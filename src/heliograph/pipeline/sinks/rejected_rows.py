@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import MicroBatch, Written
-from heliograph.pipeline.sinks.template import quoted
+from heliograph.pipeline.sinks.spark.arrow_rows import ArrowRows
+from heliograph.pipeline.sinks.spark.template_columns import quoted
 
 _REASON: Final = "heliograph_reason"
 _CHUNK_ROWS: Final = 10_000

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import MicroBatch, Written
 from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy
+from heliograph.pipeline.sinks.rows import Rows
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class _Outcome:
 
 def write_exactly_once(
     connect: Callable[[], AbstractContextManager[SqlTransaction]],
-    rows: ArrowRows,
+    rows: Rows,
     batch: MicroBatch,
     policy: RetryPolicy,
     *,
@@ -101,7 +101,7 @@ class RefusalReports:
 
 def _write_once(
     connect: Callable[[], AbstractContextManager[SqlTransaction]],
-    rows: ArrowRows,
+    rows: Rows,
     batch: MicroBatch,
     chunk_rows: int,
     replace: bool,
@@ -123,7 +123,7 @@ def _write_once(
     return outcome
 
 
-def _write_halving(transaction: SqlTransaction, rows: ArrowRows, chunk: pa.RecordBatch, outcome: _Outcome) -> None:
+def _write_halving(transaction: SqlTransaction, rows: Rows, chunk: pa.RecordBatch, outcome: _Outcome) -> None:
     parts = [chunk]
     while parts:
         part = parts.pop()

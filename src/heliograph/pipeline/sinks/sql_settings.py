@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
-from pyspark.sql.types import StructType
-
 from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import (
@@ -19,9 +17,10 @@ from heliograph.pipeline.sinks.interface import (
     check_newest_by,
 )
 from heliograph.pipeline.sinks.keyed_rows import check_newest_columns
+from heliograph.pipeline.sinks.rows import RowField, check_names
 from heliograph.pipeline.sinks.servers import ServerSink
 from heliograph.pipeline.sinks.table_columns import RowColumn, TypeFamily, check_types, said_of
-from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, parts_of, template_fault
+from heliograph.pipeline.sinks.template import WHOLE_ROW, parts_of, template_fault
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Text, detailed
@@ -158,8 +157,13 @@ class SqlSink(ServerSink):
             return (f"the table {self.table} at {self.place}",)
         return ()
 
-    def check(self, schema: StructType) -> None:
-        check_rows_of(self, schema)
+    @property
+    def paths(self) -> Sequence[str]:
+        return self.template.names if self.template is not None else ()
+
+    def check_fields(self, fields: Sequence[RowField]) -> None:
+        check_names(self.key, fields, f"the key of {self.what}")
+        check_newest_columns(self.newest_by, fields, f"newest_by of {self.what}")
 
     def missing_of(
         self, columns: Sequence[RowColumn], held: Callable[[str], str | None], families: Mapping[str, TypeFamily]
@@ -188,14 +192,6 @@ class SqlSink(ServerSink):
 
     def log_added(self, added: Sequence[RowColumn]) -> None:
         _log.warning("%s: added the columns %s", self.target, ", ".join(map(str, added)))
-
-
-def check_rows_of(sink: SqlSink, schema: StructType) -> None:
-    """Refuse rows that lack a column of the key, or one that the statement takes."""
-    check_columns(sink.key, schema, f"the key of {sink.what}")
-    check_newest_columns(sink.newest_by, schema, f"newest_by of {sink.what}")
-    for name in sink.template.names if sink.template is not None else ():
-        column_at(name, schema, f"the statement takes ${{{name}}}")
 
 
 def _left_open(text: str, opened: str, escape: str) -> str:

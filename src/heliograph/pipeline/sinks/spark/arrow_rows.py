@@ -5,22 +5,20 @@ job of its own, so that the driver holds two partitions of it at most (the secon
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType, VariantType, VariantVal
 
-from heliograph.pipeline.sinks.template import column_at, quoted, text_of
+from heliograph.pipeline.sinks.interface import RowSink
+from heliograph.pipeline.sinks.rows import RowField, UnreadableText, python_value
+from heliograph.pipeline.sinks.spark.template_columns import column_at, derived_column, quoted, text_of
 
 # A partition of the data source has about 64 MiB; a partition of its own costs a Spark job and a Python worker.
 _PARTITIONS_AT_ONCE: Final = 8
-
-
-class UnreadableText(str):
-    """The error for a value that Python cannot hold: text that is not UTF-8, a time after the year 9999."""
 
 
 class ArrowRows:
@@ -48,6 +46,16 @@ class ArrowRows:
         # In one piece, or the rows of each partition would be chunks of their own.
         self._held = self._rows.toArrow().combine_chunks() if is_small else None
 
+    @classmethod
+    def of(cls, rows: DataFrame, sink: RowSink) -> Self:
+        """The rows with what a sink makes of them."""
+        computed = [derived_column(derived, rows.schema) for derived in sink.derived]
+        return cls(rows, bytes_as_hex=sink.takes_bytes_as_hex, more=sink.paths, computed=computed)
+
+    @property
+    def fields(self) -> Sequence[RowField]:
+        return fields_of(self._schema)
+
     def __repr__(self) -> str:
         return f"ArrowRows({'by partition' if self._held is None else f'{self._held.num_rows} held'})"
 
@@ -64,27 +72,9 @@ class ArrowRows:
     def row(self, chunk: pa.RecordBatch, index: int) -> dict[str, Any]:
         """One row of a chunk as it was, for `MicroBatch.refuse`; what Python has no value for is `UnreadableText`."""
         return {
-            field.name: as_it_was(_python_value(chunk.column(field.name).slice(index, 1)), field.dataType)
+            field.name: as_it_was(python_value(chunk.column(field.name).slice(index, 1)), field.dataType)
             for field in self._schema
         }
-
-    def rows_at(self, chunk_rows: int, reasons: Mapping[int, str]) -> Iterator[tuple[dict[str, Any], str]]:
-        """The rows at some places, each with what is said of it."""
-        begin = 0
-        for chunk in self.chunks(chunk_rows) if reasons else ():
-            for index in range(chunk.num_rows):
-                if begin + index in reasons:
-                    yield self.row(chunk, index), reasons[begin + index]
-            begin += chunk.num_rows
-
-
-def _python_value(one: pa.Array) -> Any:
-    try:
-        return one[0].as_py()
-    except (ValueError, OverflowError):
-        if pa.types.is_string(one.type) or pa.types.is_large_string(one.type):
-            return UnreadableText(one.cast(pa.large_binary())[0].as_py().decode("utf-8", "backslashreplace"))
-        return UnreadableText(one.cast(pa.string())[0].as_py())
 
 
 def _as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,6 +84,10 @@ def _as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with pa.ipc.new_stream(buffer, batch.schema) as stream:
             stream.write_batch(batch)
         yield pa.RecordBatch.from_arrays([pa.array([buffer.getvalue().to_pybytes()], pa.binary())], ["stream"])
+
+
+def fields_of(schema: StructType) -> tuple[RowField, ...]:
+    return tuple(RowField(field.name, field.dataType.simpleString()) for field in schema)
 
 
 def is_complex(kind: DataType) -> bool:
