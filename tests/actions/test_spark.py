@@ -367,6 +367,33 @@ def test_a_mistake_that_only_the_target_knows_stops_one_action(world: World) -> 
     assert "stands in quotes" in refused.json()["message"]
 
 
+def _are_posted(world: World, paths: set[str]) -> bool:
+    return {request.path for request in world.web.requests} >= paths
+
+
+def _has_row(world: World, topic: str) -> bool:
+    return len(world.database.query(f"SELECT 1 FROM obs WHERE topic = '{topic}'")) == 1
+
+
+def test_either_engine_goes_on_where_the_other_one_was(world: World) -> None:
+    assert world.api.put("/rules/lost", json={"sql": 'SELECT * FROM "lost"', "actions": ["console"]}).status_code == 200
+    world.web.requests.clear()
+    expected = {"/base/t/in/10"}
+    publish(world, "in/10", b"{}")
+    answer = world.api.put("/configs", content="actions.engine = local")
+    assert answer.status_code == 400
+    assert "only Spark writes the target of parquet:lake" in answer.text
+    for number, engine in enumerate(("auto", "spark"), 11):
+        assert world.api.put("/configs", content=f"actions.engine = {engine}").status_code == 200
+        publish(world, f"in/{number}", b"{}")
+        expected.add(f"/base/t/in/{number}")
+        wait_until(partial(_are_posted, world, set(expected)), lambda: world.described("http:web"))
+        wait_until(partial(_has_row, world, f"in/{number}"), lambda: world.described("pgsql:db"))
+    assert len(world.web.requests) == len(expected), "each row is posted once where nothing fails"
+    rows = world.database.query("SELECT topic FROM obs WHERE topic LIKE 'in/1_' ORDER BY topic")
+    assert [topic for (topic,) in rows] == ["in/10", "in/11", "in/12"]
+
+
 def test_the_pipeline_ends_with_its_node_even_killed(world: World) -> None:
     # The last of those with the node.
     directory = world.managed.node.directory

@@ -15,9 +15,9 @@ from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.driver import PipelineDriver
+from heliograph.pipeline.running.figures import QueryFigures
 from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import preview_queries
-from heliograph.pipeline.running.progress import QueryFigures
 from heliograph.pipeline.running.queries import check_pipeline
 from support.pipeline_run import Run
 

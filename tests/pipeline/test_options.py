@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.pipeline.datasource.options import SinkOptions, SourceOptions, parse_endpoint
+from heliograph.pipeline.datasource.option_texts import parse_endpoint
+from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.datasource.read_bounds import SESSION_ZONE
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
+from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.datasource.source import MessageReader, MessageStreamReader
 from heliograph.pipeline.errors import OptionError
 from support.cases import cases
@@ -187,4 +189,4 @@ def test_a_password_is_not_shown() -> None:
 
 
 def test_endpoints_may_be_ipv6() -> None:
-    assert parse_endpoint("endpoint", "[::1]:8815") == ("::1", 8815)
+    assert parse_endpoint("endpoint", "[::1]:8815", "127.0.0.1:8815") == ("::1", 8815)

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from heliograph.config.description import table
-from heliograph.pipeline.datasource.options import SinkOptions, SourceOptions
+from heliograph.pipeline.datasource.options import SourceOptions
+from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.files.definition import DeadLetterSettings, LateRowSettings, StaticTable
 from heliograph.pipeline.files.settings import RuleSettings, SourceSettings, StreamSqlSettings
 from heliograph.pipeline.sinks import sink_class

@@ -13,8 +13,8 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.datasource.options import SinkOptions
 from heliograph.pipeline.datasource.publisher import MqttPublisher
+from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

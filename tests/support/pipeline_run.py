@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.driver import BACKOFF, FileWatch, PipelineDriver
-from heliograph.pipeline.running.progress import QueryFigures
+from heliograph.pipeline.running.figures import QueryFigures
 from heliograph.pipeline.running.queries import RunSettings
 from support.quick_spark import CONF
 

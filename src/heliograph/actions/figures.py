@@ -90,7 +90,7 @@ class PipelineFigures:
         return self._of.setdefault(query, ActionFigures())
 
     def keep(self, queries: Set[str]) -> None:
-        self._of = {query: figures for query, figures in self._of.items() if query in queries}
+        self._of = {query: self.find(query) for query in queries}
 
     def read(self, file: Path) -> Mapping[str, Any] | None:
         """What the driver has written since the last call; None for nothing. Called in a thread."""

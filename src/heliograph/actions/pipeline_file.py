@@ -1,7 +1,7 @@
 """The pipeline file that a node makes of its actions: a rule for each of them, which reads what rules store for it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from heliograph.config.actions.databases import (
 )
 from heliograph.config.actions.http import HttpAction
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
-from heliograph.config.actions.roots import all_actions, connector_of, running_actions
+from heliograph.config.actions.roots import SPARK, all_actions, connector_of, engine_of, running_actions
 from heliograph.config.rules import rules_by_action
 from heliograph.config.settings import Config
 
@@ -36,21 +36,22 @@ class ActionsFile:
 
 
 def actions_file(config: Config) -> ActionsFile:
-    """The file for a configuration.
-
-    An action is in it while a rule names it: without, there is nothing to wait for.
-    """
-    running = running_actions(config.connectors, config.actions) & rules_by_action(config.rule_engine).keys()
+    """The file for a configuration: of the actions that Spark runs."""
     rules: dict[str, Any] = {}
     actions = []
+    for action_id, connector, action in wanted_actions(config, SPARK):
+        actions.append(action_id)
+        rules[query_name(action_id)] = rule_section(action_id, connector, action)
+    return ActionsFile(json.dumps({"rules": rules}, indent=1, ensure_ascii=False) + "\n", tuple(actions))
+
+
+def wanted_actions(config: Config, engine: str) -> Iterator[tuple[str, ConnectorConfig, ActionConfig]]:
+    """The actions that an engine runs: those that a rule names, since without one there is nothing to wait for."""
+    running = running_actions(config.connectors, config.actions) & rules_by_action(config.rule_engine).keys()
     for kind, name, action in all_actions(config.actions):
         action_id = f"{kind}:{name}"
-        if action_id in running:
-            actions.append(action_id)
-            rules[query_name(action_id)] = rule_section(
-                action_id, connector_of(config.connectors, kind, action), action
-            )
-    return ActionsFile(json.dumps({"rules": rules}, indent=1, ensure_ascii=False) + "\n", tuple(actions))
+        if action_id in running and engine_of(config.actions.engine, kind) == engine:
+            yield action_id, connector_of(config.connectors, kind, action), action
 
 
 def rule_section(action_id: str, connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
@@ -59,13 +60,17 @@ def rule_section(action_id: str, connector: ConnectorConfig, action: ActionConfi
     section: dict[str, Any] = {"alone": True, "sink": sink_of(connector, action)}
     if columns is None:
         section["sql"] = f"SELECT {ROW} FROM {source}"
-        if isinstance(action, PgsqlAction | MysqlAction) and names_whole_row(action.parameters.sql):
+        if takes_whole_row_as_text(action):
             section["columns"] = {ROW: "string"}  # as a parameter, bytes are no text
     else:
         fields = ", ".join(f'{ROW}."{name}" AS "{name}"' for name in columns)
         section["sql"] = f"SELECT {fields} FROM {source}"
         section["columns"] = dict(columns)
     return section
+
+
+def takes_whole_row_as_text(action: ActionConfig) -> bool:
+    return isinstance(action, PgsqlAction | MysqlAction) and names_whole_row(action.parameters.sql)
 
 
 def probe_section(connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:

@@ -18,17 +18,18 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.datasource.options import SourceOptions, parse_endpoint
+from heliograph.pipeline.datasource.option_texts import parse_endpoint
+from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.backfill import BACKFILLS, REPLAYS, plan_backfill
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
 from heliograph.pipeline.running.driver import STATUS_FILE, FileWatch, PipelineDriver
+from heliograph.pipeline.running.figures import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
 from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.planned_columns import planned_fields
 from heliograph.pipeline.running.preview import Preview, preview_queries
-from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
 from heliograph.pipeline.running.queries import RunSettings, Span, check_pipeline
 from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters

@@ -1,6 +1,6 @@
 """Connectors and actions as a part of a node: state, counts, and tests of targets in a process of their own.
 
-The pipeline runs actions; no broker loads it.
+The pipeline and the action runner run actions; no broker loads them.
 """
 
 import asyncio
@@ -8,14 +8,16 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from heliograph.actions.figures import PipelineFigures, query_name
+from heliograph.actions.figures import ActionFigures, PipelineFigures, query_name
 from heliograph.actions.queries import FAILED, QUERIES, RETRYING, RUNNING, PipelineQueries
 from heliograph.actions.reachability import CONNECTED, CONNECTING, DISCONNECTED, Reachability, unreachable_reason
-from heliograph.config.actions.roots import all_actions, all_connectors, running_actions
+from heliograph.config.actions.roots import LOCAL, SPARK, all_actions, all_connectors, engine_of, running_actions
+from heliograph.config.pipeline_needs import FLIGHT_OFF, PIPELINE_OFF
 from heliograph.config.rules import rules_by_action
 from heliograph.config.settings import Config
+from heliograph.node.action_runner import ActionRunnerPart
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
 from heliograph.node.pipeline import PipelinePart
@@ -41,27 +43,80 @@ _PROBE_S: Final = 45.0  # of which the target gets ten
 _OFF_ALARM: Final = "pipeline_off"
 
 
+class _Process(Protocol):
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def status_file(self) -> Path: ...
+
+    def look_again(self) -> None: ...
+
+
+class _HasProcess(Protocol):
+    @property
+    def process(self) -> _Process | None: ...
+
+
+class _Engine:
+    """What is known of one of the engines by the file of its process; owned by `ActionsPart`."""
+
+    def __init__(self, part: _HasProcess) -> None:
+        self.figures = PipelineFigures()
+        self.queries: PipelineQueries | None = None
+        self._part = part
+
+    async def read(self) -> None:
+        process, queries = self._part.process, self.queries
+        if queries is None:
+            return
+        if process is None or process.pid is None:
+            self.figures.end()
+            if process is None:
+                queries.end()
+            else:
+                queries.lose_sight()
+            return
+        document = await asyncio.to_thread(self.figures.read, process.status_file)
+        if document is not None and document.get("pid") == process.pid:
+            self.figures.take(document)
+            queries.take(document.get("queries", ()))
+        elif self.figures.pid != process.pid:
+            self.figures.end()
+            queries.lose_sight()
+
+    def look_again(self) -> bool:
+        """Start again what waits after a failure; whether the process runs, as its file says."""
+        process = self._part.process
+        if process is None or process.pid is None or process.pid != self.figures.pid:
+            return False
+        process.look_again()
+        return True
+
+    def __repr__(self) -> str:
+        return f"_Engine({self.figures!r})"
+
+
 class ActionsPart(Part):
     """How the connectors and actions of a node are; owned by the node."""
 
     name = "actions"
     metrics = QUERIES
-    needs = ("kernel", "pipeline")
+    needs = ("kernel", "pipeline", "action_runner")
     roots = ("connectors", "actions", "rule_engine", "pipeline")
 
-    def __init__(self, config: Config, kernel: KernelPart, pipeline: PipelinePart) -> None:
+    def __init__(self, config: Config, kernel: KernelPart, pipeline: PipelinePart, runner: ActionRunnerPart) -> None:
         self.programs = PROGRAMS
         self._config = config
         self._kernel = kernel
-        self._pipeline = pipeline
-        self._all_queries: PipelineQueries | None = None
-        self._figures = PipelineFigures()
+        self._engines = {SPARK: _Engine(pipeline), LOCAL: _Engine(runner)}
         self._reachability = Reachability(_now_s)
         self._reading: asyncio.Task[None] | None = None
         self._read_at_s = self._look_at_s = 0.0
 
     async def start(self) -> None:
-        self._all_queries = PipelineQueries(self._kernel.alarms, lambda query: self._queries.get(query, query))
+        for engine in self._engines.values():
+            engine.queries = PipelineQueries(self._kernel.alarms, lambda query: self._queries.get(query, query))
         self._use(self._config)
 
     async def stop(self) -> None:
@@ -80,7 +135,8 @@ class ActionsPart(Part):
             self._reading = asyncio.get_running_loop().create_task(self._read(), name="actions-read")
         if now >= self._look_at_s:
             self._look_at_s = now + LOOK_S
-            self._figures.look()
+            for engine in self._engines.values():
+                engine.figures.look()
 
     def _use(self, config: Config) -> None:
         self._config = config
@@ -90,8 +146,9 @@ class ActionsPart(Part):
         self._queries = {query_name(action_id): action_id for action_id in self._actions}
         self._rules = rules_by_action(config.rule_engine)
         self._running = running_actions(config.connectors, config.actions)
-        self._figures.keep(self._queries.keys())
-        waiting = sorted(self._running & self._rules.keys())
+        for name, engine in self._engines.items():
+            engine.figures.keep({query_name(one) for one in self._actions if self._engine_of(one) == name})
+        waiting = sorted(one for one in self._running & self._rules.keys() if self._engine_of(one) == SPARK)
         if waiting and not config.pipeline.enable:
             text = (
                 f"the pipeline is off, and rows wait for it: set pipeline.enable = true, or no row reaches the "
@@ -105,26 +162,18 @@ class ActionsPart(Part):
             self._kernel.alarms.deactivate(_OFF_ALARM)
 
     async def _read(self) -> None:
-        process, queries = self._pipeline.process, self._all_queries
-        if queries is None:
-            return
-        if process is None or process.pid is None:
-            self._figures.end()
-            if process is None:
-                queries.end()
-            else:
-                queries.lose_sight()
-            return
-        document = await asyncio.to_thread(self._figures.read, process.status_file)
-        if document is not None and document.get("pid") == process.pid:
-            self._figures.take(document)
-            queries.take(document.get("queries", ()))
-        elif self._figures.pid != process.pid:
-            self._figures.end()
-            queries.lose_sight()
+        for engine in self._engines.values():
+            await engine.read()
 
     def samples(self) -> list[Sample]:
-        return [] if self._all_queries is None else self._all_queries.samples()
+        engines = self._engines.values()
+        return [sample for engine in engines if engine.queries is not None for sample in engine.queries.samples()]
+
+    def _engine_of(self, action_id: str) -> str:
+        return engine_of(self._config.actions.engine, action_id.partition(":")[0])
+
+    def _figures(self, action_id: str) -> ActionFigures:
+        return self._engines[self._engine_of(action_id)].figures.find(query_name(action_id))
 
     # --- what is asked
 
@@ -147,14 +196,15 @@ class ActionsPart(Part):
         status, reason = self._reachability.state(f"{action_id.partition(':')[0]}:{action.connector}")
         if status != CONNECTED or not self.rules_of(action_id):
             return status, reason
-        return self._state_in_pipeline(action_id)
+        return self._state_in_engine(action_id)
 
-    def _state_in_pipeline(self, action_id: str) -> tuple[str, str]:
-        if not self._config.pipeline.enable:
-            return DISCONNECTED, "the pipeline is off, and rows wait for it: set pipeline.enable = true"
+    def _state_in_engine(self, action_id: str) -> tuple[str, str]:
+        engine = self._engine_of(action_id)
+        if engine == SPARK and not self._config.pipeline.enable:
+            return DISCONNECTED, f"the pipeline is off, and rows wait for it: {PIPELINE_OFF}"
         if not self._config.durable_storage.flight.enable:
-            return DISCONNECTED, "the pipeline reads from the storage reader: set durable_storage.flight.enable = true"
-        figures = self._figures.find(query_name(action_id))
+            return DISCONNECTED, FLIGHT_OFF
+        figures = self._figures(action_id)
         if figures.is_starting_again:
             return CONNECTING, f"it starts again after: {figures.error}"
         if figures.state == RUNNING:
@@ -162,28 +212,27 @@ class ActionsPart(Part):
             return (CONNECTED, "") if is_proved else (CONNECTING, f"it starts again after: {figures.error}")
         if figures.state in (*FAILED, RETRYING):
             return DISCONNECTED, figures.error or f"its query is {figures.state}"
-        return CONNECTING, self._figures.problem or "the pipeline has yet to start it; rows wait for it"
+        return CONNECTING, self._engines[engine].figures.problem or "its engine has yet to start it; rows wait for it"
 
     def counts(self, action_id: str) -> dict[str, int]:
-        return self._figures.find(query_name(action_id)).numbers()
+        return self._figures(action_id).numbers()
 
     def rates(self, action_id: str) -> dict[str, float]:
-        return self._figures.find(query_name(action_id)).rate.numbers()
+        return self._figures(action_id).rate.numbers()
 
     def reset(self, action_id: str) -> None:
-        self._figures.find(query_name(action_id)).reset()
+        self._figures(action_id).reset()
 
     async def look(self, connector_id: str) -> None:
         await self._reachability.look(connector_id)
 
     async def try_again(self, connector_id: str) -> None:
-        """Look at a server now, and have the pipeline start what waits after a failure."""
-        process = self._pipeline.process
-        if process is not None and process.pid is not None and process.pid == self._figures.pid:
-            process.look_again()
+        """Look at a server now, and have the engine start what waits after a failure."""
+        engine = self._engines[self._engine_of(connector_id)]
+        if engine.look_again():
             for action_id, action in self._actions.items():
                 if f"{action_id.partition(':')[0]}:{action.connector}" == connector_id:
-                    self._figures.find(query_name(action_id)).start_again()
+                    self._figures(action_id).start_again()
         await self._reachability.look(connector_id)
 
     async def test(self, kind: str, connector: "ConnectorConfig", action: "ActionConfig | None") -> str:

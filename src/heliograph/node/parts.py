@@ -19,6 +19,7 @@ from heliograph.config.settings import Config
 from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
 from heliograph.node.access_records import BuiltInRulesPart, StoredBansPart, UsersPart
+from heliograph.node.action_runner import ActionRunnerPart
 from heliograph.node.actions import ActionsPart
 from heliograph.node.alarm_webhook import AlarmWebhookPart
 from heliograph.node.backups import BackupsPart
@@ -131,7 +132,7 @@ def make_parts(
         reader,
         listeners,
         Ticker(kernel, lambda clock: all_parts().ticks(clock)),
-        *make_pipeline(config, directory, kernel, reader, listeners),
+        *make_pipeline(config, directory, kernel, reader, listeners, rules),
         ControlPart(config, directory, kernel, all_parts),
         ManagementPart(config, directory, kernel),
     ]
@@ -171,11 +172,17 @@ def make_watchers(
 
 
 def make_pipeline(
-    config: Config, directory: DataDirectory, kernel: KernelPart, reader: ReaderPart, listeners: ListenersPart
+    config: Config,
+    directory: DataDirectory,
+    kernel: KernelPart,
+    reader: ReaderPart,
+    listeners: ListenersPart,
+    rules: RulesPart,
 ) -> list[Part]:
     """What has the rows of rules leave the broker."""
     pipeline = PipelinePart(config, directory, kernel, reader, listeners)
-    return [pipeline, ActionsPart(config, kernel, pipeline)]
+    runner = ActionRunnerPart(config, directory, kernel, reader, listeners, rules)
+    return [pipeline, runner, ActionsPart(config, kernel, pipeline, runner)]
 
 
 def make_authorization(

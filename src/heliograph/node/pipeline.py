@@ -296,11 +296,7 @@ class PipelinePart(Part):
         return is_on and bool(config.pipeline.file or actions)
 
     def _make(self, config: Config) -> PipelineProcess:
-        addresses = [one.address.partition("://")[2] for one in self._listeners.listeners if one.kind == "tcp"]
-        mqtt = _reachable(addresses[0]) if addresses else "127.0.0.1:1883"
-        endpoint = _reachable(self._reader.bind)
-        if config.durable_storage.flight.tls.enable:
-            endpoint = f"grpc+tls://{endpoint}"
+        endpoint, mqtt = endpoint_of(config, self._reader), mqtt_of(self._listeners)
         return PipelineProcess(config.pipeline, self._directory.path, endpoint, mqtt, self._kernel.alarms)
 
     @property
@@ -319,6 +315,18 @@ class PipelinePart(Part):
 
     def samples(self) -> list[Sample]:
         return plain({} if self._process is None else self._process.statistics())
+
+
+def endpoint_of(config: Config, reader: ReaderPart) -> str:
+    """Where processes of this machine reach the storage reader."""
+    endpoint = _reachable(reader.bind)
+    return f"grpc+tls://{endpoint}" if config.durable_storage.flight.tls.enable else endpoint
+
+
+def mqtt_of(listeners: ListenersPart) -> str:
+    """HOST:PORT where processes of this machine reach the first TCP listener."""
+    addresses = [one.address.partition("://")[2] for one in listeners.listeners if one.kind == "tcp"]
+    return _reachable(addresses[0]) if addresses else "127.0.0.1:1883"
 
 
 def _reachable(address: str) -> str:

@@ -21,6 +21,18 @@ def write_durably(file: Path, content: bytes, mode: int = 0o666) -> None:
     force_to_disk(file.parent)
 
 
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a small file: a reader sees what was there before, or all of it; after a power failure it may be neither.
+
+    Raises:
+        OSError: It cannot be written; what was there before is still there.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(file)
+
+
 def force_to_disk(path: Path) -> None:
     """Wait until a file, or the names in a directory, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

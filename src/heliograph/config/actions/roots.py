@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from heliograph.settings.fields import named_sections_of
+from heliograph.settings.fields import named_sections_of, setting
+from heliograph.settings.kinds import Choice
 
 if TYPE_CHECKING:
     from heliograph.config.actions.brokers import KafkaAction, KafkaConnectorConfig, MqttAction, MqttConnectorConfig
@@ -62,8 +63,20 @@ class ConnectorSettings:
     s3: Mapping[str, S3ConnectorConfig] = named_sections_of(_TABLES + "S3ConnectorConfig", "Stores that speak S3.")
 
 
+#: Who brings rows to their targets: `auto` is the local engine where the type of the action lets it.
+AUTO: Final = "auto"
+LOCAL: Final = "local"
+SPARK: Final = "spark"
+
+
 @dataclass(frozen=True, slots=True)
 class ActionSettings:
+    engine: str = setting(
+        Choice(AUTO, LOCAL, SPARK),
+        SPARK,
+        "Who brings rows to their targets: `spark` the pipeline, `local` a small process of the node without Java "
+        "([engines](actions.md#engines)), `auto` the local one where the type lets it, and Spark for tables.",
+    )
     http: Mapping[str, HttpAction] = named_sections_of(_HTTP + "HttpAction", "Requests to web services.")
     kafka_producer: Mapping[str, KafkaAction] = named_sections_of(_BROKERS + "KafkaAction", "Messages in Kafka.")
     pgsql: Mapping[str, PgsqlAction] = named_sections_of(_DATABASES + "PgsqlAction", "Statements in PostgreSQL.")
@@ -77,7 +90,10 @@ class ActionSettings:
 
 
 #: The types of connectors and actions; sources there are none.
-TYPES: Final = tuple(field.name for field in fields(ActionSettings))
+TYPES: Final = tuple(field.name for field in fields(ConnectorSettings))
+
+#: Types whose targets only the tasks of Spark write.
+OF_SPARK: Final = frozenset({"parquet", "delta", "iceberg", "s3"})
 
 
 def all_connectors(connectors: ConnectorSettings) -> Iterator[tuple[str, str, ConnectorConfig]]:
@@ -97,6 +113,13 @@ def connector_of(connectors: ConnectorSettings, kind: str, action: ActionConfig)
     return named[action.connector]
 
 
+def engine_of(engine: str, kind: str) -> str:
+    """Which engine runs the actions of a type, `LOCAL` or `SPARK`, by the setting `actions.engine`."""
+    if engine == AUTO:
+        return SPARK if kind in OF_SPARK else LOCAL
+    return engine
+
+
 def action_faults(connectors: ConnectorSettings, actions: ActionSettings) -> Iterator[Fault]:
     for kind, name, action in all_actions(actions):
         named: Mapping[str, ConnectorConfig] = getattr(connectors, kind)
@@ -104,6 +127,9 @@ def action_faults(connectors: ConnectorSettings, actions: ActionSettings) -> Ite
             there_are = ", ".join(named) or "none"
             text = f'found "{action.connector}", but there is no such connector of type {kind}; there are: {there_are}'
             yield ("actions", kind, name, "connector"), text
+        if actions.engine == LOCAL and kind in OF_SPARK:
+            text = f"found {LOCAL}, but only Spark writes the target of {kind}:{name}: set {AUTO}, or {SPARK}"
+            yield ("actions", "engine"), text
 
 
 def running_actions(connectors: ConnectorSettings, actions: ActionSettings) -> set[str]:

@@ -8,6 +8,7 @@ from fastapi import Query, Response
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
+from heliograph.config.actions.roots import SPARK, engine_of
 from heliograph.control.proto_v1.groups import RULES, GroupRemoval, GroupSettings
 from heliograph.control.proto_v1.rules import (
     RULES_ALL,
@@ -248,8 +249,13 @@ def rule_metrics(row: RuleShown) -> dict[str, float]:
 
 async def _warn(response: Response, rule: RuleBody, nodes: AskedNodes) -> None:
     """Say in a header that rows of a rule wait for a pipeline that is off."""
-    is_handed_over = any(isinstance(one, str) or one.function == "pipeline" for one in rule.actions)
-    if rule.enable and is_handed_over and not (await settings_tree(nodes.own, "pipeline")).get("enable"):
+    if not rule.enable:
+        return
+    engine = str((await settings_tree(nodes.own, "actions")).get("engine"))
+    kinds = [one.partition(":")[0] for one in rule.actions if isinstance(one, str)]
+    is_of_spark = any(engine_of(engine, kind) == SPARK for kind in kinds)
+    is_of_spark = is_of_spark or any(not isinstance(one, str) and one.function == "pipeline" for one in rule.actions)
+    if is_of_spark and not (await settings_tree(nodes.own, "pipeline")).get("enable"):
         from heliograph.config.pipeline_needs import PIPELINE_OFF  # most processes never need the declarations
 
         text = f"the rows of this rule wait for the pipeline, which is off: {PIPELINE_OFF}"

@@ -23,6 +23,7 @@ _VALID: Final = 'an offset as Spark shows it, such as {"streams": {"messages/0/1
 _FIELDS: Final = {"streams", "start", "lost", "behind"}
 _POSITION: Final = re.compile(r"([0-9]{1,20}-[0-9]{1,20}(-[0-9]{1,20})?)?")  # nothing is the beginning of a stream
 _WHOLE_BLOCK: Final = 1 << 64
+_EARLIEST: Final = "earliest"
 
 
 def make_offset(positions: Positions, start: int | None, lost: Mapping[str, int] | None = None) -> Offset:
@@ -33,6 +34,14 @@ def make_offset(positions: Positions, start: int | None, lost: Mapping[str, int]
     if lost:
         offset["lost"] = dict(lost)
     return offset
+
+
+def initial_offset(start: str) -> Offset:
+    """The offset at which a query begins: ``earliest``, microseconds since the epoch, or an offset, all as text."""
+    if start.startswith("{"):
+        offset: Offset = json.loads(start)
+        return offset
+    return {"streams": {}} if start == _EARLIEST else {"streams": {}, "start": int(start)}
 
 
 def offset_positions(offset: Offset | None) -> dict[str, str]:

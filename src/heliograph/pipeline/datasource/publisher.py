@@ -20,7 +20,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
-from heliograph.pipeline.datasource.options import SinkOptions
+from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
 from heliograph.pipeline.tls import tls_context
 from heliograph.processes.backoff import Backoff

@@ -37,7 +37,7 @@ from heliograph.pipeline.datasource.decoding import PayloadDecoder
 from heliograph.pipeline.datasource.endpoints import Endpoints
 from heliograph.pipeline.datasource.offsets import Offset as Offset
 from heliograph.pipeline.datasource.offsets import latest_offset, make_offset, more_lost
-from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SinkOptions, SourceOptions
+from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SourceOptions
 from heliograph.pipeline.datasource.partitions import (
     MessagePartition,
     PartitionSize,
@@ -47,6 +47,7 @@ from heliograph.pipeline.datasource.partitions import (
 from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.datasource.read_bounds import ReadBound, check_not_ahead
 from heliograph.pipeline.datasource.schema import arrow_schema, check_schema, columns_ddl, conform
+from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.datasource.spark_versions import (
     HAS_LIMITS,
     PUSH_FILTERS,

@@ -19,10 +19,51 @@ from heliograph.pipeline.errors import CheckpointInUseError, OptionError
 _log = logging.getLogger(__name__)
 
 _LOCK_FILE: Final = "driver.lock"
+_QUERY_LOCK_FILE: Final = "query.lock"
 _TEXT_MAX: Final = 300
 _POLL_S: Final = 0.25
 _LOCK_WAIT_S: Final = 60.0
 _PROCESSES: Final = Path("/proc")
+
+
+class QueryLock:
+    """The lock on the checkpoint of one query: one engine at a time, Spark's driver or the action runner.
+
+    It ends with `release`, or with the process.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._descriptor: int | None = None
+
+    def __repr__(self) -> str:
+        return f"QueryLock({self._directory.name!r}, {'free' if self._descriptor is None else 'taken'})"
+
+    def try_take(self) -> bool:
+        """Whether it is taken now, or was before."""
+        if self._descriptor is not None:
+            return True
+        self._directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._directory / _QUERY_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if not _try_lock(descriptor):
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def take(self) -> None:
+        """Take it.
+
+        Raises:
+            CheckpointInUseError: Another engine has it.
+        """
+        if not self.try_take():
+            raise CheckpointInUseError(f"another engine still has the checkpoint {self._directory}")
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 @contextmanager

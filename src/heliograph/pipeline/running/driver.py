@@ -30,8 +30,11 @@ from heliograph.pipeline.errors import (
 )
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.files.rulefile import load_pipeline, pipeline_files
+from heliograph.pipeline.running.checkpoint_lock import QueryLock
+from heliograph.pipeline.running.figures import FAILED, FINISHED, INTERRUPTED, RETRYING, RUNNING, WAITING, QueryFigures
+from heliograph.pipeline.running.identity import query_directory
 from heliograph.pipeline.running.lag import lag_of
-from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, RETRYING, RUNNING, WAITING, QueryFigures
+from heliograph.pipeline.running.progress import add_counters, add_progress
 from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
 from heliograph.pipeline.side_outputs.retention import SideTables
 from heliograph.processes.backoff import Backoff
@@ -58,6 +61,7 @@ class _Query:
     failures: int = 0
     start_at: float = 0.0
     is_lag_unknown: bool = False
+    lock: QueryLock | None = None
 
     @property
     def is_over(self) -> bool:
@@ -226,6 +230,9 @@ class PipelineDriver:
         span = self._spans[name] if self._spans is not None else None
         return prepare_query(self._session, pipeline, name, self._settings, span)
 
+    def _directory_of(self, name: str) -> Path:
+        return query_directory(self._settings.checkpoint, self._pipeline.job(name))
+
     def _prepare_first(self, pipeline: Pipeline, name: str) -> PreparedQuery | None:
         """The query ready to start; None where that has to wait for something else, such as the broker.
 
@@ -245,6 +252,9 @@ class PipelineDriver:
 
     def _start(self, query: _Query, prepared: PreparedQuery | None = None) -> None:
         try:
+            if self._spans is None:  # otherwise it has a checkpoint of its own
+                query.lock = query.lock or QueryLock(self._directory_of(query.name))
+                query.lock.take()
             query.running = (prepared or self._prepare(self._pipeline, query.name)).start()
         except (PySparkException, PipelineError, ValueError) as error:
             self._failed(query, sentence_of(error))
@@ -269,7 +279,7 @@ class PipelineDriver:
         logger.warning("%s failed and starts again in %.0f s: %s", query.name, pause, query.figures.last_error)
 
     def _take_progress(self, query: _Query, running: RunningQuery) -> None:
-        query.figures.add_counters(running.take_counters())
+        add_counters(query.figures, running.take_counters())
         for document in running.recent_progress():
             # Also where it had nothing to write: it looked for messages, and could have written them.
             query.failures = query.figures.failures_in_row = 0
@@ -278,7 +288,7 @@ class PipelineDriver:
             if is_idle or (number[0] == query.last_batch[0] and number[1] <= query.last_batch[1]):
                 continue
             query.last_batch = number
-            query.figures.add(document)
+            add_progress(query.figures, document)
 
     def _take_over_changes(self) -> None:
         if self._watch is None or not (self._watch.has_changed() or self._reloading.is_set()):
@@ -384,6 +394,12 @@ class PipelineDriver:
             self._stop_query(query)
 
     def _stop_query(self, query: _Query) -> None:
+        self._end_query(query)
+        if query.lock is not None:
+            query.lock.release()
+            query.lock = None
+
+    def _end_query(self, query: _Query) -> None:
         if query.running is None:
             return
         query.running.stop()

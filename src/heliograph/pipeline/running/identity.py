@@ -11,15 +11,16 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, Any, Final
 
 from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Job, Pipeline, RuleJob
-from heliograph.pipeline.running.views import ViewBuilder
-from heliograph.pipeline.side_outputs.lineage import is_stateful
 from heliograph.storage.durable_files import write_durably
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from heliograph.pipeline.running.views import ViewBuilder
 
 _FILE: Final = "heliograph.json"
 _OUTPUT_FILE: Final = "output.json"
@@ -81,8 +82,10 @@ def claim_output(checkpoint: Path, output: Path) -> None:
         )
 
 
-def definition_of(pipeline: Pipeline, name: str, builder: ViewBuilder, rows: DataFrame) -> dict[str, Any]:
+def definition_of(pipeline: Pipeline, name: str, builder: "ViewBuilder", rows: "DataFrame") -> dict[str, Any]:
     """What of a query its offsets and its state depend on, as plain values."""
+    from heliograph.pipeline.side_outputs.lineage import is_stateful
+
     job = pipeline.job(name)
     sources = {}
     for view in job.views:
@@ -91,7 +94,7 @@ def definition_of(pipeline: Pipeline, name: str, builder: ViewBuilder, rows: Dat
     return {"sources": sources, "state": _state_of(pipeline, job, rows) if is_stateful(rows) else None}
 
 
-def _state_of(pipeline: Pipeline, job: Job, rows: DataFrame) -> dict[str, Any]:
+def _state_of(pipeline: Pipeline, job: Job, rows: "DataFrame") -> dict[str, Any]:
     views = {}
     for name in job.views:
         view = pipeline.view(name)

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from heliograph.pipeline.datasource.client import ReadPlan
 from heliograph.pipeline.datasource.endpoints import Endpoints
+from heliograph.pipeline.datasource.offsets import initial_offset
 from heliograph.pipeline.datasource.options import SourceOptions
-from heliograph.pipeline.running.ranges import initial_offset
 from heliograph.pipeline.running.starts import storage_readers
 from heliograph.pipeline.running.views import ViewInput
 

@@ -1,149 +1,43 @@
-"""The figures of running queries: what each has read and written, how far it is behind, and how often it failed.
+"""Adds what Spark reports of micro-batches to the figures of a query, over its restarts."""
 
-Spark reports a progress for each micro-batch; `QueryFigures` adds them up over the restarts of a query. Here are also
-the forms in which people and programs get them: a line for the log, a table at the end, and a JSON document.
-"""
-
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 from heliograph.pipeline.datasource.offsets import offset_positions
+from heliograph.pipeline.running.figures import QueryFigures
 from heliograph.pipeline.running.queries import BatchCounters
-from heliograph.pipeline.running.views import DECODE_FAILED, RULE_METRICS, ViewInput
+from heliograph.pipeline.running.views import DECODE_FAILED, RULE_METRICS
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS
 
-STARTING: Final = "starting"
-RUNNING: Final = "running"
-#: Its sink tries again within a micro-batch, after a failure that may pass.
-RETRYING: Final = "retrying"
-WAITING: Final = "waiting to restart"
-#: Of a query whose driver, or whose Spark, ended without ending it.
-INTERRUPTED: Final = "interrupted"
-FINISHED: Final = "finished"
-FAILED: Final = "failed"
 
-
-@dataclass
-class QueryFigures:
-    """What one query has done since its driver started.
-
-    Attributes:
-        decode_failed: Messages of its sources that could not be decoded, or not all of whose fields could.
-        rows_refused: Rows that lacked a column which the sink requires, or that the sink refused.
-        rows_written: Rows given to the sink, without those that it refused.
-        rows_total: Rows that the target holds, where the sink knows.
-        rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
-        lag: Messages of its topics stored and not read yet; None when it could not be asked.
-        behind_s: How long the oldest of them has been stored; None where that is not known.
-        failures_in_row: How often it failed since it last worked.
-        sink_figures: What the sink counts, such as retries.
-        sink_refused: Those of them that it refused.
-    """
-
-    name: str
-    state: str = STARTING
-    target: str = ""
-    guarantee: str = ""
-    batches: int = 0
-    rows_read: int = 0
-    rows_failed: int = 0
-    decode_failed: int = 0
-    rows_refused: int = 0
-    rows_written: int = 0
-    rows_total: int | None = None
-    rows_late: int = 0
-    late_kept: int = 0
-    dead_letters: int = 0
-    batch_ms: int = 0
-    last_batch_at: str | None = None
-    lag: int | None = None
-    behind_s: float | None = None
-    failures: int = 0
-    failures_in_row: int = 0
-    restarts: int = 0
-    last_error: str | None = None
-    sink_figures: Counter[str] = field(default_factory=Counter)
-    positions: list[dict[str, str]] = field(default_factory=list, repr=False)
-    inputs: tuple[ViewInput, ...] = field(default=(), repr=False)
-    rows_given: int = field(default=0, repr=False)
-    sink_refused: int = field(default=0, repr=False)
-
-    def add(self, progress: Mapping[str, Any]) -> None:
-        sources = progress.get("sources", ())
-        self.positions = [
-            offset_positions(source.get("endOffset"))
-            or (self.positions[number] if number < len(self.positions) else {})
-            for number, source in enumerate(sources)
-        ]
-        observed = {name: counts or {} for name, counts in progress.get("observedMetrics", {}).items()}
-        rules = [counts for name, counts in observed.items() if name.startswith(RULE_METRICS)]
-        self.rows_read += sum(source.get("numInputRows", 0) for source in sources)
-        self.rows_failed += sum(counts.get("failed", 0) for counts in rules)
-        self.decode_failed += sum(counts.get(DECODE_FAILED, 0) for counts in rules)
-        self.rows_refused += observed.get(REFUSED_METRICS, {}).get("rows", 0)
-        self.rows_given += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
-        # The sink has reported its part of a batch before Spark does.
-        self.rows_written = max(0, self.rows_given - self.sink_refused)
-        self.rows_late += sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress["stateOperators"])
-        self.batch_ms = progress.get("batchDuration", 0)
-        self.last_batch_at = progress.get("timestamp")
-        self.batches += 1
-
-    def add_counters(self, counters: BatchCounters) -> None:
-        self.dead_letters += counters.letters
-        self.late_kept += counters.late
-        self.rows_refused += counters.refused
-        self.sink_refused += counters.refused
-        self.rows_total = counters.rows_total if counters.rows_total is not None else self.rows_total
-        self.sink_figures.update(counters.figures)
-
-    def to_json(self) -> dict[str, Any]:
-        document = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("positions", "inputs", "rows_given", "sink_refused"):
-            del document[name]
-        return document | {"sink_figures": dict(self.sink_figures)}
-
-    def log_line(self) -> str:
-        counts = [
-            f"{count:,} {what}"
-            for count, what in (
-                (self.rows_failed, "failed"),
-                (self.decode_failed, "not decoded"),
-                (self.rows_refused, "refused"),
-                (self.rows_late, "too late"),
-                (self.dead_letters, "dead letters"),
-            )
-            if count
-        ]
-        lag = "unknown" if self.lag is None else f"{self.lag:,}"
-        batch = f"batch {self.batches} took {self.batch_ms} ms" if self.batches else "no batch yet"
-        parts = [f"{self.rows_read:,} read", f"{self.rows_written:,} written", *counts, f"lag {lag}"]
-        return f"{self.name}: {self.state}, {batch}, {', '.join(parts)}"
-
-
-def summary_table(figures: Sequence[QueryFigures]) -> str:
-    head = ("query", "state", "batches", "read", "failed", "refused", "written", "late", "letters", "lag", "restarts")
-    lines = [head, *(_cells(query) for query in figures)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    rows = [
-        "  ".join(cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(pairs))
-        for pairs in (list(zip(line, widths, strict=True)) for line in lines)
+def add_progress(figures: QueryFigures, progress: Mapping[str, Any]) -> None:
+    """Add what Spark reports of a micro-batch."""
+    sources = progress.get("sources", ())
+    figures.positions = [
+        offset_positions(source.get("endOffset"))
+        or (figures.positions[number] if number < len(figures.positions) else {})
+        for number, source in enumerate(sources)
     ]
-    errors = [f"{query.name}: {query.last_error}" for query in figures if query.last_error]
-    return "\n".join([*rows, *errors])
+    observed = {name: counts or {} for name, counts in progress.get("observedMetrics", {}).items()}
+    rules = [counts for name, counts in observed.items() if name.startswith(RULE_METRICS)]
+    figures.rows_read += sum(source.get("numInputRows", 0) for source in sources)
+    figures.rows_failed += sum(counts.get("failed", 0) for counts in rules)
+    figures.decode_failed += sum(counts.get(DECODE_FAILED, 0) for counts in rules)
+    figures.rows_refused += observed.get(REFUSED_METRICS, {}).get("rows", 0)
+    figures.rows_given += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
+    # The sink has reported its part of a batch before Spark does.
+    figures.rows_written = max(0, figures.rows_given - figures.sink_refused)
+    figures.rows_late += sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress["stateOperators"])
+    figures.batch_ms = progress.get("batchDuration", 0)
+    figures.last_batch_at = progress.get("timestamp")
+    figures.batches += 1
 
 
-def _cells(query: QueryFigures) -> tuple[str, ...]:
-    lag = "?" if query.lag is None else f"{query.lag:,}"
-    numbers = (
-        query.batches,
-        query.rows_read,
-        query.rows_failed,
-        query.rows_refused,
-        query.rows_written,
-        query.rows_late,
-        query.dead_letters,
-    )
-    return (query.name, query.state, *(f"{number:,}" for number in numbers), lag, f"{query.restarts:,}")
+def add_counters(figures: QueryFigures, counters: BatchCounters) -> None:
+    """Add what the sink and the dead letters of batches came to."""
+    figures.dead_letters += counters.letters
+    figures.late_kept += counters.late
+    figures.rows_refused += counters.refused
+    figures.sink_refused += counters.refused
+    figures.rows_total = counters.rows_total if counters.rows_total is not None else figures.rows_total
+    figures.sink_figures.update(counters.figures)

@@ -33,9 +33,9 @@ from heliograph.pipeline.running.identity import (
 from heliograph.pipeline.running.ranges import stream_until
 from heliograph.pipeline.running.starts import first_starts, positions_reached
 from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
-from heliograph.pipeline.side_outputs.dead_letters import RefusedRows
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS, BatchFacts, Kept, Leftovers
 from heliograph.pipeline.side_outputs.lineage import analyzed, streaming_inputs
+from heliograph.pipeline.side_outputs.refused_rows import RefusedRows
 from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, Written
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.spark import writing

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.datasource.offsets import make_offset, parse_offset, position_order
-from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
+from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.datasource.read_bounds import SESSION_ZONE
 from heliograph.pipeline.datasource.source import HeliographDataSource, MessageStreamReader, Offset
 
@@ -150,11 +150,3 @@ def stream_until(session: SparkSession, options: dict[str, str], until: int, bor
     """A stream of the messages stored before a time, in microseconds since the epoch, and not behind an offset."""
     ends = {_UNTIL: str(until)} | ({_BORDER: json.dumps(border)} if border is not None else {})
     return session.readStream.format(UNTIL).options(**options, **ends).load()
-
-
-def initial_offset(start: str) -> Offset:
-    """The offset at which a query begins: ``earliest``, microseconds since the epoch, or an offset, all as text."""
-    if start.startswith("{"):
-        offset: Offset = json.loads(start)
-        return offset
-    return {"streams": {}} if start == EARLIEST else {"streams": {}, "start": int(start)}

@@ -15,8 +15,8 @@ from heliograph.pipeline.datasource.offsets import Offset, make_offset, offset_p
 from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SourceOptions
 from heliograph.pipeline.errors import ReaderRefusedError
 from heliograph.pipeline.files.definition import Job, Pipeline
+from heliograph.pipeline.running.batch_log import last_commit, read_batch_log
 from heliograph.pipeline.running.views import source_options, view_topics
-from heliograph.pipeline.side_outputs.late_rows import read_batch_log
 
 
 def first_starts(pipeline: Pipeline, job: Job, source: Mapping[str, str]) -> dict[str, str]:
@@ -26,9 +26,8 @@ def first_starts(pipeline: Pipeline, job: Job, source: Mapping[str, str]) -> dic
 
 def positions_reached(checkpoint: Path) -> list[dict[str, str]]:
     """Where the inputs of a query go on, by its checkpoint; none for a query that has committed no batch."""
-    commits = checkpoint / "commits"
-    done = [int(file.name) for file in commits.iterdir() if file.name.isdigit()] if commits.is_dir() else []
-    log = read_batch_log(checkpoint, max(done)) if done else None
+    done = last_commit(checkpoint)
+    log = read_batch_log(checkpoint, done) if done is not None else None
     return [offset_positions(offset) for offset in log.offsets] if log is not None else []
 
 

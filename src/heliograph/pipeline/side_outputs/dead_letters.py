@@ -9,13 +9,10 @@ Reading the letters, and bringing them to the sink after all, is `heliograph.pip
 """
 
 import logging
-import pickle
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +22,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from heliograph.pipeline.datasource.decoding import DECODE_ERROR
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.files.definition import RuleJob
-from heliograph.pipeline.sinks.rows import UnreadableText
+from heliograph.pipeline.side_outputs.refused_rows import RefusedRow
 from heliograph.pipeline.sinks.spark.template_columns import quoted
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.frames import evaluate_outcomes
@@ -40,9 +37,6 @@ SINK: Final = "sink"
 DECODE: Final = "decode"
 
 Schemas: TypeAlias = tuple[SchemaSettings, ...]
-
-_LOGGED_MAX: Final = 10
-_SPOOL: Final = "refused.pickle"
 
 _MESSAGE: Final = tuple(MESSAGE_SCHEMA.fieldNames())
 
@@ -63,75 +57,12 @@ LETTER_SCHEMA: Final = StructType(
 
 
 @dataclass(frozen=True)
-class RefusedRow:
-    """A row that a sink refused, and why."""
-
-    row: Mapping[str, Any]
-    reason: str
-
-    @property
-    def is_unreadable(self) -> bool:
-        """Whether Python has no form of a value of the row, so that only its text is known."""
-        return any(isinstance(value, UnreadableText) for value in self.row.values())
-
-
-@dataclass(frozen=True)
 class LetterHead:
     """What all dead letters of a micro-batch say: the time, the query, and the number of the batch."""
 
     at: datetime
     query: str
     batch: int
-
-
-class RefusedRows:
-    """The rows that a sink refuses of one micro-batch, collected on the driver.
-
-    Each is noted on disk at once: a sink that has committed does not bring its batch again after a crash, and so would
-    not refuse them again.
-    """
-
-    def __init__(self, query: str, directory: Path, batch: int, rows_max: int) -> None:
-        self._query = query
-        self._file = directory / _SPOOL
-        self._batch = batch
-        self._rows_max = rows_max
-        self.kept = _spooled(self._file, batch)
-        self.count = len(self.kept)
-        self._earlier = list(self.kept)
-        if not self.kept:
-            self._file.unlink(missing_ok=True)
-
-    def __repr__(self) -> str:
-        return f"RefusedRows({self._query!r}, batch {self._batch}, {self.count})"
-
-    def refuse(self, row: Mapping[str, Any], reason: str) -> None:
-        """Note a row; what a sink calls as `MicroBatch.refuse`."""
-        refusal = RefusedRow(dict(row), reason)
-        if refusal in self._earlier:
-            self._earlier.remove(refusal)  # the run of this batch that was interrupted noted it
-            return
-        self.count += 1
-        if self.count <= _LOGGED_MAX:
-            logger.warning("%s: the sink refuses a row: %s", self._query, reason)
-        if len(self.kept) >= self._rows_max:
-            return
-        self.kept.append(refusal)
-        with self._file.open("ab") as spool:
-            pickle.dump((self._batch, refusal.row, refusal.reason), spool)
-
-    def forget(self) -> None:
-        self._file.unlink(missing_ok=True)
-
-
-def _spooled(file: Path, batch: int) -> list[RefusedRow]:
-    found: list[RefusedRow] = []
-    with suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), file.open("rb") as spool:
-        while True:
-            number, row, reason = pickle.load(spool)
-            if number == batch:
-                found.append(RefusedRow(row, reason))
-    return found
 
 
 def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, head: LetterHead) -> DataFrame:

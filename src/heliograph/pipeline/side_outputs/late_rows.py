@@ -10,10 +10,8 @@ A row is kept as JSON with its schema beside it, so that it can be made again wh
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
@@ -24,26 +22,6 @@ from heliograph.pipeline.side_outputs.replayed_files import REPLAYED_AT
 from heliograph.pipeline.sinks.file_format import TIMES_AS_TEXT
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class BatchLog:
-    """What Spark's checkpoint keeps of one micro-batch: the offsets it ends at, and the watermark."""
-
-    offsets: tuple[dict[str, Any] | None, ...]
-    watermark_ms: int
-
-
-def read_batch_log(checkpoint: Path, batch: int) -> BatchLog | None:
-    """The log of one batch; None where there is none, or none any more."""
-    try:
-        version, metadata, *offsets = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, ValueError):
-        return None
-    if version != "v1":
-        raise ValueError(f"the offsets of batch {batch} in {checkpoint} are of the unknown version {version}")
-    places = tuple(None if line == "-" else json.loads(line) for line in offsets)
-    return BatchLog(places, json.loads(metadata)["batchWatermarkMs"])
 
 
 def late_rows(

@@ -17,20 +17,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.datasource.source import Offset
+from heliograph.pipeline.datasource.offsets import Offset, initial_offset
 from heliograph.pipeline.files.definition import Pipeline, RuleJob, Source
-from heliograph.pipeline.running.ranges import initial_offset, read_range
+from heliograph.pipeline.running.batch_log import BatchLog, read_batch_log
+from heliograph.pipeline.running.ranges import read_range
 from heliograph.pipeline.running.views import DECODE_FAILED, RULE_METRICS, ViewBuilder, ViewInput
 from heliograph.pipeline.side_outputs.dead_letters import (
     LetterHead,
-    RefusedRows,
     letters_of_rule,
     letters_of_sink,
     letters_of_source,
     letters_without_message,
 )
-from heliograph.pipeline.side_outputs.late_rows import BatchLog, late_rows, read_batch_log
+from heliograph.pipeline.side_outputs.late_rows import late_rows
 from heliograph.pipeline.side_outputs.lineage import Input
+from heliograph.pipeline.side_outputs.refused_rows import RefusedRows
 from heliograph.pipeline.side_outputs.side_tables import SideTable
 from heliograph.rules.spark.frames import evaluate_outcomes
 

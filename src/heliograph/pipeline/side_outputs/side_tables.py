@@ -10,13 +10,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.storage.durable_files import force_to_disk
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _BATCH: Final = re.compile(r"([0-9a-f]{8})-(\d{8,})")
 
@@ -31,7 +33,7 @@ class SideTable:
     def __repr__(self) -> str:
         return f"SideTable({str(self._directory)!r})"
 
-    def write(self, rows: DataFrame, batch: int) -> int:
+    def write(self, rows: "DataFrame", batch: int) -> int:
         """Write what one batch left out; return how many rows that is."""
         place = self._directory / f"{self._owner[:8]}-{batch:08d}"
         try:
@@ -41,7 +43,7 @@ class SideTable:
         except OSError as error:
             raise SinkError(f"{place} cannot be written: {error}") from error
 
-    def _write(self, rows: DataFrame, place: Path) -> None:
+    def _write(self, rows: "DataFrame", place: Path) -> None:
         staging = place.with_name(f".{place.name}.unfinished")
         shutil.rmtree(staging, ignore_errors=True)
         rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(str(staging.resolve()))

@@ -111,7 +111,10 @@ class HttpSink(ServerSink):
         return made
 
     def write(self, rows: Rows, batch: MicroBatch) -> Written:
-        with self._client() as client, ThreadPoolExecutor(self.concurrency, "http-sink") as pool:
+        with (
+            batch.connections.opened(self._client) as client,
+            ThreadPoolExecutor(self.concurrency, "http-sink") as pool,
+        ):
             poster = _Poster(self, client, batch)
             sent = _Sent()
             requests = _requests(rows, self.request_rows)
@@ -130,7 +133,9 @@ class HttpSink(ServerSink):
         if self.username is not None:
             auth = httpx.BasicAuth(self.username, self.password_text or "")
         limits = httpx.Limits(max_connections=self.concurrency)
-        verify = tls_context(self.tls, SinkError) if self.tls is not None else True
+        # A context takes longer to make than some requests to send.
+        is_encrypted = not self.url.lower().startswith("http://")
+        verify = tls_context(self.tls, SinkError) if self.tls is not None else is_encrypted
         return httpx.Client(auth=auth, timeout=self.timeout_s, limits=limits, verify=verify, follow_redirects=False)
 
 

@@ -4,16 +4,17 @@ One module beside this one for each kind, named in `heliograph.pipeline.sinks.KI
 pickles, and holds settings only; what `write` opens it closes again. Its library is imported in `write` and `check`, so
 that a file can be read where the library is not installed.
 
-There are two forms. A `RowSink` takes rows as Arrow and knows nothing of who computed them. A `TableSink` takes a
+There are two forms. A `RowSink` takes rows as Arrow, whichever engine computed them. A `TableSink` takes a
 DataFrame, since Spark's tasks write the files of its table.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
 
 from heliograph.hocon.values import Content
 from heliograph.pipeline.sinks.rows import Derived, RowField, Rows
@@ -22,6 +23,8 @@ from heliograph.settings.kinds import Kind, RefusedError, Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_Connection = TypeVar("_Connection")
 
 #: What to say to a person who lacks the library of a sink.
 INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
@@ -42,6 +45,21 @@ class Guarantee(StrEnum):
     AT_LEAST_ONCE = "at least once"
 
 
+class TargetConnections(Protocol):
+    """How a sink gets a connection to its target."""
+
+    def opened(self, opens: Callable[[], AbstractContextManager[_Connection]]) -> AbstractContextManager[_Connection]:
+        """A connection for a `with` block; an exception in the block ends it."""
+
+
+class NewConnections:
+    """Each connection is a new one, and is closed behind its use."""
+
+    def opened(self, opens: Callable[[], AbstractContextManager[_Connection]]) -> AbstractContextManager[_Connection]:
+        """A new connection, for a `with` block."""
+        return opens()
+
+
 @dataclass(frozen=True)
 class MicroBatch:
     """One micro-batch on its way to a sink.
@@ -55,6 +73,7 @@ class MicroBatch:
             letters, and the batch goes on without it. What may go well when tried again is no reason to refuse.
         backfill_of: The owner of the live query into whose target a backfill or a replay writes, with an owner and
             numbers of its own; None for the live query. A target that belongs to one owner takes its backfills too.
+        connections: Gives the sink its connection, which the caller may keep from batch to batch.
         tell_retry: Called by any thread of the sink with a failure after which it tries again, and with None when that
             went well, for the status.
     """
@@ -67,6 +86,7 @@ class MicroBatch:
     refuse: Callable[[Mapping[str, Any], str], None]
     backfill_of: str | None = None
     tell_retry: Callable[[str | None], None] = lambda error: None
+    connections: TargetConnections = NewConnections()
 
 
 @dataclass(frozen=True)

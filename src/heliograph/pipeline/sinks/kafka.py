@@ -161,7 +161,7 @@ class KafkaSink(ServerSink):
 
 
 def _partition(text: str) -> int | None:
-    """The number of a partition; None where the text is none, so that the key decides."""
+    """The number of a partition; None for another text, so that the key decides."""
     try:
         return int(text)
     except ValueError:

@@ -10,8 +10,9 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from heliograph.hocon.values import Content
-from heliograph.pipeline.datasource.options import SinkOptions, parse_endpoint
+from heliograph.pipeline.datasource.option_texts import parse_endpoint
 from heliograph.pipeline.datasource.publisher import MqttPublisher, property_fault
+from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.errors import PublishError, SinkError
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.rows import PREFIX, Derived, Rows
@@ -21,6 +22,7 @@ from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Boolean, Duration, Integer, RefusedError, Text, Texts
 from heliograph.settings.units import Address
 
+_EXAMPLE: Final = "127.0.0.1:1883"
 _TOPIC: Final = "topic"
 _PAYLOAD: Final = "payload"
 _CHUNK_ROWS: Final = 10_000
@@ -80,7 +82,9 @@ class MqttSink(ServerSink):
 
     def write(self, rows: Rows, batch: MicroBatch) -> Written:
         refused = count = 0
-        with MqttPublisher(self.options(batch.query, batch.mqtt), keep_refused=True) as publisher:
+        options = self.options(batch.query, batch.mqtt)
+        with batch.connections.opened(lambda: MqttPublisher(options, keep_refused=True)) as publisher:
+            sent, reconnects = publisher.payload_bytes, publisher.reconnects
             for chunk in rows.chunks(_CHUNK_ROWS):
                 names = tuple(self.properties)
                 try:
@@ -91,12 +95,12 @@ class MqttSink(ServerSink):
                     batch.refuse(rows.row(chunk, index), reason)
                 count += chunk.num_rows
                 refused += len(reasons)
-            figures = {"bytes": publisher.payload_bytes, "retries": publisher.reconnects}
+            figures = {"bytes": publisher.payload_bytes - sent, "retries": publisher.reconnects - reconnects}
         return Written(figures={"rows": count - refused, "refused": refused, **figures})
 
     def options(self, query: str, mqtt: str) -> SinkOptions:
         """How the publisher connects, to the broker `mqtt` where the sink names none."""
-        server = self.server or Address(*parse_endpoint("mqtt", mqtt))
+        server = self.server or Address(*parse_endpoint("mqtt", mqtt, _EXAMPLE))
         return SinkOptions(
             host=server.host,
             port=server.port,

@@ -114,10 +114,11 @@ class MysqlSink(SqlSink):
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
-            with self.connected() as connection:
+            with batch.connections.opened(self.connected) as connection:
                 with translated(self.target, rows=False):
                     packet_bytes = statements.prepare(connection)
                 yield _Transaction(connection, statements, self.target, packet_bytes)
+                connection.rollback()
 
         return write_exactly_once(
             transaction,

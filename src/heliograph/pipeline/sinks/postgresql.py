@@ -117,10 +117,11 @@ class PostgresqlSink(SqlSink):
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
-            with self.connected(batch.query) as connection:
+            with batch.connections.opened(lambda: self.connected(batch.query)) as connection:
                 with translated(self.target, rows=False):
                     statements.prepare(connection)
                 yield _Transaction(connection, statements, self.target)
+                connection.rollback()
 
         return write_exactly_once(
             transaction,

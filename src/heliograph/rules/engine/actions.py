@@ -300,28 +300,34 @@ def _shown(value: Value) -> str:
 
 
 class _Rows:
-    __slots__ = ("count", "counters", "rule_id", "ticket")
+    __slots__ = ("count", "counters", "rule_id", "ticket", "topic")
 
-    def __init__(self, ticket: int, rule_id: str, counters: RuleCounters) -> None:
+    def __init__(self, ticket: int, rule_id: str, topic: str, counters: RuleCounters) -> None:
         self.ticket = ticket
         self.rule_id = rule_id
+        self.topic = topic
         self.counters = counters
         self.count = 1
 
 
 class StoredRows:
-    """The rows of a node that are not stored yet; owned by the engine. Storage bounds how many there are."""
+    """The rows of a node that are not stored yet; owned by the engine. Storage bounds how many there are.
+
+    Attributes:
+        stored_topics: Topics of rows that were stored; the engine takes them out when it passes them on.
+    """
 
     def __init__(self) -> None:
+        self.stored_topics: set[str] = set()
         self._waiting: deque[_Rows] = deque()  # in the order of their tickets
 
-    def add(self, ticket: int, rule_id: str, counters: RuleCounters) -> None:
+    def add(self, ticket: int, rule_id: str, topic: str, counters: RuleCounters) -> None:
         """Count a row that storage took under a ticket not below those before."""
         waiting = self._waiting
-        if waiting and waiting[-1].ticket == ticket and waiting[-1].counters is counters:
+        if waiting and waiting[-1].ticket == ticket and waiting[-1].topic == topic:
             waiting[-1].count += 1
         else:
-            waiting.append(_Rows(ticket, rule_id, counters))
+            waiting.append(_Rows(ticket, rule_id, topic, counters))
 
     def done(self, ticket: int, is_stored: bool) -> Iterator[tuple[str, int]]:
         """Count the rows up to a ticket; gives each rule with the number of rows that were not stored."""
@@ -329,6 +335,7 @@ class StoredRows:
             rows = self._waiting.popleft()
             if is_stored:
                 rows.counters.actions_pending += rows.count
+                self.stored_topics.add(rows.topic)
             else:
                 rows.counters.actions_failed += rows.count
                 yield rows.rule_id, rows.count

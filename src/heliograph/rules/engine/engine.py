@@ -7,7 +7,7 @@ All methods are called in the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +53,9 @@ class RuleEngine:
         hand_back: The same, callable in any thread.
         store: Stores a message in the database `messages` without publishing it, and tells the ticket with which
             `on_rows_stored` is called; None where nothing is stored.
+
+    Attributes:
+        on_stored_topics: Called with the topics of rows that were stored, behind their commit.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class RuleEngine:
         self._hand_back = hand_back
         self._clock = clock
         self._store = store
+        self.on_stored_topics: list[Callable[[Set[str]], None]] = []
         self._rows = StoredRows()
         self._rules: dict[str, RunningRule] = {}
         self._orders: dict[str, int] = {}  # the place of each rule among those of a topic
@@ -217,7 +221,7 @@ class RuleEngine:
             ticket = self._store(message)
         except Exception as error:
             raise ActionError(f"the row is not stored: {error}") from error
-        self._rows.add(ticket, message.clientid, counters)
+        self._rows.add(ticket, message.clientid, message.topic, counters)
 
     def on_rows_stored(self, ticket: int, error: Exception | None) -> None:
         """Count the rows of a ticket, and of those before it; a refusal is logged."""
@@ -225,6 +229,11 @@ class RuleEngine:
             rule = self._rules.get(rule_id)
             if rule is not None:
                 rule.log.warn("%d rows of rule %s for the pipeline are not stored: %s", count, rule_id, error)
+        stored = self._rows.stored_topics
+        if stored:
+            for listener in self.on_stored_topics:
+                listener(stored)
+            stored.clear()
 
     def print_row(self, rule_id: str, row: str) -> None:
         second = self._clock() // 1_000_000

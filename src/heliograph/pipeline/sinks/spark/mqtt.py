@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.datasource.options import SinkOptions
 from heliograph.pipeline.datasource.publisher import MqttPublisher
+from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.errors import SinkError, sentence_of
 from heliograph.pipeline.sinks.interface import MicroBatch, Written
 from heliograph.pipeline.sinks.mqtt import MqttSink, publish_chunk

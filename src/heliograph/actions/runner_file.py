@@ -1,0 +1,31 @@
+"""The settings of the action runner: the actions that run without Spark, and what they read and write."""
+
+from typing import Any, Final
+
+from heliograph.actions.figures import query_name
+from heliograph.actions.pipeline_file import STORED_BELOW, takes_whole_row_as_text, wanted_actions
+from heliograph.actions.sinks import sink_of
+from heliograph.config.actions.roots import LOCAL
+from heliograph.config.settings import Config
+
+_BATCH_BYTES: Final = 8 << 20
+
+
+def runner_actions(config: Config) -> dict[str, Any]:
+    """The actions of the runner by their queries, as `heliograph.pipeline.runner.settings` reads them.
+
+    They may hold secrets.
+
+    Raises:
+        SecretError: The file of a secret cannot be read.
+    """
+    return {
+        query_name(action_id): {
+            "topic": f"{STORED_BELOW}{action_id}/+",
+            "sink": sink_of(connector, action),
+            "has_text_rows": takes_whole_row_as_text(action),
+            "batch_rows": action.resource_opts.batch_size,
+            "batch_bytes": _BATCH_BYTES,
+        }
+        for action_id, connector, action in wanted_actions(config, LOCAL)
+    }

@@ -1,0 +1,152 @@
+"""The process of the action runner: `python -m heliograph.pipeline.runner FILE`; `--check FILE` judges it.
+
+The file has its settings, see `heliograph.pipeline.runner.settings`. The node writes lines to its standard input:
+`stored QUERY ...` when rows were stored for actions, `again` when a person asks for another try, `settings` when the
+file has changed. The end of the input is the end of the process.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Final
+
+from heliograph.pipeline.errors import PipelineError
+from heliograph.pipeline.runner.settings import RunnerSettings, read_settings
+from heliograph.pipeline.runner.worker import ActionWorker
+from heliograph.pipeline.running.figures import FAILED, QueryFigures
+from heliograph.storage.durable_files import write_whole
+
+_log = logging.getLogger("heliograph.pipeline.runner")
+
+STATUS_FILE: Final = "status.json"
+CHECK: Final = "--check"
+_REPORT_S: Final = 0.5
+_STOP_S: Final = 20.0
+
+
+class Runner:
+    """The actions of one node. Owned by the process; `take` is called by the thread that reads the input."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._settings = read_settings(file)
+        self._workers: dict[str, ActionWorker] = {}
+        self._leaving: list[ActionWorker] = []
+        self._error: str | None = None
+        self._ending = Event()
+        self._status = ""
+        self._started_at = time.time()
+
+    def __repr__(self) -> str:
+        return f"Runner({', '.join(self._workers)})"
+
+    def take(self, line: str) -> None:
+        """Do what a line of the node says."""
+        word, *queries = line.split()
+        if word == "stored":
+            for query in queries:
+                if (worker := self._workers.get(query)) is not None:
+                    worker.wake()
+        elif word == "again":
+            for worker in list(self._workers.values()):
+                worker.try_again()
+        elif word == "settings":
+            self._use_file()
+
+    def end(self) -> None:
+        self._ending.set()
+
+    def run(self) -> None:
+        """Run until `end` is called."""
+        self._use(self._settings)
+        while not self._ending.wait(_REPORT_S):
+            self._report()
+        workers = [*self._workers.values(), *self._leaving]
+        for worker in workers:
+            worker.stop()
+        deadline = time.monotonic() + _STOP_S
+        for worker in workers:
+            if not worker.join(max(0.0, deadline - time.monotonic())):
+                _log.warning("%s is not done with its batch, which is brought again", worker.action.query)
+        self._report()
+
+    def _use_file(self) -> None:
+        try:
+            settings = read_settings(self._file)
+        except (OSError, ValueError, PipelineError) as error:
+            self._error = f"the changed actions are not used: {error}"
+            _log.error("%s", self._error)
+            return
+        self._error = None
+        self._use(settings)
+
+    def _use(self, settings: RunnerSettings) -> None:
+        wanted = {action.query: action for action in settings.actions}
+        self._settings = settings
+        for query in [query for query, worker in self._workers.items() if wanted.get(query) != worker.action]:
+            worker = self._workers.pop(query)
+            worker.stop()
+            self._leaving.append(worker)
+        for query, action in wanted.items():
+            if query not in self._workers:
+                before = [worker for worker in self._leaving if worker.action.query == query]
+                self._workers[query] = worker = ActionWorker(action, settings, before=before)
+                worker.start()
+        self._leaving = [worker for worker in self._leaving if not worker.join(0)]
+
+    def _figures(self) -> Iterator[QueryFigures]:
+        yield from (worker.figures for worker in list(self._workers.values()))
+        for query, fault in self._settings.faults.items():
+            yield QueryFigures(query, FAILED, failures=1, failures_in_row=1, last_error=fault)
+
+    def _report(self) -> None:
+        document = {
+            "pid": os.getpid(),
+            "started_at": round(self._started_at, 3),
+            "reload_error": self._error,
+            "queries": [figures.to_json() for figures in self._figures()],
+        }
+        text = json.dumps(document)
+        if text != self._status:
+            self._status = text
+            write_whole(self._file.with_name(STATUS_FILE), text.encode())
+
+
+def check(file: str) -> int:
+    """Print why actions of a file cannot run; the exit code is 2 if one cannot."""
+    faults = read_settings(Path(file)).faults
+    for query, fault in faults.items():
+        sys.stderr.write(f"{query}: {fault}\n")
+    return 2 if faults else 0
+
+
+def main(file: str) -> None:
+    # pyarrow loads it with the first array that it makes, if it is there: 35 MiB that nothing here uses.
+    sys.modules["pandas"] = None  # type: ignore[assignment]  # no module is what stands for that
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    runner = Runner(Path(file))
+    signal.signal(signal.SIGTERM, lambda number, frame: runner.end())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node ends it
+
+    def read_input() -> None:
+        for line in sys.stdin:
+            runner.take(line)
+        runner.end()
+
+    Thread(target=read_input, name="input", daemon=True).start()
+    runner.run()
+    logging.shutdown()
+    os._exit(0)  # a thread that waits for its target must not hold the process up
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == CHECK:
+        sys.exit(check(sys.argv[2]))
+    main(sys.argv[1])

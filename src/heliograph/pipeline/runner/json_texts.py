@@ -1,0 +1,121 @@
+"""The texts of values in a row that is JSON, exactly as Spark's `try_variant_get(..., 'string')` has them."""
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+# Spark keeps a number without an exponent as a decimal of so many digits at most, and others as a double.
+_DIGITS_MAX: Final = 38
+# From here on Java writes a double with an exponent.
+_PLAIN_FROM: Final = 1e-3
+_PLAIN_BELOW: Final = 1e7
+
+
+class _NotJson:
+    """What a text that is no JSON is parsed to."""
+
+
+NOT_JSON: Final = _NotJson()
+
+
+def parsed(text: bytes | str) -> Any:
+    """The value of a JSON text; `NOT_JSON` for another text."""
+    try:
+        return json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
+def text_at(value: Any, path: Sequence[str]) -> str | None:
+    """The text of a value within another, None where there is none; a step into text looks into its JSON."""
+    found = _at(value, path)
+    if found is not None:
+        return text_of(found)
+    if len(path) == 1:
+        return None
+    first = _at(value, path[:1])
+    return text_at_in_text(first, path[1:]) if isinstance(first, str) else None
+
+
+def text_at_in_text(text: str, path: Sequence[str]) -> str | None:
+    found = _at(parsed(text), path)
+    return None if found is None else text_of(found)
+
+
+def text_of(value: Any) -> str:
+    """The text of a value that is not null: JSON for objects, whose keys are in order, and for arrays."""
+    if isinstance(value, str):
+        return value
+    return "".join(_pieces(value))
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    for step in path:
+        if isinstance(value, dict) and not _is_index(step):
+            value = value.get(step)
+        elif isinstance(value, list) and _is_index(step) and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return None if value is NOT_JSON else value
+
+
+def _is_index(step: str) -> bool:
+    return step.isascii() and step.isdigit()
+
+
+def _pieces(value: Any) -> list[str]:
+    if value is None:
+        return ["null"]
+    if isinstance(value, bool):
+        return ["true" if value else "false"]
+    if isinstance(value, Decimal):
+        return [_decimal_text(value)]
+    if isinstance(value, float):
+        return [_double_text(value)]
+    if isinstance(value, str):
+        return [json.dumps(value, ensure_ascii=False)]
+    if isinstance(value, list):
+        return ["[", *_joined([_pieces(item) for item in value]), "]"]
+    items = sorted(value.items(), key=lambda item: item[0].encode("utf-8", "surrogatepass"))
+    pieces = [[json.dumps(key, ensure_ascii=False), ":", *_pieces(item)] for key, item in items]
+    return ["{", *_joined(pieces), "}"]
+
+
+def _joined(parts: list[list[str]]) -> list[str]:
+    joined: list[str] = []
+    for part in parts:
+        if joined:
+            joined.append(",")
+        joined += part
+    return joined
+
+
+def _number(text: str) -> Decimal | float:
+    if "e" in text or "E" in text:
+        return float(text)
+    found = Decimal(text)
+    return found if len(found.as_tuple().digits) <= _DIGITS_MAX else float(text)
+
+
+def _refused(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _decimal_text(value: Decimal) -> str:
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _double_text(value: float) -> str:
+    """A double as Java writes it."""
+    size = abs(value)
+    if value == 0 or _PLAIN_FROM <= size < _PLAIN_BELOW:
+        return format(Decimal(repr(value)), "f") if "e" in repr(value) else repr(value)
+    if size == float("inf"):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    assert isinstance(exponent, int)
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"

@@ -1,0 +1,109 @@
+"""Writes the dead letters of an action, in the table that Spark's queries have: each batch once, as one directory."""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from heliograph.actions.sinks import ROW
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.files.definition import DeadLetterSettings
+from heliograph.pipeline.side_outputs.refused_rows import RefusedRow
+from heliograph.storage.durable_files import force_to_disk
+from heliograph.storage.message_columns import COLUMNS
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_CAUSE: Final = "sink"
+_PAYLOAD: Final = "payload"
+_FILE: Final = "part-00000.parquet"
+_BEFORE: Final = {
+    "rule": pa.string(),
+    "cause": pa.string(),
+    "reason": pa.string(),
+    "query": pa.string(),
+    "batch": pa.int64(),
+    "refused_at": _TIME,
+}
+_BEHIND: Final = {"row": pa.string(), "replayed_at": _TIME}
+
+
+class DeadLetters:
+    """The letters of one action. Its state is on disk, so it can be made again at any time."""
+
+    def __init__(self, output: Path, query: str, owner: str) -> None:
+        self._directory = output / DeadLetterSettings().path / query
+        self._query = query
+        self._owner = owner
+
+    def __repr__(self) -> str:
+        return f"DeadLetters({self._query!r})"
+
+    def keep(self, batch: int, refused: Sequence[RefusedRow], messages: Iterable[pa.RecordBatch], at_s: float) -> int:
+        """Keep the letters of a batch, unless they are kept; returns how many there are.
+
+        Messages with equal rows were refused alike, so each is a letter.
+
+        Args:
+            messages: All messages of the batch, with all columns.
+            at_s: Seconds since the epoch.
+        """
+        place = self._directory / f"{self._owner[:8]}-{batch:08d}"
+        try:
+            if not place.exists():
+                self._write(place, self._letters(batch, refused, messages, at_s))
+            return sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))
+        except OSError as error:
+            raise SinkError(f"{place} cannot be written: {error}") from error
+
+    def _letters(
+        self, batch: int, refused: Sequence[RefusedRow], messages: Iterable[pa.RecordBatch], at_s: float
+    ) -> pa.Table:
+        reasons = {_bytes(one.row[ROW]): one.reason for one in refused}
+        tables = []
+        for chunk in messages:
+            payloads = chunk.column(_PAYLOAD).to_pylist()
+            chosen = [index for index, payload in enumerate(payloads) if payload in reasons]
+            if chosen:
+                found = [payloads[index] for index in chosen]
+                tables.append(self._table(batch, chunk.take(pa.array(chosen)), found, reasons, at_s))
+        return pa.concat_tables(tables)
+
+    def _table(
+        self, batch: int, chosen: pa.RecordBatch, payloads: list[bytes], reasons: dict[bytes, str], at_s: float
+    ) -> pa.Table:
+        count = len(payloads)
+        same: dict[str, Any] = {"rule": self._query, "cause": _CAUSE, "query": self._query, "batch": batch}
+        same["refused_at"] = round(at_s * 1_000_000)
+        values = {name: [value] * count for name, value in same.items()}
+        values["reason"] = [reasons[payload] for payload in payloads]
+        values["row"] = [json.dumps({ROW: payload.decode("utf-8", "replace")}) for payload in payloads]
+        values["replayed_at"] = [None] * count
+        made = {name: pa.array(values[name], kind) for name, kind in (_BEFORE | _BEHIND).items()}
+        own = {column.name: _plain(chosen.column(column.name)) for column in COLUMNS}
+        return pa.table({name: made.get(name, own.get(name)) for name in (*_BEFORE, *own, *_BEHIND)})
+
+    @staticmethod
+    def _write(place: Path, letters: pa.Table) -> None:
+        staging = place.with_name(f".{place.name}.unfinished")
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        pq.write_table(letters, staging / _FILE)
+        force_to_disk(staging / _FILE)
+        force_to_disk(staging)
+        staging.rename(place)
+        force_to_disk(place.parent)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column as Spark has it: not encoded, and bytes of no fixed length."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
+
+
+def _bytes(row: str | bytes) -> bytes:
+    return row.encode() if isinstance(row, str) else row

@@ -1,0 +1,123 @@
+"""The rows of a batch for a sink, made of stored messages whose payloads are the rows that rules made, as JSON."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+
+from heliograph.actions.sinks import ROW
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.runner.json_texts import parsed, text_at
+from heliograph.pipeline.sinks.interface import RowSink
+from heliograph.pipeline.sinks.rows import Derived, RowField
+from heliograph.pipeline.sinks.template import WHOLE_ROW, only_column, parts_of, template_fault
+
+_NULL: Final = "null"
+_BELOW_ROW: Final = f"{ROW}."
+
+_Value = Callable[["LocalRows"], list[str | None]]
+
+
+class LocalRows:
+    """Rows with the one column `payload`; see `heliograph.pipeline.sinks.rows.Rows`.
+
+    Args:
+        payloads: The payload of each message.
+        is_text: Whether the column is text, as a parameter of a statement needs it.
+    """
+
+    def __init__(self, payloads: Sequence[bytes], sink: RowSink, *, is_text: bool = False) -> None:
+        self._payloads = payloads
+        self._is_text = is_text
+        columns = {ROW: pa.array(self._texts if is_text else payloads, pa.string() if is_text else pa.binary())}
+        for path in sink.paths:
+            if path != ROW:
+                columns[path] = pa.array(_value(path, "the statement")(self), pa.string())
+        for derived in sink.derived:
+            kind = pa.string() if derived.is_text else pa.binary()
+            columns[derived.column] = pa.array(self._derived(derived), kind)
+        self._batch = pa.RecordBatch.from_pydict(columns)
+
+    def __repr__(self) -> str:
+        return f"LocalRows({len(self._payloads)})"
+
+    @property
+    def fields(self) -> Sequence[RowField]:
+        return (RowField(ROW, "string" if self._is_text else "binary"),)
+
+    def chunks(self, rows_max: int) -> Iterator[pa.RecordBatch]:
+        for begin in range(0, self._batch.num_rows, rows_max):
+            yield self._batch.slice(begin, rows_max)
+
+    def row(self, chunk: pa.RecordBatch, index: int) -> dict[str, Any]:
+        return {ROW: chunk.column(ROW)[index].as_py()}
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [payload.decode("utf-8", "replace") for payload in self._payloads]
+
+    @cached_property
+    def _values(self) -> list[Any]:
+        return [parsed(text) for text in self._texts]
+
+    def _derived(self, derived: Derived) -> list[Any]:
+        if derived.template is None:
+            texts = [json.dumps({ROW: text}, ensure_ascii=False, separators=(",", ":")) for text in self._texts]
+            return texts if derived.is_text else [text.encode() for text in texts]
+        if not derived.is_text and only_column(derived.template) == ROW:
+            return list(self._payloads)
+        texts_of = _compiled(derived)
+        made = texts_of(self)
+        if derived.is_text:
+            return made
+        return [None if text is None else text.encode("utf-8", "surrogatepass") for text in made]
+
+
+def check_templates(sink: RowSink) -> None:
+    """Look whether rows have what the templates of a sink name.
+
+    Raises:
+        SinkError: A template names another column than `payload`.
+    """
+    for derived in sink.derived:
+        if derived.template is not None:
+            _compiled(derived)
+    for path in sink.paths:
+        if path != ROW:
+            _value(path, "the statement")
+
+
+def _compiled(derived: Derived) -> Callable[[LocalRows], list[Any]]:
+    template = derived.template or ""
+    where = f"{derived.where} is {template!r}"
+    if fault := template_fault(template):
+        raise SinkError(f"{derived.where}: {fault}")
+    if (name := only_column(template)) is not None:
+        values = _value(name, where)
+        return values if derived.keep_null else lambda rows: [_NULL if text is None else text for text in values(rows)]
+    parts = [(text, None if name is None else _value(name, where)) for text, name in parts_of(template)]
+
+    def texts(rows: LocalRows) -> list[str]:
+        columns = [(text, None if values is None else values(rows)) for text, values in parts]
+        return [
+            "".join(
+                text if values is None else f"{text}{_NULL if values[number] is None else values[number]}"
+                for text, values in columns
+            )
+            for number in range(len(rows._payloads))
+        ]
+
+    return texts
+
+
+def _value(name: str, where: str) -> _Value:
+    if name == ROW:
+        return lambda rows: list(rows._texts)
+    if name == WHOLE_ROW:
+        return lambda rows: [json.dumps({ROW: text}, ensure_ascii=False) for text in rows._texts]
+    if not name.startswith(_BELOW_ROW):
+        raise SinkError(f"{where}, but the rows have no column {name!r}: {ROW}")
+    path = name.removeprefix(_BELOW_ROW).split(".")
+    return lambda rows: [text_at(value, path) for value in rows._values]

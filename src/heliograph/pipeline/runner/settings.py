@@ -1,0 +1,84 @@
+"""What a node tells its action runner: a JSON file of where things are, and of the actions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from heliograph.hocon.document import parse_text
+from heliograph.pipeline.errors import PipelineError, SinkError
+from heliograph.pipeline.files.section import FileSection
+from heliograph.pipeline.runner.local_rows import check_templates
+from heliograph.pipeline.sinks import OutputMode, read_sink
+from heliograph.pipeline.sinks.interface import RowSink
+from heliograph.pipeline.sinks.libraries import library_fault
+
+_ABOUT_COLUMNS: Final = ("columns", "required")
+
+
+@dataclass(frozen=True)
+class RunnerAction:
+    """One action: `sink` brings the rows that are stored under `topic` to its target.
+
+    Attributes:
+        query: The name of its checkpoint, figures and dead letters; that of its query in Spark.
+        has_text_rows: Whether the column of rows is text.
+        batch_rows: Rows of a batch at most.
+        batch_bytes: Bytes of a batch at most, about; a batch has one row at least.
+    """
+
+    query: str
+    topic: str
+    sink: RowSink
+    has_text_rows: bool
+    batch_rows: int
+    batch_bytes: int
+
+
+@dataclass(frozen=True)
+class RunnerSettings:
+    """Where the runner keeps its place, and what it reads from and publishes to.
+
+    Attributes:
+        endpoint: HOST:PORT of the storage reader.
+        mqtt: HOST:PORT of the broker, for actions without a server of their own.
+        faults: Why actions cannot run, by their queries.
+        start: Where actions begin that have no checkpoint: ``earliest``, ``latest``, a time or an offset.
+    """
+
+    checkpoint: Path
+    output: Path
+    endpoint: str
+    mqtt: str
+    start: str
+    token: str | None = field(repr=False)
+    tls_ca: str | None
+    actions: tuple[RunnerAction, ...]
+    faults: Mapping[str, str]
+
+
+def read_settings(file: Path) -> RunnerSettings:
+    """The settings in a file of the node's; an action that cannot run is a fault beside the others."""
+    document: dict[str, Any] = json.loads(file.read_bytes())
+    actions, faults = [], {}
+    for query, one in document.pop("actions").items():
+        try:
+            actions.append(_action(query, one))
+        except PipelineError as error:
+            faults[query] = str(error).removeprefix(f"{query}: ")
+    checkpoint, output = (Path(document.pop(name)) for name in ("checkpoint", "output"))
+    return RunnerSettings(checkpoint, output, **document, actions=tuple(actions), faults=faults)
+
+
+def _action(query: str, document: dict[str, Any]) -> RunnerAction:
+    section = FileSection(parse_text(json.dumps({"sink": document["sink"]})), query).section("sink")
+    assert section is not None
+    sink = read_sink(section, OutputMode.APPEND, *_ABOUT_COLUMNS)
+    if not isinstance(sink, RowSink):
+        raise SinkError(f"only Spark writes {sink.target}: set actions.engine = auto")
+    if (fault := library_fault(sink)) is not None:
+        raise SinkError(fault)
+    check_templates(sink)
+    more = {name: document[name] for name in ("topic", "has_text_rows", "batch_rows", "batch_bytes")}
+    return RunnerAction(query=query, sink=sink, **more)

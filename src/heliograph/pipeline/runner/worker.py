@@ -1,0 +1,261 @@
+"""Runs one action in a thread of its own: reads what is stored for it, writes it by its sink, notes how far it is."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import Final
+
+import pyarrow as pa
+
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
+from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_lost
+from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
+from heliograph.pipeline.errors import PipelineError, ReaderRefusedError, sentence_of
+from heliograph.pipeline.runner.connections import KeptConnection
+from heliograph.pipeline.runner.letters import DeadLetters
+from heliograph.pipeline.runner.local_rows import LocalRows
+from heliograph.pipeline.runner.place import DATABASE, ActionPlace
+from heliograph.pipeline.runner.settings import RunnerAction, RunnerSettings
+from heliograph.pipeline.running.checkpoint_lock import QueryLock
+from heliograph.pipeline.running.figures import FINISHED, RETRYING, RUNNING, WAITING, QueryFigures
+from heliograph.pipeline.side_outputs.refused_rows import RefusedRows
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch
+from heliograph.processes.backoff import Backoff
+
+_log = logging.getLogger(__name__)
+
+BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
+# Commits wake it; this is for what was stored while its node could not say so.
+_LOOK_AGAIN_S: Final = 5.0
+_LOCK_AGAIN_S: Final = 0.25
+_LETTERS_MAX: Final = 10_000
+_PAYLOAD: Final = "payload"
+
+
+class ActionWorker:
+    """One action from its start to its end. Owned by the runner, which calls `wake`, `try_again` and `stop`.
+
+    Args:
+        before: Workers of the same query, for whose end it waits.
+
+    Attributes:
+        figures: What it has done since the start of the runner.
+    """
+
+    def __init__(
+        self,
+        action: RunnerAction,
+        settings: RunnerSettings,
+        before: "Sequence[ActionWorker]" = (),
+        backoff: Backoff = BACKOFF,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.action = action
+        self.figures = QueryFigures(
+            action.query, target=action.sink.target, guarantee=str(action.sink.guarantee), lag=None
+        )
+        self._settings = settings
+        self._before = before
+        self._backoff = backoff
+        self._clock_s = clock_s
+        self._selection = MessageSelection(DATABASE, (action.topic,))
+        self._connection = KeptConnection()
+        self._lock = QueryLock(settings.checkpoint / action.query)
+        self._place: ActionPlace | None = None
+        self._woken = Event()
+        self._hurried = Event()
+        self._stopping = False
+        self._thread = Thread(target=self._run, name=action.query, daemon=True)
+
+    def __repr__(self) -> str:
+        return f"ActionWorker({self.action.query!r}, {self.figures.state})"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Rows may have been stored."""
+        self._woken.set()
+
+    def try_again(self) -> None:
+        """Try again at once what waits after a failure."""
+        self._hurried.set()
+
+    def stop(self) -> None:
+        """End it behind the batch that is being written; `join` waits for that."""
+        self._stopping = True
+        self._woken.set()
+        self._hurried.set()
+
+    def join(self, timeout_s: float | None) -> bool:
+        """Whether it has ended within a time; None waits for the end."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        for worker in self._before:
+            worker.join(None)
+        self._take_lock()
+        client = self._connect()
+        try:
+            while not self._stopping:
+                self._woken.clear()
+                try:
+                    has_moved = self._step(client)
+                except Exception as error:  # noqa: BLE001 (whatever it is, the action tries again)
+                    self._failed(error)
+                    client.close()
+                    client = self._connect()
+                    continue
+                self._worked()
+                if not has_moved and not self._stopping:
+                    self._woken.wait(_LOOK_AGAIN_S)
+        finally:
+            self._connection.close()
+            client.close()
+            self._lock.release()
+            self.figures.state = FINISHED
+
+    def _take_lock(self) -> None:
+        """Wait until no other engine has the checkpoint: Spark may have yet to end its query."""
+        is_logged = False
+        while not self._stopping and not self._lock.try_take():
+            if not is_logged:
+                _log.info("%s waits for another engine, which has its checkpoint", self.action.query)
+            is_logged = True
+            self._hurried.wait(_LOCK_AGAIN_S)  # a wait for the lock itself could not end with the runner
+
+    def _connect(self) -> StorageClient:
+        settings = self._settings
+        return StorageClient(settings.endpoint, token=settings.token, tls_ca=settings.tls_ca)
+
+    def _step(self, client: StorageClient) -> bool:
+        """Bring one batch to the target; False where nothing is stored behind the last one."""
+        action = self.action
+        if self._place is None:
+            is_sure = action.sink.guarantee is Guarantee.EXACTLY_ONCE
+            self._place = ActionPlace(self._directory, action.topic, partial(self._start, client), is_sure=is_sure)
+        place = self._place
+        if place.begun is None:
+            end = self._next_end(client, place.reached)
+            if end is None:
+                return False
+            place.begin(end)
+        self._write(client, place)
+        place.finish()
+        return True
+
+    def _start(self, client: StorageClient) -> str:
+        """Where it begins without a checkpoint, as that keeps it."""
+        start = parse_bound("pipeline.start", self._settings.start, UTC)
+        if start == LATEST:
+            start = make_offset(client.plan(self._selection).positions(), None)
+        return json.dumps(start) if isinstance(start, dict) else str(start)
+
+    @property
+    def _directory(self) -> Path:
+        return self._settings.checkpoint / self.action.query
+
+    def _next_end(self, client: StorageClient, reached: Offset) -> Offset | None:
+        positions = reached["streams"]
+        limits = {"messages_max": self.action.batch_rows, "bytes_max": self.action.batch_bytes}
+        selection = self._selected(reached)
+        try:
+            plan = client.plan(selection, positions, **limits)
+        except ReaderRefusedError:
+            return None  # the database appears with its first message
+        lost = {stream: messages for stream, messages in plan.dropped.items() if messages != 0}
+        if lost:
+            self._tell_loss(lost)
+        self.figures.lag = plan.messages + plan.messages_remaining
+        kept = {stream: position for stream, position in positions.items() if stream not in plan.dropped}
+        end = make_offset({**kept, **plan.positions()}, reached.get("start"), more_lost(reached, lost))
+        return end if plan.messages or lost else None
+
+    def _write(self, client: StorageClient, place: ActionPlace) -> None:
+        action, figures = self.action, self.figures
+        assert place.begun is not None
+        begin = time.monotonic()
+        payloads = list(self._payloads(client, place.reached, place.begun))
+        refusals = RefusedRows(action.query, self._directory, place.batch, _LETTERS_MAX)
+        batch = MicroBatch(
+            action.query,
+            place.owner,
+            place.batch,
+            self._settings.output,
+            self._settings.mqtt,
+            refusals.refuse,
+            tell_retry=self._tell_retry,
+            connections=self._connection,
+        )
+        written = action.sink.write(LocalRows(payloads, action.sink, is_text=action.has_text_rows), batch)
+        if refusals.kept:
+            letters = DeadLetters(self._settings.output, action.query, place.owner)
+            messages = self._messages(client, place.reached, place.begun, None)
+            figures.dead_letters += letters.keep(place.batch, refusals.kept, messages, self._clock_s())
+        refusals.forget()
+        figures.batches += 1
+        figures.batch_ms = round((time.monotonic() - begin) * 1000)
+        figures.rows_read += len(payloads)
+        figures.rows_refused += refusals.count
+        figures.rows_written += len(payloads) - refusals.count
+        figures.sink_figures.update(written.figures)
+        figures.lag = max(0, (figures.lag or 0) - len(payloads))
+
+    def _payloads(self, client: StorageClient, start: Offset, end: Offset) -> Iterator[bytes]:
+        for chunk in self._messages(client, start, end, [_PAYLOAD]):
+            yield from chunk.column(_PAYLOAD).to_pylist()
+
+    def _messages(
+        self, client: StorageClient, start: Offset, end: Offset, columns: "list[str] | None"
+    ) -> "Iterator[pa.RecordBatch]":
+        """The messages between two offsets, in the same order each time."""
+        before = start["streams"]
+        for stream, position in sorted(end["streams"].items()):
+            if before.get(stream, "") != position:
+                yield from client.read(self._selected(end), stream, before.get(stream, ""), position, columns)
+
+    def _selected(self, offset: Offset) -> MessageSelection:
+        selection = self._selection
+        return MessageSelection(selection.database, selection.topics, offset.get("start"))
+
+    # --- how it does
+
+    def _worked(self) -> None:
+        figures = self.figures
+        figures.state = RUNNING
+        figures.failures_in_row = 0
+
+    def _tell_retry(self, error: str | None) -> None:
+        figures = self.figures
+        figures.state = RUNNING if error is None else RETRYING
+        figures.last_error = error or figures.last_error
+
+    def _failed(self, error: Exception) -> None:
+        figures = self.figures
+        figures.failures += 1
+        figures.failures_in_row += 1
+        figures.last_error = sentence_of(error)
+        figures.state = WAITING
+        pause_s = self._backoff.pause_s(figures.failures_in_row)
+        if isinstance(error, PipelineError):
+            _log.warning("%s failed and is tried again in %.0f s: %s", self.action.query, pause_s, figures.last_error)
+        else:
+            _log.error("%s failed and is tried again in %.0f s", self.action.query, pause_s, exc_info=error)
+        self._place = None  # what is on the disk says where it goes on
+        if not self._stopping:
+            self._hurried.wait(pause_s)
+            self._hurried.clear()
+        figures.restarts += 1
+
+    def _tell_loss(self, lost: "dict[str, int | None]") -> None:
+        messages = sum(count or 0 for count in lost.values())
+        _log.error(
+            "%s: at least %d rows were removed by the retention of stored messages before they were at %s",
+            *(self.action.query, messages, self.action.sink.target),
+        )

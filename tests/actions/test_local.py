@@ -1,0 +1,251 @@
+"""Actions without Spark: the rows of rules, seen at real targets, whatever is killed meanwhile."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.dataset as ds
+import pytest
+import redis
+
+from heliograph.actions.figures import query_name
+from heliograph.mqtt import packets as p
+from support.managed_clients import connected
+from support.management import ManagedNode
+from support.postgresql import Postgresql, postgresql
+from support.redis import redis_server
+from support.waiting import wait_until
+from support.webhook import Answer, Webhook, webhook
+
+pytestmark = [pytest.mark.service, pytest.mark.timeout(300)]
+
+ACCEPTED: Final = (0x00, 0x10)  # also where nobody subscribes
+NAMES: Final = ("http:web", "pgsql:db", "redis:cache", "mqtt:hub")
+PAYLOAD: Final = {"n": 1, "name": 'it\'s "quoted"', "deep": {"list": [1, {"x": 2.5}]}}
+SETTINGS: Final = """
+durable_storage { messages.topics = ["only/this"], flight.bind = "127.0.0.1:0" }
+actions.engine = auto
+"""
+PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    "http:web": {
+        "path": "/t/${topic}",
+        "headers": {"x-client": "${clientid}"},
+        "body": '{"n": ${payload.n}, "nothing": ${nothing}, "x": ${payload.deep.list[1].x}, "row": ${.}}',
+        "max_retries": 1,
+    },
+    "pgsql:db": {
+        "sql": "INSERT INTO obs (topic, n, x, nothing, deep) "
+        "VALUES (${topic}, ${payload.n}, ${payload.deep.list[1].x}, ${nothing}, ${payload.deep})"
+    },
+    "redis:cache": {"command_template": ["RPUSH", "rows:${topic}", "${payload}"]},
+    "mqtt:hub": {"topic": "out/${clientid}", "payload": "${payload.name}"},
+}
+
+
+@dataclass
+class World:
+    """A node without a pipeline, and where rows go."""
+
+    managed: ManagedNode
+    web: Webhook
+    database: Postgresql
+    cache: redis.Redis
+    directory: Path
+
+    @property
+    def api(self) -> Any:
+        """A client of the API."""
+        return self.managed.api
+
+    def make(self, path: str, **body: Any) -> None:
+        """Make a connector, an action or a rule."""
+        answer = self.api.post(path, json=body)
+        assert answer.status_code == 201, answer.text
+
+    def wait_for(self, action: str, status: str) -> dict[str, Any]:
+        """Wait until an action has a status."""
+        shown: dict[str, Any] = {}
+
+        def has_status() -> bool:
+            shown.update(self.api.get(f"/actions/{action}").json())
+            return bool(shown["status"] == status)
+
+        wait_until(has_status, lambda: f"{shown}\n{self.log}")
+        return shown
+
+    @property
+    def log(self) -> str:
+        """The end of the runner's log."""
+        file = self.directory / "runner" / "runner.log"
+        return file.read_text()[-3000:] if file.exists() else "no log"
+
+    def runner(self) -> int | None:
+        """The process of the runner; None while it does not run."""
+        try:
+            pid = int(json.loads((self.directory / "runner" / "status.json").read_bytes())["pid"])
+            os.kill(pid, 0)
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return pid
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    directory = tmp_path_factory.mktemp("local")
+    with ExitStack() as stack:
+        database = stack.enter_context(postgresql())
+        server = stack.enter_context(redis_server(tmp_path_factory.mktemp("redis")))
+        cache = stack.enter_context(server.client())
+        web = stack.enter_context(webhook())
+        places: dict[str, dict[str, Any]] = {
+            "http:web": {"url": f"{web.url}/base", "headers": {"x-key": "secret"}},
+            "pgsql:db": {
+                "server": f"127.0.0.1:{database.port}",
+                "database": database.database,
+                "username": database.user,
+                "password": database.password,
+            },
+            "redis:cache": {
+                "parameters": {
+                    "server": f"127.0.0.1:{server.port}",
+                    "password": server.password,
+                    "redis_type": "single",
+                }
+            },
+        }
+        settings = [SETTINGS]
+        for action, place in places.items():
+            kind, _, name = action.partition(":")
+            made = {"connector": name, "parameters": PARAMETERS[action]}
+            settings += (f"connectors.{kind}.{name} {json.dumps(place)}", f"actions.{kind}.{name} {json.dumps(made)}")
+        managed = stack.enter_context(ManagedNode(directory, "\n".join(settings)))
+        database.query("CREATE TABLE obs (topic text, n int, x double precision, nothing text, deep jsonb)")
+        database.query("CREATE TABLE kills (n int)")
+        made_world = World(managed, web, database, cache, directory / "data" / "pipeline")
+        assert made_world.runner() is None, "no rule names an action"
+        made_world.make("/connectors", type="mqtt", name="hub", server=f"127.0.0.1:{managed.node.port}")
+        made_world.make("/actions", type="mqtt", name="hub", connector="hub", parameters=PARAMETERS["mqtt:hub"])
+        made_world.make("/rules", id="one", sql='SELECT * FROM "in/#"', actions=list(NAMES))
+        yield made_world
+
+
+def publish(world: World, topic: str, *payloads: bytes) -> None:
+    async def run() -> None:
+        async with connected(world.managed, "device") as client:
+            for payload in payloads:
+                assert await client.publish(topic, payload, 1) in ACCEPTED
+
+    asyncio.run(run())
+
+
+def test_rows_arrive_at_every_target(world: World) -> None:
+    text = json.dumps(PAYLOAD)
+
+    async def send_and_hear() -> p.Publish:
+        async with connected(world.managed, "listener") as listener:
+            await listener.subscribe("out/#", 1)
+            async with connected(world.managed, "device") as device:
+                assert await device.publish("in/1", text.encode(), 1) in ACCEPTED
+            message = await listener.take(p.Publish)
+            listener.acknowledge(message)
+            return message
+
+    message = asyncio.run(send_and_hear())
+    assert (message.topic, message.payload) == (b"out/device", str(PAYLOAD["name"]).encode())
+    wait_until(lambda: world.web.requests, lambda: world.log)
+    (posted,) = world.web.requests
+    assert (posted.method, posted.path) == ("POST", "/base/t/in/1")
+    assert (posted.headers["x-key"], posted.headers["x-client"]) == ("secret", "device")
+    body = json.loads(posted.body)
+    assert (body["n"], body["nothing"], body["x"]) == (1, None, 2.5)
+    assert (body["row"]["topic"], body["row"]["payload"], body["row"]["clientid"]) == ("in/1", text, "device")
+    wait_until(lambda: world.database.query("SELECT 1 FROM obs"), lambda: world.log)
+    assert world.database.query("SELECT * FROM obs") == [("in/1", 1, 2.5, None, PAYLOAD["deep"])]
+    wait_until(lambda: world.cache.exists("rows:in/1"), lambda: world.log)
+    assert world.cache.lrange("rows:in/1", 0, -1) == [text]
+
+
+def _metrics(world: World, action: str) -> dict[str, float]:
+    found: dict[str, float] = world.api.get(f"/actions/{action}/metrics").json()["metrics"]
+    return found
+
+
+def _has_one_success(world: World, action: str) -> bool:
+    return _metrics(world, action)["success"] == 1
+
+
+def test_each_is_connected_and_counts(world: World) -> None:
+    for action in NAMES:
+        shown = world.wait_for(action, "connected")
+        assert (shown["status_reason"], shown["rules"]) == ("", ["one"])
+        wait_until(partial(_has_one_success, world, action), lambda: world.log)
+    assert "pipeline_off" not in world.api.get("/alarms").text
+    secrets = world.directory / "runner" / "settings.json"
+    assert secrets.stat().st_mode & 0o077 == 0
+
+
+def test_a_target_that_is_away_is_an_alarm_and_holds_no_other_up(world: World) -> None:
+    world.web.requests.clear()
+    world.web.answer = lambda request: Answer(503, body=b"not today")
+    publish(world, "in/2", b"{}")
+    wait_until(lambda: world.cache.exists("rows:in/2"), lambda: world.log)
+    shown = world.wait_for("http:web", "disconnected")
+    assert "not today" in shown["status_reason"]
+    wait_until(lambda: "pipeline_query_failing/http:web" in world.api.get("/alarms").text, "the alarm has begun")
+    world.web.answer = lambda request: Answer()
+    assert world.api.post("/actions/http:web/start").status_code == 204
+    world.wait_for("http:web", "connected")
+    wait_until(lambda: any(request.path == "/base/t/in/2" for request in world.web.requests), lambda: world.log)
+    wait_until(lambda: "pipeline_query_failing" not in world.api.get("/alarms").text, "the alarm has ended")
+
+
+def test_a_row_that_the_target_refuses_is_a_dead_letter(world: World) -> None:
+    publish(world, "in/3", b'{"n": "no number"}', b'{"n": 3}')
+    wait_until(lambda: world.database.query("SELECT 1 FROM obs WHERE n = 3"), lambda: world.log)
+    letters = world.directory / "output" / "dead_letters" / query_name("pgsql:db")
+    wait_until(lambda: _metrics(world, "pgsql:db")["failed"] == 1, lambda: world.log)
+    (letter,) = ds.dataset(letters, format="parquet").to_table().to_pylist()
+    assert (letter["cause"], letter["query"], letter["replayed_at"]) == ("sink", query_name("pgsql:db"), None)
+    assert "no number" in letter["reason"]
+    assert "no number" in json.loads(letter["row"])["payload"]
+    assert (letter["topic"], letter["clientid"]) == ("$pipeline/pgsql:db/one", "one")
+
+
+def _has_rows(world: World, least: int) -> bool:
+    return int(world.cache.llen("kills")) >= least
+
+
+def test_no_row_is_lost_or_doubled_when_the_runner_is_killed(world: World) -> None:
+    sql = "INSERT INTO kills VALUES (${payload.n})"
+    world.make("/actions", type="pgsql", name="kills", connector="db", parameters={"sql": sql})
+    command = ["RPUSH", "kills", "${payload.n}"]
+    world.make("/actions", type="redis", name="kills", connector="cache", parameters={"command_template": command})
+    world.make("/rules", id="kills", sql='SELECT * FROM "kill/#"', actions=["pgsql:kills", "redis:kills"])
+    count = 0
+    for kill in range(5):
+        publish(world, "kill/1", *(b'{"n": %d}' % number for number in range(count, count + 40)))
+        count += 40
+        wait_until(lambda: world.runner() is not None, lambda: world.log)
+        if kill % 2:  # in the middle of what was sent last, or behind its first rows
+            wait_until(partial(_has_rows, world, count - 39), lambda: world.log)
+        runner = world.runner()
+        assert runner is not None
+        os.kill(runner, signal.SIGKILL)
+    wait_until(lambda: len(world.database.query("SELECT n FROM kills")) >= count, lambda: world.log)
+    wait_until(lambda: world.cache.llen("kills") >= count, lambda: world.log)
+    assert [n for (n,) in world.database.query("SELECT n FROM kills")] == list(range(count))
+    assert [int(n) for n in world.cache.lrange("kills", 0, -1)] == list(range(count))
+
+
+def test_the_runner_ends_with_the_last_action_that_a_rule_names(world: World) -> None:
+    assert world.runner() is not None
+    for rule in ("one", "kills"):
+        assert world.api.delete(f"/rules/{rule}").status_code == 204
+    wait_until(lambda: world.runner() is None, lambda: world.log)
