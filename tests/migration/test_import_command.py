@@ -158,6 +158,27 @@ def test_an_option_has_its_outcome(option: str, here: str) -> None:
     assert f"mosquitto.conf:2: {option}: {here}" in report("mosquitto.conf")
 
 
+@cases("option", ["protocol http_api", "psk_hint meters"])
+def test_a_listener_that_speaks_something_else_is_left_out(option: str) -> None:
+    lines = report(written("mosquitto.conf", f"listener 1883 127.0.0.1\nlistener 8080\n{option}\nmax_connections 3\n"))
+    assert all(f"mosquitto.conf:{number}: " in lines for number in (2, 3, 4))
+    assert lines.count("cannot be imported: this listener is left out") == 3
+    made = sorted(file.name for file in Path().glob("out*"))[-1]
+    assert list(load_config(f"{made}/heliograph.conf").listeners.tcp) == ["default"]
+
+
+def test_what_a_listener_needs_no_certificate_for_stays_without(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.server()
+    authority.revoke()
+    written("passwd", "ann:$7$101$AAAA$AAAA\n")
+    options = "certfile server.pem\nkeyfile server.pem\ncrlfile revoked.pem\npsk_hint meters\npassword_file passwd\n"
+    lines = report(written("mosquitto.conf", f"listener 8883 127.0.0.1\n{options}"))
+    assert "psk_hint meters: cannot be imported: only clients that use certificates connect here" in lines
+    listener = load_config("out0/heliograph.conf").listeners.ssl["default"]
+    assert not listener.ssl_options.enable_crl_check
+
+
 def test_a_listener_of_an_interface_is_on_the_loopback() -> None:
     report(written("mosquitto.conf", "listener 1883\nbind_interface eth1\nallow_anonymous true\n"))
     assert str(load_config("out0/heliograph.conf").listeners.tcp["default"].bind) == "127.0.0.1:1883"
@@ -198,6 +219,7 @@ def test_an_authenticator_that_is_lost_lets_nobody_in(text: str, told: str, caps
         ("authorization.no_match = perhaps", "authorization.no_match", "deny"),
         ("listeners.tcp.default.access_rules = [nobody]", "listeners.tcp.default.enable", "false"),
         ("listeners.tcp.default.enable_authn = perhaps", "listeners.tcp.default.enable", "false"),
+        ("listeners.tcp = [nothing]", "listeners.tcp.default.bind", "0.0.0.0:1883"),
     ],
 )
 def test_what_keeps_clients_out_is_not_lost(text: str, path: str, value: str) -> None:
@@ -257,6 +279,13 @@ def test_a_rule_keeps_the_actions_that_are_there() -> None:
     assert "actions.http.bad: cannot be imported: actions.http.bad.parameters.method: found" in lines
     assert "rule_engine.rules.r.actions: http:bad: cannot be imported: this action is not there" in lines
     assert 'rule_engine.rules.r.actions: kept as rule_engine.rules.r.actions = ["http:good"]' in lines
+
+
+def test_a_rule_that_is_none_here_is_not_imported() -> None:
+    rules = 'rule_engine.rules { good.sql = "SELECT * FROM \'t\'", bad.sql = "SELECT FROM WHERE" }\n'
+    lines = report(written("emqx.conf", EMQX + rules))
+    assert "rule_engine.rules.bad: cannot be imported: rule_engine.rules.bad.sql: [rule_syntax]" in lines
+    assert list(load_config("out0/heliograph.conf").rule_engine.rules) == ["good"]
 
 
 def test_secrets_of_emqx_are_stars_in_the_report() -> None:

@@ -100,7 +100,7 @@ def _add_layers(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run an action of `conf`; 1 if the file has a mistake."""
     if args.action == "import":
-        return run_import(args, _mistakes)
+        return run_import(args, _mistakes, language_faults)
     if args.action == "show" and args.config is not None and args.file is None:
         args.file = args.config
     try:

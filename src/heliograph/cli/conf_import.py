@@ -14,6 +14,7 @@ from heliograph.cli.usage import Actions
 from heliograph.settings.errors import ConfigError
 
 if TYPE_CHECKING:
+    from heliograph.config.reading import Check as ConfigCheck
     from heliograph.migration.draft import ImportDraft
 
 Check = Callable[[Path, Path], tuple[list[str], list[str]]]
@@ -50,14 +51,14 @@ def add_import(actions: Actions) -> None:
     )
 
 
-def run_import(args: argparse.Namespace, check: Check) -> int:
+def run_import(args: argparse.Namespace, check: Check, languages: ConfigCheck) -> int:
     """Carry out `conf import`; 1 if something could not be read, is lost, or keeps a node from starting."""
     from heliograph.migration.choosing import import_files
     from heliograph.migration.errors import ImportRefusedError
     from heliograph.migration.outcomes import report_lines
 
     try:
-        draft = import_files(args.files, args.broker)
+        draft = import_files(args.files, args.broker, (languages,))
     except (ImportRefusedError, ConfigError) as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from heliograph.config.emqx_forms import is_of_mosquitto
+from heliograph.config.reading import Check
 from heliograph.migration.draft import ImportDraft
 from heliograph.migration.errors import ImportRefusedError
 
@@ -17,11 +18,12 @@ _DATABASE: Final = ".db"
 _ARCHIVE: Final = ".tar.gz"
 
 
-def import_files(files: Sequence[Path], broker: str | None) -> ImportDraft:
+def import_files(files: Sequence[Path], broker: str | None, checks: Iterable[Check] = ()) -> ImportDraft:
     """What files of another broker are here.
 
     Args:
         broker: Whose they are; None to tell by their names and what they say.
+        checks: Checks of higher packages for settings that are valid by themselves, such as whether a text is a rule.
 
     Raises:
         ImportRefusedError: A file cannot be read, or files are of different brokers.
@@ -36,7 +38,7 @@ def import_files(files: Sequence[Path], broker: str | None) -> ImportDraft:
         return import_mosquitto(files)
     from heliograph.migration.emqx.reading import import_emqx
 
-    return import_emqx(files)
+    return import_emqx(files, checks)
 
 
 def broker_of(file: Path) -> str:

@@ -7,14 +7,14 @@ refuses is taken out one by one, with the reason that it gives.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from heliograph.config.contradictions import open_listener_faults
 from heliograph.config.emqx_forms import in_our_form, is_needless
 from heliograph.config.layers import parse
-from heliograph.config.reading import ConfigReader
+from heliograph.config.reading import Check, ConfigReader
 from heliograph.config.settings import Config
 from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.merging import merge_nodes
@@ -46,8 +46,11 @@ _RULES: Final = (("authorization",), ("authorization", "sources"), ("authorizati
 _GUARDS: Final = ("access_rules", "authentication", "enable_authn", "ssl_options", "zone")
 
 
-def import_emqx(files: Sequence[Path]) -> ImportDraft:
+def import_emqx(files: Sequence[Path], checks: Iterable[Check] = ()) -> ImportDraft:
     """What the files are here, one laid over the other as EMQX does: cluster.hocon below emqx.conf.
+
+    Args:
+        checks: See `import_files`.
 
     Raises:
         ImportRefusedError: One cannot be read.
@@ -67,7 +70,7 @@ def import_emqx(files: Sequence[Path]) -> ImportDraft:
     tree = trees[0] if trees else Node({}, SourcePosition(str(files[0])))
     for top in trees[1:]:
         tree = run_walk(merge_nodes(tree, top))
-    return _Reading(tree, files[0], archive).draft()
+    return _Reading(tree, files[0], archive, tuple(checks)).draft()
 
 
 def _layer(file: Path) -> int:
@@ -75,7 +78,8 @@ def _layer(file: Path) -> int:
 
 
 class _Reading:
-    def __init__(self, tree: Node, file: Path, archive: Archive | None) -> None:
+    def __init__(self, tree: Node, file: Path, archive: Archive | None, checks: tuple[Check, ...]) -> None:
+        self._checks = checks
         self._tree = tree
         self._file = file
         self._archive = archive
@@ -97,12 +101,16 @@ class _Reading:
 
     def _settle(self) -> Config:
         """Take out what is refused until all that is left is valid; the configuration that is left."""
+        checks: tuple[Check, ...] = ()
         while True:
-            reader = ConfigReader()
+            reader = ConfigReader(checks=checks)
             config = reader.read(self._tree)
-            if not reader.problems:
+            if reader.problems:
+                self._take_out(reader.problems[0])
+            elif checks == self._checks:
                 return config
-            self._take_out(reader.problems[0])
+            else:  # which take longer, and look at valid settings alone
+                checks = self._checks
 
     def _take_out(self, problem: Problem) -> None:
         path = there(self._tree, tuple(problem.path.split(".")))
@@ -209,7 +217,7 @@ def _whole(path: KeyPath) -> KeyPath:
         return path[:2]
     if path[:2] == ("authorization", "sources"):
         return path[:3]
-    if path[0] in _TYPED:
+    if path[0] in _TYPED or path[:2] == _RULE_ENGINE:
         return path[:3]
     if path[0] == "listeners" and path[3:4] == (_CHAIN,):
         return path[:5]

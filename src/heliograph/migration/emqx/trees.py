@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from heliograph.hocon.errors import SourcePosition
+from heliograph.hocon.merging import list_index
 from heliograph.hocon.values import Node
-from heliograph.settings.reading import child_of, list_items
+from heliograph.settings.reading import child_of
 
 KeyPath = tuple[str, ...]
 
@@ -60,9 +61,9 @@ def every_leaf(tree: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]
 
 def _edited(tree: Node, path: Sequence[str], node: Node | None) -> Node:
     name, *below = path
-    items = list_items(tree) if isinstance(tree.value, list) else None
-    if items is not None:
-        index = int(name) - 1
+    items = tree.value if isinstance(tree.value, list) else []
+    index = (list_index(name) or 0) - 1
+    if 0 <= index < len(items):
         replaced = _edited(items[index], below, node) if below else node
         kept = [replaced] if replaced is not None else []
         return Node([*items[:index], *kept, *items[index + 1 :]], tree.position, tree.source)

@@ -16,8 +16,9 @@ _FILES: Final = {"certfile": "certfile", "keyfile": "keyfile", "cafile": "cacert
 _IDENTITIES: Final = {"use_identity_as_username": "cn", "use_subject_as_username": "dn"}
 _MQTT: Final = "mqtt."
 _NO_CERTIFICATE: Final = "the listener has no certfile, so it speaks no TLS"
-_PSK: Final = (
-    "there are no pre-shared keys here, so this listener is left out: use certificates or passwords (docs/listeners.md)"
+_LEFT_OUT: Final = (
+    "this listener is left out, since neither pre-shared keys nor other protocols than MQTT are there: use "
+    "certificates or passwords (docs/listeners.md)"
 )
 
 
@@ -57,8 +58,8 @@ def bind_outcome(
     listener: ListenerSection, place: ForeignLine, setting: str, is_local: bool
 ) -> Iterator[ImportOutcome]:
     """What became of the line that begins a listener."""
-    if listener.has_psk:
-        yield ImportOutcome(place, REFUSED, setting, reason=_PSK)
+    if listener.is_left_out:
+        yield ImportOutcome(place, REFUSED, setting, reason=_LEFT_OUT)
         return
     here = said(f"{listener.path}.bind", bind_of(listener, is_local))
     if listener.host or listener.port == 0 or is_local or "socket_domain" in listener.lines:
@@ -71,8 +72,8 @@ def bind_outcome(
 def listener_outcome(listener: ListenerSection, line: Line, is_local: bool) -> ImportOutcome:
     """Take over one option of a listener."""
     setting = f"{line.option} {line.value}"
-    if listener.has_psk:
-        return ImportOutcome(line.place, REFUSED, setting, reason=_PSK)
+    if listener.is_left_out:
+        return ImportOutcome(line.place, REFUSED, setting, reason=_LEFT_OUT)
     if line.option in _FILES or line.option == "require_certificate":
         return _tls(listener, line, setting)
     if line.option in _IDENTITIES:
@@ -81,6 +82,8 @@ def listener_outcome(listener: ListenerSection, line: Line, is_local: bool) -> I
         return _protocol(listener, line, setting)
     if line.option in ("port", "bind_address", "socket_domain"):
         return ImportOutcome(line.place, KEPT, setting, said(f"{listener.path}.bind", bind_of(listener, is_local)))
+    if line.option == "psk_hint":
+        return ImportOutcome(line.place, REFUSED, setting, reason="only clients that use certificates connect here")
     fate = LISTENER[line.option]
     if isinstance(fate, Dropped):
         return ImportOutcome(line.place, DROPPED, setting, reason=fate.reason)
@@ -123,7 +126,7 @@ def _tls(listener: ListenerSection, line: Line, setting: str) -> ImportOutcome:
     found = line.found(line.value)
     file = str(found.resolve()) if found is not None else line.value
     options[_FILES[line.option]] = file
-    if line.option == "crlfile":
+    if line.option == "crlfile" and listener.needs_certificate:
         options["enable_crl_check"] = True
     here = said(f"{path}.{_FILES[line.option]}", file)
     if found is not None and file != line.value:
@@ -153,6 +156,4 @@ def _protocol(listener: ListenerSection, line: Line, setting: str) -> ImportOutc
             listener.path,
             "clients must ask for the path /mqtt (websocket.mqtt_path); mosquitto takes every path",
         )
-    if line.value in ("mqtt", "mqttv3", "mqttv5"):
-        return ImportOutcome(line.place, KEPT, setting, listener.path)
-    return ImportOutcome(line.place, REFUSED, setting, reason="mqtt and websockets are spoken: delete the listener")
+    return ImportOutcome(line.place, KEPT, setting, listener.path)

@@ -79,6 +79,15 @@ def number(text: str) -> int:
         raise ValueRefusedError("a whole number is valid") from None
 
 
+def _within(highest: int) -> Convert:
+    def convert(text: str) -> Value:
+        if not 0 <= number(text) <= highest:
+            raise ValueRefusedError(f"0 to {highest} is valid")
+        return number(text)
+
+    return convert
+
+
 def _limit(text: str) -> Value:
     count = number(text)
     return count if count > 0 else "infinity"
@@ -214,8 +223,8 @@ LISTENER: Final[Mapping[str, Fate]] = {
     "enable_proxy_protocol": AsSetting("proxy_protocol", boolean),
     "http_dir": NotImported("a web server such as nginx serves files"),
     "max_connections": AsSetting("max_connections", _connections),
-    "max_qos": AsSetting("mqtt.max_qos_allowed", number),
-    "max_topic_alias": AsSetting("mqtt.max_topic_alias", number),
+    "max_qos": AsSetting("mqtt.max_qos_allowed", _within(2)),
+    "max_topic_alias": AsSetting("mqtt.max_topic_alias", _within(65_535)),
     "max_topic_alias_broker": AsSetting("mqtt.server_topic_alias", _alias_of_broker),
     "mount_point": AsSetting("mountpoint", _as_it_is),
     "tls_engine": NotImported(_ENGINE),

@@ -251,7 +251,7 @@ class _Reading:
 
     def _place_listeners(self) -> None:
         sections, draft = self._sections, self._draft
-        there = [each for each in sections.listeners if not each.has_psk]
+        there = [each for each in sections.listeners if not each.is_left_out]
         for listener in there:
             if sections.is_per_listener and not self._access.chains[sections.listeners.index(listener)]:
                 listener.tree["enable_authn"] = False
@@ -279,7 +279,7 @@ class _Reading:
         """Listeners that let everyone in, as mosquitto does: that must be meant."""
         sections = self._sections
         for number, listener in enumerate(sections.listeners):
-            is_open = not self._access.chains[number] and not listener.needs_certificate and not listener.has_psk
+            is_open = not self._access.chains[number] and not listener.needs_certificate and not listener.is_left_out
             if is_open and is_reachable(listener, sections.is_local):
                 listener.tree["allow_anonymous_network"] = True
                 here = f"{listener.path}.allow_anonymous_network = true"

@@ -25,6 +25,8 @@ SECURITY: Final = frozenset(
 #: A prefix of client ids that stands in a regular expression as it is.
 PLAIN_PREFIX: Final = re.compile("[A-Za-z0-9_/-]+")
 _DYNAMIC: Final = "dynamic_security"
+#: What a listener may speak.
+PROTOCOLS: Final = ("mqtt", "mqttv3", "mqttv5", "websockets")
 PLUGIN_PREFIXES: Final = ("plugin", "auth_plugin", "auth_opt_", "global_plugin")
 
 
@@ -78,8 +80,10 @@ class ListenerSection:
         return f"listeners.{self.kind}.{self.name}"
 
     @property
-    def has_psk(self) -> bool:
-        return "certfile" not in self.lines and "psk_hint" in self.lines
+    def is_left_out(self) -> bool:
+        """Whether it speaks what is not spoken here: TLS-PSK, or another protocol than MQTT."""
+        has_psk = "certfile" not in self.lines and "psk_hint" in self.lines
+        return has_psk or ("protocol" in self.lines and self.lines["protocol"].value not in PROTOCOLS)
 
     @property
     def mountpoint(self) -> str:
