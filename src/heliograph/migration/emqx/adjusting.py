@@ -13,7 +13,7 @@ from heliograph.hocon.values import Node
 from heliograph.migration.draft import BesideFile, ImportDraft
 from heliograph.migration.emqx.trees import KeyPath, every_leaf, made, value_at, with_value, without
 from heliograph.migration.outcomes import CHANGED, DROPPED, REFUSED, ForeignLine, ImportOutcome
-from heliograph.settings.fields import settings_of
+from heliograph.settings.fields import Named, settings_of
 from heliograph.settings.kinds import is_pem
 from heliograph.settings.reading import list_items
 
@@ -50,6 +50,7 @@ class Adjusting:
         self._texts_of_files()
         self._files()
         self._actions_of_rules()
+        self._engine()
         self._dashboard()
         return self._tree
 
@@ -206,7 +207,7 @@ class Adjusting:
     def _actions_of_rules(self) -> None:
         """Rules that name actions whose type is not there."""
         rules = value_at(self._tree, ("rule_engine", "rules"))
-        types = set(settings_of(ActionSettings))
+        types = action_types()
         for name in rules.value if rules is not None and isinstance(rules.value, dict) else ():
             path = ("rule_engine", "rules", name, "actions")
             actions = value_at(self._tree, path)
@@ -214,9 +215,20 @@ class Adjusting:
                 action = value_at(self._tree, (*path, str(number)))
                 if action is None or not isinstance(action.value, str) or action.value.partition(":")[0] in types:
                     continue
-                reason = f"actions of this type are not there; types are {', '.join(sorted(types))} (docs/actions.md)"
+                reason = f"actions of this type are not there; types are {', '.join(types)} (docs/actions.md)"
                 self._note(action, REFUSED, f"rule_engine.rules.{name}: the action {action.value}", "", reason)
                 self._tree = without(self._tree, (*path, str(number)))
+
+    def _engine(self) -> None:
+        """EMQX runs actions in the broker; the engine that comes closest to that needs no Spark."""
+        actions, engine = value_at(self._tree, ("actions",)), ("actions", "engine")
+        if actions is not None and actions.value and value_at(self._tree, engine) is None:
+            self._set(engine, "auto")
+            reason = (
+                "a process beside the node runs actions as EMQX does, and Spark those of tables: pip install "
+                "'heliograph[actions]' (docs/actions.md)"
+            )
+            self._note(actions, CHANGED, "actions", "actions.engine = auto", reason)
 
     def _dashboard(self) -> None:
         if value_at(self._tree, ("dashboard", "listeners")) is None:
@@ -230,6 +242,11 @@ class Adjusting:
 
     def _set(self, path: KeyPath, value: object) -> None:
         self._tree = with_value(self._tree, path, made(value, SourcePosition("")))
+
+
+def action_types() -> list[str]:
+    """The types of actions that are there."""
+    return sorted(name for name, each in settings_of(ActionSettings).items() if isinstance(each.kind, Named))
 
 
 def _text_of(file: Path) -> str | None:

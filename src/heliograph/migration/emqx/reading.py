@@ -21,7 +21,7 @@ from heliograph.hocon.merging import merge_nodes
 from heliograph.hocon.values import Node, to_json, to_plain
 from heliograph.hocon.walking import run_walk
 from heliograph.migration.draft import ImportDraft
-from heliograph.migration.emqx.adjusting import Adjusting
+from heliograph.migration.emqx.adjusting import Adjusting, action_types
 from heliograph.migration.emqx.archive import Archive, read_archive
 from heliograph.migration.emqx.databases import import_tables
 from heliograph.migration.emqx.trees import KeyPath, every_leaf, made, there, value_at, with_value, without
@@ -123,7 +123,7 @@ class _Reading:
             kind = DROPPED if is_needless(path) else REFUSED
             reason = reason.removesuffix(_DELETE)  # which is done
             if path[0] in _TYPED and len(path) == 2:
-                reason = f"this type is not there; {reason.replace('valid here:', 'types are')} (docs/actions.md)"
+                reason = f"this type is not there; types are {', '.join(action_types())} (docs/actions.md)"
             loses = path == _PSK and self._is_enabled(path, default=False)
             self._outcomes.append(ImportOutcome(place, kind, ".".join(path), reason=reason, loses_login=loses))
         else:

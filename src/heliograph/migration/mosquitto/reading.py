@@ -48,7 +48,7 @@ DATABASE: Final = ".db"
 _SECRET: Final = ("password", "psk", "opt_")
 _BRIDGE: Final = (
     "bridges are not there: messages to another broker take a rule with an action of the type mqtt "
-    "(docs/actions.md), which needs the pipeline; messages from there need a bridge of that broker to this node"
+    "(docs/actions.md); messages from there need a bridge of that broker to this node"
 )
 _TOPICS: Final = {
     "in": "the other broker has to send them: a bridge of its own to this node, with this topic as out",
