@@ -1,5 +1,6 @@
 """An archive of EMQX's data export: its tables are backups that a Mnesia has made."""
 
+import base64
 import json
 import re
 import tarfile
@@ -12,7 +13,9 @@ from heliograph.cli.main import main
 from heliograph.migration.emqx.archive import rows_of
 from heliograph.migration.emqx.terms import TermError, read_term
 from heliograph.mqtt import reason_codes as rc
+from support.api_node import ApiNode
 from support.cases import cases
+from support.management import KEY, SECRET
 from support.running import RunningNode
 
 EXPORT = Path(__file__).parent / "export"
@@ -157,3 +160,13 @@ def test_a_backup_that_was_cut_gives_no_wrong_rows(count: int) -> None:
 def test_what_is_no_term_is_refused(data: bytes, told: str) -> None:
     with pytest.raises(TermError, match=told):
         read_term(data)
+
+
+def test_the_api_takes_retained_messages(tmp_path: Path) -> None:
+    assert imported(archive(tmp_path), "--lose-logins") == 0
+    messages = json.loads((tmp_path / "out" / "retained.json").read_text())
+    (tmp_path / "node").mkdir()
+    with ApiNode(tmp_path / "node") as node, node.client((KEY, SECRET)) as api:
+        assert api.post("/publish/bulk", json=messages).status_code == 202  # no subscriber
+        found = api.get("/mqtt/retainer/message/a%2Fb").json()
+    assert base64.b64decode(found["payload"]) == b"hello"
