@@ -35,6 +35,7 @@ ROOMS: Final = frozenset(
         "config",
         "hocon",
         "mqtt",
+        "outbound",
         "pipeline",
         "processes",
         "rules",
