@@ -21,6 +21,7 @@ from heliograph.cli.main import main
 from heliograph.config.actions.roots import all_connectors
 from heliograph.config.loading import load_config
 from heliograph.mqtt import packets as p
+from heliograph.outbound import Outbound
 from support.managed_clients import connected
 from support.management import ManagedNode
 from support.postgresql import Postgresql, postgresql
@@ -337,7 +338,7 @@ def fault(directory: Path, capsys: pytest.CaptureFixture[str], name: str, settin
     file = directory / "connector.conf"
     file.write_text(f"connectors.{kind}.{own_name} {json.dumps(settings)}")
     ((_, _, connector),) = all_connectors(load_config(file).connectors)
-    problem = asyncio.run(unreachable_reason(connector))
+    problem = asyncio.run(unreachable_reason(connector, Outbound().dialer("test")))
     if problem:
         return problem
     probed = directory / "probe.hocon"

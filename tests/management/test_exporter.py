@@ -8,6 +8,7 @@ from heliograph.config.opentelemetry import OpenTelemetryConfig, OtelLogsConfig,
 from heliograph.control.proto_v1.opentelemetry import ExportArgs, ExportNoted
 from heliograph.management.asking.nodes import Node
 from heliograph.management.telemetry.exporter import Exporter
+from heliograph.outbound import Outbound
 from heliograph.rpc.asks import ListQuestion, Question
 from support.waiting import until
 
@@ -47,7 +48,7 @@ class _Node:
 
 async def test_a_fault_of_which_the_node_heard_when_settings_changed_ends() -> None:
     node = _Node()
-    exporter = Exporter(cast(Node, node))
+    exporter = Exporter(cast(Node, node), Outbound())
     await exporter.use(TRACES)
     await until(lambda: node.told == [""])
     node.faults["opentelemetry.spans"] = "away"
@@ -64,7 +65,7 @@ async def test_the_node_hears_the_newest_last() -> None:
     node = _Node()
     node.faults = {"opentelemetry.spans": "a", "opentelemetry.logs": "b"}
     node.answers.clear()
-    exporter = Exporter(cast(Node, node))
+    exporter = Exporter(cast(Node, node), Outbound())
     await exporter.use(replace(TRACES, logs=OtelLogsConfig(enable=True, scheduled_delay=0.001)))
     await until(lambda: node.told and len(node.asked) == 2)
     for _ in range(20):

@@ -106,19 +106,19 @@ def test_a_schema_service_has_its_files_there_too(operator: httpx.Client) -> Non
 
 @pytest.fixture
 def bounded(managed: Served) -> Iterator[None]:
-    """Few servers may be named."""
+    """Few servers may be connected to."""
     conf = ["ctl", "--data-dir", str(managed.data_dir), "conf", "set"]
     with redirect_stdout(io.StringIO()):
-        assert main([*conf, 'node.allowed_targets=["127.0.0.0/8", "*.plant.example", "kafka", "lake"]']) == 0
+        assert main([*conf, 'outbound.allowed_hosts=["*.plant.example", "kafka", "lake"]']) == 0
     yield
     with redirect_stdout(io.StringIO()):
-        assert main([*conf, "node.allowed_targets=null"]) == 0
+        assert main([*conf, "outbound.allowed_hosts=null"]) == 0
 
 
 @pytest.mark.parametrize(
     ("settings", "host"),
     [
-        ({"type": "http", "url": "http://127.0.0.1:9/x"}, ""),
+        ({"type": "http", "url": "http://127.0.0.1:9/x"}, "127.0.0.1"),
         ({"type": "http", "url": "http://169.254.169.254/"}, "169.254.169.254"),
         ({"type": "http", "url": "http://2130706433/"}, "2130706433"),  # 127.0.0.1 for some resolvers
         ({"type": "http", "url": "https://a.Plant.example"}, ""),
@@ -144,7 +144,9 @@ def test_connectors_go_to_servers_that_are_allowed(
         tried = caller.post("/connectors_probe", json={**settings, "name": "target"})
         for answer in (made, tried):
             assert answer.status_code == 400
-            assert f"goes to '{host}'; node.allowed_targets has 127.0.0.0/8, *.plant" in answer.json()["message"]
+            is_metadata = host == "169.254.169.254"
+            rule = "denied by outbound.allow_link_local" if is_metadata else "not in outbound.allowed_hosts (*.plant"
+            assert f"goes to '{host}', which is {rule}" in answer.json()["message"]
 
 
 def test_so_do_actions_and_schemas_and_what_is_there_counts(
@@ -164,8 +166,9 @@ def test_so_do_actions_and_schemas_and_what_is_there_counts(
         answer = operator.post(path, json=body)
         assert (answer.status_code, "goes to 'other'" in answer.text) == (400, True), answer.text
     assert operator.delete("/connectors/parquet:target").status_code == 204
-    assert operator.post("/connectors", json={"type": "http", "name": "target", "url": URL}).status_code == 201
-    text = {"values": {"node.allowed_targets": "[kafka]"}}
+    there = {"type": "http", "name": "target", "url": "https://a.plant.example"}
+    assert operator.post("/connectors", json=there).status_code == 201
+    text = {"values": {"outbound.allowed_hosts": "[kafka]"}}
     answer = managed.api.post("/heliograph/configuration/plan", json=text)
-    assert (answer.status_code, "connectors.http.target: goes to '127.0.0.1'" in answer.text) == (400, True)
+    assert (answer.status_code, "connectors.http.target.url: goes to 'a.plant.example'" in answer.text) == (400, True)
     assert operator.delete("/connectors/http:target").status_code == 204

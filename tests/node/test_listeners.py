@@ -14,6 +14,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config.loading import load_config
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.listeners import make_listeners
+from heliograph.outbound import Outbound
 from heliograph.rules.parts import make_environment
 from heliograph.transport.listener import Listener
 from support.certificates import Authority
@@ -29,7 +30,7 @@ def listeners_of(tmp_path: Path, text: str) -> dict[str, Listener]:
     file.write_text(text)
     context: ChannelContext = Kernel().context
     config = load_config(file)
-    attributes = ZoneAttributes(config, context.clock, make_environment(config))
+    attributes = ZoneAttributes(config, context.clock, make_environment(config, Outbound()))
     return make_listeners(config, context, attributes)
 
 

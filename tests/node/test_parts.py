@@ -25,6 +25,7 @@ delayed.storage_type = disc
 NAMES = [
     *(
         "log",
+        "outbound",
         "data_dir",
         "kernel",
         "bans",

@@ -9,6 +9,7 @@ from heliograph.pipeline.files.definition import DeadLetterSettings, LateRowSett
 from heliograph.pipeline.files.settings import RuleSettings, SourceSettings, StreamSqlSettings
 from heliograph.pipeline.sinks import sink_class
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.settings.outbound import OutboundConfig
 from heliograph.settings.tls import ClientTls
 from support.cases import cases
 
@@ -52,6 +53,7 @@ def test_what_sinks_share_stands_there_once(group: type[object]) -> None:
         ("### rules\n", RuleSettings),
         ("### stream_sql\n", StreamSqlSettings),
         ("## Dead letters\n", DeadLetterSettings),
+        ("## Servers that a pipeline may connect to\n", OutboundConfig),
         ("## Late rows\n", LateRowSettings),
         ("## The data source\n", SourceOptions),
         ("## Publish from Spark\n", SinkOptions),

@@ -1,8 +1,8 @@
 """The pipeline file that a node makes of its actions: a rule for each of them, which reads what rules store for it."""
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from heliograph.actions.figures import query_name
@@ -21,6 +21,7 @@ from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.roots import SPARK, all_actions, connector_of, engine_of, running_actions
 from heliograph.config.rules import rules_by_action
 from heliograph.config.settings import Config
+from heliograph.settings.outbound import OutboundConfig
 
 STORED_BELOW: Final = "$pipeline/"
 _WITH_TIMEOUT: Final = ("http", "postgresql", "mysql", "redis", "mqtt")
@@ -42,7 +43,12 @@ def actions_file(config: Config) -> ActionsFile:
     for action_id, connector, action in wanted_actions(config, SPARK):
         actions.append(action_id)
         rules[query_name(action_id)] = rule_section(action_id, connector, action)
-    return ActionsFile(json.dumps({"rules": rules}, indent=1, ensure_ascii=False) + "\n", tuple(actions))
+    return ActionsFile(file_text(rules, config.outbound), tuple(actions))
+
+
+def file_text(rules: Mapping[str, Any], outbound: OutboundConfig) -> str:
+    """A pipeline file with some rules, whose sinks may connect where a node may."""
+    return json.dumps({"outbound": asdict(outbound), "rules": rules}, indent=1, ensure_ascii=False) + "\n"
 
 
 def wanted_actions(config: Config, engine: str) -> Iterator[tuple[str, ConnectorConfig, ActionConfig]]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from heliograph.outbound import Dialer, Outbound
+
 if TYPE_CHECKING:
     from heliograph.config.actions.interface import ConnectorConfig
 
@@ -33,8 +35,9 @@ class _Reach:
 class Reachability:
     """The connectors of a node with what is known of them; owned by its part `actions`, in its event loop."""
 
-    def __init__(self, clock_s: Callable[[], float]) -> None:
+    def __init__(self, clock_s: Callable[[], float], outbound: Outbound) -> None:
         self._clock_s = clock_s
+        self._outbound = outbound
         self._known: dict[str, _Reach] = {}
         self._room = asyncio.Semaphore(_AT_ONCE_MAX)
 
@@ -73,13 +76,14 @@ class Reachability:
     def _begin(self, name: str, reach: _Reach) -> asyncio.Task[None]:
         if reach.looking is None or reach.looking.done():
             loop = asyncio.get_running_loop()
-            reach.looking = loop.create_task(self._look(reach), name=f"connector-{name}")
+            reach.looking = loop.create_task(self._look(name, reach), name=f"connector-{name}")
             reach.look_at_s = self._clock_s() + reach.settings.resource_opts.health_check_interval
         return reach.looking
 
-    async def _look(self, reach: _Reach) -> None:
+    async def _look(self, name: str, reach: _Reach) -> None:
+        dialer = self._outbound.dialer(f"connectors.{name.replace(':', '.', 1)}")
         async with self._room:
-            reason = await unreachable_reason(reach.settings)
+            reason = await unreachable_reason(reach.settings, dialer)
         reach.status, reach.reason = (DISCONNECTED, reason) if reason else (CONNECTED, "")
 
     @staticmethod
@@ -91,21 +95,21 @@ class Reachability:
         return f"Reachability({len(self._known)} connectors)"
 
 
-async def unreachable_reason(connector: "ConnectorConfig") -> str:
+async def unreachable_reason(connector: "ConnectorConfig", dialer: Dialer) -> str:
     """Why no server of a connector can be connected to; empty where one can, or where there is none."""
     problems = []
     for host, port in connector.addresses():
-        problem = await _problem(host, port, connector.resource_opts.start_timeout)
+        problem = await _problem(dialer, host, port, connector.resource_opts.start_timeout)
         if problem is None:
             return ""
         problems.append(f"{host}:{port}: {problem}")
     return "; ".join(problems)
 
 
-async def _problem(host: str, port: int, timeout_s: float) -> str | None:
+async def _problem(dialer: Dialer, host: str, port: int, timeout_s: float) -> str | None:
     try:
         async with asyncio.timeout(timeout_s):
-            _, writer = await asyncio.open_connection(host, port)
+            _, writer = await dialer.open_connection(host, port)
     except TimeoutError:
         return f"no answer in {timeout_s:g} s"
     except ConnectionError as error:  # each event loop has words of its own for the same

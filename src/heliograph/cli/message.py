@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.config.loading import load_config
     from heliograph.message_policies.errors import MessagePolicyError
     from heliograph.message_policies.faults import policy_faults
+    from heliograph.outbound import Outbound
     from heliograph.rules import engine as engine  # what checks the rules of a configuration
     from heliograph.rules.json_text import encode_exactly
     from heliograph.rules.parts import make_environment
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         config = load_config(args.config, os.environ, checks=(policy_faults,))
         message = _message(args, config)
-        outcome = _outcome(message, config, make_environment(config))
+        outcome = _outcome(message, config, make_environment(config, Outbound(config.outbound)))
     except (ConfigError, MessagePolicyError, SchemaSourceError) as error:
         return fail("message", f"[{error.code}] {error}")
     except UsageError as error:

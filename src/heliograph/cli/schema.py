@@ -43,6 +43,7 @@ def add_parser(subparsers: Actions) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what the options say; the exit code."""
     from heliograph.config.loading import load_config
+    from heliograph.outbound import Outbound
     from heliograph.rules.schemas import SchemaRegistry
     from heliograph.rules.schemas.configured import registry_settings, schema_faults
     from heliograph.rules.schemas.registry import build
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             config = load_config(args.config, os.environ, checks=(schema_faults,))
         except ConfigError as error:
             return fail("schema", f"[{error.code}] {error}")
-        registry = SchemaRegistry(build(registry_settings(config.schema_registry)))
+        registry = SchemaRegistry(build(registry_settings(config.schema_registry), Outbound(config.outbound)))
     return _list(registry) if args.action == "ls" else _check(registry, args)
 
 

@@ -10,6 +10,7 @@ from heliograph.config.actions.roots import action_faults
 from heliograph.config.listeners import ListenerConfig, SslListener, WssListener, enabled
 from heliograph.config.monitoring import COUNTED_TOPICS_MAX
 from heliograph.config.mqtt import MqttConfig, empty_attributes
+from heliograph.config.outbound_targets import target_faults
 from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import DEFAULT_ZONE, Config
 from heliograph.config.storage import (
@@ -20,7 +21,6 @@ from heliograph.config.storage import (
     FlightTokenConfig,
     MessagesConfig,
 )
-from heliograph.config.targets import target_faults
 from heliograph.settings.units import Address, UnixAddress, is_loopback
 
 Path = tuple[str, ...]
@@ -63,8 +63,7 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
         if not rule.sql and rule != RuleConfig():
             yield ("rule_engine", "rules", name), "a rule needs sql"
     yield from action_faults(config.connectors, config.actions)
-    allowed = config.node.allowed_targets
-    yield from target_faults(allowed, config.connectors, config.actions, config.schema_registry)
+    yield from target_faults(config)
     if len(config.topic_metrics) > COUNTED_TOPICS_MAX:
         yield ("topic_metrics",), f"found {len(config.topic_metrics)} topics, at most {COUNTED_TOPICS_MAX} are counted"
     if config.pipeline.enable and not config.durable_storage.flight.enable:

@@ -9,6 +9,7 @@ import msgspec
 from heliograph.config.management import ApiKeyConfig, DashboardConfig, ManagementConfig
 from heliograph.config.opentelemetry import OpenTelemetryConfig
 from heliograph.config.prometheus import PrometheusConfig
+from heliograph.settings.outbound import OutboundConfig
 
 if TYPE_CHECKING:
     from heliograph.config.settings import Config
@@ -25,6 +26,7 @@ class ManagementSettings:
     api_key: ApiKeyConfig
     prometheus: PrometheusConfig
     opentelemetry: OpenTelemetryConfig
+    outbound: OutboundConfig
 
 
 def settings_line(config: "Config", data_dir: Path) -> bytes:
@@ -37,6 +39,7 @@ def settings_line(config: "Config", data_dir: Path) -> bytes:
         config.api_key,
         config.prometheus,
         config.opentelemetry,
+        config.outbound,
     )
     return _encoder.encode(settings)
 

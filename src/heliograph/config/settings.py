@@ -44,9 +44,9 @@ from heliograph.config.services import (
     SysTopics,
 )
 from heliograph.config.storage import DurableSessionsConfig, DurableStorageConfig, SharedGroupsConfig
-from heliograph.config.targets import AllowedTarget
-from heliograph.settings.fields import How, ListOf, list_setting, overlays, section, section_list, setting, variants
+from heliograph.settings.fields import How, overlays, section, section_list, setting, variants
 from heliograph.settings.kinds import AnyText, Duration, Integer, Text, Unless
+from heliograph.settings.outbound import OutboundConfig
 from heliograph.settings.units import Percentage
 
 DEFAULT_ZONE: Final = "default"
@@ -69,13 +69,6 @@ class NodeConfig:
         "tls",
         "Directory of certificates and keys that operators of the HTTP API may name; a relative one lies in "
         "`node.data_dir`. Callers that may change the configuration name any file.",
-        how=How.LIVE,
-    )
-    allowed_targets: tuple[str, ...] = list_setting(
-        ListOf(AllowedTarget()),
-        (),
-        "Servers that connectors, actions and services of schemas may name; empty: all. Of a URI such as "
-        "`s3://bucket/path` the bucket counts as host.",
         how=How.LIVE,
     )
     control_group: str = setting(
@@ -187,6 +180,9 @@ class Config:
     )
     banned: Banned = section(Banned, "Who may not connect.", how=How.LIVE)
     rule_engine: RuleEngineConfig = section(RuleEngineConfig, "Rules that run in the broker.", how=How.LIVE)
+    outbound: OutboundConfig = section(
+        OutboundConfig, "Servers that the node and its processes may connect to.", how=How.LIVE
+    )
     connectors: ConnectorSettings = section(
         ConnectorSettings, "Servers and places to which actions bring the rows of rules.", how=How.LIVE
     )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from heliograph.config.actions.roots import all_actions, all_connectors
 from heliograph.config.layers import node_at
+from heliograph.config.outbound_targets import group_faults
 from heliograph.config.settings import Config
-from heliograph.config.targets import target_fault
 from heliograph.config_changes.groups import NamedGroups, group_in
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.control.configured import ACTIONS, CONNECTORS, RULES, ConfiguredGroups, Resource
@@ -22,6 +22,7 @@ from heliograph.rpc.codes import BAD_ARGUMENTS
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.settings.fields import Named, Section, settings_of
 from heliograph.settings.masking import NoSecretError, kept_secrets
+from heliograph.settings.outbound import OutboundPolicy
 from heliograph.settings.reading import read_group
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ class _Integrations(ConfiguredGroups):
     async def probe(self, args: groups_proto.GroupSettings, call: Call) -> groups_proto.NamedGroup:
         """Look whether the target can be reached; nothing is changed, and nothing written there."""
         settings = await asyncio.to_thread(self._read, args)
-        if fault := target_fault(self._asked.config.node.allowed_targets, settings):
-            raise RpcError(BAD_ARGUMENTS, f"{args.name} {fault}")
+        for path, fault in group_faults(OutboundPolicy(self._asked.config.outbound), settings):
+            raise RpcError(BAD_ARGUMENTS, f"{args.name}: {'.'.join(path)} {fault}")
         if problem := await self._problem(args.name.partition(":")[0], settings):
             raise RpcError("action_test_failed", problem)
         return groups_proto.NamedGroup(args.name)

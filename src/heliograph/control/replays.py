@@ -13,6 +13,7 @@ from heliograph.control.rules import shown_action
 from heliograph.rpc.methods import Call, Method
 from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.schemas.configured import registry_settings
+from heliograph.rules.schemas.settings import with_outbound
 
 
 def methods(config: Callable[[], Config], rules: RuleEngine, files: Callable[[], Sequence[str]]) -> list[Method]:
@@ -46,7 +47,8 @@ def _absolute(files: Sequence[str]) -> list[str]:
 
 
 def _schemas(config: Config) -> str:
-    return msgspec.json.encode(registry_settings(config.schema_registry)).decode()
+    schemas = [with_outbound(one, config.outbound) for one in registry_settings(config.schema_registry)]
+    return msgspec.json.encode(schemas).decode()
 
 
 def _text(rules: RuleEngine, name: str) -> proto.ReplayedRuleText:

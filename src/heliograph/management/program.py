@@ -31,6 +31,8 @@ from heliograph.management.telemetry.exporter import Exporter
 from heliograph.management.web.app import make_app
 from heliograph.management.web.refused_calls import RefusedCalls
 from heliograph.management.web.server import WebServer
+from heliograph.observe.bounded_log import BoundedLog
+from heliograph.outbound import Outbound
 from heliograph.processes.programs import PROGRAMS, Programs
 
 _log = logging.getLogger(__name__)
@@ -90,14 +92,16 @@ class Program:
     ) -> None:
         self._settings = settings
         self._say = say
+        denials = BoundedLog(_log, lambda: time.monotonic_ns() // 1000)
+        self._outbound = Outbound(settings.outbound, tell=lambda text: denials.warn("%s", text))
         self._nodes = Nodes(settings.node_name, Path(settings.data_dir))
-        self._callers = PeopleCallers(settings, self._nodes, now_s)
+        self._callers = PeopleCallers(settings, self._nodes, now_s, self._outbound)
         self._app = make_app(AREAS, settings, self._nodes, self._callers, programs, now_s)
         add_unlisted_paths(self._app)
         add_dashboard(self._app)
         self._history = History(self._nodes, HistoryStore(Path(settings.data_dir) / "management" / FILE))
         self._scrapes = Scrapes()
-        self._pusher = Pusher(settings.node_name, self._metrics_text)
+        self._pusher = Pusher(settings.node_name, self._metrics_text, self._outbound)
         self._live = LiveHub(SUBJECTS, self._nodes)
         self._refused = self._app.state.refused = RefusedCalls(self._nodes)
         self._app.state.changed = asyncio.Event()
@@ -106,7 +110,7 @@ class Program:
         self._app.state.jobs = {}  # by kind; made where they are first asked for
         self._app.state.scrapes = self._scrapes
         self._server = WebServer(self._app)
-        self._exporter = Exporter(self._nodes.own())
+        self._exporter = Exporter(self._nodes.own(), self._outbound)
 
     async def start(self) -> None:
         """Begin to serve.
@@ -149,6 +153,7 @@ class Program:
 
     async def _use(self, settings: ManagementSettings) -> None:
         self._settings = self._app.state.settings = settings
+        self._outbound.use(settings.outbound)
         self._callers.use(settings)
         self._app.state.changed.set()
         self._app.state.changed = asyncio.Event()

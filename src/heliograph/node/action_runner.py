@@ -11,6 +11,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Mapping, Set
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -122,7 +123,7 @@ class ActionRunnerPart(Part):
     name = "action_runner"
     metrics = METRICS
     needs = ("kernel", "reader", "listeners", "rules")
-    roots = ("actions", "connectors", "rule_engine", "pipeline", "durable_storage.flight")
+    roots = ("actions", "connectors", "rule_engine", "pipeline", "durable_storage.flight", "outbound")
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class ActionRunnerPart(Part):
             return
         self._places = places
         try:
-            await asyncio.to_thread(self._write, {**places, "actions": actions})
+            await asyncio.to_thread(self._write, self._document(config, actions))
         except OSError as error:
             _log.error("the action runner does not learn what its actions are now: %s", error)
             return
@@ -216,7 +217,7 @@ class ActionRunnerPart(Part):
         """Judge actions in a process of its own, since a broker loads nothing of the pipeline."""
         with tempfile.TemporaryDirectory(prefix="heliograph-actions-") as scratch:  # only this user may enter it
             file = Path(scratch) / _SETTINGS_FILE
-            file.write_text(json.dumps({**self._places_of(config), "actions": actions}))
+            file.write_text(json.dumps(self._document(config, actions)))
             process = await PROGRAMS.start(
                 *(_PROGRAM, "--check", str(file)),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -245,6 +246,10 @@ class ActionRunnerPart(Part):
             "token": token or None,
             "tls_ca": pipeline.tls_ca or None,
         }
+
+    def _document(self, config: Config, actions: Mapping[str, Any]) -> dict[str, Any]:
+        """What the process is given; where it may connect to changes in a process that runs, as actions do."""
+        return {**self._places_of(config), "outbound": asdict(config.outbound), "actions": actions}
 
     def _write(self, document: Mapping[str, Any]) -> None:
         """It may hold secrets."""

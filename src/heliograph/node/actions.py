@@ -4,11 +4,9 @@ The pipeline and the action runner run actions; no broker loads them.
 """
 
 import asyncio
-import json
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from heliograph.actions.figures import ActionFigures, PipelineFigures, query_name
 from heliograph.actions.queries import FAILED, QUERIES, RETRYING, RUNNING, PipelineQueries
@@ -23,6 +21,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.pipeline import PipelinePart
 from heliograph.observe.metric import Sample
 from heliograph.observe.rate import LOOK_S
+from heliograph.outbound import Outbound
 from heliograph.parts import Change, Part
 from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.settings.secrets import SecretError
@@ -105,12 +104,20 @@ class ActionsPart(Part):
     needs = ("kernel", "pipeline", "action_runner")
     roots = ("connectors", "actions", "rule_engine", "pipeline")
 
-    def __init__(self, config: Config, kernel: KernelPart, pipeline: PipelinePart, runner: ActionRunnerPart) -> None:
+    def __init__(
+        self,
+        config: Config,
+        kernel: KernelPart,
+        pipeline: PipelinePart,
+        runner: ActionRunnerPart,
+        outbound: Outbound,
+    ) -> None:
         self.programs = PROGRAMS
         self._config = config
         self._kernel = kernel
         self._engines = {SPARK: _Engine(pipeline), LOCAL: _Engine(runner)}
-        self._reachability = Reachability(_now_s)
+        self._outbound = outbound
+        self._reachability = Reachability(_now_s, outbound)
         self._reading: asyncio.Task[None] | None = None
         self._read_at_s = self._look_at_s = 0.0
 
@@ -237,13 +244,14 @@ class ActionsPart(Part):
 
     async def test(self, kind: str, connector: "ConnectorConfig", action: "ActionConfig | None") -> str:
         """Why a target cannot be reached, or does not let us in; empty where it can."""
-        problem = await unreachable_reason(connector)
+        problem = await unreachable_reason(connector, self._outbound.dialer(f"the tested connector of type {kind}"))
         if problem or (action is None and kind not in TESTED_ALONE):
             return problem
-        from heliograph.actions.pipeline_file import probe_section, sample_action
+        from heliograph.actions.pipeline_file import file_text, probe_section, sample_action
 
         try:
-            await probe(probe_section(connector, action or sample_action(kind)), self.programs)
+            section = probe_section(connector, action or sample_action(kind))
+            await probe(file_text({"probe": section}, self._config.outbound), self.programs)
         except (SecretError, TargetUnreachableError) as error:
             return str(error)
         return ""
@@ -257,15 +265,15 @@ class TargetUnreachableError(Exception):
     code: ClassVar[str] = "action_test_failed"
 
 
-async def probe(section: Mapping[str, Any], programs: Programs) -> None:
-    """See, in a process of its own, whether the target of a sink can be reached and lets us in.
+async def probe(text: str, programs: Programs) -> None:
+    """See, in a process of its own, whether the target of a pipeline file's sink can be reached and lets us in.
 
     Raises:
         TargetUnreachableError: It cannot.
     """
     with tempfile.TemporaryDirectory(prefix="heliograph-probe-") as scratch:  # only this user may enter it
         file = Path(scratch) / _FILE
-        file.write_text(json.dumps({"rules": {"probe": section}}))
+        file.write_text(text)
         process = await programs.start(
             *_PROBE,
             str(file),

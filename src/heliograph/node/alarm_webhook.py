@@ -26,6 +26,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.observe.alarms import Alarm
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, counter, gauge, plain
+from heliograph.outbound import Outbound
 from heliograph.parts import Change, Hook, HookedPart
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ class AlarmWebhookPart(HookedPart):
     needs = ("kernel",)
     roots = ("alarm.webhook",)
 
-    def __init__(self, config: Config, kernel: KernelPart) -> None:
+    def __init__(self, config: Config, kernel: KernelPart, outbound: Outbound) -> None:
         super().__init__(kernel.broker.hooks)
+        self._dialer = outbound.dialer("alarm.webhook")
         self._settings = config.alarm.webhook
         self._context: ssl.SSLContext | None = None
         self._node = config.node.name
@@ -125,7 +127,7 @@ class AlarmWebhookPart(HookedPart):
         http = await asyncio.to_thread(_loaded)
         while self._waiting:
             settings = self._settings
-            client = http.http_client(self._context or False, 1, settings.timeout, settings.timeout)
+            client = http.http_client(self._dialer, self._context or False, 1, settings.timeout, settings.timeout)
             try:
                 while self._waiting and self._settings is settings:
                     if await self._is_taken(partial(self._ask, http, client, settings, self._waiting.popleft())):

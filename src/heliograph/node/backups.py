@@ -23,6 +23,8 @@ from heliograph.control.proto_v1.backups import BackupMade, BackupRow, BackupSta
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
+from heliograph.outbound import Outbound, OutboundDeniedError
+from heliograph.outbound.stores import check_store
 from heliograph.parts import Change, Part
 from heliograph.processes.child_process import ChildProcess
 from heliograph.processes.programs import PROGRAMS, Programs
@@ -83,9 +85,11 @@ class BackupsPart(ChildProcess, Part):
         directory: DataDirectory,
         kernel: KernelPart,
         databases: Databases,
+        outbound: Outbound,
         programs: Programs = PROGRAMS,
     ) -> None:
         super().__init__(_STOP_S)
+        self._dialer = outbound.dialer("backup.place")
         self._config = config
         self._settings: BackupConfig = config.backup
         self._directory = directory
@@ -187,6 +191,7 @@ class BackupsPart(ChildProcess, Part):
         return row
 
     async def _rows(self, action: str, *names: str) -> list[BackupRow]:
+        await self._check_place(self._settings.place)
         process = await self.programs.start(
             _WORKER,
             action,
@@ -258,6 +263,7 @@ class BackupsPart(ChildProcess, Part):
 
     async def _made(self, place: str, secrets: bool) -> BackupMade:
         data_dir, settings = self._directory.path, self._settings
+        await self._check_place(place)
         await asyncio.to_thread(_make_empty, self._work)
         keep = settings.keep if place == settings.place else None
         await self._flush(data_dir)
@@ -285,6 +291,12 @@ class BackupsPart(ChildProcess, Part):
             self._process, self._progress = None, (0, 0)
             await self._end(process)
         return _row(masked_url(place), copied, held_s * 1000)
+
+    async def _check_place(self, place: str) -> None:
+        try:
+            await check_store(self._dialer, place)
+        except OutboundDeniedError as error:
+            raise BackupFailedError(str(error)) from error
 
     async def _flush(self, data_dir: Path) -> None:
         """Make tables of what the logs hold, one database after the other: a table is copied once, a log each time."""

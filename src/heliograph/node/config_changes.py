@@ -39,7 +39,7 @@ class ConfigChangesPart(Part):
     name = "config_changes"
     metrics = (gauge("config.revision", "The revision of the configuration, once something has asked the node."),)
     needs = ("data_dir", "kernel", "listeners")
-    roots = ("log.audit", "node.tls_dir", "node.allowed_targets")  # the latter two are read where changes are checked
+    roots = ("log.audit", "node.tls_dir")  # the latter is read where changes are checked
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from heliograph.node.refusals import Refusals, is_anything_stored, refusal_code
 from heliograph.node.storage_sink import CopyingSink, StorageSink
 from heliograph.node.stored_messages import MESSAGES, OnCommitted, StoredMessages
 from heliograph.observe.metric import Sample, counter
+from heliograph.outbound import Outbound
 from heliograph.parts import Change, Part, each, every
 from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.errors import StorageDamagedError, StorageError
@@ -68,7 +69,10 @@ class Databases(Part):
     sink: StorageSink
     refusals: Refusals
 
-    def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart) -> None:
+    def __init__(
+        self, config: Config, directory: DataDirectory, kernel: KernelPart, outbound: Outbound | None = None
+    ) -> None:
+        self._outbound = outbound or Outbound(config.outbound)
         self._config = config
         self._directory = directory
         self._kernel = kernel
@@ -222,7 +226,9 @@ class Databases(Part):
 
     def _open(self, name: str, settings: MessagesConfig, on_committed: OnCommitted) -> StoredMessages:
         database = self._backend.database(name, database_options(settings))
-        stored = StoredMessages(name, database, settings, on_committed, self.refusals, self._kernel.alarms)
+        path = MESSAGES if name == MESSAGES else f"databases.{name}"
+        dialer = self._outbound.dialer(f"durable_storage.{path}.offload")
+        stored = StoredMessages(name, database, settings, on_committed, self.refusals, self._kernel.alarms, dialer)
         self._all.append(stored)
         return stored
 

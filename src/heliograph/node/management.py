@@ -122,7 +122,7 @@ class ManagementPart(Part):
     name = "management"
     metrics = MANAGEMENT
     needs = ("kernel", "control")
-    roots = ("management", "dashboard", "api_key", "prometheus", "opentelemetry")
+    roots = ("management", "dashboard", "api_key", "prometheus", "opentelemetry", "outbound")
 
     def __init__(
         self,

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from heliograph.access.authentication.interface import Surroundings
 from heliograph.access.authentication.part import AuthenticationPart
@@ -39,6 +38,7 @@ from heliograph.node.management import ManagementPart
 from heliograph.node.memory import MemoryPart
 from heliograph.node.message_ways import MessageWaysPart
 from heliograph.node.opentelemetry import OpenTelemetryPart
+from heliograph.node.outbound import OutboundPart
 from heliograph.node.overload import OverloadPart
 from heliograph.node.people import PeoplePart
 from heliograph.node.pipeline import PipelinePart
@@ -51,6 +51,7 @@ from heliograph.node.sysmon import SysmonPart
 from heliograph.node.ticker import Ticker
 from heliograph.node.tracing import TracingPart
 from heliograph.observe.metric import Sample
+from heliograph.outbound import Outbound
 from heliograph.parts import Part, Parts
 from heliograph.policies.parts import AutoSubscribePart, RewritePart
 from heliograph.rules.parts import EnvironmentPart
@@ -71,11 +72,12 @@ def make_parts(
     directory = DataDirectory(config)
     kernel = KernelPart(config, broker, directory)
     bans = BansPart(config, broker.hooks)
-    databases = Databases(config, directory, kernel)
+    outbound = OutboundPart(config)
+    databases = Databases(config, directory, kernel, outbound.outbound)
     delayed = DelayedPart(config, directory, kernel, bans, databases)
-    environment = EnvironmentPart(config)
+    environment = EnvironmentPart(config, outbound.outbound)
     listeners = ListenersPart(config, kernel, environment)
-    backends = BackendsPart(lambda: kernel.alarms)
+    backends = BackendsPart(lambda: kernel.alarms, outbound.outbound)
     users = UsersPart(config, directory, kernel)
     built_in_rules, authorization = make_authorization(config, directory, kernel, backends)
 
@@ -102,11 +104,12 @@ def make_parts(
         LogPart(config),
         directory,
         kernel,
+        outbound,
         ReaderLaunch(reader),
         bans,
         databases,
         CommitsPart(databases),
-        BackupsPart(config, directory, kernel, databases),
+        BackupsPart(config, directory, kernel, databases, outbound.outbound),
         StoredBansPart(directory, kernel, bans),
         users,
         PeoplePart(config, directory),
@@ -120,19 +123,15 @@ def make_parts(
         authorization,
         *make_observers(config, directory, kernel, rules, all_parts),
         *make_policies(
-            config,
-            kernel,
-            bans,
-            environment,
-            lambda names: all_parts().numbers(names),
-            known_file=directory.path / KNOWN_LOGINS,
+            config, kernel, bans, environment, lambda names: all_parts().numbers(names), directory=directory
         ),
         rules,
+        AlarmWebhookPart(config, kernel, outbound.outbound),
         *make_watchers(config, kernel, delayed, databases, listeners, lambda: all_parts().sample_pieces("memory")),
         reader,
         listeners,
         Ticker(kernel, lambda clock: all_parts().ticks(clock)),
-        *make_pipeline(config, directory, kernel, reader, listeners, rules),
+        *make_pipeline(config, directory, kernel, reader, listeners, rules, outbound.outbound),
         ControlPart(config, directory, kernel, all_parts),
         ManagementPart(config, directory, kernel),
     ]
@@ -163,7 +162,6 @@ def make_watchers(
     memory = MemoryPart(config, kernel, delayed, others)
     sysmon = SysmonPart(config, kernel)
     return [
-        AlarmWebhookPart(config, kernel),
         sysmon,
         memory,
         OverloadPart(config, kernel, sysmon, memory, databases),
@@ -178,11 +176,12 @@ def make_pipeline(
     reader: ReaderPart,
     listeners: ListenersPart,
     rules: RulesPart,
+    outbound: Outbound,
 ) -> list[Part]:
     """What has the rows of rules leave the broker."""
     pipeline = PipelinePart(config, directory, kernel, reader, listeners)
     runner = ActionRunnerPart(config, directory, kernel, reader, listeners, rules)
-    return [pipeline, runner, ActionsPart(config, kernel, pipeline, runner)]
+    return [pipeline, runner, ActionsPart(config, kernel, pipeline, runner, outbound)]
 
 
 def make_authorization(
@@ -203,11 +202,12 @@ def make_policies(
     environment: EnvironmentPart,
     numbers: Numbers,
     clock: Callable[[], int] = uptime_us,
-    known_file: Path | None = None,
+    directory: DataDirectory | None = None,
 ) -> list[Part]:
     """What operators lay over topics and clients, and what the node reports about them: parts that are callbacks."""
     broker = kernel.broker
     clients = KnownClients(config, kernel)
+    known_file = None if directory is None else directory.path / KNOWN_LOGINS
 
     def kick_later(clientid: str) -> None:
         kernel.context.defer(lambda: _kick(kernel, clientid))

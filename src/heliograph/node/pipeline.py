@@ -32,6 +32,7 @@ from heliograph.parts import Change, Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
 from heliograph.processes.programs import PROGRAMS
+from heliograph.settings.outbound import OutboundConfig
 from heliograph.settings.secrets import SecretError
 from heliograph.storage.durable_files import write_durably
 
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 ALARM: Final = "pipeline_failed"
 
 ACTIONS_FILE: Final = "actions.hocon"
-"""The file that a node makes of its actions, in the directory of its pipeline."""
+"""The file that a node makes of its actions and of `outbound`, in the directory of its pipeline."""
 
 _DIRECTORY: Final = "pipeline"
 _PIPELINE: Final = ("heliograph.cli.main", "pipeline")
@@ -200,7 +201,7 @@ class PipelinePart(Part):
     name = "pipeline"
     metrics = PIPELINE
     needs = ("kernel", "reader", "listeners")
-    roots = ("pipeline", "actions", "connectors", "rule_engine")
+    roots = ("pipeline", "actions", "connectors", "rule_engine", "outbound")
 
     def __init__(
         self,
@@ -336,7 +337,8 @@ def _reachable(address: str) -> str:
 
 
 def _actions_text(config: Config) -> str:
-    if next(all_actions(config.actions), None) is None:
+    is_bounded = bool(config.pipeline.file) and config.outbound != OutboundConfig()
+    if next(all_actions(config.actions), None) is None and not is_bounded:
         return ""
     from heliograph.actions.pipeline_file import actions_file  # what a node without actions need not load
 
@@ -344,7 +346,7 @@ def _actions_text(config: Config) -> str:
         made = actions_file(config)
     except SecretError as error:
         raise PipelineRefusedError(str(error)) from error
-    return made.text if made.actions else ""
+    return made.text if made.actions or is_bounded else ""
 
 
 def file_arguments(files: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from heliograph.node.options import compaction_options, offload_options, retenti
 from heliograph.node.refusals import Refusals
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Sample
+from heliograph.outbound import Dialer
 from heliograph.parts import every
 from heliograph.storage.columnar.compaction import Compactor
 from heliograph.storage.columnar.database import LocalDatabase
@@ -45,6 +46,7 @@ class StoredMessages:
         on_committed: OnCommitted,
         refusals: Refusals,
         alarms: Alarms,
+        dialer: Dialer,
     ) -> None:
         self.name = name
         self.database = database
@@ -64,7 +66,7 @@ class StoredMessages:
         self._retention = GenerationRetention(database, retention_options(settings))
         self._compactor: Compactor | None = None
         self._compact(settings)
-        process = OffloadProcess(database.path.parent.parent)
+        process = OffloadProcess(database.path.parent.parent, dialer=dialer)
         self._offload = Offload(database, process, offload_options(settings), self._offload_health.tell)
         database.fetch, database.fetch_few = self._offload.fetch, self._offload.fetch_few
         try:

@@ -1,6 +1,7 @@
 """What rules, expressions and message policies may ask besides the message, as a part of a node."""
 
 from heliograph.config.settings import Config
+from heliograph.outbound import Outbound
 from heliograph.parts import Change, Part
 from heliograph.rules.environment import Environment
 from heliograph.rules.schemas import SchemaRegistry
@@ -16,13 +17,14 @@ class EnvironmentPart(Part):
 
     environment: Environment
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, outbound: Outbound | None = None) -> None:
         self._config = config
+        self._outbound = outbound or Outbound(config.outbound)
         self._settings = registry_settings(config.schema_registry)  # of the schemas that there are
         self._open: list[Environment] = []
 
     async def start(self) -> None:
-        self.environment = make_environment(self._config)
+        self.environment = make_environment(self._config, self._outbound)
         self._open.append(self.environment)
 
     async def check(self, new: Config) -> Change | None:
@@ -32,7 +34,7 @@ class EnvironmentPart(Part):
         if settings == self._settings:
             return None if limits == _limits(self._config) else Change(lambda: self._use(new))
         kept = [schemas.get(one.name) for one in settings if one in self._settings]
-        schemas.prepare([*kept, *build(one for one in settings if one not in self._settings)])
+        schemas.prepare([*kept, *build((one for one in settings if one not in self._settings), self._outbound)])
 
         def apply() -> None:
             self._settings = settings
@@ -51,10 +53,10 @@ class EnvironmentPart(Part):
             self._open.pop().close()
 
 
-def make_environment(config: Config) -> Environment:
+def make_environment(config: Config, outbound: Outbound) -> Environment:
     """What rules, expressions and message policies of a node share; the node closes it."""
     jq_timeout_s, aliases_max = _limits(config)
-    schemas = SchemaRegistry(build(registry_settings(config.schema_registry)))
+    schemas = SchemaRegistry(build(registry_settings(config.schema_registry), outbound))
     return Environment(schemas, jq_timeout_s=jq_timeout_s, sparkplug_aliases_max=aliases_max)
 
 

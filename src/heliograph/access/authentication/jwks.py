@@ -35,6 +35,7 @@ class JwksKeys:
         self.server = urlsplit(settings.endpoint).netloc.rpartition("@")[2]
         self._settings = settings
         self._backends = backends
+        self._dialer = backends.outbound.dialer(name)
         self._tls = (settings.tls or ClientTls()).context() if settings.endpoint.startswith("https:") else False
         self._keys: Sequence[VerifyingKey] = ()
         self._why = "its keys were not fetched yet"
@@ -92,7 +93,7 @@ class JwksKeys:
         try:
             async with (
                 asyncio.timeout(_FETCH_S),
-                http_client(self._tls, settings.pool_size, _FETCH_S, _IDLE_S) as client,
+                http_client(self._dialer, self._tls, settings.pool_size, _FETCH_S, _IDLE_S) as client,
             ):
                 answer = await ask_http(client, question)
             if answer.status != _OK:

@@ -1,6 +1,5 @@
 """HTTP services as backends: so many requests at a time, answers of bounded size and time, no redirects."""
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Mapping
@@ -14,6 +13,8 @@ import msgspec
 
 from heliograph.access.backends.interface import Connector, Fault
 from heliograph.config.backends.http import FORM, JSON, HttpConnection
+from heliograph.outbound import Dialer
+from heliograph.outbound.http import AsyncDialedTransport
 
 ANSWER_BYTES_MAX: Final = 1 << 20
 _PORTS: Final = {"http": 80, "https": 443}
@@ -39,11 +40,12 @@ class HttpQuestion:
     body: bytes = field(default=b"", repr=False)
 
 
-def http_client(tls: ssl.SSLContext | bool, connections: int, connect_s: float, idle_s: float) -> httpx.AsyncClient:
+def http_client(
+    dialer: Dialer, tls: ssl.SSLContext | bool, connections: int, connect_s: float, idle_s: float
+) -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=idle_s)
     return httpx.AsyncClient(
-        verify=tls,
-        limits=limits,
+        transport=AsyncDialedTransport(dialer, tls, limits),
         timeout=httpx.Timeout(None, connect=connect_s),  # the whole question has a deadline
         trust_env=False,  # neither a proxy nor a password from the environment
         follow_redirects=False,
@@ -93,18 +95,20 @@ class HttpConnector(Connector[httpx.AsyncClient]):
 
     kind = "http"
 
-    def __init__(self, settings: HttpConnection, url: str) -> None:
+    def __init__(self, settings: HttpConnection, url: str, dialer: Dialer) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         self.server = f"{self._host}:{self._port}"
         self.questions_each = settings.pool_size
         self._settings = settings
+        self._dialer = dialer
         self._context = None if settings.tls is None else settings.tls.context()
 
     async def open(self) -> httpx.AsyncClient:
         await self._reach()
         settings = self._settings
-        return http_client(self._context or False, settings.pool_size, settings.connect_timeout, settings.max_inactive)
+        connect_s, idle_s = settings.connect_timeout, settings.max_inactive
+        return http_client(self._dialer, self._context or False, settings.pool_size, connect_s, idle_s)
 
     async def close(self, client: httpx.AsyncClient) -> None:
         await client.aclose()
@@ -116,7 +120,7 @@ class HttpConnector(Connector[httpx.AsyncClient]):
         return http_fault(error)
 
     async def _reach(self) -> None:
-        _, writer = await asyncio.open_connection(self._host, self._port)
+        _, writer = await self._dialer.open_connection(self._host, self._port)
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()

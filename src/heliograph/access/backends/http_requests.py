@@ -67,7 +67,7 @@ class HttpBackend:
         self._requests = RequestTemplate(settings, names)
         warn_of_unknown(name, self._requests.unknown)
         limits = PoolLimits(settings.pool_size, deadline_s=deadline_s, connect_s=settings.connect_timeout)
-        self.pool = Pool(name, HttpConnector(settings, settings.url), limits, backends)
+        self.pool = Pool(name, HttpConnector(settings, settings.url, backends.outbound.dialer(name)), limits, backends)
 
     def ask(self, values: Values, read: Callable[[HttpAnswer], Result]) -> Result | Awaitable[Result]:
         """What `read` makes of its answer about a client, at once where that is kept from before.

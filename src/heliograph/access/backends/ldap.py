@@ -21,6 +21,7 @@ from heliograph.access.templates import Template, Values
 from heliograph.access.templates.ldap import dn_value, filter_value
 from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.ldap import LdapConnection
+from heliograph.outbound import Dialer
 
 _CONNECT_S: Final = 5.0
 
@@ -63,7 +64,7 @@ class Ldap(AccessStore[Threaded["LdapClient"], tuple[str, str]]):
         backends: Backends,
     ) -> None:
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
-        super().__init__(name, LdapConnector(settings), limits, backends)
+        super().__init__(name, LdapConnector(settings, backends.outbound.dialer(name)), limits, backends)
         self._base = Template(settings.base_dn, names)
         self._filter = Template(settings.filter, names)
         self.names = [*self._base.names, *self._filter.names]
@@ -89,15 +90,16 @@ class Ldap(AccessStore[Threaded["LdapClient"], tuple[str, str]]):
 class LdapConnector(BlockingConnector["LdapClient"]):
     kind = "ldap"
 
-    def __init__(self, settings: LdapConnection) -> None:
+    def __init__(self, settings: LdapConnection, dialer: Dialer) -> None:
         self.server = str(settings.server)
         self._settings = settings
+        self._dialer = dialer
         self._password = ""
 
     def connect(self) -> "LdapClient":
         """A connection that the user of the settings has bound."""
         self._password = self._settings.password.reveal() if self._settings.password is not None else ""
-        client = LdapClient(self._settings)
+        client = LdapClient(self._settings, self._dialer)
         try:
             client.log_in(self._settings.username or "", self._password)
         except BaseException:
@@ -139,19 +141,12 @@ class LdapResultError(Exception):
 class LdapClient:
     """One connection for searching, and one for trying passwords; used in one thread."""
 
-    def __init__(self, settings: LdapConnection) -> None:
+    def __init__(self, settings: LdapConnection, dialer: Dialer) -> None:
         import ldap3
 
         self._library = ldap3
         self._settings = settings
-        self._server = ldap3.Server(
-            settings.server.host,
-            settings.server.port,
-            use_ssl=settings.tls is not None,
-            tls=_tls(ldap3, settings),
-            connect_timeout=_CONNECT_S,
-            get_info=ldap3.NONE,
-        )
+        self._dialer = dialer
         self._searching: Any = None
         self._trying: Any = None
 
@@ -199,7 +194,7 @@ class LdapClient:
                 continue
             with suppress(Exception):
                 connection.unbind()
-            with suppress(Exception):  # the library leaves one open that could not connect
+            with suppress(Exception):  # the library leaves one open whose server has gone
                 connection.socket.close()
 
     def interrupt(self) -> None:
@@ -209,8 +204,32 @@ class LdapClient:
                 connection.socket.shutdown(socket.SHUT_RDWR)
 
     def _connection(self, dn: str, password: bytes) -> Any:
+        """An open connection; the library gets an address that was checked, and would resolve a name itself."""
+        problem: Exception | None = None
+        for address in self._dialer.addresses(self._settings.server.host, self._settings.server.port):
+            connection = self._connection_to(address.host, dn, password)
+            try:
+                connection.open(read_server_info=False)
+            except self._library.core.exceptions.LDAPSocketOpenError as error:
+                with suppress(Exception):  # the library leaves one open that could not connect
+                    connection.socket.close()
+                problem = error
+            else:
+                return connection
+        assert problem is not None  # there is one address at least
+        raise problem
+
+    def _connection_to(self, address: str, dn: str, password: bytes) -> Any:
+        server = self._library.Server(
+            address,
+            self._settings.server.port,
+            use_ssl=self._settings.tls is not None,
+            tls=_tls(self._library, self._settings),
+            connect_timeout=_CONNECT_S,
+            get_info=self._library.NONE,
+        )
         return self._library.Connection(
-            self._server,
+            server,
             dn or None,
             password or None,
             client_strategy=self._library.SAFE_SYNC,

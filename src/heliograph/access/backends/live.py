@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Metric, Sample, counter, gauge, histogram
+from heliograph.outbound import Outbound
 from heliograph.parts import Part
 
 _log = logging.getLogger(__name__)
@@ -38,9 +39,13 @@ class Backends:
     """The backends that are started and not stopped; owned by the part `backends`.
 
     Two of one name may be there for a moment, while a new configuration replaces the old one: they share an alarm.
+
+    Args:
+        outbound: What opens their connections.
     """
 
-    def __init__(self, alarms: Alarms) -> None:
+    def __init__(self, alarms: Alarms, outbound: Outbound | None = None) -> None:
+        self.outbound = outbound or Outbound()
         self._alarms = alarms
         self._live: list[LiveBackend] = []
         self._down: dict[str, LiveBackend] = {}  # by name: which one the alarm is about
@@ -102,11 +107,12 @@ class BackendsPart(Part):
 
     backends: Backends
 
-    def __init__(self, alarms: Callable[[], Alarms]) -> None:
+    def __init__(self, alarms: Callable[[], Alarms], outbound: Outbound | None = None) -> None:
         self._alarms = alarms
+        self._outbound = outbound
 
     async def start(self) -> None:
-        self.backends = Backends(self._alarms())
+        self.backends = Backends(self._alarms(), self._outbound)
 
     def health(self) -> str:
         return self.backends.health()

@@ -15,6 +15,7 @@ from heliograph.access.templates import Values
 from heliograph.access.templates.documents import DocumentTemplate
 from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.mongodb import MongoConnection, MongoType
+from heliograph.outbound import Dialer
 
 # The library writes whole documents, and with them hashes of passwords, into a log of level debug.
 logging.getLogger("pymongo").setLevel(logging.INFO)
@@ -38,7 +39,7 @@ class MongoDb(AccessStore[Any, tuple[str, ...]]):
         skip: int,
     ) -> None:
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
-        super().__init__(name, MongoConnector(settings), limits, backends)
+        super().__init__(name, MongoConnector(settings, backends.outbound.dialer(name)), limits, backends)
         self._settings = settings
         self._filter = DocumentTemplate(dict(settings.filter), names)
         warn_of_unknown(f"the filter of {name}", self._filter.unknown)
@@ -62,10 +63,11 @@ class MongoDb(AccessStore[Any, tuple[str, ...]]):
 class MongoConnector(Connector[Any]):
     kind = "mongodb"
 
-    def __init__(self, settings: MongoConnection) -> None:
+    def __init__(self, settings: MongoConnection, dialer: Dialer) -> None:
         self.server = settings.place
         self.questions_each = settings.pool_size
         self._settings = settings
+        self._dialer = dialer
         self._password = ""
 
     async def open(self) -> Any:
@@ -76,9 +78,12 @@ class MongoConnector(Connector[Any]):
         await asyncio.to_thread(import_module, "pymongo")
         from pymongo import AsyncMongoClient
 
+        if not self._settings.srv_record:
+            for address in self._settings.addresses:
+                await self._dialer.resolve(address.host, address.port)
         client: Any = AsyncMongoClient(**self._arguments())
         try:
-            await client[self._settings.auth_source].command("ping", read_preference=self._read_preference())
+            await self.check(client)
         except BaseException:
             await client.close()
             raise
@@ -88,7 +93,10 @@ class MongoConnector(Connector[Any]):
         await client.close()
 
     async def check(self, client: Any) -> None:
+        """Ping; the servers that the library has found must be allowed too: it resolves and connects by itself."""
         await client[self._settings.auth_source].command("ping", read_preference=self._read_preference())
+        for host, port in client.nodes:
+            await self._dialer.resolve(host, port)
 
     def fault(self, error: Exception) -> Fault:
         """What a server says about a question may have values of clients."""

@@ -15,6 +15,7 @@ from heliograph.access.backends.live import Backends
 from heliograph.access.backends.sql import Row, SqlStore, TooManyRowsError, check_count
 from heliograph.access.backends.threads import BlockingConnector, Threaded
 from heliograph.config.backends.sql import MysqlConnection
+from heliograph.outbound import Dialer
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -32,7 +33,7 @@ _LIBRARY_CODES: Final = range(2000, 2100)
 
 class Mysql(SqlStore[Threaded["MysqlSession"]]):
     def __init__(self, name: str, settings: MysqlConnection, names: Collection[str], backends: Backends) -> None:
-        super().__init__(name, settings, names, MysqlConnector(settings), backends)
+        super().__init__(name, settings, names, MysqlConnector(settings, backends.outbound.dialer(name)), backends)
 
     async def rows(self, question: tuple[str, ...]) -> Sequence[Row]:
         query = self._statement.text % tuple(map(literal, question))
@@ -60,9 +61,10 @@ class MysqlSession:
 class MysqlConnector(BlockingConnector[MysqlSession]):
     kind = "mysql"
 
-    def __init__(self, settings: MysqlConnection) -> None:
+    def __init__(self, settings: MysqlConnection, dialer: Dialer) -> None:
         self.server = str(settings.server)
         self._settings = settings
+        self._dialer = dialer
         self._secret = ""
 
     def connect(self) -> MysqlSession:
@@ -84,7 +86,7 @@ class MysqlConnector(BlockingConnector[MysqlSession]):
             program_name="heliograph",
             defer_connect=True,
         )
-        sock = socket.create_connection((settings.server.host, settings.server.port), _CONNECT_S)
+        sock = self._dialer.connect(settings.server.host, settings.server.port, _CONNECT_S)
         twin = sock.dup()  # TLS takes the first one for itself
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -14,6 +14,8 @@ from heliograph.access.backends.interface import Connector, Fault, LostConnectio
 from heliograph.access.backends.live import Backends
 from heliograph.access.backends.sql import Row, SqlStore, TooManyRowsError, check_count
 from heliograph.config.backends.sql import PostgresqlConnection
+from heliograph.outbound import Dialer
+from heliograph.outbound.postgresql import server_arguments
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -27,7 +29,7 @@ _CANCELLED: Final = "57014"
 
 class Postgresql(SqlStore["PostgresqlSession"]):
     def __init__(self, name: str, settings: PostgresqlConnection, names: Collection[str], backends: Backends) -> None:
-        super().__init__(name, settings, names, PostgresqlConnector(settings), backends)
+        super().__init__(name, settings, names, PostgresqlConnector(settings, backends.outbound.dialer(name)), backends)
         self._query = self._statement.text.encode()
 
     async def rows(self, question: tuple[str, ...]) -> Sequence[Row]:
@@ -72,9 +74,10 @@ class PostgresqlSession:
 class PostgresqlConnector(Connector[PostgresqlSession]):
     kind = "postgresql"
 
-    def __init__(self, settings: PostgresqlConnection) -> None:
+    def __init__(self, settings: PostgresqlConnection, dialer: Dialer) -> None:
         self.server = str(settings.server)
         self._settings = settings
+        self._dialer = dialer
         self._secret = ""
 
     async def open(self) -> PostgresqlSession:
@@ -82,12 +85,14 @@ class PostgresqlConnector(Connector[PostgresqlSession]):
         settings = self._settings
         self._secret = settings.password.reveal() if settings.password is not None else ""
         is_prepared = not settings.disable_prepared_statements
+        addresses = await self._dialer.resolve(settings.server.host, settings.server.port)
         connection: AsyncConnection[Any] = await psycopg.AsyncConnection.connect(
             "",
             autocommit=True,
             prepare_threshold=5 if is_prepared else None,
             cursor_factory=psycopg.AsyncRawCursor,
             **self._arguments(),
+            **server_arguments(settings.server.host, addresses),
         )
         return PostgresqlSession(connection, is_prepared)
 
@@ -124,7 +129,6 @@ class PostgresqlConnector(Connector[PostgresqlSession]):
         settings, tls = self._settings, self._settings.tls
         milliseconds = max(1, round(settings.query_timeout * 1000))
         arguments: dict[str, object] = {
-            "host": settings.server.host,
             "port": settings.server.port,
             "dbname": settings.database,
             "user": settings.username,

@@ -14,6 +14,7 @@ from heliograph.access.backends.store import AccessStore
 from heliograph.access.templates import Template, Values
 from heliograph.access.templates.template import warn_of_unknown
 from heliograph.config.backends.redis import RedisCommand, RedisConnection
+from heliograph.outbound import Dialer
 from heliograph.settings.redis import RedisType, connection_arguments
 from heliograph.settings.secrets import Secret
 from heliograph.settings.units import Address
@@ -38,7 +39,7 @@ class Redis(AccessStore[RedisClient, tuple[str, ...]]):
         self, name: str, settings: RedisConnection, command: RedisCommand, names: Collection[str], backends: Backends
     ) -> None:
         limits = PoolLimits(questions=settings.pool_size, deadline_s=settings.query_timeout, connect_s=_CONNECT_S)
-        super().__init__(name, RedisConnector(settings), limits, backends)
+        super().__init__(name, RedisConnector(settings, backends.outbound.dialer(name)), limits, backends)
         self._command = command
         self._key = Template(command.key, names)
         warn_of_unknown(name, self._key.unknown)
@@ -64,10 +65,11 @@ class Redis(AccessStore[RedisClient, tuple[str, ...]]):
 class RedisConnector(Connector[RedisClient]):
     kind = "redis"
 
-    def __init__(self, settings: RedisConnection) -> None:
+    def __init__(self, settings: RedisConnection, dialer: Dialer) -> None:
         self.server = settings.place
         self.questions_each = settings.pool_size if settings.redis_type is RedisType.CLUSTER else 1
         self._settings = settings
+        self._dialer = dialer
         self._secrets: dict[str, str] = {}  # as they were used last, by setting
 
     async def open(self) -> RedisClient:
@@ -110,11 +112,11 @@ class RedisConnector(Connector[RedisClient]):
         return await self._connect(address, self._arguments(), self._settings.database)
 
     async def _connect(self, address: Address, arguments: dict[str, Any], database: int) -> "_OneServer":
-        from redis.asyncio.connection import Connection, SSLConnection
+        from heliograph.outbound.redis import async_connection_class
 
-        has_tls = arguments.pop("ssl", False)
-        made: Any = (SSLConnection if has_tls else Connection)(
-            host=address.host, port=address.port, db=database, protocol=_PROTOCOL, **arguments
+        kind: Any = async_connection_class(has_tls=arguments.pop("ssl", False))
+        made = kind(
+            dialer=self._dialer, host=address.host, port=address.port, db=database, protocol=_PROTOCOL, **arguments
         )
         client = _OneServer(made)
         try:
@@ -165,21 +167,34 @@ class RedisConnector(Connector[RedisClient]):
 
         arguments = self._arguments()
         nodes = [ClusterNode(address.host, address.port) for address in self._settings.addresses]
-        client = _Cluster(
-            RedisCluster(
-                startup_nodes=nodes,
-                max_connections=self._settings.pool_size,
-                require_full_coverage=False,
-                protocol=_PROTOCOL,
-                **arguments,
-            )
+        cluster = RedisCluster(
+            startup_nodes=nodes,
+            max_connections=self._settings.pool_size,
+            require_full_coverage=False,
+            protocol=_PROTOCOL,
+            **arguments,
         )
+        self._dial(cluster)
+        client = _Cluster(cluster)
         try:
             await client.demand_ok()
         except BaseException:
             await client.end()
             raise
         return client
+
+    def _dial(self, cluster: Any) -> None:
+        """Set the class of connections, for which a client has no argument; nodes that it finds get the same."""
+        from heliograph.outbound.redis import async_connection_class
+
+        opened = {
+            "connection_class": async_connection_class(has_tls=self._settings.tls is not None),
+            "dialer": self._dialer,
+        }
+        cluster.connection_kwargs.update(opened)
+        for node in cluster.startup_nodes:
+            node.connection_class = opened["connection_class"]
+            node.connection_kwargs["dialer"] = self._dialer
 
     def _arguments(self) -> dict[str, Any]:
         settings = self._settings

@@ -28,6 +28,7 @@ from heliograph.management.people.sso import SingleSignOn
 from heliograph.management.web.area import BASE
 from heliograph.management.web.callers import Caller
 from heliograph.management.web.errors import ApiError
+from heliograph.outbound import Outbound
 
 _LIFE_S: Final = 600.0
 _WAITING_MAX: Final = 1_000
@@ -160,6 +161,7 @@ class PeopleCallers:
         settings: Of the process.
         nodes: The nodes; users and keys are those of the one beside this process.
         now_s: The wall clock, in seconds since the epoch.
+        outbound: What opens connections to a provider of single sign-on.
 
     Attributes:
         known: Users and keys.
@@ -170,8 +172,11 @@ class PeopleCallers:
         enrolments: Second factors that wait for their first code.
     """
 
-    def __init__(self, settings: ManagementSettings, nodes: Nodes, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: ManagementSettings, nodes: Nodes, now_s: Callable[[], float], outbound: Outbound
+    ) -> None:
         self._settings = settings
+        self._outbound = outbound
         self._now_s = now_s
         self.known = KnownPeople(nodes.own())
         self.keys = KeyCheck(self.known, now_s)
@@ -232,7 +237,7 @@ class PeopleCallers:
     def _use_sso(self, settings: OidcConfig) -> None:
         if self.sso is not None and self.sso.settings == settings:
             return
-        self.sso = SingleSignOn(settings, self._now_s) if settings.enable else None
+        self.sso = SingleSignOn(settings, self._outbound, self._now_s) if settings.enable else None
         self.logins.sso_version = "" if self.sso is None else self.sso.version
 
     async def _by_key(self, request: Request, value: str) -> Caller:

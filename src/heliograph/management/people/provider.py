@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus
 
 from heliograph.config.single_sign_on import OidcConfig
+from heliograph.outbound import Outbound
+from heliograph.outbound.dialing import denial_in
 from heliograph.settings.secrets import SecretError
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ class ProviderError(Exception):
 class Provider:
     """One provider; owned by `SingleSignOn`. Answers are kept for an hour."""
 
-    def __init__(self, settings: OidcConfig, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: OidcConfig, outbound: Outbound, clock: Callable[[], float] = time.monotonic) -> None:
+        self._dialer = outbound.dialer("dashboard.sso.oidc")
         self._settings = settings
         self._clock = clock
         self._metadata: tuple[float, Mapping[str, Any]] | None = None
@@ -102,11 +105,15 @@ class Provider:
         import httpx
         import orjson
 
+        from heliograph.outbound.http import AsyncDialedTransport
+
         try:
             context = await asyncio.to_thread(self._settings.ssl.context)
             async with (
                 asyncio.timeout(_TIMEOUT_S),
-                httpx.AsyncClient(verify=context, timeout=_TIMEOUT_S, trust_env=False) as client,
+                httpx.AsyncClient(
+                    transport=AsyncDialedTransport(self._dialer, context), timeout=_TIMEOUT_S, trust_env=False
+                ) as client,
                 client.stream(method, url, data=form, auth=auth, headers={"accept": "application/json"}) as response,
             ):
                 body = await _body(response)
@@ -114,6 +121,8 @@ class Provider:
                 raise ProviderError(f"it answers {method} {_place(url)} with {response.status_code}")
             answer = orjson.loads(body)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, TimeoutError) as error:
+            if denial_in(error) is not None:  # its text has addresses, for the log alone: any browser gets this one
+                raise ProviderError(f"{_place(url)}: the settings outbound deny it, the log says why") from None
             raise ProviderError(f"{_place(url)}: {type(error).__name__}") from None
         except orjson.JSONDecodeError:
             raise ProviderError(f"what {_place(url)} answers is no JSON") from None

@@ -20,6 +20,7 @@ from heliograph.config.single_sign_on import OidcConfig
 from heliograph.management.people.provider import Provider, ProviderError
 from heliograph.management.web.area import BASE
 from heliograph.management.web.errors import ApiError
+from heliograph.outbound import Outbound
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySetSerialization
@@ -62,12 +63,12 @@ class SingleSignOn:
         base_path: Where the page is below its host, without a slash at the end.
     """
 
-    def __init__(self, settings: OidcConfig, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: OidcConfig, outbound: Outbound, now_s: Callable[[], float] = time.time) -> None:
         self.settings = settings
         self.version = f"sso {hashlib.sha256(repr(settings).encode()).hexdigest()}"
         self._now_s = now_s
         self._key = secrets.token_bytes(32)
-        self._provider = Provider(settings)
+        self._provider = Provider(settings, outbound)
         self.page = settings.dashboard_addr.rstrip("/")
         self.base_path = urlsplit(self.page).path
         self._redirect = self.page + BASE + CALLBACK

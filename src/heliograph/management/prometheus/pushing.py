@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from heliograph.config.prometheus import PushGateway
 from heliograph.management.prometheus.families import CONTENT_TYPE
+from heliograph.outbound import Outbound
 from heliograph.settings.url_secrets import masked_url
 
 if TYPE_CHECKING:
@@ -29,9 +30,11 @@ class Pusher:
 
     Args:
         scrape: Makes the text.
+        outbound: What opens the connections.
     """
 
-    def __init__(self, node_name: str, scrape: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, node_name: str, scrape: Callable[[], Awaitable[str]], outbound: Outbound) -> None:
+        self._dialer = outbound.dialer("prometheus.push_gateway")
         self._node_name = node_name
         self._scrape = scrape
         self._gateway = PushGateway()
@@ -55,7 +58,10 @@ class Pusher:
     async def _run(self, gateway: PushGateway) -> None:
         import httpx  # most push nothing
 
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as client:
+        from heliograph.outbound.http import AsyncDialedTransport
+
+        transport = AsyncDialedTransport(self._dialer)
+        async with httpx.AsyncClient(transport=transport, timeout=_TIMEOUT_S, trust_env=False) as client:
             while True:
                 try:
                     await self._push(client, gateway)

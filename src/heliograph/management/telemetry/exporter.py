@@ -16,6 +16,7 @@ from heliograph.control.proto_v1.opentelemetry import (
     WaitingArgs,
 )
 from heliograph.management.asking.nodes import Node
+from heliograph.outbound import Outbound
 from heliograph.rpc.conversation import UnreachableError
 from heliograph.rpc.methods import RpcError
 
@@ -36,7 +37,8 @@ class Exporter:
     What was not taken stays in the node, where the oldest gives way to new: nothing waits here.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, outbound: Outbound) -> None:
+        self._dialer = outbound.dialer("opentelemetry.exporter")
         self._node = node
         self._settings = OpenTelemetryConfig()
         self._tasks: list[asyncio.Task[None]] = []
@@ -160,7 +162,7 @@ class Exporter:
 
         assert isinstance(request, Message)
         if self._collector is None:
-            self._collector = make_collector(self._settings.exporter)
+            self._collector = make_collector(self._settings.exporter, self._dialer)
         name = signal.name.lower()
         try:
             taken = await send_patiently(self._collector, signal, request, timeout_s)

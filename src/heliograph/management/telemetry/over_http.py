@@ -8,6 +8,8 @@ from google.protobuf.message import DecodeError, Message
 from heliograph.config.opentelemetry import OtelExporterConfig
 from heliograph.management.telemetry.answers import taken_of
 from heliograph.management.telemetry.collector import CollectorError, Signal, Taken
+from heliograph.outbound import Dialer
+from heliograph.outbound.http import AsyncDialedTransport
 
 _PASSING: Final = frozenset((429, 502, 503, 504))
 _TEXT_MAX: Final = 200
@@ -16,15 +18,14 @@ _TEXT_MAX: Final = 200
 class HttpCollector:
     """A collector that is spoken to over HTTP; see `Collector`."""
 
-    def __init__(self, settings: OtelExporterConfig) -> None:
+    def __init__(self, settings: OtelExporterConfig, dialer: Dialer) -> None:
         tls = settings.ssl_options
         verify = tls.context() if settings.endpoint.startswith("https:") else False
         self._endpoint = settings.endpoint.rstrip("/")
         self._client = httpx.AsyncClient(
-            verify=verify,
+            transport=AsyncDialedTransport(dialer, verify, httpx.Limits(max_connections=3)),
             headers={**settings.headers, "content-type": "application/x-protobuf"},
             trust_env=False,
-            limits=httpx.Limits(max_connections=3),
         )
 
     async def send(self, signal: Signal, request: Message, timeout_s: float) -> Taken:

@@ -4,6 +4,7 @@ The data source's writer and the sink `mqtt` publish by it, each task of Spark o
 """
 
 import base64
+import socket
 import ssl
 import threading
 import time
@@ -20,6 +21,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
+from heliograph.outbound import Dialer, Outbound, OutboundDeniedError
 from heliograph.pipeline.datasource.sink_options import SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
 from heliograph.pipeline.tls import tls_context
@@ -51,6 +53,17 @@ def property_fault(name: str) -> str | None:
     if name in _PROPERTIES or (name.startswith(_USER_PROPERTY) and name != _USER_PROPERTY):
         return None
     return f"one of {', '.join(_PROPERTIES)} or {_USER_PROPERTY}<name>"
+
+
+class _DialedClient(paho.Client):
+    """A client whose connections a dialer opens, also when it connects again. TLS verifies the name."""
+
+    def __init__(self, dialer: Dialer, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._dialer = dialer
+
+    def _create_socket_connection(self) -> socket.socket:  # which the library has for subclasses
+        return self._dialer.connect(self.host, self.port, self.connect_timeout)
 
 
 class MqttPublisher:
@@ -89,7 +102,8 @@ class MqttPublisher:
 
     def _make_client(self) -> paho.Client:
         options = self._options
-        client = paho.Client(
+        client = _DialedClient(
+            Outbound(options.outbound).dialer(options.declared_at),
             CallbackAPIVersion.VERSION2,
             client_id=f"{options.clientid}-{uuid.uuid4().hex[:12]}",
             protocol=MQTTProtocolVersion.MQTTv5,
@@ -163,8 +177,8 @@ class MqttPublisher:
             try:
                 self._client.connect(self._options.host, self._options.port, keepalive=30, properties=session)
             except OSError as error:
-                is_certificate = isinstance(error, ssl.SSLCertVerificationError)
-                if is_certificate or attempt == self._options.connect_attempts:
+                is_final = isinstance(error, ssl.SSLCertVerificationError | OutboundDeniedError)
+                if is_final or attempt == self._options.connect_attempts:
                     raise PublishError(f"{self._where()} cannot be reached: {error}") from error
                 time.sleep(_BACKOFF.pause_s(attempt))  # a task of Spark has a thread of its own
             else:

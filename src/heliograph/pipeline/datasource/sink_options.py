@@ -10,6 +10,7 @@ from typing import Final
 from heliograph.pipeline.datasource.option_texts import COUNT, Flag, TlsFiles, read_options
 from heliograph.settings.fields import optional, setting
 from heliograph.settings.kinds import AnyText, Integer, Text
+from heliograph.settings.outbound import OutboundConfig
 from heliograph.settings.tls import ClientTls
 
 #: What is meant by names that are no options of a write.
@@ -21,6 +22,9 @@ SINK_HINTS: Final[Mapping[str, str]] = {
     "endpoint": "host and port here: rows are published over MQTT",
     "retain": "left out: give the rows a column retain",
 }
+
+#: Every server may be connected to: a program that writes by the data source opens connections of its own anyway.
+UNBOUNDED: Final = OutboundConfig(allow_link_local=True)
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class SinkOptions(TlsFiles):
     is_encrypted: bool | None = optional(Flag(), "Whether TLS is spoken; without, where `tlsCa` is given.", name="tls")
     verify: bool = setting(Flag(), True, "Whether the broker's certificate and name are checked.", name="tlsVerify")
     tls: ClientTls | None = None
+    outbound: OutboundConfig = UNBOUNDED
+    declared_at: str = "options"
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SinkOptions":

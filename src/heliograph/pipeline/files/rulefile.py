@@ -34,8 +34,9 @@ from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.output import call_faults
-from heliograph.rules.schemas.settings import SchemaSettings
+from heliograph.rules.schemas.settings import SchemaSettings, with_outbound
 from heliograph.rules.spark import plan_rule
+from heliograph.settings.outbound import OutboundConfig
 from heliograph.settings.secrets import FILE_PREFIX, Secret
 
 _T = TypeVar("_T")
@@ -83,6 +84,7 @@ class _Reader:
         self._mistakes: list[RuleFileError] = []
         read = [self._attempt(partial(_document, file, self._mistakes), None) for file in self._files]
         self._documents = [document for document in read if document is not None]
+        self._outbound = self._attempt(self._read_outbound, OutboundConfig())
         self._names: dict[str, str] = {}
         self._sinks = dict(self._sections("sinks"))
         self._sinks_used: set[str] = set()
@@ -91,7 +93,7 @@ class _Reader:
         with_schemas = [document for document in self._documents if _SCHEMA_ROOTS & document.fields.keys()]
         none: tuple[SchemaSettings, ...] = ()
         read = [self._attempt(partial(_schemas, document), none) for document in with_schemas]
-        schemas = tuple(schema for some in read for schema in some)
+        schemas = tuple(with_outbound(schema, self._outbound) for some in read for schema in some)
         sources = self._all("sources", read_source)
         tables = self._all("tables", read_table)
         rules = self._all("rules", self._rule)
@@ -112,7 +114,7 @@ class _Reader:
         """The named sinks as those of final rows; of one that is used, its query says what is wrong."""
         sinks: dict[str, Sink | None] = {}
         for name, section in self._sinks.items():
-            read = partial(read_sink, section, OutputMode.APPEND, "columns", "required")
+            read = partial(read_sink, section, OutputMode.APPEND, "columns", "required", outbound=self._outbound)
             if name not in self._sinks_used:
                 sinks[name] = self._attempt(read, None)
                 continue
@@ -136,6 +138,11 @@ class _Reader:
             text = f"dead_letters.path and late.path are both {settings.path!r}: each needs a table of its own"
             raise (late or letters or self._documents[0]).mistake(text)
         return settings, late_settings
+
+    def _read_outbound(self) -> OutboundConfig:
+        """The last file that has it says it: where a node runs a pipeline, that is the node's."""
+        section = self._last("outbound")
+        return OutboundConfig() if section is None else section.read(OutboundConfig)
 
     def _named(self, *keys: str) -> list[str]:
         return [name for key in keys for name, _ in self._sections(key)]
@@ -263,7 +270,7 @@ class _Reader:
         for column in wanted:
             if outputs is not None and column not in outputs:
                 raise where.mistake(f"names {column!r}, but the columns are {', '.join(outputs)}", "required")
-        return read_sink(sink, mode, "columns", "required"), wanted
+        return read_sink(sink, mode, "columns", "required", outbound=self._outbound), wanted
 
 
 def _check_sql(section: FileSection, sql: str) -> bool:

@@ -75,6 +75,7 @@ class Roots:
     rules: Node | None = optional(Anything(), "Rules by name.")
     stream_sql: Node | None = optional(Anything(), "Jobs in Spark SQL by name.")
     dead_letters: Node | None = optional(Anything(), "Where refused rows go.")
+    outbound: Node | None = optional(Anything(), "Servers that sinks and schemas may connect to.")
     late: Node | None = optional(Anything(), "Where late rows go.")
 
 

@@ -13,6 +13,7 @@ from heliograph.pipeline.runner.local_rows import check_templates
 from heliograph.pipeline.sinks import OutputMode, read_sink
 from heliograph.pipeline.sinks.interface import RowSink
 from heliograph.pipeline.sinks.libraries import library_fault
+from heliograph.settings.outbound import OutboundConfig
 
 _ABOUT_COLUMNS: Final = ("columns", "required")
 
@@ -61,20 +62,25 @@ class RunnerSettings:
 def read_settings(file: Path) -> RunnerSettings:
     """The settings in a file of the node's; an action that cannot run is a fault beside the others."""
     document: dict[str, Any] = json.loads(file.read_bytes())
+    outbound = _outbound(document.pop("outbound"))
     actions, faults = [], {}
     for query, one in document.pop("actions").items():
         try:
-            actions.append(_action(query, one))
+            actions.append(_action(query, one, outbound))
         except PipelineError as error:
             faults[query] = str(error).removeprefix(f"{query}: ")
     checkpoint, output = (Path(document.pop(name)) for name in ("checkpoint", "output"))
     return RunnerSettings(checkpoint, output, **document, actions=tuple(actions), faults=faults)
 
 
-def _action(query: str, document: dict[str, Any]) -> RunnerAction:
+def _outbound(document: dict[str, Any]) -> OutboundConfig:
+    return FileSection(parse_text(json.dumps(document)), "outbound").read(OutboundConfig)
+
+
+def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> RunnerAction:
     section = FileSection(parse_text(json.dumps({"sink": document["sink"]})), query).section("sink")
     assert section is not None
-    sink = read_sink(section, OutputMode.APPEND, *_ABOUT_COLUMNS)
+    sink = read_sink(section, OutputMode.APPEND, *_ABOUT_COLUMNS, outbound=outbound)
     if not isinstance(sink, RowSink):
         raise SinkError(f"only Spark writes {sink.target}: set actions.engine = auto")
     if (fault := library_fault(sink)) is not None:

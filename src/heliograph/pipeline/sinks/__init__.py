@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Sink, Written
+from heliograph.settings.outbound import OutboundConfig
 
 __all__ = ["KINDS", "Guarantee", "MicroBatch", "OutputMode", "Sink", "Written", "read_sink"]
 
@@ -33,7 +34,7 @@ KINDS: Final = {
 }
 
 
-def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
+def read_sink(section: FileSection, mode: OutputMode, *more_keys: str, outbound: OutboundConfig | None = None) -> Sink:
     found = section.fields.get("type")
     kind = str(found.value) if found is not None else ""
     if kind not in KINDS:
@@ -55,8 +56,8 @@ def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
             "and postgresql",
             "newest_by",
         )
-    given = {"mode": mode} if "mode" in names else None
-    return section.read(sink, given, ("type", *more_keys))
+    given: dict[str, Any] = {"mode": mode, "outbound": outbound or OutboundConfig(), "declared_at": section.path}
+    return section.read(sink, {name: value for name, value in given.items() if name in names}, ("type", *more_keys))
 
 
 def sink_class(kind: str) -> type[Sink]:

@@ -238,6 +238,9 @@ class DeltaSink(LakeSink):
         return table
 
     def _uri(self, output: Path) -> str:
+        """Where the table is; all that reads or writes it comes by here, and the store must be allowed."""
+        if is_uri(self.path):
+            self.check_store(self.path, self.storage_options)
         return self.path if is_uri(self.path) else str((output / self.path).resolve())
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
@@ -12,9 +12,10 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, TIMES_AS_TEXT, FileFormat
 from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, TableSink, Written
+from heliograph.pipeline.sinks.outward import OutwardSink
 from heliograph.pipeline.sinks.rejected_rows import Naming, faults_of_directories, write_without_rejected
 from heliograph.pipeline.sinks.rows import RowField, check_names
-from heliograph.pipeline.sinks.table_locations import is_uri, open_location, store_fault
+from heliograph.pipeline.sinks.table_locations import TableLocation, is_uri, open_location, store_fault
 from heliograph.settings.fields import list_setting, optional, required, setting
 from heliograph.settings.kinds import Boolean, Choice, Integer, Kind, RefusedError, Size, Text, Texts
 
@@ -40,7 +41,7 @@ def compression(format_name: str) -> str:
 
 
 @dataclass(frozen=True)
-class FilesSink(TableSink):
+class FilesSink(OutwardSink, TableSink):
     """Rows go to a directory of files; each kind of file has a class of its own below."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
@@ -97,8 +98,14 @@ class FilesSink(TableSink):
         faults = faults_of_directories(rows.schema, self.partition_by, Naming.SPARK)
         return write_without_rejected(rows, batch, faults, lambda kept: self._append(kept, batch))
 
+    def place(self, output: Path) -> TableLocation:
+        """Where the files lie; the store of a URI must be one that the pipeline file allows."""
+        if is_uri(self.path):
+            self.check_store(self.path, self.storage_options)
+        return open_location(self.path, self.storage_options, output)
+
     def _append(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        place = open_location(self.path, self.storage_options, batch.output)
+        place = self.place(batch.output)
         file_format = FileFormat(self.format_name, self.compression, self.options)
         size = TargetSize(self.target_file_rows, self.target_file_bytes)
         table = AppendTable(place, batch.owner, file_format, self.partition_by, size, batch.backfill_of)

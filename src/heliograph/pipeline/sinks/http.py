@@ -129,14 +129,24 @@ class HttpSink(ServerSink):
             import httpx
         except ImportError as error:
             raise SinkError(f"the sink http needs httpx: {INSTALL}") from error
+        from heliograph.outbound.http import DialedTransport
+
         auth = None
         if self.username is not None:
             auth = httpx.BasicAuth(self.username, self.password_text or "")
         limits = httpx.Limits(max_connections=self.concurrency)
         # A context takes longer to make than some requests to send.
         is_encrypted = not self.url.lower().startswith("http://")
-        verify = tls_context(self.tls, SinkError) if self.tls is not None else is_encrypted
-        return httpx.Client(auth=auth, timeout=self.timeout_s, limits=limits, verify=verify, follow_redirects=False)
+        system = httpx.create_ssl_context() if is_encrypted else False
+        verify = tls_context(self.tls, SinkError) if self.tls is not None else system
+        # No proxy of the environment: what is connected to would be the proxy, which resolves the name itself.
+        return httpx.Client(
+            auth=auth,
+            timeout=self.timeout_s,
+            transport=DialedTransport(self.dialer, verify, limits),
+            trust_env=False,
+            follow_redirects=False,
+        )
 
 
 @dataclass(frozen=True)

@@ -253,6 +253,8 @@ class IcebergSink(LakeSink):
                 "uri": f"sqlite:///{home}/{_CATALOG_FILE}",
                 "warehouse": f"file://{home}/iceberg",
             }
+        else:
+            self.check_store("", properties)
         # A catalog in an SQL database holds the tables of several names.
         return load_catalog(properties.pop("name", _CATALOG_NAME), **properties)
 

@@ -18,12 +18,15 @@ from heliograph.pipeline.sinks.rows import Derived, Rows, rows_at
 from heliograph.pipeline.sinks.servers import ServerSink
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Choice, RefusedError, Text, Texts
+from heliograph.settings.outbound import server_of
+from heliograph.settings.units import Address
 
 AUTO: Final = "auto"
 SPARK: Final = "spark"
 LIBRDKAFKA: Final = "librdkafka"
 
 _CHUNK_ROWS: Final = 10_000
+_PORT: Final = 9092
 
 # Settings of the client that the sink answers for.
 _OWN_PROPERTIES: Final = frozenset(
@@ -92,7 +95,18 @@ class KafkaSink(ServerSink):
         columns = self.header_columns
         return made + [Derived(columns[name], text, f"headers.{name}") for name, text in self.headers.items()]
 
+    def check_servers(self) -> None:
+        """Hold the brokers of the settings against the file: librdkafka and Spark resolve and connect by themselves.
+
+        Brokers that these name are not looked at.
+        """
+        for text in ",".join((self.servers, self.properties.get("metadata.broker.list", ""))).split(","):
+            host, port = server_of(text.strip().rpartition("://")[2])
+            if host:
+                self.deny_or_leave(Address(host, port or _PORT))
+
     def write(self, rows: Rows, batch: MicroBatch) -> Written:
+        self.check_servers()
         delivery = KafkaDelivery(self.target, self.producer_settings())
         for chunk in rows.chunks(_CHUNK_ROWS):
             delivery.send(*self._messages(chunk))

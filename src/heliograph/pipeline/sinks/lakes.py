@@ -29,6 +29,7 @@ from heliograph.pipeline.sinks.interface import (
     Written,
     check_key,
 )
+from heliograph.pipeline.sinks.outward import OutwardSink
 from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
@@ -44,7 +45,7 @@ from heliograph.settings.kinds import Boolean
 
 
 @dataclass(frozen=True, kw_only=True)
-class LakeSink(TableSink):
+class LakeSink(OutwardSink, TableSink):
     """A sink whose rows go to a table with a log of its own, each batch in one commit that says which it was.
 
     Attributes:

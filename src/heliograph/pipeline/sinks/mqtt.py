@@ -12,7 +12,7 @@ import pyarrow as pa
 from heliograph.hocon.values import Content
 from heliograph.pipeline.datasource.option_texts import parse_endpoint
 from heliograph.pipeline.datasource.publisher import MqttPublisher, property_fault
-from heliograph.pipeline.datasource.sink_options import SinkOptions
+from heliograph.pipeline.datasource.sink_options import UNBOUNDED, SinkOptions
 from heliograph.pipeline.errors import PublishError, SinkError
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.rows import PREFIX, Derived, Rows
@@ -113,6 +113,9 @@ class MqttSink(ServerSink):
             connect_timeout_s=self.timeout_s,
             connect_attempts=self.retry.attempts,
             tls=self.tls,
+            # The broker beside the pipeline is no server of others.
+            outbound=self.outbound if self.server is not None else UNBOUNDED,
+            declared_at=self.declared_at,
         )
 
 

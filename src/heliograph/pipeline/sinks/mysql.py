@@ -4,6 +4,7 @@ Rows are sent as inserts of many rows; with a `key`, those that are there alread
 is one transaction, see `sql_batches`.
 """
 
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,7 +144,8 @@ class MysqlSink(SqlSink):
         except ImportError as error:
             raise SinkError(f"MariaDB and MySQL need pymysql: {INSTALL}") from error
         with translated(self.target):
-            connection = pymysql.connect(
+            connection = pymysql.Connection(
+                defer_connect=True,
                 host=self.server.host,
                 port=self.server.port,
                 database=self.database,
@@ -152,11 +154,15 @@ class MysqlSink(SqlSink):
                 password=(self.password_text or "").encode(),
                 ssl=tls_context(self.tls, SinkError) if self.tls is not None else None,
                 charset="utf8mb4",
-                connect_timeout=_CONNECT_S,
                 read_timeout=self.timeout_s,
                 write_timeout=self.timeout_s,
                 init_command=_SESSION,
             )
+        connected = self.dial(self.server, _CONNECT_S)
+        with translated(self.target):
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection.connect(connected)  # which closes it where it fails
         try:
             yield connection
         finally:

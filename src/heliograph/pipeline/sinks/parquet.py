@@ -17,7 +17,7 @@ from heliograph.pipeline.sinks.interface import COLUMNS, MicroBatch, OutputMode,
 from heliograph.pipeline.sinks.keyed_rows import keys_of, last_of_each
 from heliograph.pipeline.sinks.ledger import check_owner
 from heliograph.pipeline.sinks.rejected_rows import faults_of_texts, write_without_rejected
-from heliograph.pipeline.sinks.table_locations import TableLocation, open_location
+from heliograph.pipeline.sinks.table_locations import TableLocation
 from heliograph.settings.fields import list_setting
 from heliograph.settings.kinds import RefusedError
 from heliograph.storage.durable_files import force_to_disk
@@ -53,7 +53,7 @@ class ParquetSink(FilesSink):
         return write_without_rejected(rows, batch, faults, lambda kept: self._replace(kept, batch))
 
     def _replace(self, rows: DataFrame, batch: MicroBatch) -> Written:
-        place = open_location(self.path, self.storage_options, batch.output)
+        place = self.place(batch.output)
         key = self.key if self.mode is OutputMode.UPDATE else ()
         total = ResultTable(place, batch.backfill_of or batch.owner, key, self.compression).write(rows, batch.number)
         return Written(total)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from heliograph.outbound.postgresql import server_arguments
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import newer_condition
@@ -149,9 +150,11 @@ class PostgresqlSink(SqlSink):
         tls = self.tls
         default = "prefer" if tls is None else "verify-full" if tls.verify else "require"
         milliseconds = max(1, round(self.timeout_s * 1000))
+        place = server_arguments(self.server.host, self.addresses_of(self.server))
         with translated(self.target):
             connection = psycopg.connect(
-                host=self.server.host,
+                host=place["host"],
+                hostaddr=place["hostaddr"],
                 port=self.server.port,
                 dbname=self.database,
                 user=self.username,

@@ -3,7 +3,6 @@
 `heliograph pipeline probe` asks it, without a row.
 """
 
-import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,9 +22,10 @@ from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.rows import RowField
-from heliograph.pipeline.sinks.table_locations import is_uri, open_location
+from heliograph.pipeline.sinks.table_locations import is_uri
 from heliograph.pipeline.tls import tls_context
 from heliograph.settings.redis import RedisType
+from heliograph.settings.units import Address
 
 _PORTS: Final = {"http": 80, "https": 443}
 _QUERY: Final = "probe"
@@ -62,7 +62,7 @@ def table_changes(sink: Sink, fields: Sequence[RowField], output: Path) -> tuple
 def _http(sink: HttpSink, mqtt: str) -> None:
     parts = urlsplit(sink.url)
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-    with socket.create_connection((host, port), timeout=sink.timeout_s) as connection:
+    with sink.dial(Address(host, port), sink.timeout_s) as connection:
         if parts.scheme == "https":
             context = tls_context(sink.tls, SinkError) if sink.tls is not None else ssl.create_default_context()
             context.wrap_socket(connection, server_hostname=host).close()
@@ -92,7 +92,10 @@ def _kafka(sink: KafkaSink, mqtt: str) -> None:
     except ImportError as error:
         raise SinkError(f"the test of Kafka needs the package confluent-kafka: {INSTALL}") from error
     try:
-        Producer(sink.producer_settings()).list_topics(timeout=_KAFKA_S)
+        sink.check_servers()
+        brokers = Producer(sink.producer_settings()).list_topics(timeout=_KAFKA_S).brokers
+        for broker in brokers.values():
+            sink.deny_or_leave(Address(broker.host, broker.port))
     except KafkaException as error:
         raise SinkError(f"{sink.target}: {sentence_of(error)}") from error
 
@@ -104,7 +107,7 @@ def _mqtt(sink: MqttSink, mqtt: str) -> None:
 
 def _files(sink: FilesSink, mqtt: str) -> None:
     if is_uri(sink.path):
-        open_location(sink.path, sink.storage_options, Path()).owner()
+        sink.place(Path()).owner()
 
 
 _PROBES: Final[Mapping[type[Any], Callable[[Any, str], None]]] = {

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from heliograph.outbound.dialing import denial_in
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.retry import TransientError
@@ -40,28 +41,44 @@ class RedisServers(RedisPlace, ServerSink):
             with self.connected(target, self.addresses[0]) as connection:
                 yield connection
             return
-        library = _library()
-        asking = self._settings(self.sentinel_username, self.sentinel_password)
-        sentinels = library.sentinel.Sentinel(
-            [(each.host, each.port) for each in self.addresses], sentinel_kwargs=asking
-        )
-        try:
-            settings = self._settings(self.username, self.password)
-            with _connection(
-                target, sentinels.master_for(self.sentinel or "", db=self.database, **settings)
-            ) as connection:
-                yield connection
-        finally:
-            for client in sentinels.sentinels:
-                client.close()
+        with self.connected(target, self._named_primary(target)) as connection:
+            yield connection
 
     @contextmanager
     def connected(self, target: str, address: Address) -> Iterator[Any]:
         settings = self._settings(self.username, self.password)
-        with _connection(
-            target, _library().Redis(address.host, address.port, db=self.database, **settings)
-        ) as connection:
+        with _connection(target, self._client(address, self.database, settings)) as connection:
             yield connection
+
+    def _named_primary(self, target: str) -> Address:
+        """Where the primary is, as the first sentinel says that knows it."""
+        asking = self._settings(self.sentinel_username, self.sentinel_password)
+        faults = []
+        for address in self.addresses:
+            try:
+                with _connection(target, self._client(address, 0, dict(asking))) as connection:
+                    connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.sentinel or "")
+                    found = connection.read_response()
+            except (SinkError, TransientError) as error:
+                faults.append(str(error))
+                continue
+            if found is not None:
+                return Address(found[0].decode(), int(found[1]))
+            faults.append(f"{target}: the sentinel {address} does not know {self.sentinel}")
+        raise TransientError("; ".join(faults))
+
+    def _client(self, address: Address, database: int, settings: dict[str, Any]) -> Any:
+        from heliograph.outbound.redis import connection_class
+
+        pool = _library().ConnectionPool(
+            connection_class=connection_class(has_tls=settings.pop("ssl", False)),
+            dialer=self.dialer,
+            host=address.host,
+            port=address.port,
+            db=database,
+            **settings,
+        )
+        return _library().Redis(connection_pool=pool)
 
     def _settings(self, username: str | None, password: Secret | None) -> dict[str, Any]:
         from redis.backoff import NoBackoff
@@ -78,7 +95,6 @@ class RedisServers(RedisPlace, ServerSink):
 def _library() -> Any:
     try:
         import redis
-        import redis.sentinel
     except ImportError as error:
         raise SinkError(f"Redis needs the package redis: {INSTALL}") from error
     return redis
@@ -92,18 +108,24 @@ def _connection(target: str, client: Any) -> Iterator[Any]:
         try:
             connection = client.connection_pool.get_connection()
         except OSError as error:
-            raise TransientError(f"{target}: {error}") from error
+            raise _unreached(target, error) from error
         # What reading the rows raises passes: a connection raises the library's own errors from here on.
         yield connection
     except (errors.AuthenticationError, errors.NoPermissionError) as error:
         raise SinkError(f"{target}: {error}") from error
     except (errors.ConnectionError, errors.TimeoutError) as error:
-        raise TransientError(f"{target}: {error}") from error
+        raise _unreached(target, error) from error
     except errors.RedisError as error:
         raise _translated(target, error) from error
     finally:
         client.close()
         client.connection_pool.disconnect()
+
+
+def _unreached(target: str, error: Exception) -> Exception:
+    """A server that is not allowed is not tried again."""
+    denial = denial_in(error)
+    return SinkError(f"{target}: {denial}") if denial is not None else TransientError(f"{target}: {error}")
 
 
 def _translated(target: str, error: Exception) -> Exception:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import RowSink
+from heliograph.pipeline.sinks.outward import OutwardSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.settings.fields import optional, optional_section, section
 from heliograph.settings.kinds import SecretText, Text
@@ -12,7 +13,7 @@ from heliograph.settings.tls import ClientTls
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerSink(RowSink):
+class ServerSink(OutwardSink, RowSink):
     """A sink whose rows go to a server, with the settings of the connection."""
 
     username: str | None = optional(Text("a user name"), "Who connects.")

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import orjson
 
+from heliograph.outbound import Outbound
 from heliograph.rules.schemas.avro import AvroSchema
 from heliograph.rules.schemas.external_http import ServiceClient
 from heliograph.rules.schemas.interface import Schema, SchemaError
@@ -35,9 +36,10 @@ class ConfluentRegistry:
     kind = CONFLUENT
     may_block = True
 
-    def __init__(self, name: str, service: HttpService) -> None:
+    def __init__(self, name: str, service: HttpService, outbound: Outbound | None = None) -> None:
         self.name = name
-        self._client = ServiceClient(service)
+        outbound = outbound or Outbound(service.outbound)
+        self._client = ServiceClient(service, outbound.dialer(f"schema_registry.external.{name}"))
         self._lock = threading.Lock()
         self._schemas: dict[int, AvroSchema] = {}
         self._numbers: dict[tuple[str, str], int] = {}

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import httpx
 
+from heliograph.outbound import Dialer, Outbound
+from heliograph.outbound.http import DialedTransport
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.json_text import encode_json
 from heliograph.rules.schemas.interface import SchemaError
@@ -25,14 +27,14 @@ _BODY_SHOWN_BYTES: Final = 200
 class ServiceClient:
     """Connections to one service, for all threads; owned by the schema that asks it, made when first needed."""
 
-    def __init__(self, service: HttpService) -> None:
+    def __init__(self, service: HttpService, dialer: Dialer) -> None:
         self._bytes_max = service.response_bytes_max
         self._timeout_s = service.request_timeout_s
         limits = httpx.Limits(max_connections=service.pool_size)
         try:
             self.url = httpx.URL(service.url)
             self.place = masked_url(service.url)
-            transport = httpx.HTTPTransport(verify=service.tls.context(), retries=service.retries_max, limits=limits)
+            transport = DialedTransport(dialer, service.tls.context(), limits, service.retries_max)
         except (httpx.InvalidURL, OSError, ValueError) as error:
             raise SchemaSourceError(f"the service {masked_url(service.url)!r} cannot be used: {error}") from None
         self._client = httpx.Client(
@@ -79,10 +81,11 @@ class ExternalHttpSchema:
     kind = EXTERNAL_HTTP
     may_block = True
 
-    def __init__(self, name: str, service: HttpService) -> None:
+    def __init__(self, name: str, service: HttpService, outbound: Outbound | None = None) -> None:
         self.name = name
         self._service = service
-        self._client = ServiceClient(service)
+        outbound = outbound or Outbound(service.outbound)
+        self._client = ServiceClient(service, outbound.dialer(f"schema_registry.schemas.{name}"))
 
     def decode(self, data: bytes, message_type: str | None = None) -> Value:
         return string_of(self._ask("decode", data))

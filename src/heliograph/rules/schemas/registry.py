@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from heliograph.outbound import Outbound
 from heliograph.rules.schemas.interface import SPARKPLUG_B, Connected, Schema, SchemaError
 from heliograph.rules.schemas.settings import AVRO, CONFLUENT, JSON, PROTOBUF, TYPES, SchemaSettings, SchemaSourceError
 
@@ -69,7 +70,8 @@ def _close(schemas: Mapping[str, Schema], keep: Mapping[str, Schema]) -> None:
             schema.close()
 
 
-def build_schema(settings: SchemaSettings) -> Schema:
+def build_schema(settings: SchemaSettings, outbound: Outbound | None = None) -> Schema:
+    """Make a schema; a service is asked where `outbound` allows, or else as its settings say."""
     # What a process does not use it does not import: each kind brings a library of its own.
     if settings.type == AVRO:
         from heliograph.rules.schemas.avro import AvroSchema
@@ -88,18 +90,18 @@ def build_schema(settings: SchemaSettings) -> Schema:
     if settings.type == CONFLUENT:
         from heliograph.rules.schemas.confluent import ConfluentRegistry
 
-        return ConfluentRegistry(settings.name, settings.service)
+        return ConfluentRegistry(settings.name, settings.service, outbound)
     from heliograph.rules.schemas.external_http import ExternalHttpSchema
 
-    return ExternalHttpSchema(settings.name, settings.service)
+    return ExternalHttpSchema(settings.name, settings.service, outbound)
 
 
-def build(settings: Iterable[SchemaSettings]) -> list[Schema]:
-    """Make the schemas."""
+def build(settings: Iterable[SchemaSettings], outbound: Outbound | None = None) -> list[Schema]:
+    """Make the schemas, as `build_schema` does."""
     schemas = []
     for one in settings:
         try:
-            schemas.append(build_schema(one))
+            schemas.append(build_schema(one, outbound))
         except SchemaSourceError as error:
             raise SchemaSourceError(f"schema {one.name}: {error}") from None
     return schemas

@@ -3,9 +3,10 @@
 Where the texts come from is not known here: `heliograph.config.schemas` reads them from configuration files.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
+from heliograph.settings.outbound import OutboundConfig
 from heliograph.settings.tls import ClientTls
 
 AVRO: Final[str] = "avro"
@@ -31,6 +32,7 @@ class HttpService:
     Attributes:
         external_params: What each request tells it as `opts`.
         retries_max: How often a request is repeated for which no connection could be made.
+        outbound: Where it may be, for processes to which no node says it.
     """
 
     url: str
@@ -44,6 +46,7 @@ class HttpService:
     response_bytes_max: int = 1 << 20
     tls: ClientTls = field(default_factory=ClientTls)
     basic_auth: tuple[str, str] | None = field(default=None, repr=False)
+    outbound: OutboundConfig = field(default_factory=OutboundConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,9 @@ class SchemaSettings:
     @property
     def source(self) -> str:
         return dict(self.files).get(self.root, "")
+
+
+def with_outbound(settings: SchemaSettings, outbound: OutboundConfig) -> SchemaSettings:
+    """The same schema, whose service may be where `outbound` allows."""
+    service = settings.service
+    return settings if service is None else replace(settings, service=replace(service, outbound=outbound))

@@ -15,6 +15,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
 
+from heliograph.outbound import Dialer, OutboundDeniedError
+from heliograph.outbound.stores import check_store
 from heliograph.processes.child_process import ChildProcess
 from heliograph.processes.programs import PROGRAMS, Programs
 from heliograph.storage.columnar.offloaded import OffloadError
@@ -31,10 +33,15 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 class OffloadProcess(ChildProcess):
-    """The process of one node. Owned by the node; used in its event loop."""
+    """The process of one node. Owned by the node; used in its event loop.
 
-    def __init__(self, data_dir: Path, programs: Programs = PROGRAMS) -> None:
+    Args:
+        dialer: Says which stores may be connected to; without, all.
+    """
+
+    def __init__(self, data_dir: Path, programs: Programs = PROGRAMS, dialer: Dialer | None = None) -> None:
         super().__init__(_STOP_S)
+        self._dialer = dialer
         self._data_dir = data_dir
         self._programs = programs
         self._reading: asyncio.Task[None] | None = None
@@ -47,6 +54,7 @@ class OffloadProcess(ChildProcess):
 
     async def request(self, **fields: object) -> AsyncGenerator[Answer, None]:
         """Ask for something; starts the process if it does not run."""
+        await self._check_store(fields.get("target"))
         number = next(self._ids)
         answers: asyncio.Queue[Answer | StorageError] = asyncio.Queue(_ANSWERS_WAITING_MAX)
         self._answers[number] = answers
@@ -67,6 +75,13 @@ class OffloadProcess(ChildProcess):
             self._answers.pop(number, None)
             while not answers.empty():  # so that the reader does not wait for room
                 answers.get_nowait()
+
+    async def _check_store(self, target: object) -> None:
+        if self._dialer is not None and isinstance(target, str):
+            try:
+                await check_store(self._dialer, target)
+            except OutboundDeniedError as error:
+                raise OffloadError(str(error), database="") from error
 
     async def rest(self) -> None:
         if self.pid is not None and not self._answers and time.monotonic() > self._used_at + _IDLE_S:

@@ -28,6 +28,7 @@ def write_by_spark(sink: KafkaSink, rows: DataFrame, batch: MicroBatch) -> Writt
         )
     if not has_spark:
         return None
+    sink.check_servers()
     rows.select(*_columns(sink, rows.schema)).write.format("kafka").options(**_options(sink)).save()
     return Written()
 
