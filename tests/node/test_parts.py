@@ -46,6 +46,7 @@ NAMES = [
         "reader_launch",
         "reader",
         "pipeline",
+        "action_runner",
         "actions",
         "management",
         "peaks",

@@ -49,6 +49,8 @@ _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _STOP_S: Final = 30.0
 _BACKOFF: Final = Backoff(first_s=0.5, longest_s=30.0)
 _FAILURES_BEFORE_ALARM: Final = 3
+# Threads that each keep memory of their own, and a pool of Arrow, would hold what a few rows do not need.
+_ENVIRONMENT: Final = {"PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 # A runner that does not read its input looks by itself now and then.
 _UNREAD_BYTES_MAX: Final = 64 * 1024
 
@@ -95,7 +97,7 @@ class RunnerProcess(SupervisedProcess):
                 stdin=asyncio.subprocess.PIPE,  # its end is the end of this process, however that comes
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, **_ENVIRONMENT},
             )
 
     def _is_steady(self) -> None:

@@ -20,6 +20,7 @@ from heliograph.pipeline.errors import PipelineError
 from heliograph.pipeline.runner.settings import RunnerSettings, read_settings
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import FAILED, QueryFigures
+from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.storage.durable_files import write_whole
 
 _log = logging.getLogger("heliograph.pipeline.runner")
@@ -120,7 +121,10 @@ class Runner:
 
 def check(file: str) -> int:
     """Print why actions of a file cannot run; the exit code is 2 if one cannot."""
-    faults = read_settings(Path(file)).faults
+    settings = read_settings(Path(file))
+    # Here only: a process that runs has the library of a target from its first row on.
+    found = {action.query: library_fault(action.sink) for action in settings.actions}
+    faults = {**settings.faults, **{query: fault for query, fault in found.items() if fault is not None}}
     for query, fault in faults.items():
         sys.stderr.write(f"{query}: {fault}\n")
     return 2 if faults else 0

@@ -12,7 +12,6 @@ from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.runner.local_rows import check_templates
 from heliograph.pipeline.sinks import OutputMode, read_sink
 from heliograph.pipeline.sinks.interface import RowSink
-from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.settings.outbound import OutboundConfig
 
 _ABOUT_COLUMNS: Final = ("columns", "required")
@@ -83,8 +82,6 @@ def _action(query: str, document: dict[str, Any], outbound: OutboundConfig) -> R
     sink = read_sink(section, OutputMode.APPEND, *_ABOUT_COLUMNS, outbound=outbound)
     if not isinstance(sink, RowSink):
         raise SinkError(f"only Spark writes {sink.target}: set actions.engine = auto")
-    if (fault := library_fault(sink)) is not None:
-        raise SinkError(fault)
     check_templates(sink)
     more = {name: document[name] for name in ("topic", "has_text_rows", "batch_rows", "batch_bytes")}
     return RunnerAction(query=query, sink=sink, **more)
