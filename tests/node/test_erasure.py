@@ -1,7 +1,9 @@
-"""`heliograph erase`: a device is in no file of a stopped node any more, and everything else of the node goes on."""
+"""`heliograph erase`: a device is in no file of a node any more, and everything else of the node goes on."""
 
 import json
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from pyarrow import parquet
 
 from heliograph.cli.main import main
 from heliograph.storage.columnar.secondary import reading
+from heliograph.storage.erasure.messages import erase_messages
+from heliograph.storage.erasure.subject import ErasureSubject
 from storage.offloading import files_of
 from support.process import NodeProcess
 from support.waiting import wait_until
@@ -74,6 +78,11 @@ def is_offloaded(node: NodeProcess, count: int) -> bool:
     return len(closed) >= count and bool(files)
 
 
+def wait_for_all(client: Client, topics: list[str]) -> None:
+    wait_until(lambda: len(client.got) >= len(topics), "all is delivered")
+    assert client.got == topics
+
+
 def files_with(folder: Path, text: bytes) -> list[str]:
     found = [str(path) for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
     rows = ((str(path), repr(parquet.read_table(path).to_pylist()).encode()) for path in folder.rglob("*.parquet"))
@@ -129,8 +138,6 @@ def test_a_device_is_in_no_file_and_others_go_on(tmp_path: Path, capsys: pytest.
         capsys.readouterr()
         plan = erased(node, capsys, "--client", DEVICE)  # beside the running node
         assert plan["messages"]["messages"] >= 5
-        code, _, err = run(capsys, "--client", DEVICE, "--yes", "--data-dir", str(node.data_dir))
-        assert (code, "[storage_in_use]" in err) == (1, True)
         node.stop()
         leave_a_file_of_an_offload_that_was_cut_off(node)
         assert files_with(node.data_dir, DEVICE.encode())
@@ -151,6 +158,127 @@ def test_a_device_is_in_no_file_and_others_go_on(tmp_path: Path, capsys: pytest.
         wait_until(lambda: len(backend.got) >= 5, "the session gets what it has missed")
         assert backend.got == [f"fleet/other/{number}" for number in range(5)]
         backend.leave()
+
+
+class Chatter:
+    """Another client that publishes as long as this lasts."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        self._client = Client(node, "chatter")
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._publish)
+        self.topics: list[str] = []
+
+    def __enter__(self) -> "Chatter":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._client.leave()
+
+    def _publish(self) -> None:
+        while not self._is_over.is_set():
+            self.topics.append(f"fleet/chatter/{len(self.topics)}")
+            self._client.publish(self.topics[-1])
+
+
+def publish_some(node: NodeProcess, count: int = 5) -> None:
+    """Have the device leave a session and messages."""
+    device = Client(node, DEVICE)
+    device.subscribe(f"commands/{DEVICE}/#")
+    for number in range(count):
+        device.publish(f"fleet/{DEVICE}/{number}")
+        device.publish(f"fleet/retained/{number}", retain=True)
+    device.publish(f"$delayed/3600/fleet/{DEVICE}/later")
+    device.leave()
+
+
+def test_a_running_node_erases_a_device_and_others_lose_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with NodeProcess(tmp_path, "authorization.no_match = allow") as node:
+        away, watcher = Client(node, "away"), Client(node, "watcher")
+        for client in (away, watcher):
+            client.subscribe("fleet/chatter/#")
+        away.leave()
+        connected = Client(node, DEVICE)
+        code, _, err = run(capsys, "--client", DEVICE, "--yes", "--data-dir", str(node.data_dir))
+        assert (code, "[erasure_refused]" in err) == (1, True)
+        connected.leave()
+        publish_some(node)
+        with Chatter(node) as chatter:
+            wait_until(lambda: len(chatter.topics) > 20, "others publish")
+            done = erased(node, capsys, "--client", DEVICE, "--yes")
+            assert files_with(node.data_dir, DEVICE.encode()) == []
+            count = len(chatter.topics)
+            wait_until(lambda: len(chatter.topics) > count + 20, "others publish afterwards")
+        assert done["messages"]["messages"] == 10
+        assert done["records"] == {"sessions": 1, "retained": 5, "delayed": 1}
+        assert (done["left"], done["still_named"]) == (0, [])
+        assert run(capsys, "verify", done["record"], "--client", DEVICE, "--data-dir", str(node.data_dir))[0] == 0
+        away = Client(node, "away")
+        for client in (away, watcher):
+            wait_for_all(client, chatter.topics)
+            client.leave()
+        node.stop()
+        node.start()
+        assert files_with(node.data_dir, DEVICE.encode()) == []
+
+
+def test_a_node_that_is_killed_in_the_middle_goes_on_with_the_same_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with NodeProcess(tmp_path, "authorization.no_match = allow") as node:
+        away = Client(node, "away")
+        away.subscribe("fleet/chatter/#")
+        away.leave()
+        publish_some(node, 100)
+        with Chatter(node) as chatter:
+            wait_until(lambda: len(chatter.topics) > 100, "others publish")
+        words = ("erase", "--client", DEVICE, "--yes", "--data-dir", str(node.data_dir))
+        for is_time in (lambda: closed_generations(node) == 1, lambda: messages_left(node) < 200):
+            with ThreadPoolExecutor(1) as pool:
+                code = pool.submit(main, words)
+                wait_until(is_time, "it has begun to erase")
+                node.kill()
+                assert code.result() in (0, 1)  # it may have come to its end before
+            node.start()
+        capsys.readouterr()
+        assert erased(node, capsys, "--client", DEVICE, "--yes")["left"] == 0
+        assert files_with(node.data_dir, DEVICE.encode()) == []
+        away = Client(node, "away")
+        wait_for_all(away, chatter.topics)
+        away.leave()
+
+
+def closed_generations(node: NodeProcess) -> int:
+    with reading(node.data_dir, "messages") as (_, catalog):
+        return sum(one.info.until is not None for one in catalog.generations())
+
+
+def messages_left(node: NodeProcess) -> int:
+    subject = ErasureSubject(clientid=DEVICE)
+    return erase_messages(node.data_dir, "messages", subject, set(), is_tried=True).messages
+
+
+def test_what_a_running_node_cannot_erase_is_counted_and_erased_when_it_is_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with NodeProcess(tmp_path, SETTINGS) as node:
+        use_all_of(node)
+        capsys.readouterr()
+        place = ("--client", DEVICE, "--yes", "--json", "--data-dir", str(node.data_dir))
+        code, out, _ = run(capsys, *place)
+        left = json.loads(out)
+        assert (code, left["left"] > 0) == (3, True)
+        assert left["left_messages"]["messages"] == left["left_offloaded"] >= 5
+        assert left["left_records"]["message_ways"] >= 5
+        assert left["left_audit_lines"] == 1
+        node.stop()
+        assert run(capsys, *place)[0] == 0
+        assert files_with(node.data_dir, DEVICE.encode()) == []
 
 
 def test_all_files_of_the_audit_log_and_dead_letters_are_erased(

@@ -32,6 +32,7 @@ NAMES = [
         "stored_bans",
         "databases",
         "backups",
+        "erasures",
         "delayed",
         "environment",
         "people",

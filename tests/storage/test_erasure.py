@@ -7,11 +7,17 @@ import pytest
 from pyarrow import parquet
 
 from heliograph.config.storage import OffloadConfig
+from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import RowCollector
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.replay import block_slices, whole_slices
+from heliograph.storage.columnar.salvage import Damage, readable_blocks
 from heliograph.storage.columnar.secondary import reading
-from heliograph.storage.erasure.messages import erase_messages
+from heliograph.storage.engine import records
+from heliograph.storage.erasure.changes import RecordChange, apply_changes
+from heliograph.storage.erasure.errors import ErasureFailedError
+from heliograph.storage.erasure.messages import erase_beside, erase_messages
 from heliograph.storage.erasure.subject import ErasureSubject
 from heliograph.storage.interface import (
     BEGINNING,
@@ -201,4 +207,101 @@ def test_a_crash_between_the_steps_is_made_good_by_the_next_run(
     assert files_with(data_dir, DEVICES[0].encode()) == []
     database = reopened(data_dir)
     assert rows_of(database) == {place: one for place, one in before.items() if one.clientid != DEVICES[0]}
+    database.close()
+
+
+def erase_in(database: LocalDatabase, data_dir: Path, subject: ErasureSubject, writes_max: int = 10_000) -> int:
+    """Erase beside the open database, which writes; how many messages."""
+    writes = 0
+
+    def write(changes: list[RecordChange]) -> None:
+        nonlocal writes
+        for change in changes:  # one by one, as slowly as may be
+            if writes == writes_max:
+                raise ErasureFailedError("the node ends")
+            apply_changes(database, [change])
+            writes += 1
+
+    return erase_beside(data_dir, "messages", subject, write).messages
+
+
+def compact(database: LocalDatabase) -> None:
+    """Merge all small blocks, at a time at which none is young."""
+    compactor, later = Compactor(database, CompactionOptions()), database.newest_commit_us() + 3_600_000_000
+    compactor.step(later)  # which begins a round
+    while compactor.step(later):
+        pass
+    assert compactor.statistics()["compaction.merges"]
+
+
+def of_others(rows: Rows) -> Rows:
+    return {place: one for place, one in rows.items() if one.clientid != DEVICES[0]}
+
+
+@cases("subject", list(SUBJECTS.values()), ids=list(SUBJECTS))
+def test_readers_of_a_running_node_miss_nothing_while_a_device_is_erased(
+    tmp_path: Path, make_message: MakeMessage, subject: ErasureSubject
+) -> None:
+    data_dir = tmp_path / subject.kind
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, make_message)
+    database.add_generation()
+    before = rows_of(database)
+    kept = of_others(before)
+    for writes_max in (1, 2, 5, 20):
+        with pytest.raises(ErasureFailedError, match="the node ends"):
+            erase_in(database, data_dir, subject, writes_max)
+        assert of_others(rows_of(database)) == kept
+        with reading(data_dir, "messages") as (rocks, catalog):
+            assert not check_database(rocks, catalog).is_damaged
+            streams = list(catalog.all_streams())
+            assert not [one for stream in streams for one in readable_blocks(rocks, stream) if isinstance(one, Damage)]
+    store_batch(database, [make_message("fleet/dora/pos", clientid="dora")])  # others go on
+    assert erase_in(database, data_dir, subject) > 0
+    assert erase_in(database, data_dir, subject) == 0
+    found = rows_of(database)
+    assert {place: one for place, one in found.items() if one.clientid != "dora"} == kept
+    assert all(set(behind(kept, place)) <= set(after(database, *place)) for place in sorted(before)[::5])
+    database.close()
+    database = reopened(data_dir)
+    assert rows_of(database) == found
+    database.close()
+
+
+def test_of_a_generation_that_was_dropped_meanwhile_nothing_is_written(
+    data_dir: Path, make_message: MakeMessage
+) -> None:
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, make_message)
+    database.add_generation()
+    waiting: list[RecordChange] = []
+    erase_beside(data_dir, "messages", SUBJECTS["client"], waiting.extend)
+    database.drop_generation(1)
+    apply_changes(database, waiting)
+    rocks, _ = database.contents()
+    assert not list(records(rocks, keys.block_prefix(0, 1, 0), keys.block_prefix(0, 2, 0)))
+    database.close()
+
+
+def test_what_has_changed_since_it_was_looked_at_is_not_overwritten(data_dir: Path, make_message: MakeMessage) -> None:
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, make_message)
+    database.add_generation()
+    waiting: list[RecordChange] = []
+    erase_beside(data_dir, "messages", SUBJECTS["client"], waiting.extend)
+    compact(database)
+    found = rows_of(database)
+    with pytest.raises(ErasureFailedError, match="has changed since"):
+        apply_changes(database, waiting)
+    assert rows_of(database) == found
+    database.close()
+
+
+def test_the_generation_that_is_written_and_offloaded_ones_are_left(data_dir: Path, make_message: MakeMessage) -> None:
+    database = open_database(data_dir, options=OPTIONS)
+    fill(database, make_message)
+    database.add_generation()
+    offload(database, 1, "cold")
+    fill(database, make_message)
+    assert erase_in(database, data_dir, SUBJECTS["client"]) == 0
     database.close()

@@ -25,6 +25,7 @@ from heliograph.control import (
     clients,
     conf,
     delayed,
+    erasure,
     listeners,
     live,
     log,
@@ -70,6 +71,7 @@ from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.delayed import DelayedPart
+from heliograph.node.erasures import ErasuresPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
@@ -163,6 +165,7 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
             lambda: parts.get(Databases).site_id if parts.get(Databases).stored else "",
         ),
         *backups.methods(parts.get(BackupsPart)),
+        *erasure.methods(parts.get(ErasuresPart).erase),
         *topic_tree.methods(kernel.context, lambda name: database_of(_databases(parts), name)),
         *actions.methods(parts.get(ActionsPart), manager),
         *pipeline.methods(lambda: parts.get(PipelinePart).process, PipelineTools(parts.get(PipelinePart)).running),

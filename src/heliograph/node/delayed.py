@@ -233,6 +233,10 @@ class DelayedPart(HookedPart):
         if self._stored is not None:
             await self._stored.close()
 
+    async def settled(self) -> None:
+        """Wait until what was to be kept or forgotten so far is on the disk, or refused."""
+        await self._state.settled()
+
     def tick(self, uptime_us: int) -> None:
         self.messages.tick(uptime_us)
         if self._stored is not None:

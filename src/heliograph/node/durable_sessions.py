@@ -113,6 +113,11 @@ class SessionsPart(Part):
             await self._saying_off
         await every(self._both(), _close)
 
+    async def settled(self) -> None:
+        """Wait until what was to be saved of sessions so far is on the disk, or refused."""
+        for state in self._states:
+            await state.settled()
+
     def tick(self, uptime_us: int) -> None:
         ticks: list[Callable[[], None]] = [partial(sessions.tick, uptime_us) for sessions in self._sessions]
         each((*ticks, *(groups.tick for groups in self._groups)), lambda tick: tick())

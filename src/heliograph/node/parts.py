@@ -30,6 +30,7 @@ from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import CommitsPart, Databases
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.durable_sessions import SessionsPart
+from heliograph.node.erasures import ErasuresPart
 from heliograph.node.events import EventMessagesPart, KnownClients, SysTopicsPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
@@ -115,8 +116,7 @@ def make_parts(
         PeoplePart(config, directory),
         delayed,
         environment,
-        SessionsPart(config, directory, kernel, databases),
-        RetainedPart(config, directory, kernel, databases),
+        *make_keepers(config, directory, kernel, databases, delayed),
         backends,
         AuthenticationPart(config, broker, surroundings, uptime_us),
         built_in_rules,
@@ -134,6 +134,19 @@ def make_parts(
         *make_pipeline(config, directory, kernel, reader, listeners, rules, outbound.outbound),
         ControlPart(config, directory, kernel, all_parts),
         ManagementPart(config, directory, kernel),
+    ]
+
+
+def make_keepers(
+    config: Config, directory: DataDirectory, kernel: KernelPart, databases: Databases, delayed: DelayedPart
+) -> list[Part]:
+    """What keeps sessions and retained messages, and what erases them."""
+    sessions = SessionsPart(config, directory, kernel, databases)
+    retained = RetainedPart(config, directory, kernel, databases)
+    return [
+        sessions,
+        retained,
+        ErasuresPart(directory, kernel, databases, delayed, sessions, lambda: retained.retainer),
     ]
 
 

@@ -1,7 +1,8 @@
 """One database of messages with what serves it: group commit, retention, compaction, offload, and whether it works."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
@@ -105,6 +106,31 @@ class StoredMessages:
             self._try_again()
         self._retention.tick(wall_us)
         self._offload.tick(wall_us)
+
+    @asynccontextmanager
+    async def unchanging(self) -> AsyncIterator[None]:
+        """Close the current generation after what was taken so far; meanwhile closed ones may be dropped, and do not
+        change otherwise.
+
+        Raises:
+            StorageError: The database does not work.
+        """
+        await self._offload.hold()
+        try:
+            await self.group.settled()
+            if not self.database.usage().current_is_empty:
+                self.database.add_generation()
+            _, catalog = self.database.contents()
+            held = [one for one in catalog.generations() if one.info.until is not None and not one.is_leaving]
+            for generation in held:
+                generation.is_leaving = True
+            try:
+                yield
+            finally:
+                for generation in held:
+                    generation.is_leaving = False
+        finally:
+            self._offload.release()
 
     async def commit(self) -> None:
         """Commit what was taken, and take nothing more; the database stays open."""

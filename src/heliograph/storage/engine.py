@@ -47,6 +47,7 @@ __all__ = [
     "translated",
     "write_all",
     "write_files_again",
+    "write_tables_again",
 ]
 
 COMPRESSIONS: Final = ("zstd", "lz4", "none")
@@ -190,8 +191,14 @@ def write_all(rocks: Rdict, pairs: Iterable[tuple[bytes, bytes]]) -> int:
 def write_files_again(rocks: Rdict) -> None:
     """Write everything that there is into new tables, so that no file holds what was deleted; takes its time."""
     rocks.flush()
+    write_tables_again(rocks)
+
+
+def write_tables_again(rocks: Rdict) -> None:
+    """The same for what is in tables; other compactions go on meanwhile, so that writes need not wait."""
     options = CompactOptions()
     options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+    options.set_exclusive_manual_compaction(False)
     rocks.compact_range(None, None, options)
 
 

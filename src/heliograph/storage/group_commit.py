@@ -85,6 +85,7 @@ class CommitQueue(Generic[Item]):
         self._running = False
         self._closing = False
         self._idle = asyncio.Event()
+        self._awaited: deque[tuple[int, asyncio.Future[None]]] = deque()  # tickets
         self._fsync = fsync
         self._syncer = Syncer(self._loop, self._synced) if fsync else None
         self._buffered_bytes = 0
@@ -133,6 +134,16 @@ class CommitQueue(Generic[Item]):
             self._start()
         self._is_touched = True
         return self._gathering.ticket
+
+    async def settled(self) -> None:
+        """Wait until what was taken so far is committed or refused.
+
+        Raises:
+            StorageClosedError: `close` was called.
+        """
+        answered = self._loop.create_future()
+        self._awaited.append((self.touch(), answered))
+        await answered
 
     @property
     def buffered_bytes(self) -> int:
@@ -283,6 +294,10 @@ class CommitQueue(Generic[Item]):
             self._loop.call_exception_handler(
                 {"message": f"on_committed of ticket {ticket} failed", "exception": fault}
             )
+        while self._awaited and self._awaited[0][0] <= ticket:
+            _, answered = self._awaited.popleft()
+            if not answered.done():
+                answered.set_result(None)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._database.name!r}, {self._counts}, {self._buffered_bytes} bytes buffered)"

@@ -9,14 +9,14 @@ alarm, and `node.refusals` says what publishers get meanwhile. What the records 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
 from heliograph.storage.disk import THIS_DISK, Aside, Disk
-from heliograph.storage.engine import Rdict, WriteBatch, memory_state, records, translated
+from heliograph.storage.engine import Rdict, WriteBatch, memory_state, records, translated, write_tables_again
 from heliograph.storage.errors import (
     StorageBusyError,
     StorageClosedError,
@@ -67,7 +67,8 @@ class Store:
         self._needed_bytes = 0  # free on its file system, before what failed for want of room is tried again
         self._is_closed = False
         self._freeing: Aside | None = None
-        self._to_free: deque[tuple[bytes, bytes]] = deque()
+        self._to_free: deque[tuple[bytes, bytes] | None] = deque()  # None for all tables, which are written again
+        self._rewrites = 0
         self._free_lock = threading.Lock()  # held where the thread decides whether to end, and where it is begun
 
     @property
@@ -201,6 +202,19 @@ class Store:
         rocks = self._rocks
         if rocks is None or not ranges:
             return
+        self._free_aside(rocks, ranges)
+
+    @property
+    def rewrites(self) -> int:
+        """How often all tables were written again."""
+        return self._rewrites
+
+    def write_tables_again(self) -> None:
+        """Write all tables again in the background, after `begin_flush`: then no file holds what was deleted."""
+        with self.reading() as rocks:
+            self._free_aside(rocks, [None])
+
+    def _free_aside(self, rocks: Rdict, ranges: Sequence[tuple[bytes, bytes] | None]) -> None:
         with self._free_lock:
             self._to_free.extend(ranges)
             if self._freeing is not None:
@@ -238,9 +252,13 @@ class Store:
                 if not self._to_free:
                     self._freeing = None
                     return
-                lower, upper = self._to_free.popleft()
+                some = self._to_free.popleft()
             with suppress(Exception):  # the database is closing, or failed; RocksDB frees it some time later
-                rocks.compact_range(lower, upper)
+                if some is None:
+                    write_tables_again(rocks)
+                    self._rewrites += 1
+                else:
+                    rocks.compact_range(*some)
 
     def _log_files(self) -> LogFiles:
         assert self._logs is not None  # it is opened with RocksDB

@@ -115,6 +115,11 @@ def shard_and_generation(key: bytes) -> tuple[int, int]:
     return shard, number
 
 
+def record_place(key: bytes) -> tuple[int, int]:
+    """Shard and generation of the key of anything in a generation."""
+    return shard_and_generation(key[: _GENERATION.size])
+
+
 def _after(kind: bytes, shard: int, number: int) -> bytes:
     """The first key behind those of a generation."""
     if number < _NUMBER_MAX:

@@ -9,7 +9,7 @@ Each step may be done twice, so after a crash the same erasure is run again. An 
 another name; the file before it is removed when everything in the database names the new one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -42,6 +42,7 @@ from heliograph.storage.engine import (
     translating,
     write_files_again,
 )
+from heliograph.storage.erasure.changes import CollectedChanges, RecordChange
 from heliograph.storage.erasure.files import RewrittenFile, remove_earlier, rewritten
 from heliograph.storage.erasure.subject import ErasureSubject
 from heliograph.storage.errors import StorageError
@@ -88,15 +89,15 @@ def erase_messages(
     """
     if is_tried:
         with reading(data_dir, name) as (rocks, catalog):
-            return _Erasure(rocks, catalog, subject, data_dir, ids, is_tried=True).run()
+            return _Erasure(rocks, catalog, subject, data_dir, ids, None).run(catalog.generations())
     path = databases_path(data_dir) / name
     with translating(name, path):
         rocks = open_primary(path, "zstd")
         try:
             catalog = Catalog(name, path)
             catalog.refresh(rocks)
-            erasure = _Erasure(rocks, catalog, subject, data_dir, ids, is_tried=False)
-            report = erasure.run()
+            erasure = _Erasure(rocks, catalog, subject, data_dir, ids, _Batches(rocks))
+            report = erasure.run(catalog.generations())
             write_files_again(rocks)
         finally:
             rocks.close()
@@ -108,6 +109,28 @@ def erase_messages(
         finally:
             rocks.close()
     return report
+
+
+def erase_beside(
+    data_dir: Path, name: str, subject: ErasureSubject, write: Callable[[list[RecordChange]], object]
+) -> ErasedMessages:
+    """Find out what becomes of the closed generations of a database of a running node, which writes that itself.
+
+    What was offloaded is left alone: readers may be about to open its files.
+
+    Args:
+        write: Takes some changes, in their order.
+
+    Raises:
+        StorageDamagedError: A block cannot be read.
+    """
+    with reading(data_dir, name) as (rocks, catalog):
+        closed = [
+            one
+            for one in catalog.generations()
+            if one.info.until is not None and offload_record(rocks, one.info.shard, one.info.number) is None
+        ]
+        return _Erasure(rocks, catalog, subject, data_dir, set(), CollectedChanges(rocks, write)).run(closed)
 
 
 def _erased(message: StoredMessage) -> StoredMessage:
@@ -128,22 +151,22 @@ class _Erasure:
         subject: ErasureSubject,
         data_dir: Path,
         ids: MessageIds,
-        *,
-        is_tried: bool,
+        output: "_Batches | CollectedChanges | None",
     ) -> None:
         self._rocks = rocks
         self._catalog = catalog
         self._subject = subject
         self._data_dir = data_dir
         self._ids = ids
-        self._is_tried = is_tried
-        self._batch: WriteBatch = new_batch()
-        self._batch_bytes = 0
+        self._output = output  # None of a trial
+        self._is_tried = output is None
+        # A block that went would have its stream lack rows for readers, until all blocks that follow count without it.
+        self._is_beside = isinstance(output, CollectedChanges)
         self._targets: dict[str, Target] = {}
         self._report = ErasedMessages(catalog.name)
 
-    def run(self) -> ErasedMessages:
-        for generation in self._catalog.generations():
+    def run(self, generations: Sequence[Generation]) -> ErasedMessages:
+        for generation in generations:
             self._erase_in(generation)
         self._write()
         return self._report
@@ -248,9 +271,9 @@ class _Erasure:
         left = [_erased(row) if row.qos != ERASED and self._takes(row) else row for row in rows]
         kept = {row.topic for row in left if row.qos != ERASED}
         self._delete_entries(key, {row.topic for row in taken}, kept, structure)
-        if not kept:
+        if not kept and not self._is_beside:
             return None, False
-        return rewritten_block(key, value, left, *before), True
+        return rewritten_block(key, value, left, *before), bool(kept)
 
     def _takes(self, row: StoredMessage) -> bool:
         return self._subject.takes(row.clientid, row.topic, row.stored_at)
@@ -315,19 +338,35 @@ class _Erasure:
                 self._put(keys.topic_level(shard, number, node), parent + f"{_NAMELESS}{node}".encode())
 
     def _put(self, key: bytes, value: bytes) -> None:
-        self._batch.put(key, value)
-        self._grow(len(key) + len(value))
+        if self._output is not None:
+            self._output.change(key, value)
 
     def _delete(self, key: bytes) -> None:
-        self._batch.delete(key)
-        self._grow(len(key))
-
-    def _grow(self, size: int) -> None:
-        self._batch_bytes += size
-        if self._batch_bytes >= _BATCH_BYTES:
-            self._write()
+        if self._output is not None:
+            self._output.change(key, None)
 
     def _write(self) -> None:
-        if not self._is_tried:
-            self._rocks.write(self._batch)
+        if self._output is not None:
+            self._output.write()
+
+
+class _Batches:
+    """Writes changes into a database that is open for writing."""
+
+    def __init__(self, rocks: Rdict) -> None:
+        self._rocks = rocks
+        self._batch: WriteBatch = new_batch()
+        self._batch_bytes = 0
+
+    def change(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._batch.delete(key)
+        else:
+            self._batch.put(key, value)
+        self._batch_bytes += len(key) + len(value or b"")
+        if self._batch_bytes >= _BATCH_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        self._rocks.write(self._batch)
         self._batch, self._batch_bytes = new_batch(), 0

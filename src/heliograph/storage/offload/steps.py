@@ -69,6 +69,7 @@ class Offload:
         self._tell = tell
         self._refused: set[tuple[int, int]] = set()  # generations that are damaged
         self._task: asyncio.Task[None] | None = None
+        self._is_held = False
         self.use(options)
         self._reading = OffloadFetch(database.name, process)
         names = ("generations", "messages", "bytes", "removed", "failures", "refused_generations")
@@ -86,9 +87,20 @@ class Offload:
         """Look now and then whether something is due, and begin it; one thing at a time."""
         if self._next_look_us - self._look_us <= now_us < self._next_look_us or not self._database.is_open:
             return
+        if self._is_held:
+            return
         self._next_look_us = now_us + self._look_us
         if (self._task is None or self._task.done()) and (self._options is not None or self._has_offloaded()):
             self._task = asyncio.get_running_loop().create_task(self._run(now_us), name="offload")
+
+    async def hold(self) -> None:
+        """Begin nothing until `release`; returns when the step that is under way has ended."""
+        self._is_held = True
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def release(self) -> None:
+        self._is_held = False
 
     async def stop(self) -> None:
         """End what is under way; the next start goes on with it."""
@@ -163,7 +175,7 @@ class Offload:
     async def _run(self, now_us: int) -> None:
         options = self._options
         try:
-            while await self.step(now_us):
+            while not self._is_held and await self.step(now_us):
                 self._tell(None)
             self._tell(None)
             await self._process.rest()

@@ -151,6 +151,11 @@ class LocalState(KeptInStore):
             **counts,
         }
 
+    async def settled(self) -> None:
+        """Wait until what was submitted so far is committed or refused."""
+        if self._queue is not None:
+            await self._queue.settled()
+
     async def close(self) -> None:
         """Commit what was taken, answer for it, and close."""
         if self._queue is not None:
