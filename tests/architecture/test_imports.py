@@ -112,3 +112,21 @@ print([name for name in {RARE} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# What brings memory and the management process has no use for, or only for what few configure.
+UNUSED_BY_MANAGEMENT = ("click", "multiprocessing", "httpx", "grpc", "google.protobuf", "h11", "websockets", "lark")
+
+
+@pytest.mark.slow
+def test_the_management_process_loads_nothing_that_it_does_not_use() -> None:
+    script = f"""
+import runpy, sys
+try:
+    runpy.run_module("heliograph.management", run_name="__main__")
+except SystemExit as end:
+    print(end.code, [name for name in {UNUSED_BY_MANAGEMENT} if name in sys.modules])
+"""
+    # The end of its standard input is the end of its node.
+    done = subprocess.run([sys.executable, "-c", script], input="", capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0 []"

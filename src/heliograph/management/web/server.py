@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from heliograph.config.management import DashboardListeners
 from heliograph.management.web.connection import CallerConnection
@@ -24,7 +25,7 @@ _SETTINGS: Final = "dashboard.listeners"
 _TLS: Final = f"{_SETTINGS}.https.ssl_options"
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """One that leaves signals to the program."""
 
     @contextmanager
@@ -102,7 +103,7 @@ class WebServer:
     def _serve(self, place: _Place, context: ssl.SSLContext | None) -> _Running:
         listening = _listening(place)
         url = f"{'http' if context is None else 'https'}://{_shown(listening)}"
-        config = uvicorn.Config(
+        config = Config(
             self._app,
             loop="none",
             http=CallerConnection,
