@@ -115,6 +115,21 @@ async def test_callers_that_ask_again_at_once_have_a_pace() -> None:
         assert (await client.get("/")).status_code == 200
 
 
+async def test_a_crowd_of_one_caller_that_waits_has_no_other_refused() -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("answered")(scope, receive, send)
+
+    limits = Limits(answer, per_s=(0.1, 0.1), refused_s=EVER)  # who comes too soon is not refused while this runs
+    transport = httpx.ASGITransport(limits, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        crowd = [asyncio.create_task(client.get("/", headers=KNOWN)) for _ in range(3 * REQUESTS_MAX)]
+        await refused([crowd[-1]], 1)  # where so many wait, at once
+        assert (await client.get("/", headers={"authorization": "Basic eTo="})).status_code == 200
+        for one in crowd:
+            one.cancel()
+        await asyncio.wait(crowd)
+
+
 async def test_bodies_of_strangers_that_do_not_come_give_way() -> None:
     ended, reading, sent = asyncio.Semaphore(0), asyncio.Semaphore(0), asyncio.Queue[Message]()
 

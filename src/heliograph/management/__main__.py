@@ -11,7 +11,7 @@ if __name__ == "__main__":
     sys.modules["pydantic.v1"] = None  # type: ignore[assignment]  # as the import system has it
 
     # What uvicorn brings for its command line: click, and supervisors of processes.
-    sys.modules["uvicorn.main"] = SimpleNamespace(Server=None, main=None, run=None)  # type: ignore[assignment]
+    sys.modules["uvicorn.main"] = SimpleNamespace(Server=None, main=None, run=None)  # type: ignore[assignment]  # what stands for a module
 
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # to look for some, it reads what is installed beside it
 

@@ -23,7 +23,8 @@ _PER_S_OF_A_CALLER: Final = 200.0
 _CALLERS_MAX: Final = 1024  # whose pace is remembered
 _PACE_WAIT_S: Final = 2.0  # who would have to wait longer is refused,
 _REFUSED_S: Final = 1.0  # after a while;
-_WAITING_MAX: Final = 400  # where so many wait, at once
+_WAITING_MAX: Final = 400  # where so many wait, at once,
+_WAITING_OF_A_CALLER: Final = 8  # unless no more than so many are its own
 _PIECE_S: Final = 20.0  # a caller whose body comes slower is taken for gone
 _BODY_S: Final = 120.0
 _UPLOAD_S: Final = 3600.0
@@ -134,15 +135,16 @@ class Limits:
         pace = self._paces.get(shown)
         if pace is None:
             if len(self._paces) >= _CALLERS_MAX:
-                self._paces = {key: one for key, one in self._paces.items() if one.is_ahead}
+                self._paces = {key: one for key, one in self._paces.items() if one.is_ahead or one.waiting}
             pace = self._paces[shown] = _Pace(self._caller_per_s if stranger is None else self._stranger_per_s)
         return pace
 
     async def _has_turn(self, pace: "_Pace") -> bool:
         """Whether a request may begin, once its turn has come; one that may not waits too, since it would ask again."""
-        if self._waiting >= _WAITING_MAX:
+        if self._waiting >= _WAITING_MAX and pace.waiting >= _WAITING_OF_A_CALLER:
             return False
         self._waiting += 1
+        pace.waiting += 1
         try:
             if pace.may_wait:
                 await pace.take()
@@ -151,6 +153,7 @@ class Limits:
             return False
         finally:
             self._waiting -= 1
+            pace.waiting -= 1
 
     def _is_stranger(self, scope: Scope) -> bool:
         return not any(name in _CREDENTIALS for name, _ in scope["headers"]) or self._is_open(scope)
@@ -238,6 +241,7 @@ class _Pace:
 
     def __init__(self, per_s: float) -> None:
         self.per_s = per_s
+        self.waiting = 0  # for it, or to be refused
         self._next = 0.0
 
     @property
