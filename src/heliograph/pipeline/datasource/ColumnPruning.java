@@ -2,12 +2,20 @@ import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -19,8 +27,11 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Product;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
@@ -29,10 +40,13 @@ import scala.runtime.AbstractFunction1;
  *
  * Spark names these columns to its own sources, and not to sources in Python. This rule runs after Spark's and puts scans of
  * fewer columns in the place of theirs: below a projection or an aggregate, perhaps with conditions in between, the
- * columns that these name, or for a count() a single small one.
+ * columns that these name, or a single small one.
+ *
+ * A count of all rows becomes a sum over a scan that gives how many rows each of its partitions has.
  */
 public class ColumnPruning extends Rule {
   private static final String FORMAT = "heliograph";
+  private static final String ROW_COUNT = "$rows";  // as schema.py has it
 
   // Scans by the source that Spark has made for a DataFrame, then by their columns: each plans its read once.
   private final Map scans = Collections.synchronizedMap(new WeakHashMap());
@@ -46,6 +60,12 @@ public class ColumnPruning extends Rule {
   }
 
   private TreeNode applied(TreeNode plan) throws ReflectiveOperationException {
+    if (plan instanceof Aggregate) {
+      TreeNode counted = counted((Aggregate) plan);
+      if (counted != null) {
+        return counted;
+      }
+    }
     if (plan instanceof Project || plan instanceof Aggregate) {
       TreeNode child = (TreeNode) CollectionConverters.asJava(plan.children()).get(0);
       List used = new ArrayList();
@@ -62,6 +82,73 @@ public class ColumnPruning extends Rule {
     });
   }
 
+  private TreeNode counted(Aggregate plan) throws ReflectiveOperationException {
+    if (!plan.groupingExpressions().isEmpty() || !hasRowCountsOnly(plan.aggregateExpressions())) {
+      return null;
+    }
+    TreeNode child = plan.child();
+    while (child instanceof Project) {  // it has as many rows as what is below
+      child = ((Project) child).child();
+    }
+    if (!(child instanceof DataSourceV2ScanRelation)) {
+      return null;
+    }
+    DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) child;
+    if (!isOurs(relation.scan())) {
+      return null;
+    }
+    Scan scan = scanOf((PythonScan) relation.scan(), new StructType().add(ROW_COUNT, DataTypes.LongType));
+    if (scan == null) {
+      return null;
+    }
+    AttributeReference rows = new AttributeReference(
+        ROW_COUNT, DataTypes.LongType, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
+    List sums = new ArrayList();
+    for (Iterator each = CollectionConverters.asJava(plan.aggregateExpressions()).iterator(); each.hasNext();) {
+      sums.add(summed((TreeNode) each.next(), rows));
+    }
+    List output = new ArrayList();
+    output.add(rows);
+    Map parts = new IdentityHashMap();
+    parts.put(plan.aggregateExpressions(), seq(sums));
+    parts.put(plan.child(), withScan(relation, scan, output));
+    return copied(plan, parts);
+  }
+
+  private static boolean hasRowCountsOnly(Seq expressions) {
+    for (Iterator each = CollectionConverters.asJava(expressions).iterator(); each.hasNext();) {
+      TreeNode expression = (TreeNode) each.next();
+      if (!(expression instanceof Alias) || !isRowCount(((Alias) expression).child())) {
+        return false;
+      }
+    }
+    return !expressions.isEmpty();
+  }
+
+  private static boolean isRowCount(Object expression) {
+    if (!(expression instanceof AggregateExpression)) {
+      return false;
+    }
+    AggregateExpression aggregate = (AggregateExpression) expression;
+    if (!(aggregate.aggregateFunction() instanceof Count) || aggregate.isDistinct() || aggregate.filter().isDefined()) {
+      return false;
+    }
+    for (Iterator each = CollectionConverters.asJava(aggregate.aggregateFunction().children()).iterator(); each.hasNext();) {
+      Object counted = each.next();
+      if (!(counted instanceof Literal) || ((Literal) counted).value() == null) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static TreeNode summed(TreeNode count, AttributeReference rows) {
+    List either = new ArrayList();  // where there is no partition, the sum is null
+    either.add(new Sum(rows).toAggregateExpression());
+    either.add(new Literal(Long.valueOf(0), DataTypes.LongType));
+    return withChild(count, new Coalesce(seq(either)));
+  }
+
   private TreeNode below(TreeNode plan, List used) throws ReflectiveOperationException {
     if (plan instanceof Filter) {
       used.add(((QueryPlan) plan).references());
@@ -76,7 +163,7 @@ public class ColumnPruning extends Rule {
 
   private TreeNode pruned(DataSourceV2ScanRelation relation, List used) throws ReflectiveOperationException {
     Scan scan = relation.scan();
-    if (!(scan instanceof PythonScan) || !FORMAT.equalsIgnoreCase((String) field(scan, "shortName"))) {
+    if (!isOurs(scan)) {
       return null;
     }
     List all = CollectionConverters.asJava(relation.output());
@@ -97,28 +184,30 @@ public class ColumnPruning extends Rule {
     if (kept.size() == all.size()) {
       return null;
     }
-    Scan fewer = scanOf((PythonScan) scan, kept);
-    if (fewer == null) {
-      return null;
+    StructType schema = new StructType();
+    for (Iterator each = kept.iterator(); each.hasNext();) {
+      schema = schema.add(scan.readSchema().apply(((AttributeReference) each.next()).name()));
     }
-    Product parts = (Product) relation;
-    Object[] made = new Object[parts.productArity()];
-    for (int at = 0; at < made.length; at++) {
-      Object part = parts.productElement(at);
-      made[at] = part == scan ? fewer : part == relation.output() ? CollectionConverters.asScala(kept).toSeq() : part;
-    }
-    return relation.makeCopy(made);
+    Scan fewer = scanOf((PythonScan) scan, schema);
+    return fewer == null ? null : withScan(relation, fewer, kept);
   }
 
-  private Scan scanOf(PythonScan scan, List kept) throws ReflectiveOperationException {
+  private static boolean isOurs(Scan scan) throws ReflectiveOperationException {
+    return scan instanceof PythonScan && FORMAT.equalsIgnoreCase((String) field(scan, "shortName"));
+  }
+
+  private static TreeNode withScan(DataSourceV2ScanRelation relation, Scan scan, List output) {
+    Map parts = new IdentityHashMap();
+    parts.put(relation.scan(), scan);
+    parts.put(relation.output(), seq(output));
+    return copied(relation, parts);
+  }
+
+  private Scan scanOf(PythonScan scan, StructType schema) throws ReflectiveOperationException {
     java.lang.reflect.Constructor constructor = PythonScan.class.getConstructors()[0];
     boolean hasFilters = constructor.getParameterCount() == 5;
     if (hasFilters && ((Object[]) field(scan, "supportedFilters")).length > 0) {
       return null;  // that read is planned already
-    }
-    StructType schema = new StructType();
-    for (Iterator each = kept.iterator(); each.hasNext();) {
-      schema = schema.add(scan.readSchema().apply(((AttributeReference) each.next()).name()));
     }
     PythonDataSourceV2 source = (PythonDataSourceV2) field(scan, "ds");
     Map known = (Map) scans.get(source);
@@ -156,7 +245,21 @@ public class ColumnPruning extends Rule {
   private static TreeNode withChild(TreeNode plan, TreeNode child) {
     List children = new ArrayList();
     children.add(child);
-    return plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return plan.withNewChildren(seq(children));
+  }
+
+  private static TreeNode copied(TreeNode plan, Map parts) {
+    Product product = (Product) plan;
+    Object[] made = new Object[product.productArity()];
+    for (int at = 0; at < made.length; at++) {
+      Object part = product.productElement(at);
+      made[at] = parts.containsKey(part) ? parts.get(part) : part;
+    }
+    return plan.makeCopy(made);
+  }
+
+  private static Seq seq(List list) {
+    return CollectionConverters.asScala(list).toSeq();
   }
 
   private static Object field(Object of, String name) throws ReflectiveOperationException {

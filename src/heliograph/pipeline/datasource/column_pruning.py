@@ -1,9 +1,9 @@
 """Adds a rule to Spark's optimizer that has batch reads of this format give only the columns that a query uses.
 
-Spark tells a source in Python nothing of its query but simple conditions, so a `count()` would read all columns. The
-rule is in Java, in `ColumnPruning.java`, and is compiled by the compiler with which Spark compiles its queries. It
-needs the Java process beside this one: through Spark Connect, or where Spark finds the source by itself, all columns
-are read.
+Spark tells a source in Python nothing of its query but simple conditions, so a `count()` would read all columns; with
+the rule it reads numbers of rows. The rule is in Java, in `ColumnPruning.java`, and is compiled by the compiler with
+which Spark compiles its queries. It needs the Java process beside this one: through Spark Connect, or where Spark finds
+the source by itself, all columns are read.
 """
 
 import logging

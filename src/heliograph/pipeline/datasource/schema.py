@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     IntegerType,
+    LongType,
     MapType,
     StringType,
     StructField,
@@ -38,6 +39,11 @@ _TYPES: Final[Mapping[str, DataType]] = {
 }
 #: Each column may be null, as Spark has it of every source.
 MESSAGE_SCHEMA: Final = StructType([StructField(column.name, _TYPES[column.type]) for column in COLUMNS])
+
+
+#: The only column of a read that counts: of each partition, how many rows it has. `ColumnPruning.java` names it.
+ROW_COUNT: Final = "$rows"
+ROW_COUNT_SCHEMA: Final = StructType([StructField(ROW_COUNT, LongType())])
 
 
 def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> str:
@@ -82,6 +88,8 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
     Columns that have the type already are passed on without copying.
     """
+    if not schema.names:
+        return batch.select([])  # which keeps the number of rows
     columns = [_as_type(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -66,6 +66,7 @@ OFFLOADED_SCHEMA: Final = pa.schema(
 )
 BATCH_ROWS_MAX: Final = 64 << 10
 BATCH_BYTES_MAX: Final = 8 << 20
+_COUNTED_ROWS_MAX: Final = 16 << 20  # a batch without columns has a bit for each row while it is made
 _COLUMNS: Final = {
     TOPIC: pa.field("topic", pa.string()),
     FLAGS: pa.field("flags", pa.uint8()),
@@ -181,6 +182,13 @@ class RowCollector:
                 yield from self._flush()
         yield from self._flush()
 
+    def counted(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches without columns, of so many rows of which each is given out."""
+        for begin in range(0, rows, _COUNTED_ROWS_MAX):
+            count = min(_COUNTED_ROWS_MAX, rows - begin)
+            self._counts.add(0, 0, count)
+            yield _without_columns(count)
+
     def _add(self, piece: BlockSlice) -> None:
         key, value, time, sequence, first, end = piece
         header = read_header(key, value)
@@ -232,7 +240,7 @@ class RowCollector:
             rows = self._rows
             for chosen in self._choices(topics):
                 rows = chosen.true_count
-            return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
+            return _without_columns(rows)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         for chosen in self._choices(topics):
             batch = batch.filter(chosen)
@@ -337,6 +345,10 @@ def _parts(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, i
             parts.append((part.time, part.sequence, since - begin, count))
         begin += part.rows
     return parts
+
+
+def _without_columns(rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(pa.nulls(rows, pa.struct([])))
 
 
 def _mask_of(topics: pa.Array, may_read: Callable[[str], bool]) -> pa.Array:

@@ -35,21 +35,39 @@ def extent_until(database: Rdict, stream: StreamId, position: Position) -> Exten
 
     Damage does not make it fail: it is then taken from the nearest blocks that can be read.
     """
-    prefix = keys.block_prefix(*stream[1:])
-    at = prefix + keys.tail(position.time, position.sequence)
     try:
-        following = next(records(database, at, keys.behind(prefix)), None)
-        if following is not None:
-            return _extent_in(*following, position)
-        found = last_record(database, prefix, at)
-        if found is None:
-            return Extent(0, 0)
-        header = read_header(*found)
+        return _exact_extent(database, stream, position)
     except Exception as error:
         if not is_damage(error):
             raise
         return _extent_beside_damage(database, stream, position)
-    return _through(header)
+
+
+def rows_between(database: Rdict, stream: StreamId, after: Position, to: Position) -> int | None:
+    """How many rows of a stream a reader finds in (after, to], from two seeks; None if only reading them tells.
+
+    That is so where rows were erased, which blocks go on counting, and where either end is damaged. Damage between the
+    two is not noticed.
+    """
+    if database.get(keys.erased(stream.shard, stream.generation)) is not None:
+        return None
+    try:
+        reached = _exact_extent(database, stream, to).rows
+        return max(0, reached - _exact_extent(database, stream, after).rows)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return None
+
+
+def _exact_extent(database: Rdict, stream: StreamId, position: Position) -> Extent:
+    prefix = keys.block_prefix(*stream[1:])
+    at = prefix + keys.tail(position.time, position.sequence)
+    following = next(records(database, at, keys.behind(prefix)), None)
+    if following is not None:
+        return _extent_in(*following, position)
+    found = last_record(database, prefix, at)
+    return Extent(0, 0) if found is None else _through(read_header(*found))
 
 
 def _extent_in(key: bytes, value: bytes, position: Position) -> Extent:

@@ -6,6 +6,7 @@ Every key begins with its kind; this table is the whole of it, and no released f
     block        'B' shard generation stream time sequence            -> a columnar block (see `block`)
     compacted    'C' shard generation stream                          -> tail of the last block that was looked at
     dropped      'D' shard generation                                 -> JSON: since, until, last positions and rows
+    erased       'E' shard generation                                 -> empty; some of its rows were erased
     generation   'G' shard generation                                 -> JSON: layout, version, options, since, until
     last commit  'L' shard                                            -> time of its newest commit (8 bytes)
     offloaded    'O' shard generation                                 -> JSON: where its rows are (see `offload`)
@@ -26,7 +27,7 @@ _NUMBERED = struct.Struct(">cHII")
 _BLOCK = struct.Struct(">cHIIQH")
 _TAIL = struct.Struct(">QH")
 _SHARD = struct.Struct(">cH")
-_IN_GENERATION: Final = (b"B", b"C", b"N", b"S", b"X")
+_IN_GENERATION: Final = (b"B", b"C", b"E", b"N", b"S", b"X")
 _NUMBER_MAX: Final = 0xFFFF_FFFF
 TAIL_BYTES: Final = _TAIL.size
 _BEHIND_ALL: Final = _TAIL.pack(0xFFFF_FFFF_FFFF_FFFF, 0xFFFF) + b"\0"
@@ -39,6 +40,11 @@ def generation(shard: int, number: int) -> bytes:
 
 def dropped_generation(shard: int, number: int) -> bytes:
     return _GENERATION.pack(b"D", shard, number)
+
+
+def erased(shard: int, number: int) -> bytes:
+    """The key of a generation whose blocks may have rows that no reader is given, so that they must be looked at."""
+    return _GENERATION.pack(b"E", shard, number)
 
 
 def offloaded(shard: int, number: int) -> bytes:

@@ -246,6 +246,8 @@ class _Erasure:
             except DamagedBlockError as error:
                 raise damaged(error, stream, key) from error
             is_live = is_live or is_left
+            if new != value:  # in the same write as the first change, or before it
+                self._put(keys.erased(stream.shard, stream.generation), b"")
             if new is None:
                 self._delete(key)
                 continue

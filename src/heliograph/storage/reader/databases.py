@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from heliograph.storage.columnar.arrow_rows import ReadCounts, RowCollector
 from heliograph.storage.columnar.damage import SKIP, readable_slices
+from heliograph.storage.columnar.extent import rows_between
 from heliograph.storage.columnar.inspection import totals_of
 from heliograph.storage.columnar.node_databases import databases_path, existing_databases
 from heliograph.storage.columnar.offloaded import OffloadRecord, OffloadState, offload_record
@@ -242,6 +243,12 @@ class StorageReader:
         is_left_out = shards is not None and stream.shard not in shards
         if selection is None or is_left_out or to <= after:
             return rows.schema, iter(())
+        chooses = (filters_left, clientids, may_read) != (None, None, None)
+        if columns == [] and not chooses and on_damage != SKIP:
+            with translating(database.name, database.path):
+                count = rows_between(rocks, stream, after, to)
+            if count is not None:
+                return rows.schema, rows.counted(count)
         if on_damage == SKIP:
             damages: list[Damage] = []
             slices = readable_slices(rocks, stream, selection, after, to, damages.append)

@@ -238,6 +238,8 @@ def _copy(sources: Sequence[Rdict], catalog: Catalog, path: Path) -> int:
         target.write(batch)
         messages = 0
         for generation in catalog.generations():
+            # Which of them have erased rows is a record that may be lost, too.
+            target.put(keys.erased(generation.info.shard, generation.info.number), b"")
             for stream in catalog.streams_in(generation):
                 topics = generation.structure.topics_of(stream.number) or REST
                 messages += _copy_stream(sources, target, stream, topics.split("/"))
