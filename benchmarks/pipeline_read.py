@@ -9,18 +9,23 @@ that both sides meet the same machine:
 - `count`: `count()` of the eight million, with no columns named; beside that of Parquet files of the same rows.
 - `closed`: the same query over the eight million in a closed generation that was exported, by `read_messages`; beside
   Spark's own reader over a table that Spark wrote.
+- `offloaded`: topics and payloads of two million messages whose generation was offloaded, to a directory and to an S3
+  server on this machine, read by the data source; beside the same while they were in the database.
 - `floor`: the duration of a micro-batch of one commit; beside a Python source that makes up its one row.
 
-    python benchmarks/pipeline_read.py [json] [raw] [count] [closed] [floor] [--messages N] [--runs N]
+    python benchmarks/pipeline_read.py [json] [raw] [count] [closed] [offloaded] [floor] [--messages N] [--runs N]
 """
 
 import argparse
+import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +36,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.findings import checked
@@ -39,7 +45,9 @@ from heliograph.pipeline.history import read_messages
 from heliograph.pipeline.spark.session import spark_session
 from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.interface import DatabaseOptions
+from support.s3 import BUCKET, s3_server
 
+_DATA: Final = "data"
 _MESSAGES: Final = "messages"
 # What is planned once for a query must not weigh against a read that takes less than a second.
 _MORE: Final = "more"
@@ -53,6 +61,7 @@ _RAW_TARGET: Final = 2_500_000
 _DECODED: Final = "schema=json"
 _FLOOR_TARGET: Final = 1.3
 _CLOSED_TARGET: Final = 0.9
+_OFFLOADED_TARGET: Final = 0.5
 _EXPORTED: Final = "exported"
 _WARM_RUNS: Final = 5
 _FLOOR_BATCHES: Final = 25
@@ -184,8 +193,68 @@ def close_and_export(data_dir: Path, directory: Path) -> None:
     database.open()
     database.add_generation()
     database.close()
-    command = [sys.executable, "-m", "heliograph.cli.main", "storage", "export", _MORE, "--data-dir", str(data_dir)]
-    subprocess.run([*command, "--to", str(directory / _EXPORTED)], check=True, stdout=subprocess.DEVNULL)
+    _storage("export", _MORE, data_dir, str(directory / _EXPORTED))
+
+
+def compare_offloaded(session: SparkSession, endpoint: str, directory: Path, messages: int, runs: int) -> bool:
+    """An offloaded generation read by the data source beside a local one; whether the target is met."""
+    with ExitStack() as stack:
+        places = {"directory": str(directory / "cold"), "S3": stack.enter_context(_bucket())}
+        endpoints = {"local": endpoint}
+        for name, target in places.items():
+            copy = _offloaded_copy(directory / _DATA, directory / name, target)
+            endpoints[name] = stack.enter_context(storage_reader(copy))
+        tables = {
+            name: session.read.format("heliograph").options(endpoint=one, columns="topic,payload").load()
+            for name, one in endpoints.items()
+        }
+        durations = alternate({name: _bound(measure_raw, table) for name, table in tables.items()}, runs)
+    medians = {name: statistics.median(found) for name, found in durations.items()}
+    met = []
+    for name, median in medians.items():
+        print(f"offloaded {name:27}{median:8.2f} s{messages / median:14,.0f} messages/s")
+        if name in places:
+            best = max(local / cold for local, cold in zip(durations["local"], durations[name], strict=True))
+            met.append(_told(f"offloaded {name}", medians["local"] / median, best, _OFFLOADED_TARGET, "x local"))
+    return all(met)
+
+
+@contextmanager
+def _bucket() -> Iterator[str]:
+    """The place of a bucket of the S3 server that the tests use, while it runs."""
+    os.environ.setdefault("AWS_ACCESS_KEY_ID", "benchmark")
+    os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "benchmark")
+    with s3_server() as store:
+        yield f"s3://{BUCKET}/cold?endpoint_override={store.endpoint}&scheme=http&region=eu"
+
+
+def _offloaded_copy(data_dir: Path, copy: Path, target: str) -> Path:
+    """A copy of the stored messages, with all of them offloaded."""
+    shutil.copytree(data_dir / "storage", copy / "storage")
+    database = NodeDatabases(copy).database(_MESSAGES, DatabaseOptions())
+    database.open()
+    database.add_generation()
+    database.close()
+    _storage("offload", _MESSAGES, copy, target)
+    return copy
+
+
+def _storage(action: str, database: str, data_dir: Path, target: str) -> None:
+    command = [sys.executable, "-m", "heliograph.cli.main", "storage", action, database, "--data-dir", str(data_dir)]
+    subprocess.run([*command, "--to", target], check=True, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def storage_reader(data_dir: Path) -> Iterator[str]:
+    """The host:port of a storage reader, while it runs."""
+    command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(data_dir)]
+    reader = subprocess.Popen([*command, "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert reader.stdout is not None
+        yield reader.stdout.readline().split()[-1]
+    finally:
+        reader.terminate()
+        reader.wait()
 
 
 def compare_floor(session: SparkSession, endpoint: str, directory: Path, messages: int, runs: int) -> bool:
@@ -275,7 +344,7 @@ def _told(name: str, median: float, best: float, target: float, unit: str, is_mo
     word = "at most" if is_most else "at least"
     digits = ",.0f" if target > 1000 else ".2f"
     print(
-        f"{name:7}median {median:{digits}}, best {best:{digits}} {unit}; target {word} {target:{digits}}: "
+        f"{name:6} median {median:{digits}}, best {best:{digits}} {unit}; target {word} {target:{digits}}: "
         f"{'met' if is_met else 'missed'}",
         flush=True,
     )
@@ -287,6 +356,7 @@ _COMPARISONS: Final[dict[str, Callable[..., bool]]] = {
     "raw": compare_raw,
     "count": compare_count,
     "closed": compare_closed,
+    "offloaded": compare_offloaded,
     "floor": compare_floor,
 }
 
@@ -307,24 +377,21 @@ def main() -> int:
         parser.error(f"there is no measurement {', '.join(sorted(unknown))}; there are {', '.join(_COMPARISONS)}")
     with tempfile.TemporaryDirectory(prefix="heliograph-bench-") as name:
         directory = Path(name)
-        data_dir = args.data or directory
+        data_dir = args.data or directory / _DATA
+        if args.data:
+            (directory / _DATA).symlink_to(args.data.absolute())
         if not (data_dir / "storage").exists():
             _store_and_tell(data_dir, _MESSAGES, args.messages)
             if not args.what or {"raw", "count", "closed"} & set(args.what):
                 _store_and_tell(data_dir, _MORE, _TIMES_MORE * args.messages)
         if not args.what or "closed" in args.what:
             close_and_export(data_dir, directory)
-        command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(data_dir)]
-        reader = subprocess.Popen([*command, "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
-        try:
-            assert reader.stdout is not None
-            endpoint = reader.stdout.readline().split()[-1]
-            with spark_session(args.master, "pipeline benchmark", log_file=directory / "spark.log") as session:
-                settings: tuple[Any, ...] = session, endpoint, directory, args.messages, args.runs
-                met = [_COMPARISONS[what](*settings) for what in args.what or _COMPARISONS]
-        finally:
-            reader.terminate()
-            reader.wait()
+        with (
+            storage_reader(data_dir) as endpoint,
+            spark_session(args.master, "pipeline benchmark", log_file=directory / "spark.log") as session,
+        ):
+            settings: tuple[Any, ...] = session, endpoint, directory, args.messages, args.runs
+            met = [_COMPARISONS[what](*settings) for what in args.what or _COMPARISONS]
     whats = args.what or list(_COMPARISONS)
     return checked(args.check, [what for what, is_met in zip(whats, met, strict=True) if not is_met])
 
