@@ -193,7 +193,12 @@ public class ColumnPruning extends Rule {
   }
 
   private static boolean isOurs(Scan scan) throws ReflectiveOperationException {
-    return scan instanceof PythonScan && FORMAT.equalsIgnoreCase((String) field(scan, "shortName"));
+    if (!(scan instanceof PythonScan) || !FORMAT.equalsIgnoreCase((String) field(scan, "shortName"))) {
+      return false;
+    }
+    // Where payloads decide which rows there are, they must be decoded to what the query was given.
+    Object mode = ((Map) field(scan, "options")).get("mode");
+    return mode == null || "PERMISSIVE".equalsIgnoreCase((String) mode);
   }
 
   private static TreeNode withScan(DataSourceV2ScanRelation relation, Scan scan, List output) {

@@ -288,8 +288,6 @@ class RowCountReader(MessageReader):
 
     def _size(self) -> PartitionSize:
         size = super()._size()
-        if PayloadDecoder(self.options.payload_format, self.columns).is_needed:
-            return size
         return PartitionSize(size.messages * _TIMES_COUNTED, size.bytes * _TIMES_COUNTED)
 
 
