@@ -65,7 +65,7 @@ const withMeaning = (schema) => (schema.properties ? { ...schema,
  * @param {Found & { kind: import("./list.js").Kind, first: string, onSaved: () => void }} props
  */
 const Settings = ({ kind, schema, row, connectors, first, onSaved }) => {
-  const types = Object.keys(schemaAt(schema, [kind])?.properties ?? {});
+  const types = Object.keys(schemaAt(schema, ["connectors"])?.properties ?? {}); // actions have a setting beside theirs
   const [type, setType] = useState(row?.type ?? (types.includes(first) ? first : types[0]));
   const [name, setName] = useState(row?.name ?? "");
   const [draft, setDraft] = useState(/** @type {Record<string, unknown>} */ (row ? settingsOf(row) : {}));
