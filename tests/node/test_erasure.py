@@ -123,6 +123,11 @@ def use_all_of(node: NodeProcess) -> None:
     device.drop()
 
 
+def is_away(node: NodeProcess, capsys: pytest.CaptureFixture[str]) -> bool:
+    assert main(["ctl", "clients", "show", DEVICE, "--json", "--data-dir", str(node.data_dir)]) == 0
+    return json.loads(capsys.readouterr().out)["connected"] is False
+
+
 def leave_a_file_of_an_offload_that_was_cut_off(node: NodeProcess) -> None:
     """Write what the database does not name yet."""
     with reading(node.data_dir, "messages") as (_, catalog):
@@ -269,6 +274,7 @@ def test_what_a_running_node_cannot_erase_is_counted_and_erased_when_it_is_stopp
     with NodeProcess(tmp_path, SETTINGS) as node:
         use_all_of(node)
         capsys.readouterr()
+        wait_until(lambda: is_away(node, capsys), "its connection has ended")
         place = ("--client", DEVICE, "--yes", "--json", "--data-dir", str(node.data_dir))
         code, out, _ = run(capsys, *place)
         left = json.loads(out)
