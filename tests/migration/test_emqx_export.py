@@ -48,8 +48,8 @@ def test_who_could_not_log_in_any_more_is_named_and_nothing_is_made(
 ) -> None:
     assert imported(archive(tmp_path)) == 1
     assert not (tmp_path / "out").exists()
-    told = capsys.readouterr().err
-    assert "4 logins would be lost, so nothing is made:" in told
+    expected = capsys.readouterr().err
+    assert "4 logins would be lost, so nothing is made:" in expected
     for words in (
         "user of the dashboard admin: cannot be imported: it has a salted SHA-256 of EMQX: heliograph ctl admins add",
         "API key grafana: cannot be imported: it has a hash of EMQX: heliograph ctl api_keys add grafana",
@@ -57,7 +57,7 @@ def test_who_could_not_log_in_any_more_is_named_and_nothing_is_made(
         "user sue: cannot be imported: it has SCRAM keys: heliograph ctl users add sue --mechanism scram",
         "--lose-logins",
     ):
-        assert words in told
+        assert words in expected
 
 
 async def test_users_rules_and_bans_are_as_in_emqx(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ async def test_users_rules_and_bans_are_as_in_emqx(tmp_path: Path) -> None:
 def test_without_the_table_of_users_they_would_be_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logins = ("emqx_admin", "emqx_app", "emqx_psk", "emqx_enhanced_authn_scram_mnesia")
     assert imported(archive(tmp_path, "emqx_authn_mnesia", *logins)) == 1
-    told = capsys.readouterr().err
-    assert "the users of authentication.1: cannot be imported: no file has them: export them in EMQX" in told
-    assert "the users of listeners.tcp.plant.authentication.1" in told
+    expected = capsys.readouterr().err
+    assert "the users of authentication.1: cannot be imported: no file has them: export them in EMQX" in expected
+    assert "the users of listeners.tcp.plant.authentication.1" in expected
 
 
 def test_without_the_table_of_rules_the_rest_is_denied(tmp_path: Path) -> None:
@@ -114,16 +114,16 @@ def test_a_damaged_table_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @cases(
-    ("content", "told"),
+    ("content", "expected"),
     [(b"", "cannot be read as an archive"), (b"\x1f\x8b\x08 no gzip", "cannot be read as an archive")],
 )
 def test_what_is_no_archive_is_refused(
-    content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "emqx-export-x.tar.gz"
     path.write_bytes(content)
     assert imported(path) == 1
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +144,7 @@ def test_a_backup_that_was_cut_gives_no_wrong_rows(count: int) -> None:
 
 
 @cases(
-    ("data", "told"),
+    ("data", "expected"),
     [
         (b"", "version byte"),
         (b"\x83", "too early"),
@@ -157,8 +157,8 @@ def test_a_backup_that_was_cut_gives_no_wrong_rows(count: int) -> None:
         (b"\x83t\x00\x00\x00\x01jj", "not valid"),
     ],
 )
-def test_what_is_no_term_is_refused(data: bytes, told: str) -> None:
-    with pytest.raises(TermError, match=told):
+def test_what_is_no_term_is_refused(data: bytes, expected: str) -> None:
+    with pytest.raises(TermError, match=expected):
         read_term(data)
 
 

@@ -63,7 +63,7 @@ def test_only_the_owner_reads_what_is_written() -> None:
 
 
 @cases(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("ann:$argon2id$v=19$m=4096$c2FsdA$aGFzaA", "user ann: cannot be imported: its hash is of another kind"),
         ("ann:secret", "user ann: cannot be imported: its password is not hashed: run mosquitto_passwd -U"),
@@ -72,14 +72,14 @@ def test_only_the_owner_reads_what_is_written() -> None:
     ],
 )
 def test_a_hash_that_cannot_be_taken_stops_the_import(
-    line: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    line: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written("passwd", f"bob:$7$101$AAAA$AAAA\n{line}\n")
     written("mosquitto.conf", "listener 1883 127.0.0.1\npassword_file passwd\n")
     assert main(["conf", "import", "mosquitto.conf", "--output", "out"]) == 1
     text = capsys.readouterr()
     assert "1 logins would be lost, so nothing is made" in text.err
-    assert told in text.err
+    assert expected in text.err
     assert "heliograph ctl users add ann" in text.err
     assert "secret" not in text.out + text.err
     assert not Path("out").exists()
@@ -89,7 +89,7 @@ def test_a_hash_that_cannot_be_taken_stops_the_import(
 
 
 @cases(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("listener 1883\nacl_file none\n", "acl_file none cannot be read"),
         ("listener 1883\nacl_file bad\n", "bad: line 1, column 1: found 'tpoic'"),
@@ -99,14 +99,14 @@ def test_a_hash_that_cannot_be_taken_stops_the_import(
     ],
 )
 def test_what_would_let_clients_do_too_much_is_refused(
-    text: str, told: str, capsys: pytest.CaptureFixture[str]
+    text: str, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written("bad", "tpoic read a\n")
     written("good", "topic read a\n")
     assert main(["conf", "import", written("mosquitto.conf", text), "--output", "out"]) == 1
     text = capsys.readouterr().err
     assert "[import_refused]" in text
-    assert told in text
+    assert expected in text
     assert not Path("out").exists()
 
 
@@ -188,7 +188,7 @@ EMQX = "authorization.sources = []\nlisteners { ssl.default.enable = false, wss.
 
 
 @cases(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (
             "authentication = [{ mechanism = password_based, backend = tablestore }]",
@@ -200,10 +200,12 @@ EMQX = "authorization.sources = []\nlisteners { ssl.default.enable = false, wss.
         ),
     ],
 )
-def test_an_authenticator_that_is_lost_lets_nobody_in(text: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_authenticator_that_is_lost_lets_nobody_in(
+    text: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     written("emqx.conf", EMQX + text)
     assert main(["conf", "import", "emqx.conf", "--output", "refused"]) == 1
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     lines = report("emqx.conf", options=("--lose-logins",))
     assert "no authenticator is left, and without any everyone would be let in" in lines
     number = len(list(Path().glob("out*"))) - 1

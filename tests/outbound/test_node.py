@@ -47,8 +47,8 @@ async def test_a_change_holds_for_the_next_connection(running: RunningNode, capl
         alarms.activate("second", "it is wrong", {})
         await until("alarms.webhook.failed", 1)
         assert running.node.statistics()["outbound.denied"] == 3  # attempts
-        told = "alarm.webhook: 'hook' (127.0.0.1) is denied by outbound.denied_networks (127.0.0.0/8)"
-        assert f"no connection: {told}" in caplog.text
+        expected = "alarm.webhook: 'hook' (127.0.0.1) is denied by outbound.denied_networks (127.0.0.0/8)"
+        assert f"no connection: {expected}" in caplog.text
         assert len(service.requests) == 1
         assert await running.change(service_settings)
         alarms.activate("third", "it is wrong", {})
@@ -57,8 +57,8 @@ async def test_a_change_holds_for_the_next_connection(running: RunningNode, capl
 
 async def test_a_backup_is_not_made_to_a_denied_store(running: RunningNode) -> None:
     running.node.parts.get(OutboundPart).outbound.resolver = Names(store=["169.254.1.1"])
-    told = "backup.place: 'store' .169.254.1.1. is denied by outbound.allow_link_local = false"
-    with pytest.raises(BackupFailedError, match=told):
+    expected = "backup.place: 'store' .169.254.1.1. is denied by outbound.allow_link_local = false"
+    with pytest.raises(BackupFailedError, match=expected):
         await running.node.parts.get(BackupsPart).make("s3://b/x?endpoint_override=store:9000", None)
 
 

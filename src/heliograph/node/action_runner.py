@@ -220,15 +220,9 @@ class ActionRunnerPart(Part):
         with tempfile.TemporaryDirectory(prefix="heliograph-actions-") as scratch:  # only this user may enter it
             file = Path(scratch) / _SETTINGS_FILE
             file.write_text(json.dumps(self._document(config, actions)))
-            process = await PROGRAMS.start(
-                *(_PROGRAM, "--check", str(file)),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            _, stderr = await process.communicate()
-        if process.returncode:
-            raise PipelineRefusedError(f"the actions: {stderr.decode(errors='replace').strip()}")
+            fault = await PROGRAMS.fault(_PROGRAM, "--check", str(file))
+        if fault:
+            raise PipelineRefusedError(f"the actions: {fault}")
 
     @property
     def _own_directory(self) -> Path:

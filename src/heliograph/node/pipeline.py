@@ -355,12 +355,6 @@ def file_arguments(files: Sequence[str]) -> list[str]:
 
 async def validate(*files: str) -> None:
     """Checked in a process of its own, since a broker loads nothing of the pipeline; raises `PipelineRefusedError`."""
-    process = await PROGRAMS.start(
-        *(*_PIPELINE, "validate", *file_arguments(files), "--no-spark"),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, stderr = await process.communicate()
-    if process.returncode:
-        raise PipelineRefusedError(f"the pipeline: {stderr.decode(errors='replace').strip()}")
+    fault = await PROGRAMS.fault(*_PIPELINE, "validate", *file_arguments(files), "--no-spark")
+    if fault:
+        raise PipelineRefusedError(f"the pipeline: {fault}")

@@ -56,6 +56,12 @@ class ReaderRefusedError(PipelineError):
     code: ClassVar[str] = "pipeline_reader_refused"
 
 
+class DatabaseAbsentError(ReaderRefusedError):
+    """The storage reader has no such database, or does not show it to this caller."""
+
+    code: ClassVar[str] = "pipeline_database_absent"
+
+
 class PublishError(PipelineError):
     code: ClassVar[str] = "pipeline_publish"
 

@@ -16,6 +16,18 @@ class Programs:
         """Start `python -m module`, which the caller ends; `options` are those of `asyncio.create_subprocess_exec`."""
         return await asyncio.create_subprocess_exec(self._python(), "-m", module, *arguments, **options)
 
+    async def fault(self, module: str, *arguments: str) -> str:
+        """What a program that only judges something says against it; empty where its exit code is 0."""
+        process = await self.start(
+            module,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, stderr = await process.communicate()
+        return stderr.decode(errors="replace").strip() or "it ended without a reason" if process.returncode else ""
+
 
 #: Those of this interpreter.
 PROGRAMS: Final = Programs()

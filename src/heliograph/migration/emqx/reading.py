@@ -203,10 +203,10 @@ class _Reading:
         self._tree = with_value(self._tree, path, made(value, SourcePosition("")))
 
     def _kept(self) -> Iterator[ImportOutcome]:
-        told = {outcome.here.partition(" = ")[0] for outcome in self._outcomes}
+        reported = {outcome.here.partition(" = ")[0] for outcome in self._outcomes}
         for path, node in every_leaf(masked(self._tree, Config)):
             name = ".".join(path)
-            if node.position.source and name not in told:
+            if node.position.source and name not in reported:
                 place = ForeignLine(node.position.source, node.position.line or 0)
                 yield ImportOutcome(place, KEPT, name, f"{name} = {_shown(node)}")
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from heliograph.pipeline.errors import (
+    DatabaseAbsentError,
     DataLossError,
     OptionError,
     PipelineError,
@@ -36,7 +37,9 @@ SKIP: Final = "skip"
 
 _TLS_SCHEME: Final = "grpc+tls"
 _REQUEST_DEADLINE_S: Final = 60.0
-_DROPPED: Final = b"storage_generation_dropped"  # the reader's code
+# The reader's codes.
+_DROPPED: Final = b"storage_generation_dropped"
+_ABSENT_DATABASE: Final = b"storage_unknown_database"
 # A reader that ends cancels what it was asked. That is no refusal, which may mean that nothing is stored yet.
 _ABSENT: Final = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
 
@@ -306,7 +309,8 @@ class StorageClient:
             )
         if getattr(error, "extra_info", None) == _DROPPED:
             return DataLossError(_said_by_server(error))
-        return ReaderRefusedError(f"the storage reader at {self._endpoint} refused ({doing}): {_said_by_server(error)}")
+        kind = DatabaseAbsentError if getattr(error, "extra_info", None) == _ABSENT_DATABASE else ReaderRefusedError
+        return kind(f"the storage reader at {self._endpoint} refused ({doing}): {_said_by_server(error)}")
 
     def _tls_hint(self, error: Exception) -> str:
         """A hint for a failed connection: one side may speak TLS and the other not, or with another certificate."""

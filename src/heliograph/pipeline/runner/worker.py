@@ -15,7 +15,7 @@ import pyarrow as pa
 from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.pipeline.datasource.offsets import Offset, make_offset, more_lost
 from heliograph.pipeline.datasource.read_bounds import LATEST, parse_bound
-from heliograph.pipeline.errors import PipelineError, ReaderRefusedError, sentence_of
+from heliograph.pipeline.errors import DatabaseAbsentError, DataLossError, PipelineError, sentence_of
 from heliograph.pipeline.runner.connections import KeptConnection
 from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.local_rows import LocalRows
@@ -69,6 +69,7 @@ class ActionWorker:
         self._place: ActionPlace | None = None
         self._woken = Event()
         self._hurried = Event()
+        self._has_rows = False
         self._stopping = False
         self._thread = Thread(target=self._run, name=action.query, daemon=True)
 
@@ -79,7 +80,8 @@ class ActionWorker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Rows may have been stored."""
+        """Rows were stored."""
+        self._has_rows = True
         self._woken.set()
 
     def try_again(self) -> None:
@@ -167,7 +169,9 @@ class ActionWorker:
         selection = self._selected(reached)
         try:
             plan = client.plan(selection, positions, **limits)
-        except ReaderRefusedError:
+        except DatabaseAbsentError:
+            if self._has_rows:
+                raise
             return None  # the database appears with its first message
         lost = {stream: messages for stream, messages in plan.dropped.items() if messages != 0}
         if lost:
@@ -193,7 +197,9 @@ class ActionWorker:
             tell_retry=self._tell_retry,
             connections=self._connection,
         )
-        written = action.sink.write(LocalRows(payloads, action.sink, is_text=action.has_text_rows), batch)
+        if payloads:
+            rows = LocalRows(payloads, action.sink, is_text=action.has_text_rows)
+            figures.sink_figures.update(action.sink.write(rows, batch).figures)
         if refusals.kept:
             letters = DeadLetters(self._settings.output, action.query, place.owner)
             messages = self._messages(client, place.reached, place.begun, None)
@@ -204,7 +210,6 @@ class ActionWorker:
         figures.rows_read += len(payloads)
         figures.rows_refused += refusals.count
         figures.rows_written += len(payloads) - refusals.count
-        figures.sink_figures.update(written.figures)
         figures.lag = max(0, (figures.lag or 0) - len(payloads))
 
     def _payloads(self, client: StorageClient, start: Offset, end: Offset) -> Iterator[bytes]:
@@ -217,8 +222,12 @@ class ActionWorker:
         """The messages between two offsets, in the same order each time."""
         before = start["streams"]
         for stream, position in sorted(end["streams"].items()):
-            if before.get(stream, "") != position:
+            if before.get(stream, "") == position:
+                continue
+            try:
                 yield from client.read(self._selected(end), stream, before.get(stream, ""), position, columns)
+            except DataLossError as error:  # to fail would hold up what is there, and bring nothing back
+                _log.error("%s: rows are left out: %s", self.action.query, error)
 
     def _selected(self, offset: Offset) -> MessageSelection:
         selection = self._selection
