@@ -21,7 +21,7 @@ from heliograph.config.settings import Config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
-from heliograph.node.pipeline import PipelineRefusedError, endpoint_of, mqtt_of
+from heliograph.node.pipeline import DIRECTORY, PipelineRefusedError, checkpoint_of, endpoint_of, mqtt_of, output_of
 from heliograph.node.reader import ReaderPart
 from heliograph.node.rules import RulesPart
 from heliograph.observe.alarms import Alarms
@@ -42,7 +42,7 @@ METRICS: Final[tuple[Metric, ...]] = (
 )
 
 _PROGRAM: Final = "heliograph.pipeline.runner"
-_DIRECTORY: Final = "runner"
+_RUNNER: Final = "runner"
 _SETTINGS_FILE: Final = "settings.json"
 _STATUS_FILE: Final = "status.json"  # the runner's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -226,16 +226,16 @@ class ActionRunnerPart(Part):
 
     @property
     def _own_directory(self) -> Path:
-        return self._directory.path / "pipeline" / _DIRECTORY
+        return self._directory.path / DIRECTORY / _RUNNER
 
     def _places_of(self, config: Config) -> dict[str, Any]:
-        own, pipeline = self._directory.path / "pipeline", config.pipeline
+        data_dir, pipeline = self._directory.path, config.pipeline
         token = ""
         with contextlib.suppress(SecretError):  # the reader says so
             token = pipeline.token.reveal()
         return {
-            "checkpoint": pipeline.checkpoint or str(own / "checkpoint"),
-            "output": pipeline.output or str(own / "output"),
+            "checkpoint": checkpoint_of(pipeline, data_dir),
+            "output": output_of(pipeline, data_dir),
             "endpoint": endpoint_of(config, self._reader),
             "mqtt": mqtt_of(self._listeners),
             "start": pipeline.start,

@@ -40,10 +40,12 @@ _log = logging.getLogger(__name__)
 
 ALARM: Final = "pipeline_failed"
 
+DIRECTORY: Final = "pipeline"
+"""What the pipeline and the action runner keep in the data directory."""
+
 ACTIONS_FILE: Final = "actions.hocon"
 """The file that a node makes of its actions and of `outbound`, in the directory of its pipeline."""
 
-_DIRECTORY: Final = "pipeline"
 _PIPELINE: Final = ("heliograph.cli.main", "pipeline")
 _STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -80,7 +82,8 @@ class PipelineProcess(SupervisedProcess):
     ) -> None:
         super().__init__("pipeline", _STOP_S, Backoff(first_pause_s, _LONGEST_PAUSE_S))
         self._config = config
-        self._directory = data_dir / _DIRECTORY
+        self._data_dir = data_dir
+        self._directory = data_dir / DIRECTORY
         self._endpoint = endpoint
         self._mqtt = mqtt
         self._alarms = alarms
@@ -111,11 +114,7 @@ class PipelineProcess(SupervisedProcess):
     @property
     def status_file(self) -> Path:
         """Its driver writes there what its queries do."""
-        return Path(self._checkpoint) / _STATUS_FILE
-
-    @property
-    def _checkpoint(self) -> str:
-        return self._config.checkpoint or str(self._directory / "checkpoint")
+        return Path(checkpoint_of(self._config, self._data_dir)) / _STATUS_FILE
 
     def statistics(self) -> dict[str, int]:
         return {
@@ -127,8 +126,8 @@ class PipelineProcess(SupervisedProcess):
     def command(self) -> Sequence[str]:
         config = self._config
         command = [*_PIPELINE, "run", *file_arguments(self.files), "--watch-stdin"]
-        command += ["--checkpoint", self._checkpoint]
-        command += ["--output", config.output or str(self._directory / "output")]
+        command += ["--checkpoint", checkpoint_of(config, self._data_dir)]
+        command += ["--output", output_of(config, self._data_dir)]
         command += ["--endpoint", self._endpoint, "--mqtt", self._mqtt, "--master", config.master]
         command += ["--trigger", f"{config.trigger * 1000:.0f}ms", "--start", config.start]
         if config.token.file is not None:
@@ -289,7 +288,7 @@ class PipelinePart(Part):
 
     def _write(self, actions: str) -> None:
         """It may hold secrets."""
-        write_durably(self._directory.path / _DIRECTORY / ACTIONS_FILE, actions.encode(), 0o600)
+        write_durably(self._directory.path / DIRECTORY / ACTIONS_FILE, actions.encode(), 0o600)
 
     @staticmethod
     def _is_wanted(config: Config, actions: str) -> bool:
@@ -316,6 +315,16 @@ class PipelinePart(Part):
 
     def samples(self) -> list[Sample]:
         return plain({} if self._process is None else self._process.statistics())
+
+
+def checkpoint_of(config: PipelineConfig, data_dir: Path) -> str:
+    """Where queries, and actions without Spark, keep their places."""
+    return config.checkpoint or str(data_dir / DIRECTORY / "checkpoint")
+
+
+def output_of(config: PipelineConfig, data_dir: Path) -> str:
+    """Where their tables and dead letters are."""
+    return config.output or str(data_dir / DIRECTORY / "output")
 
 
 def endpoint_of(config: Config, reader: ReaderPart) -> str:
