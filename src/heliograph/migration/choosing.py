@@ -13,7 +13,6 @@ from heliograph.migration.errors import ImportRefusedError
 
 MOSQUITTO: Final = "mosquitto"
 EMQX: Final = "emqx"
-BROKERS: Final = (MOSQUITTO, EMQX)
 _DATABASE: Final = ".db"
 _ARCHIVE: Final = ".tar.gz"
 
