@@ -72,4 +72,5 @@ def test_rows_that_retention_removed_hold_up_no_others(
             wait_until(lambda: b"kept" in bodies(web), lambda: f"{worker.figures}")
             wait_until(lambda: worker.figures.state == RUNNING, lambda: f"{worker.figures}")
     assert bodies(web) == [b"kept"]
+    assert worker.figures.rows_lost == 1
     assert "rows are left out: generation 1 was dropped" in caplog.text

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from heliograph.observe.rate import CountRate
 
-COUNTED: Final = ("matched", "success", "failed", "retried")
+COUNTED: Final = ("matched", "success", "failed", "retried", "dropped.expired")
 
-# Counts of EMQX's for what does not happen here: rows wait in the storage, and nothing drops them.
+# Counts of EMQX's for what does not happen here: rows wait in the storage, and only its retention drops them.
 _NEVER: Final = (
-    *("dropped", "dropped.expired", "dropped.other", "dropped.queue_full", "dropped.resource_not_found"),
+    *("dropped.other", "dropped.queue_full", "dropped.resource_not_found"),
     *("dropped.resource_stopped", "inflight", "late_reply", "received"),
 )
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
@@ -53,6 +53,7 @@ class ActionFigures:
         written, refused = int(row["rows_written"]), int(row["rows_refused"])
         retries = row.get("sink_figures", {}).get("retries", 0)
         now = Counter(matched=written + refused, success=written, failed=refused, retried=int(retries))
+        now["dropped.expired"] = int(row.get("rows_lost") or 0)
         if any(now[name] < self._now[name] for name in COUNTED):  # another driver, or the query is new
             self._before.update(self._now)
         self._now = now
@@ -74,6 +75,7 @@ class ActionFigures:
 
     def numbers(self) -> dict[str, int]:
         counts = {name: self.count(name) for name in COUNTED}
+        counts["dropped"] = counts["dropped.expired"]
         return {**counts, **dict.fromkeys(_NEVER, 0), "queuing": self.lag or 0, "queuing_bytes": 0}
 
 

@@ -227,6 +227,7 @@ class ActionWorker:
             try:
                 yield from client.read(self._selected(end), stream, before.get(stream, ""), position, columns)
             except DataLossError as error:  # to fail would hold up what is there, and bring nothing back
+                self.figures.rows_lost += 1
                 _log.error("%s: rows are left out: %s", self.action.query, error)
 
     def _selected(self, offset: Offset) -> MessageSelection:
@@ -263,7 +264,8 @@ class ActionWorker:
         figures.restarts += 1
 
     def _tell_loss(self, lost: "dict[str, int | None]") -> None:
-        messages = sum(count or 0 for count in lost.values())
+        messages = sum(count or 1 for count in lost.values())
+        self.figures.rows_lost += messages
         _log.error(
             "%s: at least %d rows were removed by the retention of stored messages before they were at %s",
             *(self.action.query, messages, self.action.sink.target),

@@ -33,6 +33,7 @@ class QueryFigures:
         rows_written: Rows given to the sink, without those that it refused.
         rows_total: Rows that the target holds, where the sink knows.
         rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
+        rows_lost: Rows at least that retention removed before they were at the target; of actions without Spark.
         lag: Messages of its topics stored and not read yet; None when it could not be asked.
         behind_s: How long the oldest of them has been stored; None where that is not known.
         failures_in_row: How often it failed since it last worked.
@@ -52,6 +53,7 @@ class QueryFigures:
     rows_written: int = 0
     rows_total: int | None = None
     rows_late: int = 0
+    rows_lost: int = 0
     late_kept: int = 0
     dead_letters: int = 0
     batch_ms: int = 0
