@@ -88,7 +88,7 @@ def methods(actions: AskedActions, manager: ConfigManager | None) -> list[Method
 
 
 def _changes(asks: proto.IntegrationAsks[RowT], one: "ConfiguredConnectors | ConfiguredActions") -> list[Method]:
-    return [*one.methods(asks), asks.switch.by(one.switch), asks.probe.by(one.probe)]
+    return [*one.methods(asks), asks.show.by(one.shown), asks.switch.by(one.switch), asks.probe.by(one.probe)]
 
 
 class ActionsAnswers:

@@ -38,6 +38,7 @@ _GROUPS: Final = (
     "retainer",
     "delayed",
     "rules",
+    "integrations",
     "alarms",
     "log",
     "pipeline",

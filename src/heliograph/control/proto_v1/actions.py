@@ -4,7 +4,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from heliograph.control.proto_v1.groups import ChangeAsks, GroupChanged, GroupSettings, GroupSwitch, NamedGroup
+from heliograph.control.proto_v1.groups import (
+    ChangeAsks,
+    GroupChanged,
+    GroupSettings,
+    GroupShown,
+    GroupSwitch,
+    NamedGroup,
+)
 from heliograph.rpc.asks import ACTS, CONFIGURES, EQUAL, ONE, STATE, SUMMED, Ask, ListAsk
 from heliograph.rpc.methods import NoArgs
 
@@ -62,6 +69,7 @@ class IntegrationAsks(ChangeAsks, Generic[RowT]):
     def __init__(self, area: str, row: type[RowT]) -> None:
         super().__init__(area)
         self.list: ListAsk[NoArgs, RowT] = ListAsk(f"{area}.list", NoArgs, row, SUMMED)
+        self.show = Ask(f"{area}.show", NamedGroup, GroupShown, STATE)
         self.start: Ask[NamedGroup, RowT] = Ask(f"{area}.start", NamedGroup, row, EQUAL, ACTS)
         self.switch = Ask(f"{area}.switch", GroupSwitch, GroupChanged, STATE, CONFIGURES)
         self.probe = Ask(f"{area}.probe", GroupSettings, NamedGroup, ONE, ACTS, secrets=frozenset({"text"}))
