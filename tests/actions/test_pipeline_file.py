@@ -18,6 +18,9 @@ CONNECTORS = """
 connectors {
   http.web { url = "https://a.org:8443/base", headers { x-key = secret }, pool_size = 3, ssl.verify = verify_none }
   pgsql.db { server = db, database = d, username = u, password = "file:///run/secrets/db" }
+  timescale.db { server = "t:6000", database = d, username = u }
+  alloydb.db { server = a, database = d }
+  cockroachdb.db { server = c, database = d }
   mysql.db { server = "db:3307", database = d, password = p }
   redis.cache { parameters { redis_type = sentinel, servers = "a:26379,b", sentinel = one, password = p } }
   kafka_producer.bus {
@@ -36,6 +39,9 @@ ACTIONS = {
     "http:post": 'connector = web, parameters { path = "/t/${topic}", method = PUT, headers { x-id = "${.id}" }, '
     'body = "{\\"v\\": ${payload.items[0].v}}", max_retries = 0 }',
     "pgsql:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id}, ${.})", resource_opts.batch_size = 7',
+    "timescale:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id})"',
+    "alloydb:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id})"',
+    "cockroachdb:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${.})"',
     "mysql:row": 'connector = db, parameters { sql = "INSERT INTO t VALUES (${id})" }',
     "redis:push": 'connector = cache, parameters { command_template = [LPUSH, "k:${clientid}", "${.}"] }',
     "kafka_producer:out": "connector = bus, parameters { topic = t, kafka_ext_headers = [{ kafka_ext_header_key = a, "
@@ -71,6 +77,28 @@ SINKS: dict[str, dict[str, Any]] = {
         "password": "file:///run/secrets/db",
         "sql": "INSERT INTO t VALUES (${payload.id}, ${payload})",
         "batch_rows": 7,
+    },
+    "timescale:row": {
+        "type": "postgresql",
+        "server": "t:6000",
+        "database": "d",
+        "username": "u",
+        "sql": "INSERT INTO t VALUES (${payload.id})",
+        "batch_rows": 1000,
+    },
+    "alloydb:row": {
+        "type": "postgresql",
+        "server": "a:5432",
+        "database": "d",
+        "sql": "INSERT INTO t VALUES (${payload.id})",
+        "batch_rows": 1000,
+    },
+    "cockroachdb:row": {
+        "type": "postgresql",
+        "server": "c:26257",
+        "database": "d",
+        "sql": "INSERT INTO t VALUES (${payload})",
+        "batch_rows": 1000,
     },
     "mysql:row": {
         "type": "mysql",

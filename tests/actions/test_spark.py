@@ -15,8 +15,9 @@ import pytest
 import redis
 
 from heliograph.actions.figures import query_name
-from heliograph.actions.pipeline_file import probe_section, sample_action
+from heliograph.actions.pipeline_file import probe_section
 from heliograph.actions.reachability import unreachable_reason
+from heliograph.actions.sinks import sample_action
 from heliograph.cli.main import main
 from heliograph.config.actions.roots import all_connectors
 from heliograph.config.loading import load_config
@@ -342,7 +343,9 @@ def fault(directory: Path, capsys: pytest.CaptureFixture[str], name: str, settin
     if problem:
         return problem
     probed = directory / "probe.hocon"
-    probed.write_text(json.dumps({"rules": {"probe": probe_section(connector, sample_action(kind))}}))
+    sample = sample_action(kind)
+    assert sample is not None
+    probed.write_text(json.dumps({"rules": {"probe": probe_section(connector, sample)}}))
     code = main(["pipeline", "probe", str(probed)])
     printed = capsys.readouterr().err
     assert (code, bool(printed)) in ((0, False), (1, True))

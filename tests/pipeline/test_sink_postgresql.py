@@ -162,7 +162,7 @@ def test_a_limit_of_the_server_costs_a_row_only_where_it_is_of_a_row(spark: Spar
     assert refused.rows == []
 
 
-@pytest.mark.parametrize("state", ["40P01", "55P03", "53100", "53300", "57014", "25006"])
+@pytest.mark.parametrize("state", ["40001", "40P01", "55P03", "53100", "53300", "57014", "25006"])
 def test_what_passes_is_tried_again_and_never_a_dead_letter(
     spark: SparkSession, server: Postgresql, state: str
 ) -> None:

@@ -1,22 +1,12 @@
 """The pipeline file that a node makes of its actions: a rule for each of them, which reads what rules store for it."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from heliograph.actions.figures import query_name
-from heliograph.actions.sinks import ROW, columns_of, names_whole_row, sink_of
-from heliograph.config.actions.brokers import KafkaAction, KafkaParameters, MqttAction, MqttParameters
-from heliograph.config.actions.databases import (
-    MysqlAction,
-    MysqlParameters,
-    PgsqlAction,
-    RedisAction,
-    RedisActionParameters,
-    SqlParameters,
-)
-from heliograph.config.actions.http import HttpAction
+from heliograph.actions.sinks import ROW, columns_of, sink_of, takes_whole_row_as_text
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
 from heliograph.config.actions.roots import SPARK, all_actions, connector_of, engine_of, running_actions
 from heliograph.config.rules import rules_by_action
@@ -67,16 +57,12 @@ def rule_section(action_id: str, connector: ConnectorConfig, action: ActionConfi
     if columns is None:
         section["sql"] = f"SELECT {ROW} FROM {source}"
         if takes_whole_row_as_text(action):
-            section["columns"] = {ROW: "string"}  # as a parameter, bytes are no text
+            section["columns"] = {ROW: "string"}
     else:
         fields = ", ".join(f'{ROW}."{name}" AS "{name}"' for name in columns)
         section["sql"] = f"SELECT {fields} FROM {source}"
         section["columns"] = dict(columns)
     return section
-
-
-def takes_whole_row_as_text(action: ActionConfig) -> bool:
-    return isinstance(action, PgsqlAction | MysqlAction) and names_whole_row(action.parameters.sql)
 
 
 def probe_section(connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
@@ -88,16 +74,3 @@ def probe_section(connector: ConnectorConfig, action: ActionConfig) -> dict[str,
     if sink["type"] in _WITH_TIMEOUT:
         sink["timeout"] = _PROBE_TIMEOUT
     return section
-
-
-def sample_action(kind: str) -> ActionConfig:
-    sql = SqlParameters(sql="SELECT ${x}")
-    samples: dict[str, Callable[[], ActionConfig]] = {
-        "http": lambda: HttpAction(connector=""),
-        "pgsql": lambda: PgsqlAction(connector="", parameters=sql),
-        "mysql": lambda: MysqlAction(connector="", parameters=MysqlParameters(sql=sql.sql)),
-        "redis": lambda: RedisAction(connector="", parameters=RedisActionParameters(command_template=("PING",))),
-        "kafka_producer": lambda: KafkaAction(connector="", parameters=KafkaParameters(topic="probe")),
-        "mqtt": lambda: MqttAction(connector="", parameters=MqttParameters(topic="probe")),
-    }
-    return samples[kind]()

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from heliograph.actions.figures import query_name
-from heliograph.actions.pipeline_file import STORED_BELOW, takes_whole_row_as_text, wanted_actions
-from heliograph.actions.sinks import sink_of
+from heliograph.actions.pipeline_file import STORED_BELOW, wanted_actions
+from heliograph.actions.sinks import sink_of, takes_whole_row_as_text
 from heliograph.config.actions.roots import LOCAL
 from heliograph.config.settings import Config
 

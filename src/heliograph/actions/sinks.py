@@ -2,19 +2,31 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from heliograph.config.actions.brokers import KafkaAction, KafkaConnectorConfig, MqttAction, MqttConnectorConfig
+from heliograph.config.actions.brokers import (
+    KafkaAction,
+    KafkaConnectorConfig,
+    KafkaParameters,
+    MqttAction,
+    MqttConnectorConfig,
+    MqttParameters,
+)
 from heliograph.config.actions.databases import (
     MysqlAction,
     MysqlConnectorConfig,
+    MysqlParameters,
     PgsqlAction,
     PgsqlConnectorConfig,
     RedisAction,
+    RedisActionParameters,
     RedisConnectorConfig,
+    SqlParameters,
 )
-from heliograph.config.actions.http import REQUESTS_MAX, HttpAction, HttpConnectorConfig
+from heliograph.config.actions.http import REQUESTS_MAX, HttpAction, HttpConnectorConfig, HttpParameters
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+from heliograph.config.actions.roots import action_class
 from heliograph.config.actions.tables import (
     DeltaAction,
     IcebergAction,
@@ -35,7 +47,12 @@ ROW: Final = "payload"
 
 
 def sink_of(connector: ConnectorConfig, action: ActionConfig) -> SinkSection:
-    return _without_none(_MAKERS[type(action)](connector, action))
+    return _without_none(_MADE[type(action)].sink(connector, action))
+
+
+def takes_whole_row_as_text(action: ActionConfig) -> bool:
+    """Whether a row is a parameter of a statement: as such, bytes are no text."""
+    return isinstance(action, PgsqlAction | MysqlAction) and _names_whole_row(action.parameters.sql)
 
 
 def columns_of(action: ActionConfig) -> Mapping[str, str] | None:
@@ -190,18 +207,39 @@ def _s3(connector: S3ConnectorConfig, action: S3Action) -> SinkSection:
     }
 
 
-_MAKERS: Final[Mapping[type[ActionConfig], Callable[[Any, Any], SinkSection]]] = {
-    HttpAction: _http,
-    PgsqlAction: _pgsql,
-    MysqlAction: _mysql,
-    RedisAction: _redis,
-    KafkaAction: _kafka,
-    MqttAction: _mqtt,
-    ParquetAction: _parquet,
-    DeltaAction: _delta,
-    IcebergAction: _iceberg,
-    S3Action: _s3,
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the actions of a class become.
+
+    Attributes:
+        sink: Makes the section of a connector and an action.
+        sample: Parameters for the test of a connector without an action; None where there is no such test.
+    """
+
+    sink: Callable[[Any, Any], SinkSection]
+    sample: Callable[[], object] | None = None
+
+
+_MADE: Final[Mapping[type[ActionConfig], _Made]] = {
+    HttpAction: _Made(_http, HttpParameters),
+    PgsqlAction: _Made(_pgsql, lambda: SqlParameters(sql="SELECT ${x}")),
+    MysqlAction: _Made(_mysql, lambda: MysqlParameters(sql="SELECT ${x}")),
+    RedisAction: _Made(_redis, lambda: RedisActionParameters(command_template=("PING",))),
+    KafkaAction: _Made(_kafka, lambda: KafkaParameters(topic="probe")),
+    MqttAction: _Made(_mqtt, lambda: MqttParameters(topic="probe")),
+    ParquetAction: _Made(_parquet),
+    DeltaAction: _Made(_delta),
+    IcebergAction: _Made(_iceberg),
+    S3Action: _Made(_s3),
 }
+
+
+def sample_action(kind: str) -> ActionConfig | None:
+    """An action of a type by which a connector is tested alone; None where that needs one of the operator's."""
+    actions: Any = action_class(kind)
+    sample = _MADE[actions].sample
+    made: ActionConfig | None = None if sample is None else actions(connector="", parameters=sample())
+    return made
 
 
 def _secret(secret: Secret | None) -> str | None:
@@ -237,7 +275,7 @@ def of_row(template: str) -> str:
     return "".join(text + ("" if name is None else _placeholder(name)) for text, name in _parts(template))
 
 
-def names_whole_row(template: str) -> bool:
+def _names_whole_row(template: str) -> bool:
     return any(name is not None and not _path(name) for _, name in _parts(template))
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 
 _READ_S: Final = 1.0
-TESTED_ALONE: Final = frozenset({"http", "pgsql", "mysql", "redis", "kafka_producer", "mqtt"})
-"""Types whose connector can be tested without an action."""
 _FILE: Final = "probe.hocon"
 _PROBE: Final = ("heliograph.cli.main", "pipeline", "probe")
 _PROBE_S: Final = 45.0  # of which the target gets ten
@@ -245,12 +243,16 @@ class ActionsPart(Part):
     async def test(self, kind: str, connector: "ConnectorConfig", action: "ActionConfig | None") -> str:
         """Why a target cannot be reached, or does not let us in; empty where it can."""
         problem = await unreachable_reason(connector, self._outbound.dialer(f"the tested connector of type {kind}"))
-        if problem or (action is None and kind not in TESTED_ALONE):
+        if problem:
             return problem
-        from heliograph.actions.pipeline_file import file_text, probe_section, sample_action
+        from heliograph.actions.pipeline_file import file_text, probe_section
+        from heliograph.actions.sinks import sample_action
 
+        tested = action or sample_action(kind)
+        if tested is None:
+            return ""
         try:
-            section = probe_section(connector, action or sample_action(kind))
+            section = probe_section(connector, tested)
             await probe(file_text({"probe": section}, self._config.outbound), self.programs)
         except (SecretError, TargetUnreachableError) as error:
             return str(error)

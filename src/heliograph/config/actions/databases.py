@@ -1,4 +1,4 @@
-"""Settings of connectors and actions of the types `pgsql`, `mysql` and `redis`."""
+"""Settings of connectors and actions of the types `pgsql` (and those that speak its protocol), `mysql` and `redis`."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,13 +31,18 @@ def _sql() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class PgsqlConnectorConfig(ServerConnectorConfig):
-    server: Address = required(ServerAddress(5432), "Where PostgreSQL is.")
+    server: Address = required(ServerAddress(5432), "Where the server is.")
     database: str = required(_DATABASE, "The database.")
     pool_size: int = ignored(Integer(1), 8)
     disable_prepared_statements: bool = ignored(Boolean(), False)
 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         return ((self.server.host, self.server.port),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CockroachdbConnectorConfig(PgsqlConnectorConfig):
+    server: Address = required(ServerAddress(26257), "Where CockroachDB is.")
 
 
 @dataclass(frozen=True, kw_only=True)

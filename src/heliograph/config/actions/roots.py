@@ -6,30 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from heliograph.settings.fields import named_sections_of, setting
+from heliograph.settings.fields import Named, named_sections_of, setting, settings_of
 from heliograph.settings.kinds import Choice
 
 if TYPE_CHECKING:
-    from heliograph.config.actions.brokers import KafkaAction, KafkaConnectorConfig, MqttAction, MqttConnectorConfig
-    from heliograph.config.actions.databases import (
-        MysqlAction,
-        MysqlConnectorConfig,
-        PgsqlAction,
-        PgsqlConnectorConfig,
-        RedisAction,
-        RedisConnectorConfig,
-    )
-    from heliograph.config.actions.http import HttpAction, HttpConnectorConfig
     from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
-    from heliograph.config.actions.tables import (
-        DeltaAction,
-        IcebergAction,
-        IcebergConnectorConfig,
-        ParquetAction,
-        S3Action,
-        S3ConnectorConfig,
-        TableConnectorConfig,
-    )
 
 _BROKERS: Final = "heliograph.config.actions.brokers:"
 _DATABASES: Final = "heliograph.config.actions.databases:"
@@ -41,26 +22,29 @@ Fault: TypeAlias = tuple[tuple[str, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    http: Mapping[str, HttpConnectorConfig] = named_sections_of(_HTTP + "HttpConnectorConfig", "Web services.")
-    kafka_producer: Mapping[str, KafkaConnectorConfig] = named_sections_of(
+    http: Mapping[str, ConnectorConfig] = named_sections_of(_HTTP + "HttpConnectorConfig", "Web services.")
+    kafka_producer: Mapping[str, ConnectorConfig] = named_sections_of(
         _BROKERS + "KafkaConnectorConfig", "Kafka clusters."
     )
-    pgsql: Mapping[str, PgsqlConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "PostgreSQL.")
-    mysql: Mapping[str, MysqlConnectorConfig] = named_sections_of(
-        _DATABASES + "MysqlConnectorConfig", "MySQL and MariaDB."
+    pgsql: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "PostgreSQL.")
+    timescale: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "TimescaleDB.")
+    alloydb: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "PgsqlConnectorConfig", "AlloyDB.")
+    cockroachdb: Mapping[str, ConnectorConfig] = named_sections_of(
+        _DATABASES + "CockroachdbConnectorConfig", "CockroachDB."
     )
-    redis: Mapping[str, RedisConnectorConfig] = named_sections_of(_DATABASES + "RedisConnectorConfig", "Redis.")
-    mqtt: Mapping[str, MqttConnectorConfig] = named_sections_of(_BROKERS + "MqttConnectorConfig", "MQTT brokers.")
-    parquet: Mapping[str, TableConnectorConfig] = named_sections_of(
+    mysql: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "MysqlConnectorConfig", "MySQL and MariaDB.")
+    redis: Mapping[str, ConnectorConfig] = named_sections_of(_DATABASES + "RedisConnectorConfig", "Redis.")
+    mqtt: Mapping[str, ConnectorConfig] = named_sections_of(_BROKERS + "MqttConnectorConfig", "MQTT brokers.")
+    parquet: Mapping[str, ConnectorConfig] = named_sections_of(
         _TABLES + "TableConnectorConfig", "Places of Parquet tables."
     )
-    delta: Mapping[str, TableConnectorConfig] = named_sections_of(
+    delta: Mapping[str, ConnectorConfig] = named_sections_of(
         _TABLES + "TableConnectorConfig", "Places of Delta Lake tables."
     )
-    iceberg: Mapping[str, IcebergConnectorConfig] = named_sections_of(
+    iceberg: Mapping[str, ConnectorConfig] = named_sections_of(
         _TABLES + "IcebergConnectorConfig", "Catalogs of Apache Iceberg."
     )
-    s3: Mapping[str, S3ConnectorConfig] = named_sections_of(_TABLES + "S3ConnectorConfig", "Stores that speak S3.")
+    s3: Mapping[str, ConnectorConfig] = named_sections_of(_TABLES + "S3ConnectorConfig", "Stores that speak S3.")
 
 
 #: Who brings rows to their targets: `auto` is the local engine where the type of the action lets it.
@@ -77,16 +61,23 @@ class ActionSettings:
         "Who brings rows to their targets: `spark` the pipeline, `local` a small process of the node without Java "
         "([engines](actions.md#engines)), `auto` the local one where the type lets it, and Spark for tables.",
     )
-    http: Mapping[str, HttpAction] = named_sections_of(_HTTP + "HttpAction", "Requests to web services.")
-    kafka_producer: Mapping[str, KafkaAction] = named_sections_of(_BROKERS + "KafkaAction", "Messages in Kafka.")
-    pgsql: Mapping[str, PgsqlAction] = named_sections_of(_DATABASES + "PgsqlAction", "Statements in PostgreSQL.")
-    mysql: Mapping[str, MysqlAction] = named_sections_of(_DATABASES + "MysqlAction", "Statements in MySQL and MariaDB.")
-    redis: Mapping[str, RedisAction] = named_sections_of(_DATABASES + "RedisAction", "Commands of Redis.")
-    mqtt: Mapping[str, MqttAction] = named_sections_of(_BROKERS + "MqttAction", "Messages in MQTT.")
-    parquet: Mapping[str, ParquetAction] = named_sections_of(_TABLES + "ParquetAction", "Parquet tables.")
-    delta: Mapping[str, DeltaAction] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
-    iceberg: Mapping[str, IcebergAction] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")
-    s3: Mapping[str, S3Action] = named_sections_of(_TABLES + "S3Action", "Files in buckets.")
+    http: Mapping[str, ActionConfig] = named_sections_of(_HTTP + "HttpAction", "Requests to web services.")
+    kafka_producer: Mapping[str, ActionConfig] = named_sections_of(_BROKERS + "KafkaAction", "Messages in Kafka.")
+    pgsql: Mapping[str, ActionConfig] = named_sections_of(_DATABASES + "PgsqlAction", "Statements in PostgreSQL.")
+    timescale: Mapping[str, ActionConfig] = named_sections_of(_DATABASES + "PgsqlAction", "Statements in TimescaleDB.")
+    alloydb: Mapping[str, ActionConfig] = named_sections_of(_DATABASES + "PgsqlAction", "Statements in AlloyDB.")
+    cockroachdb: Mapping[str, ActionConfig] = named_sections_of(
+        _DATABASES + "PgsqlAction", "Statements in CockroachDB."
+    )
+    mysql: Mapping[str, ActionConfig] = named_sections_of(
+        _DATABASES + "MysqlAction", "Statements in MySQL and MariaDB."
+    )
+    redis: Mapping[str, ActionConfig] = named_sections_of(_DATABASES + "RedisAction", "Commands of Redis.")
+    mqtt: Mapping[str, ActionConfig] = named_sections_of(_BROKERS + "MqttAction", "Messages in MQTT.")
+    parquet: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "ParquetAction", "Parquet tables.")
+    delta: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "DeltaAction", "Delta Lake tables.")
+    iceberg: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "IcebergAction", "Apache Iceberg tables.")
+    s3: Mapping[str, ActionConfig] = named_sections_of(_TABLES + "S3Action", "Files in buckets.")
 
 
 #: The types of connectors and actions; sources there are none.
@@ -94,6 +85,13 @@ TYPES: Final = tuple(field.name for field in fields(ConnectorSettings))
 
 #: Types whose targets only the tasks of Spark write.
 OF_SPARK: Final = frozenset({"parquet", "delta", "iceberg", "s3"})
+
+
+def action_class(kind: str) -> type[ActionConfig]:
+    """The class of the actions of a type; several types may have one."""
+    declared = settings_of(ActionSettings)[kind].kind
+    assert isinstance(declared, Named)
+    return declared.model
 
 
 def all_connectors(connectors: ConnectorSettings) -> Iterator[tuple[str, str, ConnectorConfig]]:

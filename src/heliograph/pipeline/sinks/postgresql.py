@@ -207,7 +207,9 @@ class _Statements:
             held = self._held(connection)
             self.arrays = tuple(name for name in arrays if held.get(name, "").endswith(_OF_ARRAY))
         connection.commit()
-        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        # CockroachDB defers no constraint, and has no such statement.
+        if connection.info.parameter_status("crdb_version") is None:
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         if self.table is not None and self.settings.key:
             columns_of = sql.SQL(
                 "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {}, 0::bigint AS {} FROM {} LIMIT 0"
