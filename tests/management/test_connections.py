@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator
 
 import httpx
@@ -32,6 +33,8 @@ class _Answers:
     def __init__(self) -> None:
         self.ended = asyncio.Event()
 
+    begun = 0
+
     async def endless(self) -> AsyncIterator[bytes]:
         """More than any reader takes."""
         try:
@@ -54,6 +57,7 @@ async def port(answers: _Answers) -> AsyncIterator[int]:
 
     @routes.get("/open", scope=OPEN)
     async def get_open() -> PlainTextResponse:
+        answers.begun += 1
         return PlainTextResponse("open")
 
     @routes.post("/open", scope=OPEN)
@@ -131,6 +135,15 @@ async def test_callers_who_ask_nothing_make_room(port: int, monkeypatch: pytest.
     assert _STATUS.findall(answered) == [b"200"]
     for _, writer in idle:
         writer.close()
+
+
+async def test_what_was_given_up_before_it_was_taken_costs_no_request(port: int, answers: _Answers) -> None:
+    for _ in range(50):  # the server is in this thread, so it takes none of them now
+        with socket.create_connection(("127.0.0.1", port)) as given_up:
+            given_up.sendall(_HEAD + b"\r\n")
+    answered = await _said(port, _HEAD + b"connection: close\r\n\r\n")
+    assert _STATUS.findall(answered) == [b"200"]
+    assert answers.begun == 1
 
 
 async def test_open_routes_wait_shortly_for_bodies(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

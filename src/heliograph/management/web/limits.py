@@ -109,14 +109,17 @@ class Limits:
             answer = error_response(503, "SERVICE_UNAVAILABLE", refusal, _AGAIN)
             await answer(scope, receive, send)
             return
+        body = _Body(receive, _most(scope))
         with self._places.taken(place):
             if is_stranger:
-                await self._of_stranger(scope, receive, send, place)
+                await self._of_stranger(scope, body, send, place)
             else:
-                await self._bounded(scope, _Body(receive, _most(scope)), send)
+                await self._bounded(scope, body, send)
+        if body.has_given_way and not body.has_answer:
+            await asyncio.sleep(self._refused_s)  # the pace of its next try
+            await _GAVE_WAY(scope, body.receive, send)
 
-    async def _of_stranger(self, scope: Scope, receive: Receive, send: Send, place: int | None) -> None:
-        body = _Body(receive, _most(scope))
+    async def _of_stranger(self, scope: Scope, body: "_Body", send: Send, place: int | None) -> None:
         body.on_whole = lambda: self._sending.pop(body, None)
         try:
             with ExitStack() as held:
@@ -176,16 +179,18 @@ class Limits:
         if _declared_bytes(scope) > body.most:
             await refusal(scope, body.receive, send)
             return
-        has_answered = is_complete = False
+        is_complete = False
 
         async def send_or_refuse(message: Message) -> None:
-            nonlocal has_answered, is_complete
-            if body.is_refused or body.has_given_way:
-                if not has_answered:  # the framework makes an answer of its own of any error while it reads a body
-                    has_answered = is_complete = True
-                    await (refusal if body.is_refused else _GAVE_WAY)(scope, body.receive, send)
+            nonlocal is_complete
+            if body.has_given_way:
+                return  # it is answered when its places are free
+            if body.is_refused:
+                if not body.has_answer:  # the framework makes an answer of its own of any error while it reads a body
+                    body.has_answer = is_complete = True
+                    await refusal(scope, body.receive, send)
                 return
-            has_answered = True
+            body.has_answer = True
             is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
@@ -195,7 +200,7 @@ class Limits:
         try:
             await self._app(scope, body.receive, send_or_refuse)
         except _RefusedBodyError:
-            if not has_answered:
+            if not body.has_answer:
                 await refusal(scope, body.receive, send)
 
 
@@ -282,6 +287,7 @@ class _Body:
         self.is_whole = False
         self.is_refused = False
         self.has_given_way = False
+        self.has_answer = False
         self.on_whole: Callable[[], object] = lambda: None
 
     def give_way(self) -> None:
