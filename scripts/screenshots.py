@@ -42,6 +42,7 @@ listeners.tcp.default.enable_authn = false
 durable_storage.messages.topics = ["weather/#"]
 diagnose.messages {{ enable = true, topics = ["weather/#"] }}
 dashboard.sample_interval = 1
+actions.engine = auto
 slow_subs {{ enable = true, threshold = 1ms }}
 rule_engine.rules.strong_wind {{
   description = "Tell the tower about strong wind"

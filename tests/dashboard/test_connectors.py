@@ -49,6 +49,7 @@ def test_a_connector_and_an_action_are_tested_made_and_deleted_by_name(
     _save_behind_another(admin, managed, page)
     _make_action(admin, page)
     managed.api.post("/rules", json={"id": "to_web", "sql": 'SELECT * FROM "w/#"', "actions": ["http:hook"]})
+    _follow_the_data(admin, managed, page)
     _delete_both(admin, managed, page)
 
 
@@ -77,6 +78,30 @@ def _make_action(admin: Dashboard, page: Page) -> None:
     expect(page.get_by_label("path", exact=True)).to_have_value("/rows/${clientid}")
     expect(page.get_by_role("region").or_(page.locator(".number")).filter(has_text="Written").first).to_be_visible()
     admin.check_access()
+
+
+def _follow_the_data(admin: Dashboard, managed: ManagedNode, page: Page) -> None:
+    """From the topic to the target, by the keyboard; what fails says so, and leaves the picture when it works."""
+    admin.open("data_flow")
+    for name in ("Topic w/#", "Rule to_web", "Action hook", "Connector web", "Target 127.0.0.1"):
+        expect(page.get_by_role("link", name=name)).to_be_visible()
+    action = page.get_by_role("link", name="Action hook")
+    expect(action).to_contain_text("disconnected")  # this node runs no pipeline
+    admin.check_access()
+    admin.check_width()
+    page.get_by_label("Only what fails").check()
+    expect(action).to_be_visible()
+    managed.api.put("/actions/http:hook/enable/false")
+    expect(page.get_by_text("Nothing fits the search.")).to_be_visible()  # the stream has told of it
+    managed.api.put("/actions/http:hook/enable/true")
+    page.get_by_label("Search").fill("no such name")
+    page.get_by_label("Search").press("Enter")
+    expect(action).to_have_count(0)
+    page.get_by_label("Search").fill("TO_W")
+    page.get_by_label("Search").press("Enter")
+    action.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Action http:hook")).to_be_focused()
 
 
 def _delete_both(admin: Dashboard, managed: ManagedNode, page: Page) -> None:

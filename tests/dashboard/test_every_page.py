@@ -31,6 +31,7 @@ PAGES = {
     "delayed": ("Delayed messages", "No message waits."),
     "history?span=all": ("History", "meters/1/power"),
     "history/storage": ("History", "What messages holds"),
+    "data_flow": ("Data flow", "There is no rule, action or connector yet."),
     "rules": ("Rules", "New rule"),
     "rule": ("New rule", "Make the rule"),
     "time_machine": ("Time machine", "Run it"),

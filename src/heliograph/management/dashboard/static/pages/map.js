@@ -45,6 +45,8 @@ export const PAGES = [
     load: () => import("./delayed.js") },
   { path: "history", title: titles.history, group: groups.messages, scope: "messages:read",
     load: () => import("./history.js") },
+  { path: "data_flow", title: titles.dataFlow, group: groups.processing, scope: "rules:read",
+    load: () => import("./data_flow.js") },
   { path: "rules", title: titles.rules, group: groups.processing, scope: "rules:read",
     load: () => import("./rules.js") },
   { path: "rule", title: "", group: groups.processing, scope: "rules:read",

@@ -26,7 +26,7 @@ export const idOf = (row) => `${row.type}:${row.name}`;
 /** The page of one of them. @param {Kind} kind */
 export const pageOf = (kind) => kind.slice(0, -1);
 
-const SIGNS = { connected: "good", connecting: "warn", disconnected: "bad", inconsistent: "bad" };
+export const SIGNS = { connected: "good", connecting: "warn", disconnected: "bad", inconsistent: "bad" };
 
 /** @param {{ row: Row }} props */
 const StatusBadge = ({ row }) => {

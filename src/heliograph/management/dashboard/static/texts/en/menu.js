@@ -21,6 +21,7 @@ export default {
     retained: "Retained",
     delayed: "Delayed",
     history: "History",
+    dataFlow: "Data flow",
     rules: "Rules",
     timeMachine: "Time machine",
     connectors: "Connectors",
