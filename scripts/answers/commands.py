@@ -131,6 +131,8 @@ alarms list
 alarms list --history
 log primary-level
 pipeline status
+pipeline dlq ls
+pipeline dlq show {MISSING}
 ds info
 ds info --database messages
 ds info --database {MISSING}

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.dataset as ds
 import pytest
 import redis
 
 from heliograph.actions.figures import query_name
+from heliograph.cli.main import main
 from heliograph.mqtt import packets as p
 from support.managed_clients import connected
 from support.management import ManagedNode
@@ -126,6 +126,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             kind, _, name = action.partition(":")
             made = {"connector": name, "parameters": PARAMETERS[action]}
             settings += (f"connectors.{kind}.{name} {json.dumps(place)}", f"actions.{kind}.{name} {json.dumps(made)}")
+        # What the node starts finds no Spark, as where it is not installed.
+        absent = tmp_path_factory.mktemp("absent")
+        (absent / "pyspark.py").write_text("raise ImportError('pyspark is not installed')")
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("PYTHONPATH", f"{absent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
         managed = stack.enter_context(ManagedNode(directory, "\n".join(settings)))
         database.query("CREATE TABLE obs (topic text, n int, x double precision, nothing text, deep jsonb)")
         database.query("CREATE TABLE kills (n int)")
@@ -196,6 +201,7 @@ def test_each_is_connected_and_counts(world: World) -> None:
         shown = world.wait_for(action, "connected")
         assert (shown["status_reason"], shown["rules"]) == ("", ["one"])
         wait_until(partial(_has_one_success, world, action), lambda: world.log)
+    assert "is tried again" not in world.log, "the first batch of each goes well"
     assert "pipeline_off" not in world.api.get("/alarms").text
     secrets = world.directory / "runner" / "settings.json"
     assert secrets.stat().st_mode & 0o077 == 0
@@ -216,16 +222,46 @@ def test_a_target_that_is_away_is_an_alarm_and_holds_no_other_up(world: World) -
     wait_until(lambda: "pipeline_query_failing" not in world.api.get("/alarms").text, "the alarm has ended")
 
 
-def test_a_row_that_the_target_refuses_is_a_dead_letter(world: World) -> None:
+def test_a_row_that_the_target_refuses_is_a_dead_letter_and_is_replayed(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     publish(world, "in/3", b'{"n": "no number"}', b'{"n": 3}')
     wait_until(lambda: world.database.query("SELECT 1 FROM obs WHERE n = 3"), lambda: world.log)
-    letters = world.directory / "output" / "dead_letters" / query_name("pgsql:db")
     wait_until(lambda: _metrics(world, "pgsql:db")["failed"] == 1, lambda: world.log)
-    (letter,) = ds.dataset(letters, format="parquet").to_table().to_pylist()
-    assert (letter["cause"], letter["query"], letter["replayed_at"]) == ("sink", query_name("pgsql:db"), None)
+    letters = "/heliograph/pipeline/dead_letters"
+    counts = world.api.get(letters).json()
+    assert isinstance(counts, list), counts
+    (count,) = counts
+    assert (count["action"], count["rule"]) == ("pgsql:db", query_name("pgsql:db"))
+    assert (count["cause"], count["waiting"], count["replayed"]) == ("sink", 1, 0)
+    (letter,) = world.api.get(f"{letters}/pgsql:db").json()
+    assert world.api.get(f"{letters}/{query_name('pgsql:db')}").json() == [letter]
     assert "no number" in letter["reason"]
     assert "no number" in json.loads(letter["row"])["payload"]
-    assert (letter["topic"], letter["clientid"]) == ("$pipeline/pgsql:db/one", "one")
+    assert (letter["topic"], letter["clientid"], letter["replayed_at"]) == ("$pipeline/pgsql:db/one", "one", None)
+    in_ctl = partial(_ctl, world, capsys)
+    assert "no number" in in_ctl("show", "pgsql:db")
+    assert world.api.post(f"{letters}/pgsql:db/replay").json() == {"letters": 0, "rows": 0, "kept": 1}
+    world.database.query("ALTER TABLE obs ALTER n TYPE text")
+    assert in_ctl("replay", "pgsql:db") == "1 letter replayed, 1 row written, 0 letters stay\n"
+    assert world.database.query("SELECT topic FROM obs WHERE n = 'no number'") == [("in/3",)]
+    assert world.api.post(f"{letters}/pgsql:db/replay").json() == {"letters": 0, "rows": 0, "kept": 0}
+    assert len(world.database.query("SELECT 1 FROM obs WHERE topic = 'in/3'")) == 2
+    assert world.api.get(f"{letters}/pgsql:db").json() == []
+    (marked,) = world.api.get(f"{letters}/pgsql:db", params={"replayed": True}).json()
+    assert marked["replayed_at"] is not None
+    assert "pgsql:db" in in_ctl("ls")
+    for none in ("none", "http:none"):
+        assert world.api.post(f"{letters}/{none}/replay").status_code == 404
+    assert world.api.put("/actions/pgsql:db/enable/false").status_code == 204
+    refused = world.api.post(f"{letters}/pgsql:db/replay")
+    assert (refused.status_code, "is disabled" in refused.text) == (400, True)
+    assert world.api.put("/actions/pgsql:db/enable/true").status_code == 204
+
+
+def _ctl(world: World, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["ctl", "pipeline", "dlq", *words, "--data-dir", str(world.managed.node.data_dir)]) == 0
+    return capsys.readouterr().out
 
 
 def _runs_again(world: World, killed: int) -> bool:

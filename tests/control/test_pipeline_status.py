@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 from heliograph.control import pipeline
 from heliograph.control.proto_v1.pipeline import PipelineStatus
@@ -26,11 +27,12 @@ class Driver:
 
 
 def no_tools() -> pipeline.AskedPipelineTools:
-    raise AssertionError("the status needs no command")
+    """The status needs no command."""
+    return cast("pipeline.AskedPipelineTools", None)
 
 
 def status(driver: Driver | None) -> PipelineStatus:
-    answer = Asker(pipeline.methods(lambda: driver, no_tools)).ask("pipeline.status")
+    answer = Asker(pipeline.methods(lambda: driver, no_tools())).ask("pipeline.status")
     assert isinstance(answer, PipelineStatus)
     return answer
 

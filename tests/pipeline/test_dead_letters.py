@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
+from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, show_letters
+from heliograph.pipeline.side_outputs.letter_replay import replay_letters
 from heliograph.pipeline.side_outputs.retention import Retention, count_table, keep_within
 from heliograph.pipeline.sinks import KINDS
 from heliograph.pipeline.sinks import parquet as parquet_sinks

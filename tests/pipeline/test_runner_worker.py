@@ -1,6 +1,5 @@
 """One action of the action runner, over a real storage reader."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from heliograph.pipeline.runner.settings import read_settings
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import RUNNING
 from heliograph.processes.backoff import Backoff
+from pipeline.runner_settings import web_settings
 from support.waiting import wait_until
 from support.webhook import Answer, Webhook, webhook
 
@@ -26,22 +25,7 @@ ROWS = "$pipeline/http:web/one"
 
 @contextmanager
 def running(stored: "Stored", directory: Path, web: Webhook) -> Iterator[ActionWorker]:
-    sink = {"type": "http", "url": web.url, "body": "${payload}", "batch_rows": 1, "retry": {"attempts": 1}}
-    action = {"topic": "$pipeline/http:web/+", "sink": sink, "has_text_rows": False}
-    settings = {
-        "checkpoint": str(directory / "checkpoint"),
-        "output": str(directory / "output"),
-        "endpoint": stored.endpoint,
-        "mqtt": "127.0.0.1:1",
-        "start": "earliest",
-        "token": None,
-        "tls_ca": None,
-        "outbound": {},
-        "actions": {"web": {**action, "batch_rows": 100, "batch_bytes": 1 << 20}},
-    }
-    file = directory / "settings.json"
-    file.write_text(json.dumps(settings))
-    made = read_settings(file)
+    made = web_settings(directory, web.url, stored.endpoint)
     worker = ActionWorker(made.actions[0], made, backoff=AT_ONCE)
     worker.start()
     try:

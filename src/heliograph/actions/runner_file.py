@@ -5,7 +5,8 @@ from typing import Any, Final
 from heliograph.actions.figures import query_name
 from heliograph.actions.pipeline_file import STORED_BELOW, wanted_actions
 from heliograph.actions.sinks import sink_of, takes_whole_row_as_text
-from heliograph.config.actions.roots import LOCAL
+from heliograph.config.actions.interface import ActionConfig, ConnectorConfig
+from heliograph.config.actions.roots import LOCAL, connector_of
 from heliograph.config.settings import Config
 
 _BATCH_BYTES: Final = 8 << 20
@@ -20,12 +21,27 @@ def runner_actions(config: Config) -> dict[str, Any]:
         SecretError: The file of a secret cannot be read.
     """
     return {
-        query_name(action_id): {
-            "topic": f"{STORED_BELOW}{action_id}/+",
-            "sink": sink_of(connector, action),
-            "has_text_rows": takes_whole_row_as_text(action),
-            "batch_rows": action.resource_opts.batch_size,
-            "batch_bytes": _BATCH_BYTES,
-        }
+        query_name(action_id): _section(action_id, connector, action)
         for action_id, connector, action in wanted_actions(config, LOCAL)
+    }
+
+
+def runner_action(config: Config, action_id: str) -> dict[str, Any]:
+    """The same of one action that is configured, whether or not a rule names it.
+
+    Raises:
+        SecretError: The file of a secret cannot be read.
+    """
+    kind, _, name = action_id.partition(":")
+    action: ActionConfig = getattr(config.actions, kind)[name]
+    return {query_name(action_id): _section(action_id, connector_of(config.connectors, kind, action), action)}
+
+
+def _section(action_id: str, connector: ConnectorConfig, action: ActionConfig) -> dict[str, Any]:
+    return {
+        "topic": f"{STORED_BELOW}{action_id}/+",
+        "sink": sink_of(connector, action),
+        "has_text_rows": takes_whole_row_as_text(action),
+        "batch_rows": action.resource_opts.batch_size,
+        "batch_bytes": _BATCH_BYTES,
     }

@@ -7,9 +7,13 @@ import argparse
 import importlib.util
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from heliograph.cli.usage import Actions, fail
+
+_WITHOUT_SPARK: Final = ("dlq ls", "dlq show")
 
 
 def add_parser(subparsers: Actions) -> None:
@@ -249,25 +253,36 @@ def _add_engines(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
-    if missing := [name for name in ("pyspark", "paho") if importlib.util.find_spec(name) is None]:
+    name = f"{args.action} {args.side_action}" if "side_action" in args else args.action
+    needed = () if name in _WITHOUT_SPARK else ("pyspark", "paho")
+    if missing := [module for module in needed if importlib.util.find_spec(module) is None]:
         return fail("pipeline", f"{missing[0]} is not installed: pip install 'heliograph[pipeline]'", 2)
     # Imported here so that the other commands start without Spark.
-    from heliograph.cli.pipeline_actions import ACTIONS
     from heliograph.pipeline.errors import PipelineError, SparkEndedError
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     # The driver logs what goes wrong in a query; these would repeat it with stack traces.
-    for name in ("py4j", "SQLQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for logger in ("py4j", "SQLQueryContextLogger"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_of_py4j)
     # It logs the whole address of each request, in which there may be a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        return ACTIONS[f"{args.action} {args.side_action}" if "side_action" in args else args.action](args)
+        return _act(name)(args)
     except PipelineError as error:
         return fail("pipeline", f"[{error.code}] {error}", 1 if isinstance(error, SparkEndedError) else 2)
     except OSError as error:
         return fail("pipeline", str(error), 2)
+
+
+def _act(name: str) -> Callable[[argparse.Namespace], int]:
+    if name in _WITHOUT_SPARK:
+        from heliograph.cli.pipeline_letters import LOOKS
+
+        return LOOKS[name]
+    from heliograph.cli.pipeline_actions import ACTIONS
+
+    return ACTIONS[name]
 
 
 def _seconds(text: str) -> float:

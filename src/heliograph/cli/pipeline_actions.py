@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from heliograph.cli.pipeline_letters import output_that_is_there, table_text
 from heliograph.pipeline.datasource.option_texts import parse_endpoint
 from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.running.backfill import BACKFILLS, REPLAYS, plan_backfill
+from heliograph.pipeline.running.backfill import BACKFILLS, plan_backfill
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
 from heliograph.pipeline.running.driver import STATUS_FILE, FileWatch, PipelineDriver
 from heliograph.pipeline.running.figures import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
@@ -32,8 +33,9 @@ from heliograph.pipeline.running.planned_columns import planned_fields
 from heliograph.pipeline.running.preview import Preview, preview_queries
 from heliograph.pipeline.running.queries import RunSettings, Span, check_pipeline
 from heliograph.pipeline.running.ranges import ZONE_SETTING
-from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.side_outputs.late_table import count_late_rows, late_target, replay_late_rows, show_late_rows
+from heliograph.pipeline.side_outputs.letter_replay import replay_letters
+from heliograph.pipeline.side_outputs.replayed_files import REPLAYS
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.sinks.probing import table_changes, target_fault
 from heliograph.pipeline.spark.session import start_session, stop_session
@@ -157,35 +159,6 @@ def _read_status(checkpoint: Path, holder: int | None) -> dict[str, Any]:
     return document
 
 
-def _output_that_is_there(args: argparse.Namespace) -> Path:
-    """The tables of a pipeline that has run; a mistyped path is an error and no empty table."""
-    output: Path = args.output
-    if not output.is_dir():
-        raise OptionError("--output", str(output), "the directory of a pipeline that has run")
-    return output
-
-
-def _dlq_ls(args: argparse.Namespace) -> int:
-    counts = count_letters(_output_that_is_there(args) / args.path)
-    if args.json:
-        for count in counts:
-            print(json.dumps(count.to_json()))
-        return 0
-    head = ("rule", "cause", "waiting", "replayed", "newest", "reason of the newest")
-    print(_table([head, *(count.cells() for count in counts)]))
-    return 0
-
-
-def _dlq_show(args: argparse.Namespace) -> int:
-    is_empty = True
-    for letter in show_letters(_output_that_is_there(args) / args.path, args.rule, args.limit, args.all):
-        print(letter.to_text() if not args.json else json.dumps(letter.to_json()))
-        is_empty = False
-    if is_empty:
-        print(f"heliograph pipeline: there is no dead letter of {args.rule}", file=sys.stderr)
-    return 0
-
-
 def _dlq_replay(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(*_files(args))
     settings = _settings(args, None)
@@ -195,20 +168,17 @@ def _dlq_replay(args: argparse.Namespace) -> int:
         claim_output(settings.checkpoint, settings.output)
         with _session(args, [lock]) as session:
             replayed = replay_letters(session, pipeline, name, settings)
-    if args.json:
-        print(json.dumps(replayed.to_json()))
-    else:
-        print(f"{replayed.letters:,} letters replayed, {replayed.rows:,} rows written, {replayed.kept:,} letters stay")
+    print(json.dumps(replayed.to_json()) if args.json else replayed.to_text())
     return 0
 
 
 def _late_ls(args: argparse.Namespace) -> int:
-    counts = count_late_rows(_output_that_is_there(args) / args.path)
+    counts = count_late_rows(output_that_is_there(args) / args.path)
     if args.json:
         for count in counts:
             print(json.dumps(count.to_json()))
         return 0
-    print(_table([("query", "view", "waiting", "replayed", "newest"), *(count.cells() for count in counts)]))
+    print(table_text([("query", "view", "waiting", "replayed", "newest"), *(count.cells() for count in counts)]))
     return 0
 
 
@@ -240,8 +210,6 @@ ACTIONS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "once": _once,
     "backfill": _backfill,
     "status": _status,
-    "dlq ls": _dlq_ls,
-    "dlq show": _dlq_show,
     "dlq replay": _dlq_replay,
     "late ls": _late_ls,
     "late show": _late_show,
@@ -394,14 +362,7 @@ def _status_table(queries: Sequence[dict[str, Any]]) -> str:
         for query in queries
     ]
     errors = [f"{query['name']}: {query['last_error']}" for query in queries if query["last_error"]]
-    return "\n".join([_table([head, *rows]), *errors])
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return "\n".join([table_text([head, *rows]), *errors])
 
 
 def _time(microseconds: int) -> str:

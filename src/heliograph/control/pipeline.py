@@ -39,7 +39,7 @@ class AskedPipelineTools(Protocol):
         """Late rows as lines of JSON."""
 
     async def replay(self, rule: str) -> list[str]:
-        """Bring the dead letters of a rule to its sink."""
+        """Bring the dead letters of a rule or action to its sink."""
 
     async def replay_late_rows(self, args: proto.LateReplayWanted) -> list[str]:
         """Bring the late rows of a query to a place of their own."""
@@ -51,32 +51,32 @@ class AskedPipelineTools(Protocol):
         """Run a rule over what was stored since a time, into its sink."""
 
 
-def methods(process: Callable[[], AskedPipeline | None], tools: Callable[[], AskedPipelineTools]) -> list[Method]:
+def methods(process: Callable[[], AskedPipeline | None], tools: AskedPipelineTools) -> list[Method]:
     """What can be asked: `pipeline.*`.
 
     Args:
         process: The pipeline now; None where the node runs none.
-        tools: Commands about it; raises `RpcError` where the node runs none.
+        tools: Commands about it; those that need one raise `RpcError` where the node runs none.
     """
     answers = PipelineAnswers(process)
 
     async def letters(args: proto.DeadLettersWanted, call: Call) -> proto.PipelineLines:
-        return proto.PipelineLines(await tools().dead_letters(args))
+        return proto.PipelineLines(await tools.dead_letters(args))
 
     async def late_rows(args: proto.LateRowsWanted, call: Call) -> proto.PipelineLines:
-        return proto.PipelineLines(await tools().late_rows(args))
+        return proto.PipelineLines(await tools.late_rows(args))
 
     async def replay(args: proto.PipelineRule, call: Call) -> proto.PipelineLines:
-        return proto.PipelineLines(await tools().replay(args.name))
+        return proto.PipelineLines(await tools.replay(args.name))
 
     async def replay_late_rows(args: proto.LateReplayWanted, call: Call) -> proto.PipelineLines:
-        return proto.PipelineLines(await tools().replay_late_rows(args))
+        return proto.PipelineLines(await tools.replay_late_rows(args))
 
     async def plan(args: proto.PipelineRule, call: Call) -> proto.PipelineLines:
-        return proto.PipelineLines(await tools().plan(args.name, args.last))
+        return proto.PipelineLines(await tools.plan(args.name, args.last))
 
     async def backfill(args: proto.BackfillWanted, call: Call) -> proto.PipelineLines:
-        return proto.PipelineLines(await tools().backfill(args.rule, args.since))
+        return proto.PipelineLines(await tools.backfill(args.rule, args.since))
 
     return [
         proto.PIPELINE_STATUS.by(answers.status),

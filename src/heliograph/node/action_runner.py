@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -217,12 +217,29 @@ class ActionRunnerPart(Part):
 
     async def _validate(self, config: Config, actions: Mapping[str, Any]) -> None:
         """Judge actions in a process of its own, since a broker loads nothing of the pipeline."""
+        with self._command(config, actions, "--check") as command:
+            fault = await PROGRAMS.fault(*command)
+        if fault:
+            raise PipelineRefusedError(f"the actions: {fault}")
+
+    @contextlib.contextmanager
+    def replay_command(self, action_id: str) -> Iterator[Sequence[str]]:
+        """The command that replays the dead letters of an action; its files are gone behind the block.
+
+        Raises:
+            SecretError: The file of a secret cannot be read.
+        """
+        from heliograph.actions.runner_file import runner_action
+
+        with self._command(self._config, runner_action(self._config, action_id), "--replay") as command:
+            yield command
+
+    @contextlib.contextmanager
+    def _command(self, config: Config, actions: Mapping[str, Any], option: str) -> Iterator[Sequence[str]]:
         with tempfile.TemporaryDirectory(prefix="heliograph-actions-") as scratch:  # only this user may enter it
             file = Path(scratch) / _SETTINGS_FILE
             file.write_text(json.dumps(self._document(config, actions)))
-            fault = await PROGRAMS.fault(_PROGRAM, "--check", str(file))
-        if fault:
-            raise PipelineRefusedError(f"the actions: {fault}")
+            yield _PROGRAM, option, str(file)
 
     @property
     def _own_directory(self) -> Path:

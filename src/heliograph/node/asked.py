@@ -64,6 +64,7 @@ from heliograph.message_policies.parts import TransformationPart, ValidationPart
 from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import SchemaValidation
 from heliograph.node.access_records import BuiltInRulesPart, UsersPart
+from heliograph.node.action_runner import ActionRunnerPart
 from heliograph.node.actions import ActionsPart
 from heliograph.node.backups import BackupsPart
 from heliograph.node.clock import uptime_us
@@ -168,7 +169,15 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
         *erasure.methods(parts.get(ErasuresPart).erase),
         *topic_tree.methods(kernel.context, lambda name: database_of(_databases(parts), name)),
         *actions.methods(parts.get(ActionsPart), manager),
-        *pipeline.methods(lambda: parts.get(PipelinePart).process, PipelineTools(parts.get(PipelinePart)).running),
+        *pipeline.methods(
+            lambda: parts.get(PipelinePart).process,
+            PipelineTools(
+                parts.get(PipelinePart),
+                parts.get(ActionRunnerPart),
+                lambda: parts.config,
+                parts.get(DataDirectory).path,
+            ),
+        ),
     ]
 
 

@@ -46,7 +46,9 @@ DIRECTORY: Final = "pipeline"
 ACTIONS_FILE: Final = "actions.hocon"
 """The file that a node makes of its actions and of `outbound`, in the directory of its pipeline."""
 
-_PIPELINE: Final = ("heliograph.cli.main", "pipeline")
+COMMAND: Final = ("heliograph.cli.main", "pipeline")
+"""The program of `heliograph pipeline` and its first word."""
+
 _STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _SHOWN_BYTES: Final = 2_000
@@ -125,7 +127,7 @@ class PipelineProcess(SupervisedProcess):
 
     def command(self) -> Sequence[str]:
         config = self._config
-        command = [*_PIPELINE, "run", *file_arguments(self.files), "--watch-stdin"]
+        command = [*COMMAND, "run", *file_arguments(self.files), "--watch-stdin"]
         command += ["--checkpoint", checkpoint_of(config, self._data_dir)]
         command += ["--output", output_of(config, self._data_dir)]
         command += ["--endpoint", self._endpoint, "--mqtt", self._mqtt, "--master", config.master]
@@ -364,6 +366,6 @@ def file_arguments(files: Sequence[str]) -> list[str]:
 
 async def validate(*files: str) -> None:
     """Checked in a process of its own, since a broker loads nothing of the pipeline; raises `PipelineRefusedError`."""
-    fault = await PROGRAMS.fault(*_PIPELINE, "validate", *file_arguments(files), "--no-spark")
+    fault = await PROGRAMS.fault(*COMMAND, "validate", *file_arguments(files), "--no-spark")
     if fault:
         raise PipelineRefusedError(f"the pipeline: {fault}")

@@ -70,7 +70,7 @@ class DeadLettersWanted(Args, frozen=True):
     """Dead letters of the pipeline.
 
     Attributes:
-        rule: Those of this rule or job; empty for how many there are of each.
+        rule: Those of this rule, job or action (`TYPE:NAME`); empty for how many there are of each.
         limit: At the most, of one rule.
         with_replayed: Those that were replayed, too.
         path: The directory of their table below the output directory.
@@ -118,7 +118,8 @@ class PipelineRule(Args, frozen=True):
     """One rule or job of the pipeline.
 
     Attributes:
-        name: Its name; empty for all of them, where that makes sense.
+        name: Its name, or `TYPE:NAME` of an action where dead letters are replayed; empty for all of them, where that
+            makes sense.
         last: Of how many of the last messages a plan is made.
     """
 

@@ -28,7 +28,7 @@ from heliograph.management.web.models import Body, Str
 from heliograph.management.web.rows import ApiRow
 from heliograph.rpc.asks import Question
 
-area = Area("Pipeline", "What Spark does with stored messages.", scope="pipeline")
+area = Area("Pipeline", "What Spark does with stored messages; the dead letters of all actions.", scope="pipeline")
 
 _OFF: Final = (404, "NOT_FOUND")
 _REFUSED: Final = (400, "BAD_REQUEST")
@@ -53,10 +53,12 @@ class LetterCountObject(TypedDict):
     """Rows of a rule that were refused for a cause: `rule`, `required`, `sink` or `decode`.
 
     Attributes:
+        action: `TYPE:NAME` where the rule is the query of an action.
         reason: Of the newest.
     """
 
     rule: str
+    action: str | None
     cause: str
     waiting: int
     replayed: int
@@ -68,11 +70,13 @@ class DeadLetter(TypedDict):
     """A row that was refused, with its message where there is one.
 
     Attributes:
+        action: `TYPE:NAME` where the rule is the query of an action.
         payload: Text where it is text, else hexadecimal.
         row: What the rule made, as JSON.
     """
 
     rule: str
+    action: str | None
     cause: str
     reason: str
     refused_at: str
@@ -168,7 +172,7 @@ async def list_dead_letters(
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
     replayed: Annotated[bool, Query(description="Those that were replayed, too")] = False,
 ) -> list[PipelineLine]:
-    """The dead letters of a rule, the newest first."""
+    """The dead letters of a rule, or of an action by its id, the newest first."""
     return await _lines(nodes, PIPELINE_DEAD_LETTERS(DeadLettersWanted(rule, limit, replayed)), _LETTERS_S)
 
 
@@ -191,7 +195,10 @@ async def list_late_rows(
 
 @area.post("/heliograph/pipeline/dead_letters/{rule}/replay", answers=ReplayedLetters, errors=MISSING)
 async def replay_dead_letters(rule: str, nodes: NodesDep) -> PipelineLine:
-    """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark."""
+    """Run the present text of a rule over its dead letters, and bring the rows to its sink; this starts Spark.
+
+    The letters of an action without Spark (`rule` is its id) need neither Spark nor a pipeline.
+    """
     return await _last_line(nodes, PIPELINE_REPLAY(PipelineRule(rule)))
 
 

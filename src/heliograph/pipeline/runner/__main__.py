@@ -1,4 +1,6 @@
-"""The process of the action runner: `python -m heliograph.pipeline.runner FILE`; `--check FILE` judges it.
+"""The process of the action runner: `python -m heliograph.pipeline.runner FILE`.
+
+`--check FILE` judges the actions of a file, and `--replay FILE` brings their dead letters to their targets.
 
 The file has its settings, see `heliograph.pipeline.runner.settings`. The node writes lines to its standard input:
 `stored QUERY ...` when rows were stored for actions, `again` when a person asks for another try, `settings` when the
@@ -11,15 +13,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from threading import Event, Thread
+from types import ModuleType
 from typing import Final
 
-from heliograph.pipeline.errors import PipelineError
+from heliograph.pipeline.errors import PipelineError, sentence_of
+from heliograph.pipeline.files.definition import DeadLetterSettings
 from heliograph.pipeline.runner.settings import RunnerSettings, read_settings
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import FAILED, QueryFigures
+from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, keep_within
 from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.storage.durable_files import write_whole
 
@@ -27,7 +34,9 @@ _log = logging.getLogger("heliograph.pipeline.runner")
 
 STATUS_FILE: Final = "status.json"
 CHECK: Final = "--check"
+REPLAY: Final = "--replay"
 _REPORT_S: Final = 0.5
+_TIDY_EVERY_S: Final = 3600.0
 _STOP_S: Final = 20.0
 
 
@@ -43,6 +52,7 @@ class Runner:
         self._ending = Event()
         self._status = ""
         self._started_at = time.time()
+        self._tidy_at = 0.0
 
     def __repr__(self) -> str:
         return f"Runner({', '.join(self._workers)})"
@@ -68,6 +78,7 @@ class Runner:
         self._use(self._settings)
         while not self._ending.wait(_REPORT_S):
             self._report()
+            self._tidy()
         workers = [*self._workers.values(), *self._leaving]
         for worker in workers:
             worker.stop()
@@ -106,6 +117,21 @@ class Runner:
         for query, fault in self._settings.faults.items():
             yield QueryFigures(query, FAILED, failures=1, failures_in_row=1, last_error=fault)
 
+    def _tidy(self) -> None:
+        """Remove dead letters of its actions that are beyond their retention, now and then."""
+        now = time.monotonic()
+        if now < self._tidy_at:
+            return
+        self._tidy_at = now + _TIDY_EVERY_S
+        table = self._settings.output / DeadLetterSettings().path
+        try:
+            removed = keep_within(table, DEFAULT_RETENTION, self._workers.keys())
+        except OSError as error:
+            _log.warning("dead letters cannot be looked at: %s", error)
+            return
+        if removed.batches:
+            _log.warning("%d dead letters were beyond their retention and were removed", removed.rows)
+
     def _report(self) -> None:
         document = {
             "pid": os.getpid(),
@@ -130,11 +156,28 @@ def check(file: str) -> int:
     return 2 if faults else 0
 
 
+def replay(file: str) -> int:
+    """Print what became of the dead letters of each action, as a line of JSON; the exit code is 2 if that failed."""
+    from heliograph.pipeline.runner.replay import replay_letters  # which no process that runs needs
+
+    settings = read_settings(Path(file))
+    for fault in settings.faults.values():
+        return _failed(fault)
+    for action in settings.actions:
+        try:
+            sys.stdout.write(f"{json.dumps(replay_letters(action, settings).to_json())}\n")
+        except (PipelineError, OSError) as error:
+            return _failed(sentence_of(error))
+    return 0
+
+
+def _failed(text: str) -> int:
+    sys.stderr.write(f"heliograph pipeline: {text}\n")
+    return 2
+
+
 def main(file: str) -> None:
-    # pyarrow loads it with the first array that it makes, if it is there: 35 MiB that nothing here uses.
-    sys.modules["pandas"] = None  # type: ignore[assignment]  # no module is what stands for that
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    _prepare()
     runner = Runner(Path(file))
     signal.signal(signal.SIGTERM, lambda number, frame: runner.end())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node ends it
@@ -150,7 +193,30 @@ def main(file: str) -> None:
     os._exit(0)  # a thread that waits for its target must not hold the process up
 
 
+class _NoPandas(MetaPathFinder):
+    """Keeps pandas out: pyarrow loads it with its first array, if it is there, and nothing here uses its 35 MiB.
+
+    Where `sys.modules` said that there is no pandas, that array would fail in pyarrow.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the action runner does without pandas")
+        return None
+
+
+def _prepare() -> None:
+    sys.meta_path.insert(0, _NoPandas())
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == CHECK:
         sys.exit(check(sys.argv[2]))
+    if sys.argv[1] == REPLAY:
+        _prepare()
+        sys.exit(replay(sys.argv[2]))
     main(sys.argv[1])

@@ -27,10 +27,8 @@ from heliograph.pipeline.running.queries import RunSettings, Span
 from heliograph.pipeline.running.starts import end_of_stored, newest
 from heliograph.pipeline.running.views import source_options
 
-#: Directories below that of all checkpoints: where backfills have theirs, and what two replays of dead letters or late
-#: rows lock. No query can have such a name.
+#: The directory below that of all checkpoints where backfills have theirs. No query can have such a name.
 BACKFILLS: Final = "@backfill"
-REPLAYS: Final = "@replay"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,8 @@ messages of the batch are read again by the offsets in the checkpoint, judged by
 to the dead-letter table before the batch is done. So a batch without refused rows is evaluated once, one that is
 interrupted has its letters written when it runs again, and no letter is written twice.
 
-Reading the letters, and bringing them to the sink after all, is `heliograph.pipeline.side_outputs.dead_letter_table`'s.
+Reading the letters is `heliograph.pipeline.side_outputs.dead_letter_table`'s, and bringing them to the sink after all
+`heliograph.pipeline.side_outputs.letter_replay`'s.
 """
 
 import logging

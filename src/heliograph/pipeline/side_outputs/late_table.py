@@ -10,7 +10,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,9 +24,10 @@ from heliograph.pipeline.running.identity import query_directory, read_identity
 from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.side_outputs.late_rows import rows_as_they_were
 from heliograph.pipeline.side_outputs.replayed_files import REPLAYED_AT, RefusedAgain, ReplayedFile
-from heliograph.pipeline.side_outputs.side_tables import files_in, queries_in
+from heliograph.pipeline.side_outputs.side_tables import files_in, queries_in, with_zone
 from heliograph.pipeline.sinks import MicroBatch, Sink
 from heliograph.pipeline.sinks.parquet import ParquetSink
+from heliograph.pipeline.sinks.spark.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.spark.writing import check_rows, write_batch
 
 _TABLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,255}")
@@ -63,7 +64,7 @@ def count_late_rows(table: Path) -> list[LateCount]:
                     count.replayed += 1
                     continue
                 count.waiting += 1
-                at = _with_zone(row["event_time"])
+                at = with_zone(row["event_time"])
                 if count.newest is None or at > count.newest:
                     count.newest = at
     return sorted(counts.values(), key=lambda count: (count.query, count.view))
@@ -82,12 +83,7 @@ def show_late_rows(table: Path, query: str, limit: int, with_replayed: bool = Fa
 
 
 def _plain(value: Any) -> Any:
-    return _with_zone(value).isoformat() if isinstance(value, datetime) else value
-
-
-def _with_zone(at: datetime) -> datetime:
-    """A time that Spark wrote; in Parquet's older form of times its zone, UTC, is left out."""
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return with_zone(value).isoformat() if isinstance(value, datetime) else value
 
 
 @dataclass
@@ -196,4 +192,4 @@ class _ViewReplay:
         output, mqtt = self.settings.output, self.settings.mqtt
         batch = MicroBatch(self.query, owner, 0, output, mqtt, refused.refuse, table_owner)
         write_batch(self.target, given, batch)
-        return refused.among(rows, _NUMBER)
+        return refused.among(ArrowRows(rows), _NUMBER) if refused.count else {}

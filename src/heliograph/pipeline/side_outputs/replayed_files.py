@@ -13,14 +13,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.spark.arrow_rows import ArrowRows
+from heliograph.pipeline.sinks.rows import Rows
 from heliograph.storage.durable_files import force_to_disk
 
 #: The column with the time at which a row was replayed; null while it waits.
 REPLAYED_AT: Final = "replayed_at"
+
+#: The directory below that of all checkpoints that a replay of dead letters or late rows locks.
+REPLAYS: Final = "@replay"
 
 _REPLAYS: Final = b"heliograph.replays"
 _CHUNK_ROWS: Final = 10_000
@@ -79,6 +81,8 @@ class ReplayedFile:
 
 
 class RefusedAgain:
+    """The rows that a sink refuses of a replay."""
+
     def __init__(self) -> None:
         self.count = 0
         self._reasons: dict[str, str] = {}
@@ -87,20 +91,20 @@ class RefusedAgain:
         self.count += 1
         self._reasons[_comparable(row)] = reason
 
-    def among(self, rows: DataFrame, number: str) -> dict[int, str]:
-        """The reasons by the rows' numbers (column `number`); they are found by their values as text."""
+    def reason_of(self, row: Mapping[str, Any]) -> str | None:
+        """Why a row was refused; rows are found by their values as text."""
+        return self._reasons.get(_comparable(row)) if self._reasons else None
+
+    def among(self, rows: Rows, number: str) -> dict[int, str]:
+        """The reasons by the numbers of rows (column `number`). Rows as the sinks have them: Spark's own differ."""
         found: dict[int, str] = {}
-        if not self._reasons:
-            return found
-        # By Arrow, as the sinks have them: Spark's own rows have other times and bytes.
-        given = ArrowRows(rows)
-        for chunk in given.chunks(_CHUNK_ROWS):
+        for chunk in rows.chunks(_CHUNK_ROWS) if self._reasons else ():
             for index in range(chunk.num_rows):
-                row = given.row(chunk, index)
+                row = rows.row(chunk, index)
                 of = row.pop(number)
-                text = _comparable(row)
-                if text in self._reasons:
-                    found[of] = self._reasons[text]
+                reason = self.reason_of(row)
+                if reason is not None:
+                    found[of] = reason
         return found
 
 

@@ -8,7 +8,7 @@ the messages themselves are the broker's.
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
@@ -141,12 +141,16 @@ class SideTables:
             self.sizes[name] = replace(count_table(self._output / path, self._counted), removed=removed)
 
 
-def keep_within(table: Path, retention: Retention) -> TableSize:
-    """Remove the batches of a table that are too old, then the oldest until it is small enough."""
+def keep_within(table: Path, retention: Retention, queries: Set[str] | None = None) -> TableSize:
+    """Remove the batches of a table that are too old, then the oldest until it is small enough.
+
+    Args:
+        queries: Those whose batches are looked at; None for all.
+    """
     if retention.age_s is None and retention.bytes_max is None:
         return TableSize()
     limit = time.time() - retention.age_s if retention.age_s is not None else None
-    found = sorted(_batches(table), key=lambda batch: (batch.at, batch.place.name))
+    found = sorted(_batches(table, queries), key=lambda batch: (batch.at, batch.place.name))
     left = sum(batch.bytes for batch in found)
     removed, failures = TableSize(), _Failures(table, "removed")
     for batch in found:
@@ -235,8 +239,10 @@ def _bytes_of(place: Path) -> int:
     return sum(file.stat().st_size for file in place.glob("*.parquet"))
 
 
-def _batches(table: Path) -> Iterator[_SideBatch]:
+def _batches(table: Path, queries: Set[str] | None) -> Iterator[_SideBatch]:
     for query in sorted(table.iterdir()) if table.is_dir() else ():
+        if queries is not None and query.name not in queries:
+            continue
         places = list(batches_in(query))
         for number, place in enumerate(places):
             try:

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -85,3 +86,8 @@ def files_in(directory: Path) -> Iterator[Path]:
 def rows_in(place: Path) -> int:
     """How many rows a batch has; 0 for one that is not there."""
     return sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))
+
+
+def with_zone(at: datetime) -> datetime:
+    """A time of a table; in Parquet's older form of times, which Spark writes, its zone, UTC, is left out."""
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -25,9 +25,15 @@ export default function PipelinePage({ route }) {
     <${PageHead} title=${texts.title}><button type="button" onClick=${first.reload}>${everywhere.refresh}</button><//>
     <${Loaded} of=${first}>${(/** @type {Api.PipelineObject} */ data) => (data.enable
       ? html`<${Running} first=${data} query=${route.query} />`
-      : html`<${Empty}><p>${texts.off}</p>${may("config:read")
-        && html`<a href=${link("configuration")}>${texts.toConfiguration}</a>`}<//>`)}<//>`;
+      : html`<${Off} query=${route.query} />`)}<//>`;
 }
+
+/** @param {{ query: Record<string, string> }} props */
+const Off = ({ query }) => html`
+  <${Empty}><p>${texts.off}</p>${may("config:read")
+    && html`<a href=${link("configuration")}>${texts.toConfiguration}</a>`}<//>
+  <h2>${texts.tabs.dead_letters}</h2>
+  <${DeadLetters} rule=${query.rule ?? ""} />`;
 
 /** @param {{ first: Api.PipelineObject, query: Record<string, string> }} props */
 const Running = ({ first, query }) => {

@@ -36,6 +36,9 @@ const Counts = () => {
     }} />`}`;
 };
 
+/** @param {Api.LetterCountObject} row */
+const nameOf = ({ action, rule }) => action ?? rule;
+
 /** @param {{ rule: string, onClose: (isDone: boolean) => void }} props */
 const ReplayDialog = ({ rule, onClose }) => html`
   <${ConfirmDialog} title=${texts.replayTitle} text=${texts.replayText(rule)} action=${texts.replayOf(rule)}
@@ -48,18 +51,18 @@ const ReplayDialog = ({ rule, onClose }) => html`
  * @returns {import("../../parts/table.js").Column<Api.LetterCountObject>[]}
  */
 const columnsOf = (replay) => [
-  { key: "rule", title: texts.rule, kind: "code", isHead: true },
+  { key: "rule", title: texts.rule, kind: "code", isHead: true, show: nameOf },
   { key: "cause", title: texts.cause, show: ({ cause }) => texts.causes[cause] ?? cause },
   { key: "waiting", title: texts.waiting, kind: "number", show: ({ waiting }) => count(waiting) },
   { key: "replayed", title: texts.replayed, kind: "number", show: (row) => count(row.replayed) },
   { key: "newest", title: texts.newest, show: ({ newest }) => time(newest) },
   { key: "reason", title: texts.reason, show: ({ reason }) =>
     html`<span title=${reason}>${cut(reason.split("\n")[0], 160)}</span>` },
-  { key: "more", title: texts.more, kind: "actions", show: ({ rule, waiting }) => html`
-    <a class="button" aria-label=${texts.showOf(rule)} href=${link("pipeline", { tab: "dead_letters", rule })}>
-      ${texts.show}</a>
-    ${replay && waiting > 0 && html`<button type="button" aria-label=${texts.replayOf(rule)}
-      onClick=${() => replay(rule)}>${texts.replay}</button>`}` },
+  { key: "more", title: texts.more, kind: "actions", show: (row) => html`
+    <a class="button" aria-label=${texts.showOf(nameOf(row))}
+      href=${link("pipeline", { tab: "dead_letters", rule: nameOf(row) })}>${texts.show}</a>
+    ${replay && row.waiting > 0 && html`<button type="button" aria-label=${texts.replayOf(nameOf(row))}
+      onClick=${() => replay(nameOf(row))}>${texts.replay}</button>`}` },
 ];
 
 /** @param {{ rule: string }} props */

@@ -7,7 +7,7 @@ export default {
   tabs: { queries: "Queries", dead_letters: "Dead letters", late_rows: "Late rows", plan: "Plan" },
   off:
     "This node runs no pipeline. A pipeline brings stored messages and the rows of rules to databases and tables, " +
-    "on Spark: set pipeline.enable, in the section pipeline of the configuration.",
+    "on Spark: set pipeline.enable, in the section pipeline of the configuration. Actions without Spark need none.",
   toConfiguration: "Configuration",
   driver: "Driver",
   running: "runs",
@@ -40,7 +40,7 @@ export default {
     hint:
       "Messages on which a rule failed, and rows that lacked a required column or that the sink refused. They wait " +
       "here until they are replayed or their retention ends.",
-    rule: "Rule",
+    rule: "Rule or action",
     cause: "Cause",
     /** @type {Record<string, string>} */
     causes: { rule: "the rule failed", required: "a required column is missing", sink: "the sink refused it" },
@@ -55,15 +55,15 @@ export default {
     showOf: (/** @type {string} */ rule) => `Show ${rule}`,
     replayTitle: "Replay dead letters",
     replayText: (/** @type {string} */ rule) =>
-      `The rule ${rule}, as it is now, runs over its waiting dead letters, and their rows go to its sink. This ` +
-      "starts Spark and may take a minute.",
+      `The rows of the waiting dead letters of ${rule} go to its target, as the rule or action is now. Where Spark ` +
+      "runs it, this starts Spark and may take a minute.",
     done: (/** @type {Api.ReplayedLetters} */ { letters, rows, kept }) =>
       `${counted(letters, "letter")} replayed, ${counted(rows, "row")} written, `
       + `${counted(kept, "letter stays", "letters stay")}.`,
     none: "There is no dead letter.",
     of: (/** @type {string} */ rule) => `Dead letters of ${rule}`,
-    all: "All rules",
-    noneOf: "No letter of this rule waits.",
+    all: "All of them",
+    noneOf: "No letter of it waits.",
     withReplayed: "Those that were replayed, too",
     at: "Refused at",
     why: "Why",
