@@ -5,11 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from heliograph.pipeline.runner.letters import DeadLetters
 from heliograph.pipeline.runner.worker import ActionWorker
 from heliograph.pipeline.running.figures import RUNNING
+from heliograph.pipeline.side_outputs.refused_rows import RefusedRow
 from heliograph.processes.backoff import Backoff
+from heliograph.storage.message_columns import COLUMNS
 from pipeline.runner_settings import web_settings
 from support.waiting import wait_until
 from support.webhook import Answer, Webhook, webhook
@@ -58,3 +62,24 @@ def test_rows_that_retention_removed_hold_up_no_others(
     assert bodies(web) == [b"kept"]
     assert worker.figures.rows_lost == 1
     assert "rows are left out: generation 1 was dropped" in caplog.text
+
+
+def test_a_checkpoint_that_cannot_be_made_is_tried_again(stored: "Stored", tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_text("a file where the directory belongs")
+    with webhook() as web:
+        stored.put(ROWS, [b"late"])
+        with running(stored, tmp_path, web) as worker:
+            wait_until(lambda: worker.figures.failures > 1, lambda: f"{worker.figures}")
+            assert "checkpoint" in (worker.figures.last_error or "")
+            (tmp_path / "checkpoint").unlink()
+            wait_until(lambda: bodies(web) == [b"late"], lambda: f"{worker.figures}")
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_letters_of_rows_that_are_not_utf8_or_gone(tmp_path: Path, is_text: bool) -> None:
+    payload = b"\xff"
+    refused = [RefusedRow({"payload": payload.decode("utf-8", "replace") if is_text else payload}, "no")]
+    columns = {column.name: pa.array([None]) for column in COLUMNS} | {"payload": pa.array([payload])}
+    letters = DeadLetters(tmp_path, "web", "owner")
+    assert letters.keep(0, refused, [], 0.0) == 0  # retention was faster
+    assert letters.keep(0, refused, [pa.RecordBatch.from_pydict(columns)], 0.0) == 1

@@ -39,6 +39,7 @@ _USER_PROPERTY: Final = "User-Property."
 
 # Reasons for which a broker will never take a message: its own, a topic, a size, a payload's form.
 _MESSAGE_REASONS: Final = frozenset({0x83, 0x90, 0x95, 0x99})
+_NOT_AUTHORIZED: Final = 0x87
 
 # The broker keeps the session for so long, so that what is under way goes on after a connection was lost.
 _SESSION_EXPIRY_S: Final = 60
@@ -87,6 +88,7 @@ class MqttPublisher:
         self.payload_bytes = 0
         self._options = options
         self._keep_refused = keep_refused
+        self._of_messages = _MESSAGE_REASONS | ({_NOT_AUTHORIZED} if options.has_topic_of_row else set())
         self._changed = threading.Condition()
         self.count = 0
         self._window = options.window
@@ -218,19 +220,23 @@ class MqttPublisher:
         """Take in what the broker says of a message; the lock is held."""
         if not reason.is_failure:
             return
-        if self._keep_refused and reason.value in _MESSAGE_REASONS:
+        if self._keep_refused and reason.value in self._of_messages:
             self.refused[number] = f"{self._where()} refused it: {reason}"
         else:
             self._fault = f"refused a message: {reason}"
 
     def _wait(self, is_done: Callable[[], bool], deadline_s: float, complaint: str) -> None:
         with self._changed:
-            while not is_done():
-                before = self._acknowledged
-                if self._fault is None and not self._changed.wait(deadline_s) and before == self._acknowledged:
-                    raise PublishError(f"{self._where()} {complaint} for {deadline_s:.0f} s")
-                if self._fault is not None:
-                    break
+            acknowledged, end, reconnects = self._acknowledged, time.monotonic() + deadline_s, self.reconnects
+            while self._fault is None and not is_done():
+                if acknowledged != self._acknowledged:  # a connection that is made again is nothing that came on
+                    acknowledged, end = self._acknowledged, time.monotonic() + deadline_s
+                left = end - time.monotonic()
+                if left <= 0:
+                    lost = self.reconnects - reconnects
+                    hint = f", and the connection was lost {lost} times" if lost else ""
+                    raise PublishError(f"{self._where()} {complaint} for {deadline_s:.0f} s{hint}")
+                self._changed.wait(left)
             if self._fault is not None:
                 raise PublishError(f"{self._where()} {self._fault}")
 

@@ -52,6 +52,7 @@ class SinkOptions(TlsFiles):
     tls: ClientTls | None = None
     outbound: OutboundConfig = UNBOUNDED
     declared_at: str = "options"
+    has_topic_of_row: bool = False  # then one that is forbidden is a fault of the row
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SinkOptions":

@@ -141,8 +141,12 @@ class Runner:
         }
         text = json.dumps(document)
         if text != self._status:
-            self._status = text
-            write_whole(self._file.with_name(STATUS_FILE), text.encode())
+            try:
+                write_whole(self._file.with_name(STATUS_FILE), text.encode())
+            except OSError as error:  # a disk that is full: actions may have rows in memory that their targets can take
+                _log.error("the status cannot be written: %s", error)
+            else:
+                self._status = text
 
 
 def check(file: str) -> int:
@@ -183,9 +187,11 @@ def main(file: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node ends it
 
     def read_input() -> None:
-        for line in sys.stdin:
-            runner.take(line)
-        runner.end()
+        try:
+            for line in sys.stdin:
+                runner.take(line)
+        finally:  # a runner that no longer reads would outlive its node
+            runner.end()
 
     Thread(target=read_input, name="input", daemon=True).start()
     runner.run()

@@ -19,12 +19,15 @@ class _NotJson:
 NOT_JSON: Final = _NotJson()
 
 
-def parsed(text: bytes | str) -> Any:
+def parsed(text: str) -> Any:
     """The value of a JSON text; `NOT_JSON` for another text."""
     try:
-        return json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refused)
+        found = json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refused)
+        if "\\u" in text:
+            text_of(found).encode()  # half a pair of surrogates is no text, which Spark takes for no JSON
     except (ValueError, RecursionError):
         return NOT_JSON
+    return found
 
 
 def text_at(value: Any, path: Sequence[str]) -> str | None:
@@ -47,7 +50,20 @@ def text_of(value: Any) -> str:
     """The text of a value that is not null: JSON for objects, whose keys are in order, and for arrays."""
     if isinstance(value, str):
         return value
-    return "".join(_pieces(value))
+    # Without recursion: JSON of a device may have about as many levels as Python's stack.
+    pieces: list[str] = []
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += reversed([_OPEN_ARRAY, *_separated([[item] for item in one]), _CLOSE_ARRAY])
+        elif isinstance(one, dict):
+            items = sorted(one.items(), key=lambda item: item[0].encode("utf-8", "surrogatepass"))
+            members = [[_Piece(f"{json.dumps(key, ensure_ascii=False)}:"), item] for key, item in items]
+            waiting += reversed([_OPEN_OBJECT, *_separated(members), _CLOSE_OBJECT])
+        else:
+            pieces.append(_piece(one))
+    return "".join(pieces)
 
 
 def _at(value: Any, path: Sequence[str]) -> Any:
@@ -65,31 +81,39 @@ def _is_index(step: str) -> bool:
     return step.isascii() and step.isdigit()
 
 
-def _pieces(value: Any) -> list[str]:
-    if value is None:
-        return ["null"]
-    if isinstance(value, bool):
-        return ["true" if value else "false"]
-    if isinstance(value, Decimal):
-        return [_decimal_text(value)]
-    if isinstance(value, float):
-        return [_double_text(value)]
-    if isinstance(value, str):
-        return [json.dumps(value, ensure_ascii=False)]
-    if isinstance(value, list):
-        return ["[", *_joined([_pieces(item) for item in value]), "]"]
-    items = sorted(value.items(), key=lambda item: item[0].encode("utf-8", "surrogatepass"))
-    pieces = [[json.dumps(key, ensure_ascii=False), ":", *_pieces(item)] for key, item in items]
-    return ["{", *_joined(pieces), "}"]
+class _Piece(str):
+    """A part of a text that stands in it as it is."""
+
+    __slots__ = ()
 
 
-def _joined(parts: list[list[str]]) -> list[str]:
-    joined: list[str] = []
+_OPEN_ARRAY: Final = _Piece("[")
+_CLOSE_ARRAY: Final = _Piece("]")
+_OPEN_OBJECT: Final = _Piece("{")
+_CLOSE_OBJECT: Final = _Piece("}")
+_COMMA: Final = _Piece(",")
+
+
+def _separated(parts: list[list[Any]]) -> list[Any]:
+    separated: list[Any] = []
     for part in parts:
-        if joined:
-            joined.append(",")
-        joined += part
-    return joined
+        if separated:
+            separated.append(_COMMA)
+        separated += part
+    return separated
+
+
+def _piece(value: Any) -> str:
+    """The text of a value that is neither an object nor an array."""
+    if isinstance(value, _Piece):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return _decimal_text(value)
+    return _double_text(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def _number(text: str) -> Decimal | float:

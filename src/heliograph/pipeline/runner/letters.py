@@ -54,33 +54,44 @@ class DeadLetters:
         place = self._directory / f"{self._owner[:8]}-{batch:08d}"
         try:
             if not place.exists():
-                self._write(place, self._letters(batch, refused, messages, at_s))
+                letters = self._letters(batch, refused, messages, at_s)
+                if letters is None:  # retention has removed the messages meanwhile
+                    return 0
+                self._write(place, letters)
             return sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))
         except OSError as error:
             raise SinkError(f"{place} cannot be written: {error}") from error
 
     def _letters(
         self, batch: int, refused: Sequence[RefusedRow], messages: Iterable[pa.RecordBatch], at_s: float
-    ) -> pa.Table:
-        reasons = {_bytes(one.row[ROW]): one.reason for one in refused}
+    ) -> pa.Table | None:
+        reasons = {one.row[ROW]: one.reason for one in refused}
         tables = []
         for chunk in messages:
-            payloads = chunk.column(_PAYLOAD).to_pylist()
+            # A row that is text is its payload where that is UTF-8, and made of it otherwise.
+            payloads = [
+                payload if payload in reasons else _text(payload) for payload in chunk.column(_PAYLOAD).to_pylist()
+            ]
             chosen = [index for index, payload in enumerate(payloads) if payload in reasons]
             if chosen:
                 found = [payloads[index] for index in chosen]
                 tables.append(self._table(batch, chunk.take(pa.array(chosen)), found, reasons, at_s))
-        return pa.concat_tables(tables)
+        return pa.concat_tables(tables) if tables else None
 
     def _table(
-        self, batch: int, chosen: pa.RecordBatch, payloads: list[bytes], reasons: dict[bytes, str], at_s: float
+        self,
+        batch: int,
+        chosen: pa.RecordBatch,
+        payloads: list[bytes | str],
+        reasons: dict[bytes | str, str],
+        at_s: float,
     ) -> pa.Table:
         count = len(payloads)
         same: dict[str, Any] = {"rule": self._query, "cause": _CAUSE, "query": self._query, "batch": batch}
         same["refused_at"] = round(at_s * 1_000_000)
         values = {name: [value] * count for name, value in same.items()}
         values["reason"] = [reasons[payload] for payload in payloads]
-        values["row"] = [json.dumps({ROW: payload.decode("utf-8", "replace")}) for payload in payloads]
+        values["row"] = [json.dumps({ROW: _text(payload)}) for payload in payloads]
         values["replayed_at"] = [None] * count
         made = {name: pa.array(values[name], kind) for name, kind in (_BEFORE | _BEHIND).items()}
         own = {column.name: _plain(chosen.column(column.name)) for column in COLUMNS}
@@ -105,5 +116,5 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.cast(pa.binary()) if pa.types.is_fixed_size_binary(column.type) else column
 
 
-def _bytes(row: str | bytes) -> bytes:
-    return row.encode() if isinstance(row, str) else row
+def _text(row: str | bytes) -> str:
+    return row if isinstance(row, str) else row.decode("utf-8", "replace")

@@ -72,7 +72,7 @@ class LocalRows:
         made = texts_of(self)
         if derived.is_text:
             return made
-        return [None if text is None else text.encode("utf-8", "surrogatepass") for text in made]
+        return [None if text is None else text.encode() for text in made]
 
 
 def check_templates(sink: RowSink) -> None:

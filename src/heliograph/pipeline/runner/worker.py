@@ -102,26 +102,26 @@ class ActionWorker:
     def _run(self) -> None:
         for worker in self._before:
             worker.join(None)
-        self._take_lock()
-        client = self._connect()
         try:
             while not self._stopping:
-                self._woken.clear()
                 try:
-                    has_moved = self._step(client)
+                    self._take_lock()
+                    with self._connect() as client:
+                        self._go_on(client)
                 except Exception as error:  # noqa: BLE001 (whatever it is, the action tries again)
                     self._failed(error)
-                    client.close()
-                    client = self._connect()
-                    continue
-                self._worked()
-                if not has_moved and not self._stopping:
-                    self._woken.wait(_LOOK_AGAIN_S)
         finally:
             self._connection.close()
-            client.close()
             self._lock.release()
             self.figures.state = FINISHED
+
+    def _go_on(self, client: StorageClient) -> None:
+        while not self._stopping:
+            self._woken.clear()
+            has_moved = self._step(client)
+            self._worked()
+            if not has_moved and not self._stopping:
+                self._woken.wait(_LOOK_AGAIN_S)
 
     def _take_lock(self) -> None:
         """Wait until no other engine has the checkpoint: Spark may have yet to end its query."""

@@ -12,6 +12,7 @@ import hmac
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -40,6 +41,8 @@ SIGNATURE: Final = "X-Heliograph-Signature"
 
 _BATCH_ROWS: Final = 100
 _ANSWER_MAX: Final = 300
+_PIECE_BYTES: Final = 16 << 10
+_PIECES_MAX: Final = 4
 _URL: Final = "url"
 _BODY: Final = "body"
 _HEADER: Final = "header_"
@@ -143,7 +146,9 @@ class HttpSink(ServerSink):
         return httpx.Client(
             auth=auth,
             timeout=self.timeout_s,
-            transport=DialedTransport(self.dialer, verify, limits),
+            # Not compressed: a few bytes of a hostile answer could become any number.
+            headers={"Accept-Encoding": "identity"},
+            transport=DialedTransport(self.dialer, verify, limits, answer_s=self.timeout_s),
             trust_env=False,
             follow_redirects=False,
         )
@@ -255,6 +260,7 @@ class _Poster:
             headers = self._headers(request, body)
             with self._client.stream(self._sink.method, url, content=body, headers=headers) as answer:
                 if answer.is_success:
+                    _read_to_end(answer)
                     return
                 content = _bounded_text(answer)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
@@ -297,13 +303,23 @@ def _in_parallel(
     yield from (each.result() for each in running)
 
 
+def _read_to_end(answer: "httpx.Response") -> None:
+    """Read the rest of an answer that is short, since its connection takes another request only then."""
+    import httpx
+
+    with suppress(httpx.HTTPError):  # the status has said that the row is there
+        for _ in zip(answer.iter_raw(_PIECE_BYTES), range(_PIECES_MAX), strict=False):
+            pass
+
+
 def _bounded_text(answer: "httpx.Response") -> str:
     text = b""
-    for piece in answer.iter_bytes(_ANSWER_MAX):
+    for piece in answer.iter_raw(_ANSWER_MAX):
         text += piece
         if len(text) >= _ANSWER_MAX:
             break
-    return " ".join(text[:_ANSWER_MAX].decode("utf-8", "replace").split())
+    shown = text[:_ANSWER_MAX].decode("utf-8", "replace")
+    return " ".join("".join(character if character.isprintable() else " " for character in shown).split())
 
 
 def _retry_after_s(text: str | None) -> float | None:
@@ -313,7 +329,7 @@ def _retry_after_s(text: str | None) -> float | None:
         return float(text[:9])
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -16,6 +16,7 @@ from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.kafka_delivery import KafkaDelivery
 from heliograph.pipeline.sinks.rows import Derived, Rows, rows_at
 from heliograph.pipeline.sinks.servers import ServerSink
+from heliograph.pipeline.sinks.template import placeholders
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Choice, RefusedError, Text, Texts
 from heliograph.settings.outbound import server_of
@@ -107,7 +108,8 @@ class KafkaSink(ServerSink):
 
     def write(self, rows: Rows, batch: MicroBatch) -> Written:
         self.check_servers()
-        delivery = KafkaDelivery(self.target, self.producer_settings())
+        has_topic_of_row = bool(placeholders(self.topic))
+        delivery = KafkaDelivery(self.target, self.producer_settings(), has_topic_of_row=has_topic_of_row)
         for chunk in rows.chunks(_CHUNK_ROWS):
             delivery.send(*self._messages(chunk))
         delivery.finish(self.retry.deadline_s)
@@ -124,7 +126,8 @@ class KafkaSink(ServerSink):
     def _write_alone(self, rows: Rows, numbers: Sequence[int]) -> KafkaDelivery:
         """Send some rows once more, in their order, each as a request of its own: the broker's answer is of one row."""
         settings = {**self.producer_settings(), "batch.num.messages": 1, "linger.ms": 0}
-        delivery = KafkaDelivery(self.target, settings, is_alone=True)
+        has_topic_of_row = bool(placeholders(self.topic))
+        delivery = KafkaDelivery(self.target, settings, is_alone=True, has_topic_of_row=has_topic_of_row)
         wanted = set(numbers)
         begin = 0
         for chunk in rows.chunks(_CHUNK_ROWS):

@@ -26,15 +26,24 @@ class KafkaDelivery:
         suspects: Numbers of messages that a broker refused together with others, of which one is the cause; those of
             several partitions in no order.
         is_alone: Whether each message is a request of its own, so that what a broker says is of that message.
+        has_topic_of_row: Whether rows say the topic, so that one which is not there, or is forbidden, is a row's fault.
     """
 
-    def __init__(self, target: str, settings: Mapping[str, str | int | bool], *, is_alone: bool = False) -> None:
+    def __init__(
+        self,
+        target: str,
+        settings: Mapping[str, str | int | bool],
+        *,
+        is_alone: bool = False,
+        has_topic_of_row: bool = False,
+    ) -> None:
         self.count = 0
         self.bytes = 0
         self.refused: dict[int, str] = {}
         self.suspects: list[int] = []
         self._target = target
         self._is_alone = is_alone
+        self._has_topic_of_row = has_topic_of_row
         self._failed = 0
         self._failure = ""
         self._fault: str | None = None
@@ -85,6 +94,9 @@ class KafkaDelivery:
                 self._judge(self.count, error.args[0])
                 self._check()
                 return
+            except (ValueError, OverflowError) as error:  # a zero character in a topic, the number of a partition
+                self.refused[self.count] = f"it cannot be sent: {error}"
+                return
             else:
                 return
 
@@ -116,7 +128,10 @@ class KafkaDelivery:
     def _judge(self, number: int, error: "KafkaError") -> None:
         from confluent_kafka import KafkaError
 
-        of_messages = (KafkaError.TOPIC_EXCEPTION, KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG)
+        of_messages = [KafkaError.TOPIC_EXCEPTION, KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG]
+        if self._has_topic_of_row:
+            of_messages += [KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART]
+            of_messages.append(KafkaError.TOPIC_AUTHORIZATION_FAILED)
         if error.code() in (*of_messages, *_codes_of_requests()):
             self.refused[number] = error.str()
         elif error.fatal():

@@ -17,6 +17,7 @@ from heliograph.pipeline.errors import PublishError, SinkError
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.rows import PREFIX, Derived, Rows
 from heliograph.pipeline.sinks.servers import ServerSink
+from heliograph.pipeline.sinks.template import placeholders
 from heliograph.settings.addresses import ServerAddress
 from heliograph.settings.fields import optional, required, setting
 from heliograph.settings.kinds import Boolean, Duration, Integer, RefusedError, Text, Texts
@@ -116,6 +117,7 @@ class MqttSink(ServerSink):
             # The broker beside the pipeline is no server of others.
             outbound=self.outbound if self.server is not None else UNBOUNDED,
             declared_at=self.declared_at,
+            has_topic_of_row=bool(placeholders(self.topic)),
         )
 
 

@@ -119,7 +119,8 @@ class MysqlSink(SqlSink):
                 with translated(self.target, rows=False):
                     packet_bytes = statements.prepare(connection)
                 yield _Transaction(connection, statements, self.target, packet_bytes)
-                connection.rollback()
+                with translated(self.target, rows=False):
+                    connection.rollback()
 
         return write_exactly_once(
             transaction,

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _CONNECT_S: Final = 10
 
+# Of the timeout of a statement: the results of several come together.
+_SILENCE_TIMES: Final = 4
+
 # Of the temporary table; the ordinal tells which of several rows with one key came last.
 _STAGING: Final = "heliograph_staging"
 _ORDINAL: Final = "heliograph_ordinal"
@@ -122,7 +125,8 @@ class PostgresqlSink(SqlSink):
                 with translated(self.target, rows=False):
                     statements.prepare(connection)
                 yield _Transaction(connection, statements, self.target)
-                connection.rollback()
+                with translated(self.target, rows=False):
+                    connection.rollback()
 
         return write_exactly_once(
             transaction,
@@ -144,7 +148,7 @@ class PostgresqlSink(SqlSink):
     def connected(self, query: str) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
         """A connection; the query is what the server knows it by."""
         try:
-            import psycopg
+            from heliograph.pipeline.sinks.postgresql_connection import WatchedConnection
         except ImportError as error:
             raise SinkError(f"PostgreSQL needs psycopg: {INSTALL}") from error
         tls = self.tls
@@ -152,7 +156,7 @@ class PostgresqlSink(SqlSink):
         milliseconds = max(1, round(self.timeout_s * 1000))
         place = server_arguments(self.server.host, self.addresses_of(self.server))
         with translated(self.target):
-            connection = psycopg.connect(
+            connection = WatchedConnection.connect(
                 host=place["host"],
                 hostaddr=place["hostaddr"],
                 port=self.server.port,
@@ -168,6 +172,7 @@ class PostgresqlSink(SqlSink):
                 application_name=f"heliograph {query}"[:63],
                 options=f"-c timezone=UTC -c statement_timeout={milliseconds}",
             )
+        connection.silence_max_s = self.timeout_s * _SILENCE_TIMES
         try:
             yield connection
         finally:
