@@ -38,6 +38,8 @@ connectors {
 ACTIONS = {
     "http:post": 'connector = web, parameters { path = "/t/${topic}", method = PUT, headers { x-id = "${.id}" }, '
     'body = "{\\"v\\": ${payload.items[0].v}}", max_retries = 0 }',
+    "http:many": 'connector = web, parameters { path = "/in", method = post, max_records = 50 }',
+    "http:get": 'connector = web, parameters { path = "/t?n=${n}", method = GET }',
     "pgsql:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id}, ${.})", resource_opts.batch_size = 7',
     "timescale:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id})"',
     "alloydb:row": 'connector = db, parameters.sql = "INSERT INTO t VALUES (${id})"',
@@ -56,7 +58,18 @@ ACTIONS = {
     'partition_by = ["day(at)"] }',
     "s3:raw": "connector = store, parameters { bucket = b, key = raw, container.type = csv, columns { n = bigint } }",
 }
+WEB: dict[str, Any] = {
+    "type": "http",
+    "headers": {"x-key": "secret"},
+    "body": "${payload}",
+    "concurrency": 3,
+    "timeout": "30000ms",
+    "retry": {"attempts": 3},
+    "ssl": {"cacertfile": "", "certfile": "", "keyfile": "", "verify": "verify_none"},
+}
 SINKS: dict[str, dict[str, Any]] = {
+    "http:many": {**WEB, "url": "https://a.org:8443/base/in", "method": "POST", "batch_rows": 50},
+    "http:get": {**WEB, "url": "https://a.org:8443/base/t?n=${payload.n}", "method": "GET", "batch_rows": 1},
     "http:post": {
         "type": "http",
         "url": "https://a.org:8443/base/t/${payload.topic}",
@@ -241,7 +254,9 @@ def test_the_path_of_an_action_is_no_part_of_a_host(tmp_path: Path, path: str, u
     ("settings", "told"),
     [
         ("http.a { connector = nothing }", "there is no such connector of type http; there are: web"),
-        ("http.a { connector = web, parameters.method = get }", "post, put or patch"),
+        ("http.a { connector = web, parameters.method = head }", "post, put, patch, get or delete"),
+        ("http.a { connector = web, parameters { method = get, max_records = 2 } }", "must be 1: get has no body"),
+        ('http.a { connector = web, parameters { path = "/${a}", max_records = 2 } }', "must be 1: path or headers"),
         ("pgsql.a { connector = db, parameters.sql = nothing }", "a statement with placeholders"),
         ('http.a { connector = web, parameters.body = "${a" }', "it has a ${ without its }"),
         ('redis.a { connector = cache, parameters.command_template = ["${c}"] }', "the command itself"),

@@ -135,7 +135,7 @@ def test_both_are_enabled_and_disabled(api: Any) -> None:
         ("/connectors", {**HTTP, "name": "no name", "url": "http://a"}, "no valid name"),
         ("/connectors", {"name": "x"}, "type"),
         ("/actions", {**ACTION, "name": "x", "connector": "nothing"}, "no such connector of type http; there are: web"),
-        ("/actions", {**ACTION, "name": "x", "parameters": {"method": "get"}}, "post, put or patch"),
+        ("/actions", {**ACTION, "name": "x", "parameters": {"method": "head"}}, "post, put, patch, get or delete"),
         ("/sources", {"type": "mqtt", "name": "x"}, "there are no sources"),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
-from heliograph.pipeline.sinks.http import IDEMPOTENCY_KEY, SIGNATURE, TIMESTAMP, HttpSink, signature
+from heliograph.pipeline.sinks.http import HttpSink
+from heliograph.pipeline.sinks.http_delivery import IDEMPOTENCY_KEY, SIGNATURE, TIMESTAMP, signature
 from heliograph.pipeline.sinks.retry import RetryPolicy
 from heliograph.pipeline.sinks.spark.writing import write_batch
 from support.cases import cases
@@ -130,8 +131,9 @@ def test_a_service_that_is_not_there_is_told(spark: SparkSession, service: Webho
     ("more", "told"),
     [
         ('url = "ftp://h"', "expected a template that begins with http"),
-        ('url = "http://h", method = get', "expected POST"),
-        ('url = "http://h/${id}", batch_rows = 5', "batch_rows: must be 1"),
+        ('url = "http://h", method = head', "expected POST"),
+        ('url = "http://h/${id}", batch_rows = 5', "batch_rows: must be 1: url or headers"),
+        ('url = "http://h/", method = get, batch_rows = 5', "batch_rows: must be 1: GET has no body"),
         ('url = "http://h", concurrency = 0', "from 1 to 64"),
         ('ulr = "http://h"', "did you mean url"),
     ],

@@ -71,6 +71,7 @@ def webhook(port: int = 0) -> Iterator[Webhook]:
                 self.wfile.write(answer.body)
 
         do_GET = do_POST  # noqa: N815 (the name that the server looks for)
+        do_DELETE = do_POST  # noqa: N815 (the name that the server looks for)
         do_PUT = do_POST  # noqa: N815 (the name that the server looks for)
 
         def log_message(self, format: str, *args: object) -> None:

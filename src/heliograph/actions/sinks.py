@@ -69,7 +69,7 @@ def _http(connector: HttpConnectorConfig, action: HttpAction) -> SinkSection:
         "method": given.method.upper(),
         "headers": {name: of_row(text) for name, text in headers.items()} or None,
         "body": of_row(given.body) if given.body else WHOLE,
-        "batch_rows": 1,
+        "batch_rows": given.max_records,
         "concurrency": min(connector.pool_size, REQUESTS_MAX),
         "timeout": _time(given.request_timeout),
         "retry": {"attempts": given.max_retries + 1},

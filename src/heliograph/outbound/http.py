@@ -6,7 +6,6 @@ httpx's own ones with that. TLS has the name of the URL, not the address.
 
 import asyncio
 import ssl
-import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,36 +18,20 @@ from heliograph.outbound.dialing import Dialer, OutboundDeniedError, SocketAddre
 
 Options = Iterable[tuple[Any, ...]] | None
 _LIMITS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20)
-_WRITE_BYTES: Final = 64 << 10
 
 
 class DialedTransport(httpx.BaseTransport):
-    """Connections of a blocking client.
-
-    Args:
-        retries: How often a connection is tried again that failed.
-        answer_s: How long a request may take with its whole answer; httpx's timeouts are of one step, so that a server
-            that sends a byte now and then holds a client for as long as it likes.
-    """
+    """Connections of a blocking client. `retries` is how often a connection is tried again that failed."""
 
     def __init__(
-        self,
-        dialer: Dialer,
-        verify: ssl.SSLContext | bool = True,
-        limits: httpx.Limits = _LIMITS,
-        retries: int = 0,
-        answer_s: float | None = None,
+        self, dialer: Dialer, verify: ssl.SSLContext | bool = True, limits: httpx.Limits = _LIMITS, retries: int = 0
     ) -> None:
-        self._deadline = _Deadline()
-        self._answer_s = answer_s
         self._pool = httpcore.ConnectionPool(
-            **_pool_arguments(verify, limits), retries=retries, network_backend=_Backend(dialer, self._deadline)
+            **_pool_arguments(verify, limits), retries=retries, network_backend=_Backend(dialer)
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """See `httpx.BaseTransport`."""
-        if self._answer_s is not None:
-            self._deadline.ends_at = time.monotonic() + self._answer_s
         with _errors(request):
             answer = self._pool.handle_request(_plain_request(request))
         return httpx.Response(
@@ -81,53 +64,9 @@ class AsyncDialedTransport(httpx.AsyncBaseTransport):
         await self._pool.aclose()
 
 
-class _Deadline(threading.local):
-    """When the request of a thread must be over, on the monotonic clock: one thread sends it and reads its answer."""
-
-    ends_at: float | None = None
-
-    def left_s(self, timeout_s: float | None, kind: type[Exception]) -> float | None:
-        """How long the next step may take; `kind` is what is raised if there is no time left."""
-        if self.ends_at is None:
-            return timeout_s
-        left = self.ends_at - time.monotonic()
-        if left <= 0:
-            raise kind("the whole answer did not come in time")
-        return left if timeout_s is None else min(left, timeout_s)
-
-
-class _TimedStream(httpcore.NetworkStream):
-    """A stream whose steps end with the deadline of the request."""
-
-    def __init__(self, stream: httpcore.NetworkStream, deadline: _Deadline) -> None:
-        self._stream = stream
-        self._deadline = deadline
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._deadline.left_s(timeout, httpcore.ReadTimeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for begin in range(0, len(buffer), _WRITE_BYTES):  # of each, every part has the whole timeout
-            left = self._deadline.left_s(timeout, httpcore.WriteTimeout)
-            self._stream.write(buffer[begin : begin + _WRITE_BYTES], left)
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        left = self._deadline.left_s(timeout, httpcore.ConnectTimeout)
-        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, left), self._deadline)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-
 class _Backend(httpcore.NetworkBackend):
-    def __init__(self, dialer: Dialer, deadline: _Deadline) -> None:
+    def __init__(self, dialer: Dialer) -> None:
         self._dialer = dialer
-        self._deadline = deadline
         self._system = httpcore.SyncBackend()
 
     def connect_tcp(
@@ -145,12 +84,9 @@ class _Backend(httpcore.NetworkBackend):
         problem: Exception | None = None
         for address in addresses:
             try:
-                left = self._deadline.left_s(timeout, httpcore.ConnectTimeout)
-                connected = self._system.connect_tcp(address.host, port, left, local_address, socket_options)
+                return self._system.connect_tcp(address.host, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 problem = error
-            else:
-                return _TimedStream(connected, self._deadline)
         assert problem is not None  # there is one address at least
         raise problem
 

@@ -7,11 +7,13 @@ from urllib.parse import urlsplit
 
 from heliograph.config.actions.interface import ActionConfig, ConnectorConfig, SentTemplate, ignored
 from heliograph.hocon.values import Content
+from heliograph.mqtt.template import split_template
 from heliograph.settings.fields import optional, optional_section, required, section, setting
 from heliograph.settings.kinds import Choice, Duration, Integer, RefusedError, Text, Texts
 from heliograph.settings.tls import ClientTls
 
-_PORTS = {"http": 80, "https": 443}
+_PORTS: Final = {"http": 80, "https": 443}
+_WITHOUT_BODY: Final = ("get", "delete")
 
 
 class BaseUrl(Text):
@@ -37,7 +39,7 @@ class BaseUrl(Text):
 
 class LowerMethod(Choice):
     def __init__(self) -> None:
-        super().__init__("post", "put", "patch")
+        super().__init__("post", "put", "patch", *_WITHOUT_BODY)
 
     def convert(self, value: Content) -> str:
         return super().convert(value.lower() if isinstance(value, str) else value)
@@ -68,11 +70,25 @@ class HttpConnectorConfig(ConnectorConfig):
 @dataclass(frozen=True, kw_only=True)
 class HttpParameters:
     path: str = setting(SentTemplate(), "", "Template of what follows the URL of the connector.")
-    method: str = setting(LowerMethod(), "post", "Method of the request.")
+    method: str = setting(LowerMethod(), "post", "Method of the request; `get` and `delete` have no body.")
     headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.", is_secret=True)
     body: str | None = optional(SentTemplate(), "Template of the body; without, the row as JSON.")
+    max_records: int = setting(
+        Integer(1, 10_000),
+        1,
+        "Rows of a request at most; from 2 on the body is a JSON array of their bodies. EMQX does not have it.",
+    )
     max_retries: int = setting(Integer(0, 99), 2, "How often a request is tried again before its batch is.")
     request_timeout: float = setting(Duration(0.001), 30.0, "How long an answer may take.")
+
+    def __post_init__(self) -> None:
+        if self.max_records == 1:
+            return
+        if self.method in _WITHOUT_BODY:
+            raise RefusedError(f"must be 1: {self.method} has no body", "max_records")
+        for text in (self.path, *self.headers.values()):
+            if len(split_template(text, lambda name: True)) > 1:
+                raise RefusedError("must be 1: path or headers take something of the row", "max_records")
 
 
 @dataclass(frozen=True, kw_only=True)

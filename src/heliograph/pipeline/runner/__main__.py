@@ -216,7 +216,6 @@ class _NoPandas(MetaPathFinder):
 def _prepare() -> None:
     sys.meta_path.insert(0, _NoPandas())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

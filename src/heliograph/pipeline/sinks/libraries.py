@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 _LIBRARIES: Final = {
     "delta": ("deltalake", "deltalake"),
     "iceberg": ("pyiceberg", "pyiceberg.catalog"),
-    "http": ("httpx", "httpx"),
     "kafka": ("confluent-kafka", "confluent_kafka"),
     "mqtt": ("paho-mqtt", "paho.mqtt.client"),
     "mysql": ("pymysql", "pymysql"),

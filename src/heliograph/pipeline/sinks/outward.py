@@ -37,12 +37,12 @@ class OutwardSink(Sink):
             SinkError: The file denies them.
             TransientError: They cannot be found now.
         """
-        with self._refused():
+        with self.connecting():
             return self.dialer.addresses(server.host, server.port)
 
     def dial(self, server: Address, timeout_s: float) -> socket.socket:
         """A socket that is connected to a server; raises as `addresses_of` does."""
-        with self._refused():
+        with self.connecting():
             return self.dialer.connect(server.host, server.port, timeout_s)
 
     def check_store(self, uri: str, options: Mapping[str, str]) -> None:
@@ -60,7 +60,8 @@ class OutwardSink(Sink):
             self.addresses_of(server)
 
     @contextmanager
-    def _refused(self) -> Iterator[None]:
+    def connecting(self) -> Iterator[None]:
+        """Raise what `addresses_of` does for errors of a connection."""
         try:
             yield
         except OutboundDeniedError as error:
